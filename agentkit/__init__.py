@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from agentkit.agents.default import agent as agent
     from agentkit.agents.result import RunFinished as RunFinished
     from agentkit.agents.result import RunResult as RunResult
+    from agentkit.content import Image as Image
     from agentkit.decisions import Decision as Decision
     from agentkit.decisions import Verdict as Verdict
     from agentkit.errors import AgentKitError as AgentKitError
@@ -20,15 +21,14 @@ if TYPE_CHECKING:
     from agentkit.errors import ToolError as ToolError
     from agentkit.levels import SafetyLevel as SafetyLevel
     from agentkit.llm.client import LLM as LLM
-    from agentkit.memory.session import Session as Session
     from agentkit.messages import Response as Response
     from agentkit.messages import ToolResult as ToolResult
-    from agentkit.parts import Image as Image
     from agentkit.safety.approval import Approval as Approval
     from agentkit.safety.approval import ApprovalRequest as ApprovalRequest
     from agentkit.safety.policy import Policy as Policy
     from agentkit.safety.rules import Rule as Rule
-    from agentkit.tooling.functions.context import RunContext as RunContext
+    from agentkit.sessions.session import Session as Session
+    from agentkit.tooling.run_context import RunContext as RunContext
     from agentkit.tooling.tool import Tool as Tool
     from agentkit.tooling.tool import tool as tool
     from agentkit.tooling.toolset import Toolset as Toolset
@@ -60,7 +60,7 @@ _HOMES = {
     "ApprovalRequest": "safety.approval",
     "ConfigError": "errors",
     "Decision": "decisions",
-    "Image": "parts",
+    "Image": "content",
     "LLM": "llm.client",
     "LimitExceeded": "errors",
     "Limits": "usage",
@@ -69,12 +69,12 @@ _HOMES = {
     "Policy": "safety.policy",
     "Response": "messages",
     "Rule": "safety.rules",
-    "RunContext": "tooling.functions.context",
+    "RunContext": "tooling.run_context",
     "RunError": "errors",
     "RunFinished": "agents.result",
     "RunResult": "agents.result",
     "SafetyLevel": "levels",
-    "Session": "memory.session",
+    "Session": "sessions.session",
     "Tool": "tooling.tool",
     "ToolError": "errors",
     "ToolResult": "messages",
@@ -114,7 +114,7 @@ def __getattr__(name: str) -> object:
             if getattr(getattr(import_module(home), name, None), "__module__", "") == home:
                 # not an AttributeError: `from agentkit import` puts words of its own in the place of that one's
                 raise ImportError(f"{name} is in {home}. Write: from {home} import {name}", name=__name__)
-        if told := import_module("agentkit.naming.imported").told_of(name):
+        if told := import_module("agentkit.suggestions.other_toolkits").told_of(name):
             raise ImportError(told, name=__name__)
         raise AttributeError(f"module 'agentkit' has no attribute {name!r}", name=name)
     value = getattr(import_module(f"agentkit.{_HOMES[name]}"), name)

@@ -1,12 +1,12 @@
-"""What a judge says about a tool call, and why."""
+"""Decisions of the policy engine: verdict, rule, reason, evidence and remedy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
 
+from agentkit._dataclass import dataclass
 from agentkit.levels import SafetyLevel
-from agentkit.slotted import dataclass
 
 
 class Verdict(StrEnum):

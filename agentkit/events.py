@@ -1,8 +1,4 @@
-"""What a run reports while it happens. `RunFinished`, the last one, lives with its result in `agents/result.py`.
-
-Those that are a `Milestone` tell all that a run has done: the state of a run is made of them, and they are what
-sessions and cassettes keep. The others are pieces of what is to come.
-"""
+"""Events of a run. `RunFinished`, the last one, is defined with its result in `agents/result.py`."""
 
 from __future__ import annotations
 
@@ -10,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Any, Literal, Never
 
+from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision
 from agentkit.messages import Content, MadeCall, Message, Response, ToolCall, ToolResult
-from agentkit.naming.explaining import explained
-from agentkit.slotted import dataclass
+from agentkit.suggestions.attribute_errors import explained
 from agentkit.usage import Usage
 
 RunStatus = Literal["done", "paused", "limit", "failed", "interrupted"]

@@ -1,4 +1,4 @@
-"""How much harm a wrong tool call can do."""
+"""Safety levels: how much harm a wrong tool call can do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents and models say to each other: plain, frozen data."""
+"""Messages, tool calls, requests and responses: frozen data."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, fields, replace
 from typing import Any, ClassVar, Literal
 
+from agentkit._dataclass import dataclass
+from agentkit.content import File, Image
 from agentkit.decisions import Decision, Label
 from agentkit.errors import ToolError
-from agentkit.naming.explaining import explained
-from agentkit.parts import File, Image
-from agentkit.reversal import Reversible, Undone
-from agentkit.slotted import dataclass
+from agentkit.suggestions.attribute_errors import explained
+from agentkit.undo import Reversible, Undone
 from agentkit.usage import NO_USAGE, Tariff, Usage
 
 FinishReason = Literal["stop", "tool_calls", "length"]

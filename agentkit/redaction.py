@@ -1,8 +1,4 @@
-"""What may not be shown? Keys and tokens, told by their shape, and the values of the environment's secret variables.
-
-What is written down loses also what only its name makes a secret, as in `{"password": "tulip"}`: a model may need that,
-and a file does not.
-"""
+"""Redaction of keys and tokens, by their shape and by the values of secret environment variables."""
 
 from __future__ import annotations
 
@@ -16,7 +12,7 @@ from functools import cache, lru_cache, partial
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
-from agentkit.config import secret_values
+from agentkit.settings import secret_values
 
 MARK = "[redacted: "
 """How every replacement begins."""

@@ -1,4 +1,4 @@
-"""What a run spends, and the limits it must keep: tokens, money, requests, tool calls, time."""
+"""Token usage, prices and limits."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import field, fields
 from operator import attrgetter
 from typing import Literal, TypeGuard
 
+from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
-from agentkit.naming import refuse_made
-from agentkit.naming.explaining import explained
-from agentkit.slotted import dataclass
+from agentkit.suggestions import refuse_made
+from agentkit.suggestions.attribute_errors import explained
 
 LONG_REQUESTS = (32_000, 100_000, 128_000, 200_000, 256_000, 272_000, 512_000, 524_288)
 """Input tokens above which one provider or another charges more for the whole request."""

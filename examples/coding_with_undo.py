@@ -9,7 +9,7 @@ import sys
 
 from agentkit import Agent, AgentKitError, system_tools
 from agentkit.events import ToolCallFinished
-from agentkit.safety.terminal import TerminalApprover
+from agentkit.safety.terminal_approver import TerminalApprover
 from agentkit.tools.files import edit_file_tool, search_files_tool
 
 ORDER = "You are a careful programmer. Read before you change, change little, and run the tests when there are any."

@@ -1,1 +1,1 @@
-"""How does a run go?"""
+"""Agents: the run loop, its drivers, and what surrounds it."""

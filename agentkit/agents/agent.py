@@ -1,36 +1,350 @@
-"""Agent: a name, an instruction, an LLM, tools and a policy."""
+"""The `Agent` class: a name, an instruction, an LLM, tools and a policy."""
 
 from __future__ import annotations
 
+import json
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
+from concurrent.futures import Executor
+from contextlib import aclosing, closing
+from dataclasses import field, replace
 from pathlib import Path
-from typing import Any, Generic, Never, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Never, TypedDict, TypeVar, Unpack, overload
 
-from agentkit.agents import settings, team
-from agentkit.agents.answers import CheckFunction
-from agentkit.agents.facing.conversing import Conversing
-from agentkit.agents.facing.mapped import Mapped
-from agentkit.agents.facing.working import Worker
+from agentkit._dataclass import dataclass
+from agentkit.agents import handoffs, options
+from agentkit.agents import handoffs as team
+from agentkit.agents import options as settings
+from agentkit.agents.context_window import ContextBudget
+from agentkit.agents.guardrails import CheckFunction
+from agentkit.agents.options import Prompt, checked_listener
 from agentkit.agents.result import Answers, GivenApprover, Resumption, RunFinished, RunResult, result_in
-from agentkit.agents.ruling import check_rules
-from agentkit.agents.runner import RunOptions, Work
-from agentkit.agents.running.plan import Instruction, Lead
-from agentkit.agents.running.room import Room
-from agentkit.agents.settings import Prompt
-from agentkit.events import Event
+from agentkit.agents.rule_checks import check_rules
+from agentkit.agents.run_config import LINEAGE, HandoffTarget, Instruction
+from agentkit.agents.runner import Runner, RunOptions, Work
+from agentkit.agents.tool_policy import CallProgress
+from agentkit.errors import ConfigError, Postponed, ToolError
+from agentkit.events import Approved, Event, HistoryGiven, RequestStarted, RunEnded, TextDelta, ToolCallPostponed
 from agentkit.levels import SafetyLevel
 from agentkit.llm.client import LLM
-from agentkit.memory.session import Session
-from agentkit.memory.window import Window
-from agentkit.safety.approval import Grants
+from agentkit.llm.pricing import cost_of
+from agentkit.llm.protocols.chat_completions import encode_message
+from agentkit.messages import Message, Pause, without_extra
+from agentkit.safety.approval import Approval, ApproverAnswer, Grants
+from agentkit.safety.data_flow import labels_of
 from agentkit.safety.policy import Policy
+from agentkit.sessions.context_window import Window
+from agentkit.sessions.run_state import RunState
+from agentkit.sessions.session import Session
+from agentkit.suggestions.attribute_errors import explained, no_such
+from agentkit.tooling.run_context import CONTEXT, NO_RUN
 from agentkit.tooling.tool import Tool
-from agentkit.tracing.listening import Listener
-from agentkit.usage import NO_USAGE, Limits
+from agentkit.tooling.toolset import Toolset
+from agentkit.tracing.listeners import Listener
+from agentkit.usage import NO_USAGE, Cost, Limits, Usage
 from agentkit.workspace.workspace import Workspace
 
+if TYPE_CHECKING:
+    from agentkit.agents.batch import OnProgress
+
+
 T = TypeVar("T")
+
+
+class MapMixin(Runner, Generic[T]):
+    """An agent that answers each of many prompts in a conversation of its own."""
+
+    def map(
+        self,
+        prompts: Iterable[Prompt],
+        concurrency: int = 8,
+        *,
+        limits: Limits | None = None,
+        progress: OnProgress | None = None,
+        executor: Executor | None = None,
+        **unknown: Never,
+    ) -> list[RunResult[T]]:
+        """Run each prompt in a session of its own, so many at the same time; the results in the order of the prompts.
+
+        A failure is a result, and the others go on. `limits` are for all runs together; once they are used up, the
+        rest are results with the status `limit` that cost nothing. `progress` is called in this thread with how many
+        prompts are done, how many there are (None when nobody knows) and the newest result. A lazy iterable is asked
+        for a prompt when there is room for it.
+
+        With a stored session `trip` the runs are the sessions `trip/0000`, `trip/0001`, …: mapped again, a prompt that
+        has its answer costs nothing, and one that was cut off goes on. Ctrl-C begins no more runs and ends the others
+        at their next event.
+
+        `executor` runs them instead of own threads: a ThreadPoolExecutor, a ProcessPoolExecutor, Dask's
+        `client.get_executor()`. Other processes get a copy of the agent; its listeners hear of a run, and `limits`
+        count it, when its result comes back. Raises ConfigError and NoProvider before anything runs.
+        """
+        _refuse("map", unknown)
+        from agentkit.agents.batch import BatchRun
+
+        return BatchRun(self, prompts, concurrency, limits=limits, progress=progress, executor=executor).run()
+
+    async def amap(
+        self,
+        prompts: Iterable[Prompt],
+        concurrency: int = 8,
+        *,
+        limits: Limits | None = None,
+        progress: OnProgress | None = None,
+        executor: Executor | None = None,
+        **unknown: Never,
+    ) -> list[RunResult[T]]:
+        """Like `map`, awaiting: without an executor the runs are tasks of this event loop, cancelled with this one."""
+        _refuse("amap", unknown)
+        from agentkit.agents.batch import BatchRun
+
+        return await BatchRun(self, prompts, concurrency, limits=limits, progress=progress, executor=executor).arun()
+
+
+def _refuse(function: str, given: Iterable[str]) -> None:
+    """Raise TypeError for an argument that is not taken, with what was probably meant."""
+    if given:
+        from agentkit.suggestions import arguments_of, refuse
+        from agentkit.suggestions.other_toolkits import MAPPING
+
+        refuse(f"Agent.{function}", given, arguments_of(MapMixin.map), MAPPING)
+
+
+PARAGRAPH = "\n\n"
+
+
+@dataclass(slots=True)
+class StreamedText:
+    """What somebody was told of a run that is streamed. With `holds_back` nothing is told before it was checked."""
+
+    holds_back: bool
+    said: list[str] = field(default_factory=list)
+    """What was told of each response."""
+
+    def piece(self, event: Event) -> str:
+        """What an event adds; what each response has said stands in paragraphs of its own."""
+        if isinstance(event, RequestStarted):
+            self.said.append("")
+        if not isinstance(event, TextDelta) or self.holds_back:
+            return ""
+        before = PARAGRAPH if any(self.said) and not self.said[-1] else ""
+        self.said[-1] += event.text
+        return before + event.text
+
+    def rest(self, answer: str) -> str:
+        """What of the answer is still to be told."""
+        told = next((said for said in reversed(self.said) if said and answer.startswith(said)), None)
+        if told is not None:
+            return answer[len(told) :]
+        return (PARAGRAPH if any(self.said) and answer else "") + answer
+
+
+_Kind = TypeVar("_Kind", bound=Event)
+
+
+@explained("AGENT")
+class ConversationMixin(Runner):
+    """What an agent has said, spent, and tells to whom. What is set is checked as if the agent was made with it."""
+
+    if TYPE_CHECKING:
+
+        @property
+        def tools(self) -> Toolset:
+            """What a model may use. Set it to a list or a toolset."""
+
+        @tools.setter
+        def tools(self, tools: Iterable[Any] | Callable[..., Any] | None) -> None: ...
+
+    @property
+    def history(self) -> list[dict[str, Any]]:
+        """The conversation so far as plain dictionaries in the chat format, without the instruction. A copy.
+
+        Set it to go on with a conversation that was kept elsewhere: a list of such dictionaries, or typed messages.
+        What was said before is forgotten as by `reset`. Of a tool's result that comes without labels, those of the tool
+        are held to be true; of an unknown tool's, that it may hold private data and text of strangers. Raises
+        ConfigError for what is no message, and SessionError when a tool call has not exactly one result.
+        """
+        return [encode_message(without_extra(message)) for message in self.messages]
+
+    @history.setter
+    def history(self, messages: Iterable[Message | Mapping[str, Any]]) -> None:
+        said = options.conversation_from(messages, self.tools)
+        Session().append(said)  # what is no conversation is told before the one that is there is put away
+        self.reset()
+        self.session.append(said)
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """The conversation so far as typed messages. A tool that reads them bears the labels of what they hold."""
+        messages = self.session.messages
+        LINEAGE.get().note(labels_of(messages))
+        return messages
+
+    @property
+    def usage(self) -> Usage:
+        """What all runs of this object have spent so far; `reset` does not undo spending."""
+        return self._usage
+
+    @property
+    def cost(self) -> Cost | None:
+        """What all runs of this object have cost, as far as anybody knows the prices; None when nobody does."""
+        return cost_of(self._usage)
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether an answer of this agent, or of one that may take over, is typed or checked before it may be seen."""
+        staff = [self, *handoffs.reachable(self.leads)]
+        rules = [each.answer_rules for each in staff if isinstance(each, ConversationMixin)]
+        return any(each.output is not None or each.of("output") for each in rules)
+
+    def stream_text(
+        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None
+    ) -> Generator[str, None, None]:
+        """The text of a run as it is written; what the model says around tool calls stands in paragraphs of its own.
+
+        What is typed or checked comes in one piece, when it may. Raises, at its end, what a call of the agent raises.
+        """
+        spoken = self._spoken(prompt)
+        with closing(self.events(prompt, streaming=True, limits=limits, context=context)) as events:
+            for event in events:
+                if piece := self._said_by(event, spoken):
+                    yield piece
+
+    async def astream_text(
+        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None
+    ) -> AsyncGenerator[str, None]:
+        """Like `stream_text`, awaiting."""
+        spoken = self._spoken(prompt)
+        async with aclosing(self.aevents(prompt, streaming=True, limits=limits, context=context)) as events:
+            async for event in events:
+                if piece := self._said_by(event, spoken):
+                    yield piece
+
+    def _spoken(self, prompt: Prompt | Resumption) -> StreamedText:
+        """What will be told of a run; one that goes on may have asked for a type of its own."""
+        return StreamedText(self.holds_back or (isinstance(prompt, Resumption) and prompt.rules is not None))
+
+    def _said_by(self, event: Event, spoken: StreamedText) -> str:
+        """What an event adds to the text. Raises the error of a run that got to no answer."""
+        if isinstance(event, RunFinished):
+            return spoken.rest(event.result.raise_for_status().text)
+        return spoken.piece(event)
+
+    def stop(self) -> None:
+        """End all runs of this object that are going on, from any thread; each raises Cancelled where it was begun.
+
+        A run ends at its next event: a delta, an answer, the result of a tool call; so do those of agents that its
+        tools have set to work. A tool that takes long may look at `RunContext.is_stopped`. What was done is kept, and
+        `resume` goes on with it.
+        """
+        vars(self)["_stops"] = self._stops + 1
+
+    def reset(self) -> None:
+        """Forget the conversation; a stored one is kept, and begins anew."""
+        self.session = self.session.anew()
+
+    def on(self, kind: type[_Kind], listener: Callable[[_Kind], object]) -> Callable[[_Kind], object]:
+        """Call `listener` with every event of that kind, in every run from now on. Raises ConfigError."""
+        if not (isinstance(kind, type) and issubclass(kind, Event)):
+            raise ConfigError(f"on() takes a kind of event, e.g. agent.on(TextDelta, print). Got {kind!r:.200}.")
+        if issubclass(kind, HistoryGiven | RunEnded):
+            raise ConfigError(
+                f"{kind.__name__} is kept with a session, and told to nobody. A run ends with RunFinished."
+            )
+        checked_listener(listener)
+
+        def heard(event: Event) -> None:
+            if isinstance(event, kind):
+                listener(event)
+
+        self.listeners.append(heard)
+        return listener
+
+    def __setattr__(self, name: str, value: object) -> None:
+        """Set what an agent has. Raises ConfigError for a wrong value, AttributeError for what would change nothing."""
+        if name in options.SETTABLE:
+            value = options.SETTABLE[name](value)
+            if name in ("policy", "tools"):
+                given: dict[str, Any] = {"policy": self.policy, "tools": self.tools, name: value}
+                check_rules(**given)
+        elif not (name.startswith("_") or hasattr(type(self), name) or self._has_own_attributes):
+            raise no_such(self, name, "AGENT")
+        object.__setattr__(self, name, value)
+
+    @property
+    def _has_own_attributes(self) -> bool:
+        """Whether this is an agent of a user's own class, which may have more attributes than ours."""
+        return not type(self).__module__.startswith("agentkit.")
+
+
+@dataclass(frozen=True, slots=True)
+class AgentTool:
+    """What the tool of an agent calls: it has the agent answer a request, each in a conversation of its own.
+
+    Where a call of the agent waits for a person, so does the call of the tool, which then goes on with the same run.
+    """
+
+    agent: Runner
+
+    def __call__(self, request: str) -> str:
+        """Let the agent answer. Raises ToolError when there is no answer.
+
+        Args:
+            request: What the agent is to do, with all that it must know: it does not see this conversation.
+        """
+        return self._told(result_in(list(self.agent.events(_work(request), session=Session()))))
+
+    async def acall(self, request: str) -> str:
+        """Like a call, awaiting."""
+        return self._told(result_in([event async for event in self.agent.aevents(_work(request), session=Session())]))
+
+    def _told(self, result: RunResult[Any]) -> str:
+        if result.status == "done":
+            return result.text
+        sitting = LINEAGE.get().sitting
+        if result.status == "paused" and sitting is not None:
+            sitting.pause = _pause(result)
+            raise Postponed(sitting.pause.question)
+        so_far = f" It had said: {result.value}" if result.value else ""
+        why = result.error or " ".join(f"It waits for a person: {pending.question}" for pending in result.pending)
+        raise ToolError(f"{self.agent.name} did not get to an answer ({result.status}). {why}{so_far}")
+
+
+def _work(request: str) -> str | Resumption:
+    """The request, or the run that was begun for it, with what a person has said of its call."""
+    sitting = LINEAGE.get().sitting
+    return request if sitting is None or not sitting.waiting else _resumption(sitting)
+
+
+def _resumption(sitting: CallProgress) -> Resumption:
+    """Going on with the run that waits. Raises ToolError where a person was asked about another call than waits."""
+    (postponed,) = (each for each in sitting.waiting if isinstance(each, ToolCallPostponed))
+    (said,) = (each for each in sitting.waiting if isinstance(each, Approved))
+    saved = RunResult.from_json(json.dumps(postponed.inner_run))
+    waits, asked = next(iter(saved.pending), None), postponed.call
+    told = asked.name, asked.arguments, postponed.question
+    if waits is None or (waits.tool, waits.arguments, waits.question) != told:
+        raise ToolError("The saved run was changed: the person was asked about another call than the one that waits.")
+    return Resumption(saved, {waits.id: _words(said) if waits.needs_answer else _answer(said)})
+
+
+def _words(said: Approved) -> str | Approval:
+    return said.text if said.answer != Approval.NO else Approval.NO
+
+
+def _answer(said: Approved) -> Any:
+    arguments = None if said.arguments is None else json.loads(said.arguments)
+    return ApproverAnswer(Approval(said.answer), said.text, arguments)
+
+
+def _pause(result: RunResult[Any]) -> Pause:
+    """Where the agent's run stands still: at the first of its calls that wait, under an id of its own in ours."""
+    waits = RunState.of(result.milestones).waiting[0]
+    asked = replace(waits.asked, id=f"{(CONTEXT.get() or NO_RUN).call}.{waits.asked.id}")
+    decision, folder = (None, "") if waits.postponed is None else (waits.postponed.decision, waits.postponed.folder)
+    return Pause(asked, waits.question, decision, folder, inner_run=json.loads(result.to_json()))
+
+
 S = TypeVar("S")
 Streamed = Generator[Event | RunFinished[S], None, None]
 AStreamed = AsyncGenerator[Event | RunFinished[S], None]
@@ -49,7 +363,7 @@ class AgentOptions(TypedDict, total=False):
     session: str | Session | None
     limits: Limits | None
     window: Window | int | None
-    handoffs: Iterable[Lead]
+    handoffs: Iterable[HandoffTarget]
     workspace: str | Path | Workspace | None
     checks: Iterable[CheckFunction]
     dry_run: bool
@@ -60,7 +374,7 @@ class AgentOptions(TypedDict, total=False):
 _TAKEN = ("name", "tools", "instruction", "max_iterations", *AgentOptions.__annotations__, "output_type")
 
 
-class Agent(Conversing, Mapped[T], Generic[T]):
+class Agent(ConversationMixin, MapMixin[T], Generic[T]):
     """Answers prompts with a model and tools, and remembers the conversation.
 
     Any number of runs may go on at the same time, in threads or on event loops. Each begins with the history as it is
@@ -145,7 +459,7 @@ class Agent(Conversing, Mapped[T], Generic[T]):
         session: str | Session | None = None,
         limits: Limits | None = None,
         window: Window | int | None = None,
-        handoffs: Iterable[Lead] = (),
+        handoffs: Iterable[HandoffTarget] = (),
         workspace: str | Path | Workspace | None = None,
         checks: Iterable[CheckFunction] = (),
         dry_run: bool = False,
@@ -163,7 +477,10 @@ class Agent(Conversing, Mapped[T], Generic[T]):
         own["approve"], own["_session"] = settings.if_said("approve", approve), settings.if_said("session", session)
         own["limits"], own["_workspace"] = settings.limits_from(limits), settings.workspace_from(workspace)
         own["leads"], own["listeners"] = settings.leads_from(handoffs), settings.listeners_from(listeners)
-        own["_answers"], own["_room"] = settings.rules_from(output_type, checks), Room(settings.window_from(window))
+        own["_answers"], own["_room"] = (
+            settings.rules_from(output_type, checks),
+            ContextBudget(settings.window_from(window)),
+        )
         own["context"], own["_grants"], own["_usage"], own["_lock"] = context, Grants(), NO_USAGE, threading.Lock()
         check_rules(self.policy, self.tools)
 
@@ -174,7 +491,7 @@ class Agent(Conversing, Mapped[T], Generic[T]):
         `tools` are tools of your own that the file may name; `options` come before what it says. Its runs are saved in
         a session of this very file, wherever a program finds it. Raises ConfigError, which tells the line.
         """
-        from agentkit.agents.manifesto import read_manifesto  # which knows every shipped tool
+        from agentkit.agents.agent_file import read_manifesto  # which knows every shipped tool
 
         return Agent(**read_manifesto(path, tools).arguments(options))
 
@@ -274,7 +591,7 @@ class Agent(Conversing, Mapped[T], Generic[T]):
         answers: Answers | None = None,
         *,
         limits: Limits | None = None,
-        agents: Sequence[Lead] = (),
+        agents: Sequence[HandoffTarget] = (),
         context: Any = None,
     ) -> RunResult[T]:
         """Go on with a run, blocking: a result, the text of `RunResult.to_json`, an id, or else the session's newest.
@@ -295,7 +612,7 @@ class Agent(Conversing, Mapped[T], Generic[T]):
         answers: Answers | None = None,
         *,
         limits: Limits | None = None,
-        agents: Sequence[Lead] = (),
+        agents: Sequence[HandoffTarget] = (),
         context: Any = None,
     ) -> RunResult[T]:
         """Like `resume`, awaiting."""
@@ -304,7 +621,7 @@ class Agent(Conversing, Mapped[T], Generic[T]):
     def as_tool(self, name: str | None = None, description: str | None = None, **unknown: Never) -> Tool[[str], str]:
         """This agent as a tool of another. Each call is a conversation of its own, within the caller's limits."""
         settings.refuse_of_run("as_tool", unknown, ("name", "description"))
-        worker = Worker(self)
+        worker = AgentTool(self)
         return team.agent_tool(self, worker, worker.acall, name, description)
 
     def __repr__(self) -> str:

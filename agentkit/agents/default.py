@@ -1,4 +1,4 @@
-"""The agent that needs no setting up: `from agentkit import agent`."""
+"""The zero-configuration agent behind `from agentkit import agent`."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agentkit.agents.agent import Agent
+from agentkit.agents.options import Prompt, content_from
 from agentkit.agents.result import RunFinished
-from agentkit.agents.settings import Prompt, content_from
 from agentkit.events import Event
 from agentkit.llm.client import LLM
-from agentkit.llm.detect import PROVIDERS
+from agentkit.llm.detection import PROVIDERS
 from agentkit.messages import Message
-from agentkit.naming.explaining import explained
+from agentkit.suggestions.attribute_errors import explained
 from agentkit.usage import Usage
 
 
@@ -127,7 +127,7 @@ _OF_A_PLACE = {*_PLACE, "model", "api_key", "azure_api_version", "azure_token_pr
 @cache
 def _taken() -> tuple[str, ...]:
     """What a call takes beside its message."""
-    from agentkit.naming import arguments_of
+    from agentkit.suggestions import arguments_of
 
     return ("system_prompt", *arguments_of(LLM))
 
@@ -136,8 +136,8 @@ def _refuse_unknown(chosen: dict[str, Any]) -> None:
     """Raise TypeError for an argument that a call does not take, with the one that was probably meant."""
     unknown = [name for name in chosen if name not in _taken()]
     if unknown:
-        from agentkit.naming import refuse
-        from agentkit.naming.foreign import CHATTING
+        from agentkit.suggestions import refuse
+        from agentkit.suggestions.other_toolkits import CHATTING
 
         refuse("agent", unknown, _taken(), CHATTING)
 

@@ -1,4 +1,4 @@
-"""What came of a run, and how does it go on?"""
+"""`RunResult`, the outcome of a run, and how a paused or unfinished run is resumed."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, fields
 from typing import Any, Generic, TypeVar, cast
 
-from agentkit.agents.answers import AnswerRules
+from agentkit._dataclass import dataclass
+from agentkit.agents.guardrails import AnswerValidator
 from agentkit.decisions import Decision
 from agentkit.errors import AgentKitError, ConfigError, RunError, SessionError
 from agentkit.events import Event, Milestone, RunStatus, ToolCallFinished
-from agentkit.llm.prices import cost_of
-from agentkit.memory.archive import unmade_approvals
-from agentkit.memory.codec import decode, decode_message, encode, encode_part, from_line, to_line
-from agentkit.memory.conversation import fault_in
-from agentkit.memory.progress import Progress, Step
-from agentkit.memory.run import SessionRun, is_record_of
+from agentkit.llm.pricing import cost_of
 from agentkit.messages import Message
-from agentkit.naming.explaining import explained
 from agentkit.redaction import redact
-from agentkit.reversal import Undone
 from agentkit.safety.approval import Approval, ApprovalRequest, Approver, Said
-from agentkit.slotted import dataclass
-from agentkit.tooling.functions.context import RunContext
+from agentkit.sessions.codec import decode, decode_message, encode, encode_part, from_line, to_line
+from agentkit.sessions.conversation import fault_in
+from agentkit.sessions.export import unmade_approvals
+from agentkit.sessions.run_log import SessionRun, is_record_of
+from agentkit.sessions.run_state import RunState, Step
+from agentkit.suggestions.attribute_errors import explained
+from agentkit.tooling.run_context import RunContext
+from agentkit.undo import Undone
 from agentkit.usage import Cost, Limits, Usage
 from agentkit.workspace.journal import Record
 
@@ -81,7 +81,7 @@ class Resumption:
         return self.saved.context if isinstance(self.saved, RunResult) else None
 
     @property
-    def rules(self) -> AnswerRules | None:
+    def rules(self) -> AnswerValidator | None:
         """What its answer must be where the run had asked for that, as far as its result knows it."""
         rules = self.saved.rules if isinstance(self.saved, RunResult) else None
         return rules if rules is not None and rules.is_of_run else None
@@ -93,12 +93,12 @@ class Resumption:
         return [each.result.value for each in used if each.result.lead and each.result.value is not None]
 
     @property
-    def state(self) -> tuple[str, Progress, tuple[Message, ...]] | None:
+    def state(self) -> tuple[str, RunState, tuple[Message, ...]] | None:
         """The run's id, how far it has come, and the conversation before it. Raises SessionError for another text."""
         if self.saved is None:
             return None
         saved = self.saved if isinstance(self.saved, RunResult) else RunResult.from_json(self.saved)
-        return saved.run_id, Progress.of(saved.milestones), saved.history
+        return saved.run_id, RunState.of(saved.milestones), saved.history
 
 
 _STAYS = ("lead", "context", "rules")
@@ -136,7 +136,7 @@ class RunResult(Generic[T]):
     history: tuple[Message, ...] = field(default=(), repr=False, compare=False)
     lead: Any = field(default=None, repr=False, compare=False)
     context: Any = field(default=None, repr=False, compare=False)
-    rules: AnswerRules | None = field(default=None, repr=False, compare=False)
+    rules: AnswerValidator | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def of(cls, run: SessionRun, error: AgentKitError | None, value: T | None, **known: Any) -> RunResult[T]:
@@ -160,7 +160,7 @@ class RunResult(Generic[T]):
     @classmethod
     def _told_by(
         cls,
-        progress: Progress,
+        progress: RunState,
         run_id: str,
         history: tuple[Message, ...],
         error: AgentKitError | None,
@@ -215,7 +215,7 @@ class RunResult(Generic[T]):
         """The answer as text, a value that is none as JSON; empty where there is no answer."""
         if self.value is None and self.status != "done":
             return ""
-        return (self.rules or AnswerRules.of_agent(type(self.value), ())).read(self.value)
+        return (self.rules or AnswerValidator.of_agent(type(self.value), ())).read(self.value)
 
     def values(self, tool: str) -> list[Any]:
         """What the tool of that name has returned in this run: the value of each call that succeeded, in order."""
@@ -311,18 +311,18 @@ def result_in(events: Sequence[Event]) -> RunResult[Any]:
     return next(event.result for event in reversed(events) if isinstance(event, RunFinished))
 
 
-def pending_of(progress: Progress) -> tuple[Pending, ...]:
+def pending_of(progress: RunState) -> tuple[Pending, ...]:
     """The calls of a run that wait for a person."""
     return tuple(map(_pending, progress.waiting))
 
 
-def read_saved(text: str) -> tuple[str, Progress, tuple[Message, ...]]:
+def read_saved(text: str) -> tuple[str, RunState, tuple[Message, ...]]:
     """What `to_json` wrote: the run's id, how far it has come, and the conversation before it. Raises SessionError."""
     try:
         data = from_line(text)
         version = data["agentkit_run"]
         history = tuple(decode_message(message) for message in data["history"])
-        run_id, progress = str(data["run"]), Progress.of(map(decode, data["milestones"]))
+        run_id, progress = str(data["run"]), RunState.of(map(decode, data["milestones"]))
     except (KeyError, TypeError, SessionError) as error:
         raise SessionError(f"This text is no saved run, as RunResult.to_json() makes one ({error}).") from error
     if version != _FORMAT:
@@ -332,10 +332,10 @@ def read_saved(text: str) -> tuple[str, Progress, tuple[Message, ...]]:
     if fault is not None:
         raise SessionError(f"This saved run was changed: {fault}")
     unmade = set(map(id, unmade_approvals(progress.milestones, progress)))  # as of a program that a call of it waits in
-    return run_id, Progress.of(each for each in progress.milestones if id(each) not in unmade), history
+    return run_id, RunState.of(each for each in progress.milestones if id(each) not in unmade), history
 
 
-def _change_in(run_id: str, progress: Progress, history: tuple[Message, ...]) -> str | None:
+def _change_in(run_id: str, progress: RunState, history: tuple[Message, ...]) -> str | None:
     """What a saved run says that no run says, if it does."""
     if not run_id:
         return "it names no run."

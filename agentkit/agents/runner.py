@@ -1,49 +1,171 @@
-"""How is a run of an agent set up, heard and kept? What stands behind the four ways to run one."""
+"""Setup, event dispatch and persistence of runs, shared by `run`, `arun`, `stream` and `astream`."""
 
 from __future__ import annotations
 
 import copy
 import re
 import threading
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self, TypedDict, Unpack
 
-from agentkit import tape
-from agentkit.agents import settings, team
-from agentkit.agents.answers import AnswerRules, Growing
-from agentkit.agents.hearing import Hearing, kept_name, spent_in
-from agentkit.agents.offering.offer import offered
+from agentkit import recording
+from agentkit._dataclass import dataclass
+from agentkit.agents import handoffs as team
+from agentkit.agents import options
+from agentkit.agents.budget import Budget
+from agentkit.agents.context_window import ContextBudget
+from agentkit.agents.drivers import adrive, drive
+from agentkit.agents.effects import AskModel, Steps, UseTools
+from agentkit.agents.guardrails import AnswerValidator, PartialAnswer
+from agentkit.agents.human_approval import approver_in, check_approver
+from agentkit.agents.loop import RunLoop
+from agentkit.agents.options import Prompt
+from agentkit.agents.pending_approvals import check_waiting, with_answers
 from agentkit.agents.result import GivenApprover, Resumption, RunFinished, pending_of
-from agentkit.agents.running.batch import unknown_lead
-from agentkit.agents.running.budget import Budget
-from agentkit.agents.running.checking.approvers import approver_in, check_approver
-from agentkit.agents.running.checking.conditions import conditions_of
-from agentkit.agents.running.drivers import adrive, drive
-from agentkit.agents.running.loop import Loop
-from agentkit.agents.running.plan import LINEAGE, MOST_DEPTH, Lead, Lineage, Plan
-from agentkit.agents.running.questions import Steps
-from agentkit.agents.running.room import Room
-from agentkit.agents.running.tool_call import Bench
-from agentkit.agents.settings import Prompt
-from agentkit.agents.waiting import check_waiting, with_answers
+from agentkit.agents.run_config import LINEAGE, MOST_DEPTH, HandoffTarget, ParentRun, RunConfig
+from agentkit.agents.tool_calls import unknown_lead
+from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext
+from agentkit.agents.tool_selection import conditions_of, offered
 from agentkit.errors import Cancelled, RunError, SessionError
-from agentkit.events import Event, Milestone, RunEnded, ToolCallFinished
+from agentkit.event_rendering import error_text
+from agentkit.events import (
+    Event,
+    HandedOff,
+    Milestone,
+    RequestFailed,
+    ResponseReceived,
+    RunEnded,
+    RunLeft,
+    Summarised,
+    ToolCallFinished,
+    ToolCallPostponed,
+)
 from agentkit.llm.client import LLM
-from agentkit.memory.progress import Progress
-from agentkit.memory.run import SessionRun
-from agentkit.memory.session import Session
-from agentkit.messages import Content
+from agentkit.messages import Content, Response, ToolResult
 from agentkit.safety.approval import Grants
-from agentkit.safety.flow import labels_of
-from agentkit.slotted import dataclass
-from agentkit.tooling.functions.context import RunContext
-from agentkit.tracing.listening import Listener
+from agentkit.safety.data_flow import labels_of
+from agentkit.sessions.run_log import SessionRun
+from agentkit.sessions.run_state import RunState
+from agentkit.sessions.session import Session
+from agentkit.tooling.run_context import RunContext
+from agentkit.tracing.listeners import (
+    ContextListener,
+    Listener,
+    ModelRequest,
+    Origin,
+    ToolUse,
+    is_surrounding,
+    surrounded,
+    tell,
+)
 from agentkit.usage import NO_USAGE, Limits, Usage
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
+
+
+class EventDispatcher:
+    """The listeners of one run; the list is the agent's own, which may grow."""
+
+    def __init__(self, listeners: Sequence[Listener], loop: RunLoop, session: Session) -> None:
+        self._listeners, self._loop, self._session = listeners, loop, session
+        self._parent = LINEAGE.get().context.run
+        self.is_over = False
+
+    def origin(self) -> Origin:
+        """Where what happens in the run just now comes from."""
+        loop, session = self._loop, self._session
+        return Origin(loop.run.id, loop.plan.agent, self._parent, kept_name(session), loop.iteration)
+
+    def tell(self, event: Event, *, is_last: bool = False) -> None:
+        """Let the listeners hear an event."""
+        self.is_over = is_last
+        if self._listeners:
+            tell(tuple(self._listeners), event, self.origin())
+
+    @contextmanager
+    def to_the_end(self) -> Iterator[None]:
+        """Let the listeners hear when the run is left before its end within the block."""
+        try:
+            yield
+        except BaseException as error:
+            if not self.is_over:
+                self.tell(RunLeft("" if isinstance(error, GeneratorExit) else error_text(error)), is_last=True)
+            raise
+
+    def attached(self, steps: Steps) -> Steps:
+        """The steps of the run; around what they ask of the world stands what the listeners put there."""
+        listeners = [listener for listener in self._listeners if is_surrounding(listener)]
+        return self._attached(steps, listeners) if listeners else steps
+
+    def _attached(self, steps: Steps, listeners: Sequence[ContextListener]) -> Steps:
+        for step in steps:
+            if isinstance(step, AskModel):
+                step.around = partial(self._around_request, listeners, step)
+            elif isinstance(step, UseTools):
+                step.around = partial(self._around_call, listeners, step.results)
+                step.lineage = replace(step.lineage, attached=partial(self._attached, listeners=listeners))
+            yield step
+
+    @contextmanager
+    def _around_request(self, listeners: Sequence[ContextListener], asked: AskModel) -> Iterator[None]:
+        llm = asked.llm()
+        where, request = llm.describe(), llm.request_of(asked.request)
+        work = ModelRequest(self.origin(), request, where.provider, where.model, where.endpoint, asked.is_streamed)
+        with surrounded(listeners, work):
+            yield
+            work.response = asked.answer if isinstance(asked.answer, Response) else None
+
+    @contextmanager
+    def _around_call(
+        self, listeners: Sequence[ContextListener], results: Mapping[str, ToolResult], judged: JudgedCall
+    ) -> Iterator[None]:
+        description = "" if judged.tool is None else judged.tool.description
+        work = ToolUse(self.origin(), judged.call, judged.decision, description)
+        with surrounded(listeners, work):
+            yield
+            work.result = results.get(judged.call.id)
+
+
+def tell_afterwards(
+    listeners: Sequence[Listener], known: Iterable[Event], new: Iterable[Event], source: Origin
+) -> None:
+    """Let the listeners hear what a run in another process has done, of which they know a part."""
+    source = replace(source, is_elsewhere=True)
+    for event in known:
+        source = _after(event, source)
+    for event in new:
+        source = _after(event, source)
+        tell(tuple(listeners), event, source)
+
+
+def _after(event: Event, source: Origin) -> Origin:
+    """Where an event comes from that follows another one from there."""
+    if isinstance(event, ResponseReceived):
+        return replace(source, iteration=source.iteration + 1)
+    return replace(source, agent=event.agent) if isinstance(event, HandedOff) else source
+
+
+def kept_name(session: Session) -> str:
+    """The name under which a conversation is kept; empty when it is not."""
+    return "" if session.store is None else session.name
+
+
+def spent_in(event: Event) -> Usage | None:
+    """What an event tells of tokens spent."""
+    match event:
+        case ResponseReceived(response):
+            return response.usage
+        case ToolCallFinished(_, result):
+            return result.usage
+        case ToolCallPostponed(usage=usage):
+            return usage
+        case Summarised(_, _, usage) | RequestFailed(_, _, usage):
+            return usage
+    return None
+
 
 Work = Prompt | Resumption
 """What a run begins with: a prompt, or the run to go on with."""
@@ -59,14 +181,14 @@ class RunOptions(TypedDict, total=False):
     context: Any
 
 
-class Given(RunOptions, total=False):
+class RunArguments(RunOptions, total=False):
     """The same with that type, and with the conversation of the run."""
 
     session: Session | None
     output_type: Any
 
 
-class Runner(Lead):
+class Runner(HandoffTarget):
     """What an agent is made of, and how its runs begin and are heard."""
 
     max_iterations: int
@@ -75,8 +197,8 @@ class Runner(Lead):
     dry_run: bool
     context: Any
     listeners: list[Listener]
-    _answers: AnswerRules
-    _room: Room
+    _answers: AnswerValidator
+    _room: ContextBudget
     _grants: Grants
     _usage: Usage
     _lock: threading.Lock
@@ -95,7 +217,7 @@ class Runner(Lead):
 
     @llm.setter
     def llm(self, llm: LLM) -> None:
-        self._llm = settings.if_said("llm", llm)
+        self._llm = options.if_said("llm", llm)
 
     @property
     def known_llm(self) -> LLM | str | None:
@@ -113,7 +235,7 @@ class Runner(Lead):
     @session.setter
     def session(self, session: Session) -> None:
         with self._lock:
-            self._session = settings.if_said("session", session)
+            self._session = options.if_said("session", session)
 
     @property
     def known_session(self) -> Session | str | None:
@@ -134,7 +256,7 @@ class Runner(Lead):
             self._workspace = workspace
 
     @property
-    def answer_rules(self) -> AnswerRules:
+    def answer_rules(self) -> AnswerValidator:
         """What an answer must be: its type, and the checks that it passes."""
         return self._answers
 
@@ -158,23 +280,23 @@ class Runner(Lead):
         self.__dict__.update(state, **own)
 
     @property
-    def handoffs(self) -> tuple[Lead, ...]:
+    def handoffs(self) -> tuple[HandoffTarget, ...]:
         """The agents that the conversation may be handed to; set it when they are to hand it back."""
         return tuple(self.leads.values())
 
     @handoffs.setter
-    def handoffs(self, agents: Iterable[Lead]) -> None:
-        self.leads = settings.leads_from(agents)
+    def handoffs(self, agents: Iterable[HandoffTarget]) -> None:
+        self.leads = options.leads_from(agents)
 
-    def plan_beside(self, other: Plan) -> Plan:
+    def plan_beside(self, other: RunConfig) -> RunConfig:
         """This agent's plan for a run that `other` began: the same record of changes, and the same policies above."""
         bench = other.bench
         depth, is_dry = LINEAGE.get().depth, bench.workspace.dry_run
-        above = Lineage(None, bench.policies[1:], other.approve, depth, is_dry, bench.above)
+        above = ParentRun(None, bench.policies[1:], other.approve, depth, is_dry, bench.above)
         plan = self._plan(replace(other.context, agent=self.name), bench.workspace.record.id, above)
         return replace(plan, answers=plan.answers.or_type_of(other.answers), known=other.known)
 
-    def _plan(self, context: RunContext[Any], record: str, above: Lineage, *, is_new: bool = False) -> Plan:
+    def _plan(self, context: RunContext[Any], record: str, above: ParentRun, *, is_new: bool = False) -> RunConfig:
         is_dry = self.dry_run or self.workspace.dry_run or above.dry_run
         workspace = self.workspace.for_run(record, self.name, dry_run=is_dry, is_new=is_new)
         tools = self.tools.within(workspace)
@@ -182,12 +304,14 @@ class Runner(Lead):
             tools = tools + team.handoff_tools(self.leads.values())
         tools, specs = offered(tools)
         policies, grants = (self.policy, *above.policies), self._grants.for_run()
-        bench = Bench(tools, policies, grants, workspace, above.read, context=context)
+        bench = ToolPolicyContext(tools, policies, grants, workspace, above.read, context=context)
         approve, found = approver_in(context, self.approve, above), conditions_of(tools)
         order, rules, room = self.instruction, self._answers.within(context), self._room
-        return Plan(self, context, order, specs, bench, lambda: self.llm, rules, room, approve, conditions=found)
+        return RunConfig(self, context, order, specs, bench, lambda: self.llm, rules, room, approve, conditions=found)
 
-    def events(self, prompt: Work, *, streaming: bool = False, **given: Unpack[Given]) -> Generator[Event, None, None]:
+    def events(
+        self, prompt: Work, *, streaming: bool = False, **given: Unpack[RunArguments]
+    ) -> Generator[Event, None, None]:
         """The events of a run in the agent's own conversation or another, each kept and heard before it is told.
 
         With `streaming` there are those of each piece of text, too. `limits`, `context` and `output_type` take the
@@ -196,7 +320,9 @@ class Runner(Lead):
         """
         return self._told(self._task(prompt, **given), streaming=streaming)
 
-    def aevents(self, prompt: Work, *, streaming: bool = False, **given: Unpack[Given]) -> AsyncGenerator[Event, None]:
+    def aevents(
+        self, prompt: Work, *, streaming: bool = False, **given: Unpack[RunArguments]
+    ) -> AsyncGenerator[Event, None]:
         """Like `events`, awaiting."""
         return self._atold(self._task(prompt, **given), streaming=streaming)
 
@@ -212,11 +338,11 @@ class Runner(Lead):
         earlier, rules = (prompt.context, prompt.rules) if isinstance(prompt, Resumption) else (None, None)
         known = (context, earlier, self.context, LINEAGE.get().context.value)
         task = _Task(
-            prompt if isinstance(prompt, Resumption) else settings.content_from(prompt),
+            prompt if isinstance(prompt, Resumption) else options.content_from(prompt),
             session or self.session,
-            settings.if_said("limits", limits),
+            options.if_said("limits", limits),
             next((each for each in known if each is not None), None),
-            rules if output_type is None else AnswerRules.of_run(output_type),
+            rules if output_type is None else AnswerValidator.of_run(output_type),
         )
         team.check_context(task.context, self)
         for each in (self, *team.reachable(self.leads)):
@@ -228,7 +354,10 @@ class Runner(Lead):
 
     def _told(self, task: _Task, *, streaming: bool) -> Generator[Event, None, None]:
         run, loop, steps = self._begun(task)
-        growing, hearing = Growing(lambda: loop.plan.answers.output), Hearing(self.listeners, loop, task.session)
+        growing, hearing = (
+            PartialAnswer(lambda: loop.plan.answers.output),
+            EventDispatcher(self.listeners, loop, task.session),
+        )
         stopping = loop.plan.context.stopping
         try:
             with hearing.to_the_end(), closing(drive(hearing.attached(steps), streaming=streaming)) as events:
@@ -243,7 +372,10 @@ class Runner(Lead):
 
     async def _atold(self, task: _Task, *, streaming: bool) -> AsyncGenerator[Event, None]:
         run, loop, steps = self._begun(task)
-        growing, hearing = Growing(lambda: loop.plan.answers.output), Hearing(self.listeners, loop, task.session)
+        growing, hearing = (
+            PartialAnswer(lambda: loop.plan.answers.output),
+            EventDispatcher(self.listeners, loop, task.session),
+        )
         stopping = loop.plan.context.stopping
         try:
             with hearing.to_the_end():
@@ -257,7 +389,7 @@ class Runner(Lead):
         finally:
             run.close()
 
-    def _begun(self, task: _Task) -> tuple[SessionRun, Loop, Steps]:
+    def _begun(self, task: _Task) -> tuple[SessionRun, RunLoop, Steps]:
         """A run that is about to begin or to go on: where it is kept, its loop, and the loop's steps."""
         lineage = LINEAGE.get()
         if lineage.depth > MOST_DEPTH:
@@ -272,31 +404,31 @@ class Runner(Lead):
             with _left_on_error(run):
                 record = run.progress.record
                 plan = self._plan(context, record or run.new_record_id(), lineage, is_new=not record)
-                known = [*settings.checked_leads("agents", prompt.agents), *prompt.returned]
+                known = [*options.checked_leads("agents", prompt.agents), *prompt.returned]
                 plan = _led_by(self, run.progress, replace(task.asked_for(plan), known=tuple(known)), known)
                 plan = with_answers(plan, prompt.answers, run.progress.waiting)
-                loop = Loop(plan, run, self._budget(task.limits or prompt.limits, lineage), self)
+                loop = RunLoop(plan, run, self._budget(task.limits or prompt.limits, lineage), self)
                 check_waiting(run.progress.steps.values(), loop.asking.bench())
                 lineage.note(labels_of([*run.history, *run.progress.messages]))
                 return run, loop, loop.resume()
         with _left_on_error(run):
             plan = self._plan(context, run.new_record_id(), lineage, is_new=True)
             lineage.note(labels_of(run.history))
-            loop = Loop(task.asked_for(plan), run, self._budget(task.limits, lineage), self)
+            loop = RunLoop(task.asked_for(plan), run, self._budget(task.limits, lineage), self)
             return run, loop, loop.begin(prompt)
 
     def _is_stopping(self, stops: int, above: Callable[[], bool]) -> bool:
         return self._stops != stops or above()
 
-    def _budget(self, limits: Limits | None, lineage: Lineage) -> Budget:
+    def _budget(self, limits: Limits | None, lineage: ParentRun) -> Budget:
         chosen = limits or self.limits
-        return Budget(chosen, lineage.budget, tape.clock(), max_iterations=self.max_iterations)
+        return Budget(chosen, lineage.budget, recording.clock(), max_iterations=self.max_iterations)
 
-    def _hear(self, event: Event, run: SessionRun, hearing: Hearing) -> bool:
+    def _hear(self, event: Event, run: SessionRun, hearing: EventDispatcher) -> bool:
         """Keep what has happened, and tell the listeners; whether it is for the caller, too."""
         if isinstance(event, Milestone):
             run.keep(event)
-            tape.told(run.id, event)
+            recording.told(run.id, event)
             if isinstance(event, RunEnded):
                 return False
             self.count(event)
@@ -324,9 +456,9 @@ class _Task:
     session: Session
     limits: Limits | None
     context: Any
-    rules: AnswerRules | None = None
+    rules: AnswerValidator | None = None
 
-    def asked_for(self, plan: Plan) -> Plan:
+    def asked_for(self, plan: RunConfig) -> RunConfig:
         """The plan with the type of answer that this run asks for, if it does."""
         return plan if self.rules is None else replace(plan, answers=plan.answers.or_type_of(self.rules))
 
@@ -335,7 +467,7 @@ class _Task:
         return _reopened(self.session, self.prompt) if isinstance(self.prompt, Resumption) else self.session.begin()
 
 
-def _led_by(agent: Runner, progress: Progress, plan: Plan, known: Sequence[Lead]) -> Plan:
+def _led_by(agent: Runner, progress: RunState, plan: RunConfig, known: Sequence[HandoffTarget]) -> RunConfig:
     """The plan of the agent that led the run when it was left. Raises ConfigError when it cannot be found."""
     name = progress.agent
     if name in ("", agent.name):

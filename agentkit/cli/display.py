@@ -1,4 +1,4 @@
-"""How is a run shown to a person? Pure text, cleaned of what could trick a terminal."""
+"""Plain-text rendering of run events for terminals."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from agentkit.decisions import Verdict
-from agentkit.wording import answer_in, arguments_in, arguments_text, cut, is_shallow, json_value
+from agentkit.event_rendering import answer_in, arguments_in, arguments_text, cut, is_shallow, json_value
 
 if TYPE_CHECKING:
     from agentkit.agents.result import RunResult
@@ -52,7 +52,7 @@ def _escaped(text: str) -> str:
 
 def json_line(document: Mapping[str, Any]) -> str:
     """A document as one line of JSON, with what `clean` would remove escaped instead. Raises SessionError."""
-    from agentkit.memory.codec import to_line
+    from agentkit.sessions.codec import to_line
 
     return _escaped(to_line(document))
 

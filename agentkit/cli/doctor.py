@@ -1,4 +1,4 @@
-"""`agentkit doctor`: what is there, what is missing, and which command mends it."""
+"""`agentkit doctor`: what is installed, what is missing, and how to fix it."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING, Literal
 
 import click
 
-from agentkit.cli.exit_codes import ANSWERED, FAILED
-from agentkit.cli.terminal import fitted
-from agentkit.slotted import dataclass
+from agentkit._dataclass import dataclass
+from agentkit.cli.terminal import ANSWERED, FAILED, fitted
 
 if TYPE_CHECKING:
     from agentkit.sandbox.isolation import Boundary
@@ -66,7 +65,7 @@ def _machine() -> Iterator[Finding]:
 
 
 def _provider() -> Iterator[Finding]:
-    from agentkit.cli.settings.layers import settings_here
+    from agentkit.cli.settings import settings_here
     from agentkit.errors import AgentKitError
 
     try:

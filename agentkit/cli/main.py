@@ -1,4 +1,4 @@
-"""Which command was meant? A text that names no command is a question."""
+"""The command-line entry point; text that names no command is a question."""
 
 from __future__ import annotations
 
@@ -11,25 +11,21 @@ from typing import TYPE_CHECKING
 import click
 
 import agentkit
-from agentkit.cli.asking.ask import ask
-from agentkit.cli.chat.chat import chat
+from agentkit.cli.ask import ask
+from agentkit.cli.chat.repl import chat
+from agentkit.cli.config import config, init
 from agentkit.cli.doctor import doctor
-from agentkit.cli.evaluating.evaluation import evaluation
-from agentkit.cli.evaluating.optimize import optimize
-from agentkit.cli.exit_codes import FAILED, INTERRUPTED, LIMIT, USAGE
-from agentkit.cli.explain import explain
-from agentkit.cli.knowing.knowledge import knowledge
-from agentkit.cli.manifesting.manifest import manifest
+from agentkit.cli.eval import evaluation
+from agentkit.cli.knowledge import knowledge
+from agentkit.cli.manifest import manifest
+from agentkit.cli.mcp import mcp
 from agentkit.cli.models import models
-from agentkit.cli.runs.replay import replay
-from agentkit.cli.runs.sessions import sessions
-from agentkit.cli.runs.show import show
-from agentkit.cli.runs.undo import undo
-from agentkit.cli.serving.mcp import mcp
-from agentkit.cli.serving.serve import serve
-from agentkit.cli.settings.config import config, init
-from agentkit.cli.terminal import halves, tell_error
-from agentkit.cli.tools import tools
+from agentkit.cli.optimize import optimize
+from agentkit.cli.replay import replay
+from agentkit.cli.serve import serve
+from agentkit.cli.sessions import sessions, show, undo
+from agentkit.cli.terminal import FAILED, INTERRUPTED, LIMIT, USAGE, halves, tell_error
+from agentkit.cli.tools import explain, tools
 from agentkit.errors import AgentKitError, ConfigError, LimitExceeded, ToolError
 
 if TYPE_CHECKING:
@@ -75,7 +71,7 @@ class QuestionOrCommand(click.Group):
         """Raise UsageError when the first word is nearly a command, as in `tool list`: no model is paid for that."""
         if not word.isalpha():
             return
-        from agentkit.wording import suggestion
+        from agentkit.event_rendering import suggestion
 
         swapped = [word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1)]
         meant = [each for each in swapped if each in self.commands] or [

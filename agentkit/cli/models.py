@@ -1,4 +1,4 @@
-"""`agentkit models`: which model is asked, what it costs, how much it reads, and who else could be asked."""
+"""`agentkit models`: the selected model, its price and context window, and the alternatives."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit.cli.terminal import fitted
-from agentkit.config import environment
+from agentkit.settings import environment
 
 if TYPE_CHECKING:
-    from agentkit.llm.configured import Configured
+    from agentkit.llm.client import Configured
     from agentkit.usage import Price
 
 _EXAMPLES = """\b
@@ -33,7 +33,7 @@ _MARKS = {True: "✓", False: "-", None: "?"}
 def models(*, names: tuple[str, ...], as_json: bool) -> None:
     """Say which model is asked, or what is known of the models NAME: place, price, window. Nothing is sent."""
     from agentkit.cli.display import clean, document_text
-    from agentkit.cli.settings.layers import settings_here
+    from agentkit.cli.settings import settings_here
     from agentkit.errors import NoProvider
 
     settings, told, problem = settings_here(), [], None
@@ -58,7 +58,7 @@ def models(*, names: tuple[str, ...], as_json: bool) -> None:
 
 def _about(llm: Configured) -> dict[str, Any]:
     """What is known of a model, as JSON has it."""
-    from agentkit.llm.prices import context_window, price_under
+    from agentkit.llm.pricing import context_window, price_under
 
     price, tariff = price_under(llm.tariff), llm.tariff
     return {

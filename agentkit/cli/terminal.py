@@ -1,18 +1,24 @@
-"""What is told beside the answer, on stderr, and in which colour?"""
+"""Diagnostics on stderr, colours, and exit codes."""
 
 from __future__ import annotations
 
 import re
+import shutil
 import sys
+import threading
+import time
+from types import TracebackType
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from agentkit.config import has_colour, is_terminal
+from agentkit.cli.display import line_text
 from agentkit.lines import split_lines
+from agentkit.settings import has_colour, is_terminal
 
 if TYPE_CHECKING:
     from agentkit.agents.result import RunResult
+
 
 _FIRST_SENTENCE = re.compile(r"(?<=[.?!])(?<!e\.g\.)(?<!\.\.\.)\s+(?=[\"'(A-Z])")
 _CLAUSE = re.compile(r"; (?=[a-z]+ )")
@@ -121,3 +127,69 @@ def _advice(error: BaseException) -> str:
     named = error.__context__ if isinstance(error.__context__, OSError) else error
     kinds = {kind.__name__ for kind in type(named).__mro__}
     return next((advice for name, advice in _ADVICE if name in kinds), "")
+
+
+ANSWERED = 0
+FAILED = 1
+USAGE = 2
+"""The command line or the configuration is wrong; no key, for example."""
+LIMIT = 3
+REFUSED = 4
+"""A judge forbade the call."""
+INTERRUPTED = 130
+
+
+_SIGNS = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+_ERASE = "\r\x1b[K"
+_EVERY_SECONDS = 0.1
+
+
+class StatusLine:
+    """A line that says what is going on and for how long, from `after_seconds` on. Without a stream it does nothing."""
+
+    def __init__(self, stream: TextIO | None, after_seconds: float = 0.3) -> None:
+        self._stream, self._after_seconds = stream, after_seconds
+        self._over: threading.Event | None = None
+        self._thread: threading.Thread | None = None
+
+    def show(self, text: str) -> None:
+        """Say from now on that this is going on."""
+        self.clear()
+        if self._stream is not None:
+            self._over = threading.Event()
+            self._thread = threading.Thread(target=self._run, args=(self._stream, text, self._over), daemon=True)
+            self._thread.start()
+
+    def clear(self) -> None:
+        """Say nothing from now on; the line is empty when this returns."""
+        if self._over is not None and self._thread is not None:
+            self._over.set()
+            self._thread.join()
+            self._over = self._thread = None
+
+    def __enter__(self) -> StatusLine:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.clear()
+
+    def _run(self, stream: TextIO, text: str, over: threading.Event) -> None:
+        began, count = time.monotonic(), 0
+        pause = self._after_seconds
+        while not over.wait(pause):
+            stream.write(f"{_ERASE}{_line(_SIGNS[count % len(_SIGNS)], text, time.monotonic() - began)}")
+            stream.flush()
+            pause, count = _EVERY_SECONDS, count + 1
+        if count:
+            stream.write(_ERASE)
+            stream.flush()
+
+
+def _line(sign: str, text: str, seconds: float) -> str:
+    """Sign, text and seconds, no wider than the terminal."""
+    columns = shutil.get_terminal_size().columns
+    tail = f" {seconds:.0f} s"
+    room = max(1, columns - len(tail) - len(sign) - 2)
+    return f"{sign} {line_text(text, room)}{tail}"

@@ -1,15 +1,15 @@
-"""`agentkit tools`: see the tools, and use one without a model."""
+"""`agentkit tools` and `agentkit explain`: list, describe, judge and call tools without a model."""
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import TYPE_CHECKING
 
 import click
 
-from agentkit.cli.completing import tool_names
-from agentkit.cli.exit_codes import ANSWERED, FAILED, REFUSED, USAGE
-from agentkit.cli.terminal import fitted, tell_error
+from agentkit.cli.completion import safety_levels, tool_names
+from agentkit.cli.terminal import ANSWERED, FAILED, REFUSED, USAGE, fitted, tell_error
 from agentkit.lines import split_lines
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def tools() -> None:
 def list_tools(*, names: tuple[str, ...], as_json: bool) -> None:
     """List every tool with its safety level, or those of the collections and files NAME: core, web, FILE.py."""
     from agentkit.cli.display import clean, json_text
-    from agentkit.cli.loading.tools import tools_named
-    from agentkit.cli.settings.keys import split_names
+    from agentkit.cli.loading import tools_named
+    from agentkit.cli.settings import split_names
     from agentkit.tools.catalog import all_tools
 
     known = tools_named(split_names(names)) if names else all_tools
@@ -64,7 +64,7 @@ def list_tools(*, names: tuple[str, ...], as_json: bool) -> None:
 def show_tool(name: str) -> None:
     """Show what a model is told of the tool NAME."""
     from agentkit.cli.display import clean, json_text
-    from agentkit.cli.loading.tools import tool_named
+    from agentkit.cli.loading import tool_named
 
     tool = tool_named(name)
     click.echo(clean(f"{tool.name}  {tool.level.name}\n\n{_described(tool)}\n"))
@@ -83,7 +83,6 @@ def _described(tool: AnyTool) -> str:
 @click.option("--confirm", is_flag=True, help="Let this call delete or overwrite for good, as rm -rf does.")
 def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool, confirm: bool) -> int:
     """Run the tool NAME. You call it yourself, so nobody is asked; what its judge denies stays denied."""
-    from agentkit.cli.arguments import named_arguments
     from agentkit.cli.display import document_text, result_fields, value_text
     from agentkit.errors import AgentKitError
 
@@ -107,7 +106,7 @@ def _ready(name: str) -> AnyTool:
 
     if name in core_tools.names:
         return core_tools.find(name)
-    from agentkit.cli.loading.tools import tool_named
+    from agentkit.cli.loading import tool_named
     from agentkit.workspace.journal import Journal
     from agentkit.workspace.workspace import Workspace
 
@@ -117,7 +116,7 @@ def _ready(name: str) -> AnyTool:
 
 def _advice(result: ToolResult, name: str) -> str:
     """What to do about a call, of the tool that was named so, that came to nothing."""
-    from agentkit.tooling.judging import UNCONFIRMED
+    from agentkit.tooling.tool import UNCONFIRMED
 
     if exit_code(result) == USAGE:
         return f"To see what it takes: agentkit tools show {name}"
@@ -130,10 +129,91 @@ def _advice(result: ToolResult, name: str) -> str:
 def exit_code(result: ToolResult) -> int:
     """The command's exit code for what came of a tool."""
     from agentkit.cli.display import was_refused
-    from agentkit.tooling.result import BAD_ARGUMENTS
+    from agentkit.tooling.results import BAD_ARGUMENTS
 
     if result.decision is not None and result.decision.rule == BAD_ARGUMENTS:
         return USAGE
     if was_refused(result):
         return REFUSED
     return ANSWERED if result.ok else FAILED
+
+
+_EXPLAIN_EXAMPLES = """\b
+Examples:
+  agentkit explain run_shell 'find . -delete'
+  agentkit explain write_file notes.txt content=hello
+"""
+
+
+@click.command(epilog=_EXPLAIN_EXAMPLES, short_help="Say whether a tool call would be allowed, and why.")
+@click.argument("name", shell_complete=tool_names)
+@click.argument("arguments", nargs=-1, metavar="[VALUE | KEY=VALUE]...")
+@click.option(
+    "--safety",
+    metavar="LEVEL",
+    shell_complete=safety_levels,
+    help="The agent's safety level: safe, network (default), system.",
+)
+@click.option("--json", "as_json", is_flag=True, help="Print the decision as one JSON document.")
+def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_json: bool) -> int:
+    """Say whether the tool NAME may be called like this, and why. Nothing is run."""
+    from agentkit.cli.display import clean, document_text
+    from agentkit.cli.loading import tool_named
+    from agentkit.cli.settings import settings_here
+    from agentkit.levels import SafetyLevel
+    from agentkit.safety.policy import Policy
+
+    tool = tool_named(name)
+    checked, own = tool.decide(named_arguments(tool, arguments))
+    level = SafetyLevel.of(safety) if safety is not None else settings_here().of("safety")
+    decision = Policy(level).judge(tool.name, tool.level, own, checked, tool.canonical(checked) if checked else None)
+    if as_json:
+        click.echo(document_text(tool=tool.name, arguments=checked, **decision.to_dict()))
+    else:
+        lines = [("", f"{decision.verdict}: {decision.reason}"), ("rule", decision.rule)]
+        lines += [("evidence", decision.evidence), ("instead", decision.remedy)]
+        click.echo("\n".join(clean(f"{word + ':':<10}{text}" if word else text) for word, text in lines if text))
+    return REFUSED if decision.denied else ANSWERED
+
+
+_MISTAKEN = re.compile(r"[a-z][a-z0-9_]*=(?!=)")
+"""What was meant for a parameter. A variable before a command, `LANG=C sort`, and a comparison, `a==b`, are neither."""
+
+
+class WholeNumber(click.IntRange):
+    """A whole number within bounds, called so in help and errors."""
+
+    name = "number"
+
+
+class Fraction(click.FloatRange):
+    """A number within bounds, called so in help and errors."""
+
+    name = "number"
+
+
+def named_arguments(tool: AnyTool, words: tuple[str, ...]) -> dict[str, str]:
+    """The arguments by name: KEY=VALUE where KEY is a parameter, anything else for the next parameter without one.
+
+    Raises UsageError for a name that no parameter has, for a parameter that is given twice, and for more values than
+    parameters.
+    """
+    names = list(tool.parameters["properties"])
+    named: dict[str, str] = {}
+    values = []
+    for word in words:
+        key, equals, value = word.partition("=")
+        if key not in names and _MISTAKEN.match(word):
+            which = ", ".join(names) or "none"
+            raise click.UsageError(f"{tool.name} has no parameter {key!r}; its parameters are: {which}.")
+        if not equals or key not in names:
+            values.append(word)
+        elif key in named:
+            raise click.UsageError(f"{key!r} is given twice; give each argument once.")
+        else:
+            named[key] = value
+    free = [name for name in names if name not in named]
+    if len(values) > len(free):
+        takes = f"takes {', '.join(names)}" if names else "takes no arguments"
+        raise click.UsageError(f"{tool.name} {takes}; {values[len(free)]!r} is one too many.")
+    return {**dict(zip(free, values, strict=False)), **named}

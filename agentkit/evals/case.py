@@ -1,4 +1,4 @@
-"""What is asked of an agent, and what is expected of it?"""
+"""Test cases: prompts and expected outcomes."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterable, Mapping
 from os import PathLike, fspath
 from typing import Any
 
-from agentkit.agents.settings import Prompt, content_from
+from agentkit._dataclass import dataclass
+from agentkit.agents.options import Prompt, content_from
+from agentkit.content import File, Image, word_of
 from agentkit.errors import ConfigError
-from agentkit.evals.user import SimulatedUser
+from agentkit.evals.simulated_user import SimulatedUser
+from agentkit.event_rendering import value_text
 from agentkit.messages import Content, ToolCall
-from agentkit.naming import refuse_made
-from agentkit.parts import File, Image, word_of
-from agentkit.slotted import dataclass
-from agentkit.wording import value_text
+from agentkit.suggestions import refuse_made
 
 _SLUG_CHARS, _DIGEST_CHARS = 32, 6
 _PLACE = re.compile(r" at 0x[0-9a-fA-F]+")

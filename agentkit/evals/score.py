@@ -1,12 +1,12 @@
-"""How well did a trial do by one scorer?"""
+"""The score of one trial by one scorer."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import field
 
+from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
-from agentkit.slotted import dataclass
 from agentkit.usage import Usage
 
 PASSES_AT = 0.5

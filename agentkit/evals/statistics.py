@@ -1,4 +1,4 @@
-"""How sure is a figure? Intervals and tests, each a pure function of numbers."""
+"""Confidence intervals and significance tests (pure)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from itertools import product
 from operator import mul
 from statistics import NormalDist
 
-from agentkit.slotted import dataclass
+from agentkit._dataclass import dataclass
 
 RESAMPLES = 10_000
 _MOST_EXACT = 14

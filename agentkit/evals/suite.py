@@ -1,4 +1,4 @@
-"""Suite: cases, and the scorers that say how well an agent does them."""
+"""`Suite`: cases and the scorers that grade an agent's answers."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from os import PathLike, fspath
 from typing import Any, Never, Unpack
 
 from agentkit.errors import ConfigError
+from agentkit.evals.agent_variants import Agents
 from agentkit.evals.case import Case
-from agentkit.evals.keeping.reading import read_cases
-from agentkit.evals.order import Order, RunOptions
-from agentkit.evals.reporting.report import Report
-from agentkit.evals.running import Trials
-from agentkit.evals.scoring.scorer import Scorer
-from agentkit.evals.variants import Agents
-from agentkit.naming import refuse_made
-from agentkit.wording import count_text
+from agentkit.evals.dataset import read_cases
+from agentkit.evals.report import Report
+from agentkit.evals.run_config import SuiteConfig, SuiteRunOptions
+from agentkit.evals.runner import Trials
+from agentkit.evals.scorers import Scorer
+from agentkit.event_rendering import count_text
+from agentkit.suggestions import refuse_made
 
-_OPTIONS = tuple(RunOptions.__annotations__)
+_OPTIONS = tuple(SuiteRunOptions.__annotations__)
 
 
 class Suite:
@@ -79,7 +79,7 @@ class Suite:
 
         return cls(name or Path(path).stem, read_cases(path), scorers, workspace=workspace, context=context)
 
-    def run(self, agents: Agents, **options: Unpack[RunOptions]) -> Report:
+    def run(self, agents: Agents, **options: Unpack[SuiteRunOptions]) -> Report:
         """Ask each case of each agent, blocking, and report.
 
         `agents` is an Agent, a list of agents, or agents by the names that they bear in the report. The failure of a
@@ -100,7 +100,7 @@ class Suite:
         """
         return self._trials(agents, options).report()
 
-    async def arun(self, agents: Agents, **options: Unpack[RunOptions]) -> Report:
+    async def arun(self, agents: Agents, **options: Unpack[SuiteRunOptions]) -> Report:
         """Like `run`, awaiting: the trials are tasks of this event loop. Scoring has threads of its own."""
         return await self._trials(agents, options).areport()
 
@@ -129,10 +129,10 @@ class Suite:
         rows = [[case.id, case.digest, list(map(repr, self._all_scorers_of(case)))] for case in self.cases]
         return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 
-    def _trials(self, agents: Agents, options: RunOptions) -> Trials:
+    def _trials(self, agents: Agents, options: SuiteRunOptions) -> Trials:
         refuse_made(Suite.run, [name for name in options if name not in _OPTIONS], _OPTIONS)
         given: dict[str, Any] = {name: value for name, value in options.items() if name != "cases"}
-        return Trials(Order(self, self.chosen(options.get("cases")), agents, **given))
+        return Trials(SuiteConfig(self, self.chosen(options.get("cases")), agents, **given))
 
     def _all_scorers_of(self, case: Case) -> list[Scorer]:
         prompts = case.said if case.is_conversation else ()

@@ -1,4 +1,4 @@
-"""What came of one case, asked once of one agent?"""
+"""The outcome of one case for one agent."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any, Literal
 
+from agentkit._dataclass import dataclass
 from agentkit.agents.result import RunResult
 from agentkit.evals.case import Case
 from agentkit.evals.score import Score
+from agentkit.event_rendering import call_text, content_text
 from agentkit.events import Milestone, RunEnded, RunStarted
-from agentkit.memory.progress import Progress
 from agentkit.messages import Content
-from agentkit.slotted import dataclass
+from agentkit.sessions.run_state import RunState
 from agentkit.usage import Usage
-from agentkit.wording import call_text, content_text
 
 Outcome = Literal["passed", "failed", "refused", "limit", "error", "undone"]
 """How a trial ended.
@@ -136,7 +136,7 @@ def parts_of(result: RunResult[Any]) -> list[RunResult[Any]]:
             parts.append([])
         parts[-1].append(milestone)
         before = milestone
-    return [result] if len(parts) < 2 else [told_by(Progress.of(part), result.run_id) for part in parts]
+    return [result] if len(parts) < 2 else [told_by(RunState.of(part), result.run_id) for part in parts]
 
 
 def prompt_of(result: RunResult[Any]) -> Content:
@@ -154,7 +154,7 @@ def transcript_of(result: RunResult[Any]) -> str:
     return "\n".join(lines)
 
 
-def told_by(progress: Progress, run_id: str) -> RunResult[Any]:
+def told_by(progress: RunState, run_id: str) -> RunResult[Any]:
     """The result that milestones tell of; its value is the text of the answer."""
     return RunResult(
         value=progress.text,

@@ -10,7 +10,7 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from agentkit.slotted import dataclass
+from agentkit._dataclass import dataclass
 
 _SIGNATURE, _HEADER = b"DIRC", struct.Struct(">4sII")
 _STATUS = struct.Struct(">10I")

@@ -7,8 +7,8 @@ import os
 import re
 from collections.abc import Mapping
 
+from agentkit._dataclass import dataclass
 from agentkit.git.repository import Repository
-from agentkit.slotted import dataclass
 
 _PROTECTED = ("refs/heads/", "refs/tags/", "refs/remotes/")
 _PACKED = re.compile(r"([0-9a-f]{40,64}) (refs/\S+)")

@@ -7,8 +7,8 @@ import os
 import stat
 from collections.abc import Collection, Iterator
 
+from agentkit._dataclass import dataclass
 from agentkit.git import settings
-from agentkit.slotted import dataclass
 
 _MOST_POINTER_BYTES = 4_096
 _MOST_NESTED, _MOST_SEARCHED = 200, 5_000

@@ -7,7 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from agentkit.slotted import dataclass
+from agentkit._dataclass import dataclass
 
 Setting = tuple[str, str]
 """A key such as `user.name` or `filter.lfs.clean`, and its value. A subsection keeps its case."""

@@ -1,4 +1,4 @@
-"""In which order are passages given? Rankings are joined; a model may reword questions and judge passages."""
+"""Rank fusion, query rewriting and reranking."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING
 
 from agentkit.errors import ConfigError
-from agentkit.knowledge.passages import Passage
+from agentkit.knowledge.chunks import Chunk
 
 if TYPE_CHECKING:
     from agentkit.llm.client import LLM
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 Rewrite = Callable[[str], Iterable[str]]
 """Gives other wordings of a question, which are searched for beside it."""
 
-Rerank = Callable[[str, list[Passage]], Iterable[Passage]]
+Rerank = Callable[[str, list[Chunk]], Iterable[Chunk]]
 """Gives the passages that answer a question, the best first; those that it leaves out come last."""
 
 Ranking = Sequence[tuple[int, float]]
@@ -87,7 +87,7 @@ def rewrite_with(llm: LLM) -> Rewrite:
 def rerank_with(llm: LLM) -> Rerank:
     """A `rerank=` that lets a model judge the passages. It raises ModelError when the model does not."""
 
-    def rerank(question: str, passages: list[Passage]) -> list[Passage]:
+    def rerank(question: str, passages: list[Chunk]) -> list[Chunk]:
         text = _numbered(question, passages)
         found = llm.extract(text, Helpful, instruction=_RERANKING)
         return [passages[number - 1] for number in dict.fromkeys(found.numbers) if 1 <= number <= len(passages)]
@@ -95,7 +95,7 @@ def rerank_with(llm: LLM) -> Rerank:
     return rerank
 
 
-def _numbered(question: str, passages: Sequence[Passage]) -> str:
+def _numbered(question: str, passages: Sequence[Chunk]) -> str:
     """The question and the passages; a mark that no passage can hold, as it is made of them all, tells them apart."""
     texts = "\0".join([question, *(passage.text for passage in passages)])
     mark = sha256(texts.encode("utf-8", "replace")).hexdigest()[:16]
@@ -116,7 +116,7 @@ def wordings(question: str, rewrite: Rewrite | None) -> list[str]:
     return list(dict.fromkeys([question, *texts[:MAX_REWRITINGS]]))
 
 
-def reranked(question: str, passages: list[Passage], rerank: Rerank | None) -> list[Passage]:
+def reranked(question: str, passages: list[Chunk], rerank: Rerank | None) -> list[Chunk]:
     """Passages in the order that `rerank` gives, those that it leaves out last; it cannot bring in others."""
     if rerank is None or len(passages) < 2:
         return passages

@@ -1,1 +1,1 @@
-"""How do we talk to a model?"""
+"""The LLM client, providers, protocols and transport."""

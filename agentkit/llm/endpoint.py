@@ -1,4 +1,4 @@
-"""Where is a model, and how is it reached? The outcome of detection."""
+"""The endpoint of a model: URL, credentials, protocol and options."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from dataclasses import field
 from typing import Any, Literal, get_args
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from agentkit.config import Secret
+from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
-from agentkit.slotted import dataclass
+from agentkit.settings import Secret
 
-Protocol = Literal["responses", "chat", "messages"]
+ProtocolName = Literal["responses", "chat", "messages"]
 TokenProvider = Callable[[], str]
 
 _PASTED_PATHS = ("/chat/completions", "/responses", "/messages", "/embeddings")
@@ -28,7 +28,7 @@ _LEAST_KEY_CHARS = 8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class LLMArguments:
     """What the arguments of `LLM` ask for; None where they say nothing."""
 
     provider: str | None = None
@@ -38,7 +38,7 @@ class Wishes:
     azure_api_version: str | None = None
     azure_token_provider: TokenProvider | None = field(default=None, repr=False)
     base_url: str | None = field(default=None, repr=False)
-    protocol: Protocol | None = None
+    protocol: ProtocolName | None = None
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     client: Any = field(default=None, repr=False)
 
@@ -64,7 +64,7 @@ class Endpoint:
     provider: str
     model: str
     base_url: str = field(default="", repr=False)
-    protocol: Protocol = "chat"
+    protocol: ProtocolName = "chat"
     api_key: Secret | None = None
     key_header: str | None = None
     token_provider: TokenProvider | None = field(default=None, repr=False)
@@ -76,7 +76,7 @@ class Endpoint:
     is_openai: bool = False
 
     def __post_init__(self) -> None:
-        if self.protocol not in get_args(Protocol):
+        if self.protocol not in get_args(ProtocolName):
             raise ConfigError(f"protocol= is 'responses', 'chat' or 'messages', not {self.protocol!r}.")
         if self.api_key and not is_header_text(self.api_key.reveal()):
             raise ConfigError(f"The API key for {self.provider} has characters that no key has; was it pasted whole?")

@@ -1,36 +1,316 @@
-"""How are the tools of an MCP server used? As a toolset that connects itself, and lets go when nobody needs it."""
+"""`MCPServer`: the tools, resources and prompts of an MCP server."""
 
 from __future__ import annotations
 
+import json
 import threading
 import weakref
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never
+from urllib.parse import urlsplit
 
-from agentkit import config
-from agentkit.agents.offering.offer import FIND_TOOLS
-from agentkit.decisions import Label
-from agentkit.errors import ConfigError, ToolError
+from agentkit import settings
+from agentkit._dataclass import dataclass
+from agentkit.agents.tool_selection import FIND_TOOLS
+from agentkit.decisions import Decision, Label, Verdict
+from agentkit.errors import BadArguments, Blocked, ConfigError, LoginNeeded, ToolError
+from agentkit.event_rendering import visible
 from agentkit.levels import SafetyLevel
-from agentkit.mcp import remote
-from agentkit.mcp.definitions import Change, Definition, changes, clashing, local_names
-from agentkit.mcp.link import Link, Question
-from agentkit.mcp.logins.terms import Ask, Terms, with_login
-from agentkit.mcp.pins import Pins
-from agentkit.mcp.remote import Bounds, RemoteTool, ResourceTool, Source
-from agentkit.mcp.sdk.contents import Answer
+from agentkit.mcp.connection import Question, ServerConnection
+from agentkit.mcp.definitions import Definition, DefinitionChange, Pins, changes, clashing, local_names
+from agentkit.mcp.login_store import Ask, Login, Logout, Terms, command, with_login
+from agentkit.mcp.sdk.session import Answer, Prompt, Resource, listing, written
 from agentkit.mcp.target import Target, advice, target_of, variables
 from agentkit.messages import READ_MORE
-from agentkit.naming import refuse_made
+from agentkit.suggestions import refuse_made
+from agentkit.tooling.results import BAD_ARGUMENTS, objection
+from agentkit.tooling.schema import GivenParameters
+from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.catalog import all_tools
-from agentkit.tools.dialogue import finish_tool
+from agentkit.tools.human import finish_tool
 
 if TYPE_CHECKING:
-    from agentkit.mcp.sdk.asking import Progress, Said
+    from agentkit.mcp.sdk.session import Progress, ToolOutput
+
+
+class ServerResources:
+    """The resources and prompts of a server, and a login at it.
+
+    Each is asked for anew; every call raises ToolError and ToolTimeout.
+    """
+
+    _link: ServerConnection
+    _target: Target
+    _timeout_seconds: float | None
+
+    def resources(self) -> tuple[Resource, ...]:
+        """What the server offers to read now, templates last."""
+        return self._link.ask(lambda server: server.resources(), self._timeout_seconds)
+
+    async def aresources(self) -> tuple[Resource, ...]:
+        """Like `resources`, awaiting."""
+        return await self._link.aask(lambda server: server.resources(), self._timeout_seconds)
+
+    def read(self, uri: str) -> Answer:
+        """What a resource says: a text, or texts, Images and Files."""
+        return self._link.ask(lambda server: server.read(uri), self._timeout_seconds)
+
+    async def aread(self, uri: str) -> Answer:
+        """Like `read`, awaiting; when it is cancelled, so is the server's work."""
+        return await self._link.aask(lambda server: server.read(uri), self._timeout_seconds)
+
+    def prompts(self) -> tuple[Prompt, ...]:
+        """The prompts that the server offers now."""
+        return self._link.ask(lambda server: server.prompts(), self._timeout_seconds)
+
+    async def aprompts(self) -> tuple[Prompt, ...]:
+        """Like `prompts`, awaiting."""
+        return await self._link.aask(lambda server: server.prompts(), self._timeout_seconds)
+
+    def prompt(self, name: str, /, **arguments: Any) -> Answer:
+        """A prompt as the server writes it, for `agent.run`: a text, or texts, Images and Files.
+
+        Values that are no texts are told as JSON. In a run it counts as what the person said: look at it first.
+        """
+        texts = written(arguments)
+        return self._link.ask(lambda server: server.prompt(name, texts), self._timeout_seconds)
+
+    async def aprompt(self, name: str, /, **arguments: Any) -> Answer:
+        """Like `prompt`, awaiting."""
+        texts = written(arguments)
+        return await self._link.aask(lambda server: server.prompt(name, texts), self._timeout_seconds)
+
+    def login(self) -> None:
+        """Have a person log in now, by the function in `login=`, and keep what comes of it. Raises ConfigError."""
+        terms = self._target.login
+        if not isinstance(terms, Login) or terms.ask is None:
+            raise ConfigError(
+                f"There is nobody to ask. Give MCPServer a function, login=ask, or log in with: {command(self._target)}"
+            )
+        try:
+            self._link.log_in(terms, terms.ask)
+        except ToolError as error:
+            raise ConfigError(f"Nobody was logged in at {urlsplit(self._target.url).netloc}. {error}") from None
+
+    def _list(self) -> None:
+        """Have the tools listed, after a login if that takes one and there is somebody to ask."""
+        try:
+            self._link.definitions()
+        except LoginNeeded:
+            if getattr(self._target.login, "ask", None) is None:
+                raise
+            self.login()
+            self._link.definitions()
+
+    def logout(self) -> Logout:
+        """Forget the login that is kept, let go of the server, and have the login taken back where it was given.
+
+        It takes at most half a minute, and longer only while another process renews the login. Raises ConfigError.
+        """
+        terms = self._target.login
+        done = self._link.log_out(terms) if isinstance(terms, Login) else Logout(was_kept=False)
+        self._link.close()
+        return done
+
+
+CHANGED, GONE = "mcp-changed", "mcp-gone"
+"""The rules of decisions on tools that are not what was accepted."""
+
+Levels = Mapping[str, SafetyLevel] | SafetyLevel
+"""The level of each tool by its server's name for it, or that of all."""
+
+_MOST_DESCRIPTION_CHARS = 8_000
+_MOST_SCHEMA_CHARS = 100_000
+_READ = frozenset(("description", "title", "$comment"))
+_ANYTHING: Mapping[str, Any] = {"type": "object", "properties": {}}
+_UNREAD = "New at the MCP server {server!r} since it was accepted; a person must first read what it says of itself."
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What holds for a tool of a server: its level, limits, and what its results may hold."""
+
+    level: SafetyLevel
+    timeout_seconds: float | None
+    max_chars: int
+    labels: frozenset[Label]
+
+
+def labels_of(level: SafetyLevel, labels: Iterable[Label | str] | None) -> frozenset[Label]:
+    """What results may hold: always text of strangers, and of a tool that touches this machine also what is private."""
+    if labels is not None:
+        return frozenset(map(Label, labels)) | {Label.UNTRUSTED}
+    private = {Label.PRIVATE} if level is SafetyLevel.SYSTEM else set[Label]()
+    return frozenset({Label.UNTRUSTED, *private})
+
+
+class Source(ServerResources):
+    """Where a tool comes from: a server that runs it, by its own name for it, and says how it has changed."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The word that the server goes by."""
+
+    @abstractmethod
+    def call(self, tool: str, /, **arguments: Any) -> Answer:
+        """What it answers, waited for."""
+
+    @abstractmethod
+    async def acall(self, tool: str, /, **arguments: Any) -> Answer:
+        """What it answers, awaited."""
+
+    @abstractmethod
+    def change_of(self, name: str) -> DefinitionChange | None:
+        """How the tool differs from what was accepted."""
+
+    @abstractmethod
+    def again(self, name: str) -> RemoteTool:
+        """The same tool, of this copy of the server."""
+
+
+class RemoteTool(Tool[..., Any]):
+    """A tool of an MCP server, called `name` here. `shown` is its definition as it was accepted, None when it was not.
+
+    A call waits for the server where Python waits and awaits where it awaits; in code that awaits use `ainvoke`. Raises
+    ConfigError when the definition is none of a tool.
+    """
+
+    def __init__(self, server: Source, remote_name: str, name: str, shown: Definition | None, bounds: Bounds) -> None:
+        schema = _ANYTHING if shown is None else _checked_schema(shown.schema, name)
+        described = _UNREAD.format(server=server.name) if shown is None else shown.description
+        self.__dict__.update(server=server, remote_name=remote_name, _parameters=GivenParameters(schema, name))
+        super().__init__(
+            self._acall,
+            name,
+            visible(described[:_MOST_DESCRIPTION_CHARS]),
+            level=bounds.level,
+            timeout_seconds=bounds.timeout_seconds,
+            max_chars=bounds.max_chars,
+            labels=bounds.labels,
+            judge=self._judge_call,
+        )
+
+    server: Source
+    remote_name: str
+    """What the server calls the tool."""
+
+    def __call__(self, /, *args: Any, **arguments: Any) -> Answer:
+        """What the server answers, waited for. Raises BadArguments, Blocked, ToolTimeout and ToolError."""
+        checked, decision = self.decide(self._parameters.bind(args, arguments))
+        if decision.denied:
+            raise (BadArguments if decision.rule == BAD_ARGUMENTS else Blocked)(objection(decision))
+        return self._call(**checked)
+
+    def _call(self, **arguments: Any) -> Answer:
+        return self.server.call(self.remote_name, **arguments)
+
+    async def _acall(self, **arguments: Any) -> Answer:
+        return await self.server.acall(self.remote_name, **arguments)
+
+    def _judge_call(self, _arguments: Mapping[str, Any]) -> Decision:
+        """Allowed as far as the tool is what was accepted; what has changed is asked about."""
+        return judged(self.server.name, self.name, self.server.change_of(self.remote_name), self.level)
+
+    def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
+        return _found_again, (self.server, self.remote_name)
+
+
+class ResourceTool(RemoteTool):
+    """A tool of ours that reads what a server offers to read. What it does cannot change, so it is judged by level."""
+
+    def _call(self, **arguments: Any) -> Answer:
+        return self.server.read(**arguments) if arguments else listing(self.server.resources())
+
+    async def _acall(self, **arguments: Any) -> Answer:
+        return await self.server.aread(**arguments) if arguments else listing(await self.server.aresources())
+
+    def _judge_call(self, _arguments: Mapping[str, Any]) -> Decision:
+        return judged(self.server.name, self.name, None, self.level)
+
+
+def resource_tools(server: str) -> dict[str, Definition]:
+    """The tools of ours by which a model reads what a server offers, by their plain names."""
+    uri = {"type": "string", "description": "The URI of a resource, or a template with its places filled in."}
+    return {
+        "list_resources": Definition("resources/list", f"List what the server {server} offers to read.", _ANYTHING),
+        "read_resource": Definition(
+            "resources/read",
+            f"Read a resource of the server {server}.",
+            {"type": "object", "properties": {"uri": uri}, "required": ["uri"]},
+        ),
+    }
+
+
+def judged(server: str, name: str, change: DefinitionChange | None, level: SafetyLevel) -> Decision:
+    """What a judge says of a tool that has changed so since it was accepted."""
+    leaves = level >= SafetyLevel.NETWORK
+    if change is None:
+        return Decision(Verdict.ALLOW, "no-rule", f"{name} is as it was accepted of {server!r}.", egress=leaves)
+    if change.after is None:
+        return Decision(Verdict.DENY, GONE, f"The MCP server {server!r} does not offer {name} any more.")
+    return Decision(
+        Verdict.ASK,
+        CHANGED,
+        f"The MCP server {server!r} has been changed since it was accepted: {change}",
+        evidence=str(change),
+        remedy="When it is as it should be, accept it: `agentkit mcp tools SERVER --accept`, or accept() in Python.",
+        egress=leaves,
+    )
+
+
+def checked_levels(levels: Mapping[str, SafetyLevel | str] | SafetyLevel | str) -> Levels:
+    """The level of all tools, or that of each named one. Raises ConfigError."""
+    if isinstance(levels, Mapping):
+        return {name: SafetyLevel.of(level) for name, level in levels.items()}
+    return SafetyLevel.of(levels)
+
+
+def level_of(name: str, levels: Levels) -> SafetyLevel:
+    """The level that was told for a tool; SYSTEM when none was."""
+    return levels if isinstance(levels, SafetyLevel) else levels.get(name, SafetyLevel.SYSTEM)
+
+
+def refuse_unknown(levels: Levels, names: Iterable[str], server: str) -> None:
+    """Raise ConfigError for a level that is told for a tool which the server does not have."""
+    names = list(names)
+    for name in () if isinstance(levels, SafetyLevel) else levels:
+        if name not in names:
+            offers = ", ".join(names) or "none"
+            raise ConfigError(f"level= names {name!r}, but the tools of the MCP server {server!r} are: {offers}.")
+
+
+def _checked_schema(schema: Mapping[str, Any], name: str) -> Any:
+    """A schema whose texts hide nothing. Raises ConfigError for one that no model could be told."""
+    try:
+        length = len(json.dumps(schema))
+        if length > _MOST_SCHEMA_CHARS:
+            raise ConfigError(
+                f"Tool {name!r}: its schema has {length:,} characters, of at most {_MOST_SCHEMA_CHARS:,}."
+            )
+        return _plain(schema)
+    except (RecursionError, TypeError, ValueError) as error:
+        raise ConfigError(f"Tool {name!r}: its schema is no JSON schema ({type(error).__name__}).") from None
+
+
+def _plain(part: Any) -> Any:
+    if isinstance(part, Mapping):
+        return {
+            name: visible(each) if name in _READ and isinstance(each, str) else _plain(each)
+            for name, each in part.items()
+        }
+    return [_plain(each) for each in part] if isinstance(part, list) else part
+
+
+def _found_again(server: Source, remote_name: str) -> RemoteTool:
+    """The tool in another process, which has a connection of its own."""
+    return server.again(remote_name)
+
 
 _TAKEN = frozenset({*all_tools.names, finish_tool.name, FIND_TOOLS, READ_MORE, "ask_user", "tell_user", "run_program"})
 """The names of our own tools: a server's tool must not pass for one of them, nor a rule for one hold for the other."""
@@ -89,14 +369,14 @@ class MCPServer(Source):
         **unknown: Never,
     ) -> None:
         refuse_made(MCPServer, unknown)
-        given = variables(environment, config.environment())
+        given = variables(environment, settings.environment())
         where = None if folder is None else str(folder)
         found = target_of(server, name, folder=where, environment=given, token=token, headers=headers)
         self._target = with_login(found, login)
-        self._levels = remote.checked_levels(level)
+        self._levels = checked_levels(level)
         self._labels = None if labels is None else frozenset(map(Label, labels))
         self._prefix, self._on_progress = prefix, on_progress
-        self._own = remote.resource_tools(self._target.name) if resources else {}
+        self._own = resource_tools(self._target.name) if resources else {}
         self._timeout_seconds, self._connect_seconds, self._max_chars = timeout_seconds, connect_seconds, max_chars
         self._pins = _pins_of(self._target, pins)
         self._taken: frozenset[str] = _TAKEN
@@ -110,7 +390,7 @@ class MCPServer(Source):
         self._tools: tuple[RemoteTool, ...] | None = None
         self._unusable: dict[str, str] = {}
         saw = weakref.WeakMethod(self._saw)  # the connection's thread must not keep its server alive
-        self._link = Link(self._target, self._connect_seconds, lambda found: _tell(saw(), found))
+        self._link = ServerConnection(self._target, self._connect_seconds, lambda found: _tell(saw(), found))
         self._finalizer = weakref.finalize(self, self._link.close)
 
     @property
@@ -134,7 +414,7 @@ class MCPServer(Source):
         return Toolset(iter(self))
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[DefinitionChange, ...]:
         """What is not as it was when the server was accepted."""
         self._connect()
         return changes(self._pinned or {}, self._seen or {})
@@ -154,7 +434,7 @@ class MCPServer(Source):
                 self._pins.write(self._pinned)
             self._tools = None
 
-    def change_of(self, name: str) -> Change | None:
+    def change_of(self, name: str) -> DefinitionChange | None:
         """How a tool, by the server's name for it, differs from what was accepted; None when it does not."""
         self._connect()
         found = changes(self._pinned or {}, self._seen or {})
@@ -168,11 +448,11 @@ class MCPServer(Source):
 
     def call(self, tool: str, /, **arguments: Any) -> Answer:
         """Have the server run a tool, by its own name for it, unjudged. Raises ToolError and ToolTimeout."""
-        return _told(self._link.ask(self._calling(tool, arguments), self._timeout_seconds, tool))
+        return _answer_of(self._link.ask(self._calling(tool, arguments), self._timeout_seconds, tool))
 
     async def acall(self, tool: str, /, **arguments: Any) -> Answer:
         """Like `call`, awaiting; when it is cancelled, so is the server's work."""
-        return _told(await self._link.aask(self._calling(tool, arguments), self._timeout_seconds, tool))
+        return _answer_of(await self._link.aask(self._calling(tool, arguments), self._timeout_seconds, tool))
 
     def again(self, name: str) -> RemoteTool:
         """The tool of that name at the server, as it is among `tools`. Raises ConfigError when there is none."""
@@ -199,7 +479,7 @@ class MCPServer(Source):
                     f"The MCP server {self.name!r}{where} cannot be used. {error}\n{advice(self._target, str(error))}"
                 )
                 raise ConfigError(told.rstrip()) from error
-            remote.refuse_unknown(self._levels, (*(self._seen or {}), *self._own), self.name)
+            refuse_unknown(self._levels, (*(self._seen or {}), *self._own), self.name)
 
     def _made(self) -> Iterator[RemoteTool]:
         """The tools, told with what was accepted of them, and ours; what is none is noted."""
@@ -217,8 +497,8 @@ class MCPServer(Source):
             yield ResourceTool(self, own.name, given, own, self._bounds(name))
 
     def _bounds(self, name: str) -> Bounds:
-        level = remote.level_of(name, self._levels)
-        return Bounds(level, self._timeout_seconds, self._max_chars, remote.labels_of(level, self._labels))
+        level = level_of(name, self._levels)
+        return Bounds(level, self._timeout_seconds, self._max_chars, labels_of(level, self._labels))
 
     def _saw(self, found: tuple[Definition, ...]) -> None:
         """Take in what the server offers; the first time, that is what is accepted."""
@@ -230,7 +510,7 @@ class MCPServer(Source):
             self._pinned = seen if kept is None else kept
         self._seen = seen
 
-    def _calling(self, tool: str, arguments: Mapping[str, Any]) -> Question[Said]:
+    def _calling(self, tool: str, arguments: Mapping[str, Any]) -> Question[ToolOutput]:
         heard = self._heard(tool)
         return lambda server: server.call(tool, arguments, heard)
 
@@ -295,10 +575,10 @@ def _tell(saw: Callable[[tuple[Definition, ...]], None] | None, found: tuple[Def
 def _pins_of(target: Target, folder: str | Path | None) -> Pins | None:
     if folder is None and target.program is not None:
         return None
-    return Pins(config.state_folder() / "mcp" if folder is None else Path(folder), target.identity)
+    return Pins(settings.state_folder() / "mcp" if folder is None else Path(folder), target.identity)
 
 
-def _told(said: Said) -> Answer:
+def _answer_of(said: ToolOutput) -> Answer:
     """What a server said. Raises ToolError when it calls that a failure."""
     if said.failed:
         text = said.value if isinstance(said.value, str) else "\n".join(map(str, said.value))

@@ -1,4 +1,4 @@
-"""What does a server say of its tools, what are they called here, what has changed? (pure)."""
+"""Tool definitions of servers, their accepted versions, and changes."""
 
 from __future__ import annotations
 
@@ -8,11 +8,15 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import field
 from itertools import takewhile
+from pathlib import Path
 from typing import Any
 
+from agentkit._dataclass import dataclass
+from agentkit.atomic_write import write_whole
+from agentkit.errors import ConfigError
+from agentkit.event_rendering import visible
 from agentkit.messages import digest_of
-from agentkit.slotted import dataclass
-from agentkit.wording import visible
+from agentkit.redaction import written_redactor
 
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]+")
 _MOST_NAME_CHARS = 64
@@ -60,7 +64,7 @@ class Definition:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class DefinitionChange:
     """A tool that is not what was accepted of its server. `before` is None of a new one, `after` of one gone."""
 
     name: str
@@ -80,11 +84,13 @@ class Change:
         return f"{self.name} has changed. {' '.join(parts)}"
 
 
-def changes(pinned: Mapping[str, Definition], seen: Mapping[str, Definition]) -> tuple[Change, ...]:
+def changes(pinned: Mapping[str, Definition], seen: Mapping[str, Definition]) -> tuple[DefinitionChange, ...]:
     """How what a server offers differs from what was accepted of it, by the names of its tools."""
     names = dict.fromkeys((*pinned, *seen))
     both = ((name, pinned.get(name), seen.get(name)) for name in names)
-    return tuple(Change(name, old, new) for name, old, new in both if (old and old.digest) != (new and new.digest))
+    return tuple(
+        DefinitionChange(name, old, new) for name, old, new in both if (old and old.digest) != (new and new.digest)
+    )
 
 
 def local_names(
@@ -148,3 +154,45 @@ def _shown(text: str, start: int = 0) -> str:
     end = start + _MOST_SHOWN_CHARS
     part = f"{'…' if start else ''}{text[start:end]}{'…' if len(text) > end else ''}"
     return visible(json.dumps(part, ensure_ascii=False))
+
+
+_VERSION = 1
+
+
+class Pins:
+    """The file about one server, found by a hash of what the server is known by. Only its owner can read it."""
+
+    def __init__(self, folder: Path, identity: str) -> None:
+        self._identity = identity
+        self.path = folder / f"{hashlib.sha256(identity.encode('utf-8', 'backslashreplace')).hexdigest()[:32]}.json"
+
+    def read(self) -> dict[str, Definition] | None:
+        """What was accepted, by name; None when the server is new. Raises ConfigError for a file that is not ours."""
+        try:
+            data = json.loads(self.path.read_text("utf-8"))
+            pinned = [(each["sha256"], Definition.from_dict(each["definition"])) for each in data["tools"]]
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            raise ConfigError(f"{self._cannot_be_believed()} ({type(error).__name__}: {error}).") from error
+        if data.get("version") != _VERSION or any(digest != each.digest for digest, each in pinned):
+            raise ConfigError(f"{self._cannot_be_believed()}: the hashes do not fit what they stand by.")
+        return {each.name: each for _, each in pinned}
+
+    def write(self, accepted: Mapping[str, Definition]) -> None:
+        """Accept these definitions, and no others, from now on. Raises ConfigError when they cannot be kept."""
+        tools = [{"sha256": each.digest, "definition": each.to_dict()} for each in accepted.values()]
+        document = {"version": _VERSION, "server": written_redactor()(self._identity), "tools": tools}
+        try:
+            replace_file(self.path, document)
+        except OSError as error:
+            raise ConfigError(f"What was accepted of an MCP server cannot be kept in {self.path}: {error}.") from error
+
+    def _cannot_be_believed(self) -> str:
+        return f"What was accepted of an MCP server, in {self.path}, cannot be believed; look at it and delete it"
+
+
+def replace_file(path: Path, document: Mapping[str, Any]) -> None:
+    """Write a document to a file that only its owner can read, in a folder that is made for that."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    write_whole(path, json.dumps(document, indent=1))

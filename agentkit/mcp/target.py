@@ -1,4 +1,4 @@
-"""Which server is meant? A command to start, an address, or a program within this one (pure)."""
+"""The target of a connection: a command, a URL or an in-process server (pure)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import field
 from typing import Any
 from urllib.parse import urlsplit
 
-from agentkit.doors import is_local
+from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
-from agentkit.slotted import dataclass
+from agentkit.http_security import is_local
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
 _ADDRESS = re.compile(r"[\w-]+(\.[\w-]+)*(:\d+|(?<=\w)\.[a-z]{2,}(?=/))(/|$)", re.IGNORECASE)

@@ -1,4 +1,4 @@
-"""Who is asked when a decision says ask, what are they asked, and what does the answer change? (pure)."""
+"""Approval requests, answers and grants (pure)."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from dataclasses import field, replace
 from enum import StrEnum
 from typing import Any
 
+from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
-from agentkit.naming.explaining import explained
-from agentkit.safety.flow import FLOW
+from agentkit.event_rendering import value_text, visible
+from agentkit.safety.data_flow import FLOW
 from agentkit.safety.rules import Rule, origin
-from agentkit.slotted import dataclass
-from agentkit.wording import value_text, visible
+from agentkit.suggestions.attribute_errors import explained
 
 _MOST_SHOWN_CHARS, _TAIL_CHARS = 2_000, 500
 _MOST_SHOWN_LINES, _TAIL_LINES = 40, 10
@@ -92,7 +92,7 @@ ends a program (KeyboardInterrupt, SystemExit) ends the run.
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class ApproverAnswer:
     """What an approver has said: `text` says why not, `arguments` take the place of the call's own."""
 
     approval: Approval
@@ -100,10 +100,10 @@ class Answer:
     arguments: Mapping[str, Any] | None = None
 
     @classmethod
-    def of(cls, said: object) -> Answer:
+    def of(cls, said: object) -> ApproverAnswer:
         """What an approver answered or raised, understood; None when there is no approver."""
         match said:
-            case Answer():
+            case ApproverAnswer():
                 return said
             case Approval():
                 return cls(said)
@@ -201,11 +201,11 @@ class Grants:
 SILENT = "It could not be approved: the approver returned nothing, which is no answer; a yes is True, a no is False."
 """Why a call is denied whose approver has not said anything, as a function without `return`."""
 
-NOBODY = Answer.of(None)
+NOBODY = ApproverAnswer.of(None)
 """What is answered where there is no approver."""
 
 
-def answered(decision: Decision, answer: Answer) -> Decision:
+def answered(decision: Decision, answer: ApproverAnswer) -> Decision:
     """The decision after an approver's answer."""
     if answer.approval is not Approval.NO:
         return replace(decision, verdict=Verdict.ALLOW, reason=f"Approved. {decision.reason}", remedy="")
@@ -250,7 +250,7 @@ def _hosts_in(text: str) -> list[str]:
     found = dict.fromkeys(_FOREIGN_HOST.findall(text))
     if not found:
         return []
-    from agentkit.safety.addresses import read_url  # which most questions do without
+    from agentkit.safety.urls import read_url  # which most questions do without
 
     hosts = [*found][:_MOST_HOSTS]
     parsed = [(visible(host), read_url(f"https://{host}/")) for host in hosts]

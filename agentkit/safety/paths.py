@@ -1,8 +1,4 @@
-"""The table of secret and protected paths, and lexical questions about paths.
-
-Every part of agentkit that treats some files differently from others (the sandbox, the file tools, the judge of shell
-commands, the documentation) takes the kinds of paths from `GROUPS`. Nothing here touches the file system.
-"""
+"""Secret and protected paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The judge of an agent: rules first, then what the tool's own judge said and the safety level (pure)."""
+"""The policy of an agent: rules first, then the tool's own judgement and the safety level (pure)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict, strictest
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
-from agentkit.safety.places import NOWHERE, Places
+from agentkit.safety.locations import NOWHERE, Places
 from agentkit.safety.rules import Rule, rules_from
-from agentkit.slotted import dataclass
 
 NO_RULE = "no-rule"
 """The rule of the decision on a tool that has no judge of its own."""

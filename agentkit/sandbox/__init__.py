@@ -1,1 +1,1 @@
-"""Where does code that nobody trusts run?"""
+"""Isolation of commands and model-written code."""

@@ -1,4 +1,4 @@
-"""How does a command run inside bubblewrap? As a program that builds the same view and starts faster than ours."""
+"""The bubblewrap launcher."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import NamedTuple
 from agentkit.errors import SandboxError
 from agentkit.sandbox.isolation import BUBBLEWRAP, HOST_NAME, NAMESPACES, RESOURCE_LIMITS, SECCOMP
 from agentkit.sandbox.kernel import seccomp
-from agentkit.sandbox.supervision import ProcessLimits, attend, end
+from agentkit.sandbox.watchdog import ProcessLimits, attend, end
 
 _ALWAYS = ("--die-with-parent", "--new-session", "--cap-drop", "ALL", "--unshare-cgroup-try", "--clearenv")
 _PROBE_LIMITS = ProcessLimits(timeout_seconds=10)

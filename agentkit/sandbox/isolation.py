@@ -1,11 +1,11 @@
-"""Which boundary stands between a program and its host? What it is made of, and whether that is enough."""
+"""Isolation boundaries: their mechanisms, and whether they suffice."""
 
 from __future__ import annotations
 
 from typing import Literal, get_args
 
+from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError, SandboxError
-from agentkit.slotted import dataclass
 
 Isolation = Literal["auto", "required", "off"]
 """`auto`: the best there is, stated in the result. `required`: a strong boundary, or nothing is run. `off`: limits."""

@@ -1,4 +1,4 @@
-"""How does a command run that nobody trusts? In the best isolation there is, within limits, leaving nothing behind."""
+"""Execution of shell commands in the strongest available isolation, within limits."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import NamedTuple
 
-from agentkit import config
+from agentkit import settings
+from agentkit._dataclass import dataclass
 from agentkit.errors import SandboxError
 from agentkit.sandbox import bubblewrap
-from agentkit.sandbox.created import NOTHING_CREATED, Created, set_aside
-from agentkit.sandbox.databases import folders_to_open, opened
-from agentkit.sandbox.git import Git, repository_of
+from agentkit.sandbox.created_settings import NOTHING_CREATED, Created, set_aside
+from agentkit.sandbox.git_access import Git, repository_of
 from agentkit.sandbox.isolation import (
     BUBBLEWRAP,
     COMMAND_NEEDS,
@@ -31,12 +31,11 @@ from agentkit.sandbox.isolation import (
     Boundary,
     check_isolation,
 )
-from agentkit.sandbox.keeper import start_isolated
-from agentkit.sandbox.process_tree import process_count
-from agentkit.sandbox.supervision import Cancellation, Capture, ProcessLimits, attend
-from agentkit.sandbox.survey import NOTHING_FOUND, Survey
-from agentkit.sandbox.view import SCRATCH, View, command_view
-from agentkit.slotted import dataclass
+from agentkit.sandbox.launcher import start_isolated
+from agentkit.sandbox.mounts import SCRATCH, MountPlan, command_view
+from agentkit.sandbox.secret_search import NOTHING_FOUND, Survey
+from agentkit.sandbox.sqlite_access import folders_to_open, opened
+from agentkit.sandbox.watchdog import Cancellation, Capture, ProcessLimits, attend, process_count
 
 SHELL_LIMITS = ProcessLimits()
 """What a command may use, unless its caller says otherwise."""
@@ -191,7 +190,7 @@ def _prepared(command: str, folder: str, confinement: Confinement) -> Iterator[_
     with tempfile.TemporaryDirectory(prefix="agentkit-") as scratch:
         git = Git(folder, scratch, confinement.writable, repository_of(folder, confinement.hidden))
         try:
-            git.prepare(config.environment())
+            git.prepare(settings.environment())
             yield _Job(command, folder, scratch, confinement, git, git.search())
         finally:
             git.finish()
@@ -362,7 +361,7 @@ def _setup(job: _Job) -> dict[str, str]:
     }
 
 
-def _view(job: _Job) -> View:
+def _view(job: _Job) -> MountPlan:
     confinement = job.confinement
     scratch_bytes = confinement.limits.scratch_bytes
     view = command_view(
@@ -377,7 +376,7 @@ def _view(job: _Job) -> View:
     return view if confinement.writable else _with_databases(view, job)
 
 
-def _with_databases(view: View, job: _Job) -> View:
+def _with_databases(view: MountPlan, job: _Job) -> MountPlan:
     """The view of a command that only reads, in which it can open the databases that it names."""
     folders = folders_to_open(job.command, job.folder)
     at = view.mounts.index(("ro", job.folder, job.folder)) + 1
@@ -388,7 +387,7 @@ def _with_databases(view: View, job: _Job) -> View:
 
 def _environment(job: _Job, home: str) -> dict[str, str]:
     """What a command may know of its host's environment, and a home of its own."""
-    host = config.environment()
+    host = settings.environment()
     kept = {name: value for name, value in host.items() if name in _INHERITED or name.startswith("LC_")}
     return {"PATH": os.defpath, **kept, "HOME": home, "TMPDIR": home, **job.git.environment(home, host)}
 

@@ -1,7 +1,4 @@
-"""How do host and sandbox talk? In frames of named texts, which are data to whoever reads them and never code.
-
-A frame is its length in four bytes, then for each name and each text its length in four bytes and its UTF-8.
-"""
+"""The message protocol between host and sandbox."""
 
 from __future__ import annotations
 

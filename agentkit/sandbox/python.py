@@ -1,4 +1,4 @@
-"""How does Python run that nobody trusts? Behind a language guard, in a process of its own that is used once."""
+"""Execution of untrusted Python in single-use worker processes."""
 
 from __future__ import annotations
 
@@ -13,23 +13,16 @@ from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import NamedTuple
 
+from agentkit._dataclass import dataclass
 from agentkit.errors import SandboxError
 from agentkit.sandbox import protocol
-from agentkit.sandbox.calling.host import Answer
-from agentkit.sandbox.calling.host import takers as answering
 from agentkit.sandbox.isolation import MECHANISMS, PYTHON_NEEDS, Boundary, check_isolation
-from agentkit.sandbox.keeper import Keeper, start_isolated
-from agentkit.sandbox.supervision import (
-    MEGABYTE,
-    Cancellation,
-    Capture,
-    ProcessLimits,
-    attend,
-    out_of_memory,
-)
-from agentkit.sandbox.view import SCRATCH, python_view
+from agentkit.sandbox.launcher import WorkerHandle, start_isolated
+from agentkit.sandbox.mounts import SCRATCH, python_view
+from agentkit.sandbox.rpc_host import Answer
+from agentkit.sandbox.rpc_host import takers as answering
+from agentkit.sandbox.watchdog import MEGABYTE, Cancellation, Capture, ProcessLimits, attend, out_of_memory
 from agentkit.sandbox.worker import FAILED, listed
-from agentkit.slotted import dataclass
 
 PYTHON_LIMITS = ProcessLimits(
     timeout_seconds=10.0,
@@ -81,7 +74,7 @@ class PythonOutcome:
     hint: str = ""
 
 
-class Spec(NamedTuple):
+class WorkerSpec(NamedTuple):
     """What a worker must be like to take a snippet, or a request to a `module` of this package.
 
     `packages` are the folders of the other packages that the module imports. `request_bytes` bounds a request.
@@ -111,7 +104,7 @@ def run_python(
     hold; `available` are the mechanisms that may be used: with some taken away it is as on a machine without them.
     Raises SandboxError when it cannot be run as isolated as it must be.
     """
-    spec = Spec(limits, frozenset() if sandbox == "off" else available, guard)
+    spec = WorkerSpec(limits, frozenset() if sandbox == "off" else available, guard)
     return _run({"code": code}, spec, sandbox, cancellation)
 
 
@@ -128,7 +121,7 @@ def run_program(
 
     Each call is answered by `answer` in this thread, and the code waits for it; that time is not the code's.
     """
-    spec = Spec(limits, frozenset() if sandbox == "off" else MECHANISMS, calls=True)
+    spec = WorkerSpec(limits, frozenset() if sandbox == "off" else MECHANISMS, calls=True)
     return _run({"code": code, "functions": json.dumps(functions)}, spec, sandbox, cancellation, answer)
 
 
@@ -137,12 +130,12 @@ def python_boundary(available: frozenset[str] = MECHANISMS) -> Boundary:
 
     Raises SandboxError when none can be started.
     """
-    return Boundary(POOL.achievable(Spec(wanted=available)), PYTHON_NEEDS)
+    return Boundary(POOL.achievable(WorkerSpec(wanted=available)), PYTHON_NEEDS)
 
 
 def _run(
     task: Mapping[str, str],
-    spec: Spec,
+    spec: WorkerSpec,
     sandbox: str,
     cancellation: Cancellation | None,
     answer: Answer | None = None,
@@ -194,7 +187,7 @@ class _Verdict(NamedTuple):
 
 
 def _attended(
-    keeper: Keeper,
+    keeper: WorkerHandle,
     limits: ProcessLimits,
     boundary: Boundary,
     cancellation: Cancellation | None,
@@ -267,7 +260,7 @@ def _signalled(signal: int, limits: ProcessLimits) -> _Verdict:
 
 
 @functools.lru_cache(maxsize=8)
-def _setup(spec: Spec) -> dict[str, str]:
+def _setup(spec: WorkerSpec) -> dict[str, str]:
     """What a worker for such snippets is told when it starts."""
     sandbox = os.path.dirname(os.path.realpath(__file__))
     guard = _guard_packages() if spec.guard else []
@@ -306,13 +299,13 @@ class WorkerPool:
 
     def __init__(self, size: int = 1, idle_seconds: float = 60.0) -> None:
         self._size, self._idle_seconds = size, idle_seconds
-        self._waiting: list[tuple[Spec, Keeper]] = []
-        self._achieved: dict[Spec, frozenset[str]] = {}
+        self._waiting: list[tuple[WorkerSpec, WorkerHandle]] = []
+        self._achieved: dict[WorkerSpec, frozenset[str]] = {}
         self._locks: dict[int, threading.Lock] = {}
         self._timer: threading.Timer | None = None
         self._closing: object = None
 
-    def take(self, spec: Spec) -> tuple[Keeper, frozenset[str]]:
+    def take(self, spec: WorkerSpec) -> tuple[WorkerHandle, frozenset[str]]:
         """A worker that waits for its snippet, for the taker to close, and the mechanisms it is behind."""
         for keeper in iter(lambda: self._pick(spec), None):
             report = keeper.ready()
@@ -323,7 +316,7 @@ class WorkerPool:
         self._achieved[spec] = mechanisms
         return keeper, mechanisms
 
-    def achievable(self, spec: Spec) -> frozenset[str]:
+    def achievable(self, spec: WorkerSpec) -> frozenset[str]:
         """The mechanisms that workers for such snippets get here."""
         if spec not in self._achieved:
             keeper, mechanisms = start_isolated(_setup(spec), spec.wanted)
@@ -331,12 +324,12 @@ class WorkerPool:
             self._put(spec, keeper)
         return self._achieved[spec]
 
-    def refill(self, spec: Spec) -> None:
+    def refill(self, spec: WorkerSpec) -> None:
         """Start a worker for the next snippet of this kind, without waiting for it."""
         if not any(waiting == spec for waiting, _ in self._waiting):
             asked = self._achieved.get(spec, spec.wanted) & spec.wanted
             with contextlib.suppress(SandboxError):  # the next snippet will say what is wrong
-                self._put(spec, Keeper({**_setup(spec), "mechanisms": "\0".join(asked)}))
+                self._put(spec, WorkerHandle({**_setup(spec), "mechanisms": "\0".join(asked)}))
 
     def close(self) -> None:
         """End the workers that wait. The next snippet starts a new one."""
@@ -351,7 +344,7 @@ class WorkerPool:
         """A lock of this process: one that a fork has copied may be held by a thread that is not there."""
         return self._locks.setdefault(os.getpid(), threading.Lock())
 
-    def _pick(self, spec: Spec) -> Keeper | None:
+    def _pick(self, spec: WorkerSpec) -> WorkerHandle | None:
         with self._lock:
             strangers = [entry for entry in self._waiting if entry[1].owner != os.getpid()]
             found = next((entry for entry in self._waiting if entry[0] == spec and entry not in strangers), None)
@@ -359,7 +352,7 @@ class WorkerPool:
         _close_all(strangers)
         return found[1] if found else None
 
-    def _put(self, spec: Spec, keeper: Keeper) -> None:
+    def _put(self, spec: WorkerSpec, keeper: WorkerHandle) -> None:
         """Let a worker wait in the place of the one that has waited longest, and for a limited time."""
         with self._lock:
             self._closing = self._closing or weakref.finalize(self, _close_all, self._waiting)
@@ -374,7 +367,7 @@ class WorkerPool:
         _close_all(leaving)
 
 
-def _close_all(entries: list[tuple[Spec, Keeper]]) -> None:
+def _close_all(entries: list[tuple[WorkerSpec, WorkerHandle]]) -> None:
     while entries:
         entries.pop()[1].close()
 

@@ -1,10 +1,4 @@
-"""What runs inside the sandbox? A process that isolates itself, says how far it got, and only then takes its task.
-
-The keeper stays outside of the process namespace it makes, watches whether the host still lives and whether the task
-does, and reports how the task ended, which it sees itself. The process that runs code has no way to the report: what
-it claims goes to the keeper, which passes it on as a claim. What is set here, nobody else sees.
-It imports little, because every start pays for it.
-"""
+"""The sandbox worker: it isolates itself, reports its boundary, then receives its task."""
 
 from __future__ import annotations
 
@@ -14,7 +8,7 @@ import select
 import sys
 
 from agentkit.sandbox import protocol
-from agentkit.sandbox.process_tree import kill_descendants
+from agentkit.sandbox.watchdog import kill_descendants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -277,7 +271,7 @@ def _functions(setup: Setup) -> Any:
     """What makes of a request the functions of the host that its code may call."""
     if not setup["calls"]:
         return lambda _: {}
-    from agentkit.sandbox.calling.guest import functions_of
+    from agentkit.sandbox.rpc_guest import functions_of
 
     return lambda request: functions_of(request["functions"], int(setup["calls"]), _CONTROL)
 

@@ -1,4 +1,4 @@
-"""How do I record a run, and run it again without model, network and person?"""
+"""Recording and replay of runs in tests."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from os import PathLike
 from os.path import lexists
 from typing import Literal, TypeVar
 
-from agentkit.memory.cassettes.player import Player
-from agentkit.memory.cassettes.recorder import Recorder
-from agentkit.tape import active
+from agentkit.recording import active
+from agentkit.sessions.cassettes.playback import Player
+from agentkit.sessions.cassettes.recorder import Recorder
 
 _Tape = TypeVar("_Tape", Recorder, Player, Recorder | Player)
 

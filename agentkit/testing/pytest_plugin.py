@@ -1,14 +1,4 @@
-"""How does a pytest test replay a run? A marker, a fixture and an option; pytest loads this whenever it starts.
-
-    @pytest.mark.cassette
-    def test_trip():
-        assert "Hanoi" in agent("What is the capital of Vietnam?")
-
-In `test_travel.py`, its cassette is `cassettes/test_travel.test_trip.cassette` beside that file. Where a test's name
-has other characters than lower-case letters, digits, `_` and `.`, as that of a parametrized one, a short hash of it is
-added, so that no two tests share a cassette, also where file names ignore case. `pytest --record=once` records what
-there is no cassette of, `--record=all` records everything anew, and without it nothing is ever asked.
-"""
+"""The pytest plugin for recorded runs."""
 
 from __future__ import annotations
 
@@ -23,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pytest
 
-    from agentkit.memory.cassettes.player import Player
-    from agentkit.memory.cassettes.recorder import Recorder
+    from agentkit.sessions.cassettes.playback import Player
+    from agentkit.sessions.cassettes.recorder import Recorder
 
 _NAME = "cassette"
 _FOLDER = "cassettes"
@@ -71,7 +61,7 @@ def cassette(request: pytest.FixtureRequest) -> Iterator[Recorder | Player]:
     import pytest
 
     from agentkit.errors import SessionError
-    from agentkit.tape import active
+    from agentkit.recording import active
     from agentkit.testing.cassettes import opened
 
     try:

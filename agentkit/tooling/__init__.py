@@ -1,1 +1,1 @@
-"""What is a tool?"""
+"""Tools: definition, schemas, arguments, execution and results."""

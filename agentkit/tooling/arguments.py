@@ -1,4 +1,4 @@
-"""What did the model mean by its arguments? Reading them, repairing them, and saying what is wrong with them."""
+"""Validation and repair of tool arguments."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ import reprlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Self, TypeVar, cast
 
+from agentkit._dataclass import dataclass
 from agentkit.errors import BadArguments
-from agentkit.slotted import dataclass
-from agentkit.tooling.meaning import values
-from agentkit.tooling.meaning.grouping import regrouped
-from agentkit.tooling.meaning.reasons import KEY, MISSING, UNKNOWN, joined
-from agentkit.tooling.meaning.spelling import read_json
-from agentkit.tooling.strict import Schema, admits_null, tidied
-from agentkit.wording import cut
+from agentkit.event_rendering import cut
+from agentkit.tooling import coercion
+from agentkit.tooling.coercion import KEY, MISSING, UNKNOWN, joined, read_json, regrouped
+from agentkit.tooling.strict_schema import Schema, admits_null, tidied
 
 _MOST_TEXT = 1_000
 _MOST_SENTENCES = 5
@@ -40,7 +38,7 @@ Fault = tuple[Place, str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Unfit:
+class ArgumentErrors:
     """What is wrong with arguments that do not fit what a tool takes."""
 
     faults: Sequence[Fault]
@@ -48,7 +46,7 @@ class Unfit:
 
 def settled(
     given: dict[str, Any],
-    validated: Callable[[dict[str, Any]], T | Unfit],
+    validated: Callable[[dict[str, Any]], T | ArgumentErrors],
     optional: Sequence[str],
     schema: Schema,
     tool_name: str,
@@ -58,7 +56,7 @@ def settled(
     `optional` names the outermost arguments that may be left out. Raises BadArguments with all that is wrong.
     """
     repairs = 0
-    while isinstance(made := validated(given), Unfit):
+    while isinstance(made := validated(given), ArgumentErrors):
         repairs += 1
         faults = made.faults[:MOST_FAULTS]
         new = repaired(given, faults, optional, schema) if repairs < _MOST_REPAIRS else None
@@ -204,7 +202,7 @@ def _repairs(
         return {}
     may_drop = last in optional or (bool(around) and _is_optional(path, schema))
     new = _meant(value, whats, path, schema, may_drop=may_drop)
-    return {} if new is values.UNCLEAR else {path: new}
+    return {} if new is coercion.UNCLEAR else {path: new}
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,9 +222,9 @@ class _Names:
         """The names in the object at a place of the arguments."""
         container = functools.reduce(_inside, around, cast("Any", arguments))
         given: Mapping[str, Any] = container if isinstance(container, Mapping) else {}
-        known = dict.fromkeys(values.names_in(values.nodes_at(schema, around)))
-        unknown = values.by_letters(name for name in given if name not in known)
-        return cls(container, unknown, values.by_letters(name for name in known if name not in given))
+        known = dict.fromkeys(coercion.names_in(coercion.nodes_at(schema, around)))
+        unknown = coercion.by_letters(name for name in given if name not in known)
+        return cls(container, unknown, coercion.by_letters(name for name in known if name not in given))
 
     def renamed(self, path: Place) -> dict[Place, Any]:
         """A missing name and an unknown one become one, when they are the same in other letters; a null is dropped."""
@@ -235,7 +233,7 @@ class _Names:
             return {}
         if self.container.get(last, _ABSENT) is None:
             return {path: _DROPPED}
-        letters = values.letters(last)
+        letters = coercion.letters(last)
         unknown = self.unknown.get(letters, ())
         wanted = [last] if last not in self.container else self.unused.get(letters, ())
         if len(unknown) != 1 or len(wanted) != 1:
@@ -248,24 +246,24 @@ def _with_key_meant(arguments: dict[str, Any], path: Place, schema: Schema) -> d
     """A key of an object that stands for one of those it may have."""
     *around, last = path
     container = functools.reduce(_inside, around, cast("Any", arguments))
-    new = values.key_meant(str(last), values.nodes_at(schema, around), schema)
+    new = coercion.key_meant(str(last), coercion.nodes_at(schema, around), schema)
     return {} if new is None or new in container else {path: _DROPPED, (*around, new): container[last]}
 
 
 def _is_optional(path: Place, schema: Schema) -> bool:
     *around, last = path
-    return isinstance(last, str) and values.is_optional(last, values.nodes_at(schema, around))
+    return isinstance(last, str) and coercion.is_optional(last, coercion.nodes_at(schema, around))
 
 
 def _meant(value: Any, whats: Sequence[str], path: Place, schema: Schema, *, may_drop: bool) -> Any:
     """What stands for a wrong value; a text that says null is null, or not given, where no text was asked for."""
-    nodes = values.nodes_at(schema, path)
-    if isinstance(value, str) and values.is_null(value) and all(what.startswith("should be ") for what in whats):
+    nodes = coercion.nodes_at(schema, path)
+    if isinstance(value, str) and coercion.is_null(value) and all(what.startswith("should be ") for what in whats):
         if any(map(admits_null, nodes)):
             return None
         if may_drop:
             return _DROPPED
-    return values.meant(value, nodes, schema)
+    return coercion.meant(value, nodes, schema)
 
 
 def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:

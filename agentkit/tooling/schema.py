@@ -1,8 +1,11 @@
-"""How does a signature become a JSON schema, and arguments Python values?"""
+"""Conversion of signatures to JSON schemas, and of arguments to Python values."""
 
 from __future__ import annotations
 
+import contextlib
+import enum
 import functools
+import inspect
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -10,27 +13,160 @@ from itertools import islice
 from typing import (
     TYPE_CHECKING,
     Any,
+    ForwardRef,
     Protocol,
     TypeVar,
+    get_type_hints,
 )
 
 from agentkit.errors import ConfigError
 from agentkit.tooling import arguments as reading
-from agentkit.tooling.functions import signature as reflection
-from agentkit.tooling.functions.context import RunContext, check_value, is_of_run, with_context
-from agentkit.tooling.functions.hints import Reading, narrowed, readable
-from agentkit.tooling.functions.plain import exact, plain_forms, plain_schema
-from agentkit.tooling.functions.schemas import generator, refuse_lazy
-from agentkit.tooling.functions.signature import Parameter
-from agentkit.tooling.functions.spreading import gathered, is_spread, spread
-from agentkit.tooling.given.dialects import refuse_what_is_around, usual
-from agentkit.tooling.given.fitting import checked_against, closed
-from agentkit.tooling.meaning.reasons import KEY, first_sentence, reason, untold
-from agentkit.tooling.meaning.spelling import as_json
-from agentkit.tooling.strict import Schema, has_unions, refuse_malformed, strict, tidied
+from agentkit.tooling import signature as reflection
+from agentkit.tooling.annotations import AnnotationContext, narrowed, readable, text_of
+from agentkit.tooling.argument_binding import gathered, is_spread, spread
+from agentkit.tooling.coercion import KEY, as_json, first_sentence, reason, untold
+from agentkit.tooling.json_schema import checked_against, closed, refuse_what_is_around, usual
+from agentkit.tooling.plain_types import exact, plain_forms, plain_schema
+from agentkit.tooling.run_context import RunContext, check_value, is_of_run, with_context
+from agentkit.tooling.signature import UNRESOLVABLE, Documentation, Parameter, documented
+from agentkit.tooling.strict_schema import PYTHON, SUMMED, Schema, has_unions, refuse_malformed, strict, tidied
 
 if TYPE_CHECKING:
     from pydantic import BaseModel, ValidationError
+
+
+_NO_SCHEMAS = {"default", "metadata", "serialization"}
+"""Where a core schema holds anything else."""
+
+
+def generator(base: type) -> Any:
+    """The class that writes schemas, made of pydantic's own.
+
+    Named tuples are objects, because names tell a model what a place in a list does not. Fields have the texts that
+    stand beside their types or in the docstring of their class. Choices keep their names and Python values under the
+    keyword PYTHON, until the schema is tidied; flags, which may be added up, are numbers.
+    """
+    return type(
+        "Schemas",
+        (base,),
+        {
+            "ignored_warning_kinds": {"non-serializable-default", "skipped-choice"},
+            **{method.__name__.removeprefix("_"): method for method in _METHODS},
+            # Before version 2.13 of pydantic named tuples are the arguments of a function that has no other metadata.
+            "arguments_schema": lambda self, schema: super(type(self), self).arguments_schema(
+                {**schema, "metadata": {}}
+            ),
+        },
+    )
+
+
+def refuse_lazy(core_schema: Any) -> None:
+    """Raise TypeError where pydantic's core schema would give one-shot iterators, which a judge uses up unchecked."""
+    if _is_lazy(core_schema):
+        raise TypeError("a generator can be read only once; let it be a list")
+
+
+def _is_lazy(schema: Any) -> bool:
+    if isinstance(schema, dict):
+        skipped = _NO_SCHEMAS if isinstance(schema.get("type"), str) else ()
+        inner = (value for key, value in schema.items() if key not in skipped)
+        return schema.get("type") == "generator" or any(map(_is_lazy, inner))
+    return isinstance(schema, list | tuple) and any(map(_is_lazy, schema))
+
+
+def _named_tuple_schema(self: Any, schema: Any) -> Schema:
+    fields = {field["name"]: field["schema"] for field in schema["fields"]}
+    properties = {name: self.generate_inner(inner) for name, inner in fields.items()}
+    required = [name for name, inner in fields.items() if inner["type"] != "default"]
+    node = {"type": "object", "properties": properties, "required": required, "additionalProperties": False}
+    return _with_texts(node, schema["cls"])
+
+
+def _dataclass_schema(self: Any, schema: Any) -> Schema:
+    return _with_texts(super(type(self), self).dataclass_schema(schema), schema["cls"])
+
+
+def _dataclass_args_schema(self: Any, schema: Any) -> Schema:
+    taken = [field for field in schema["fields"] if field.get("init", True)]
+    return _written(super(type(self), self).dataclass_args_schema({**schema, "fields": taken}))
+
+
+def _model_schema(self: Any, schema: Any) -> Schema:
+    return _with_texts(super(type(self), self).model_schema(schema), schema["cls"])
+
+
+def _typed_dict_schema(self: Any, schema: Any) -> Schema:
+    return _with_texts(super(type(self), self).typed_dict_schema(schema), schema.get("cls", dict))
+
+
+def _enum_schema(self: Any, schema: Any) -> Schema:
+    node = _written(super(type(self), self).enum_schema(schema))
+    named = [(member.name, member) for member in schema["members"]]
+    return _flags(node, schema["cls"]) if issubclass(schema["cls"], enum.Flag) else _with_choices(node, named)
+
+
+def _literal_schema(self: Any, schema: Any) -> Schema:
+    node = _written(super(type(self), self).literal_schema(schema))
+    return _with_choices(node, [(getattr(each, "name", ""), each) for each in schema["expected"]])
+
+
+_METHODS = (
+    *(_named_tuple_schema, _dataclass_schema, _dataclass_args_schema, _model_schema, _typed_dict_schema),
+    *(_enum_schema, _literal_schema),
+)
+
+
+def _written(node: Any) -> Schema:
+    return dict(node)
+
+
+def _with_texts(node: Any, kind: type) -> Schema:
+    """The node of an object with what its class says of its fields, beside their types or in its docstring."""
+    fields = {**getattr(kind, "__annotations__", {}), **getattr(kind, "model_fields", {})}
+    names = {getattr(field, "alias", None) or name: name for name, field in fields.items()}
+    docstring = kind.__doc__ or ""
+    documentation = documented(docstring, list(fields)) if "\n" in docstring else Documentation(docstring)
+    texts = {**documentation.parameters, **_annotated_texts(kind)}
+    written: Schema = dict(node)
+    if "properties" in written:
+        written["properties"] = {
+            name: {"description": texts[names[name]], **inner} if texts.get(names.get(name, "")) else inner
+            for name, inner in written["properties"].items()
+        }
+    if documentation.parameters and written.get("description") == inspect.cleandoc(docstring):
+        written["description"] = documentation.text
+    return written
+
+
+def _annotated_texts(kind: type) -> dict[str, str]:
+    lines = [getattr(each, "__annotations__", {}) for each in reversed(kind.__mro__)]
+    annotations = {name: hint for each in lines for name, hint in each.items()}
+    if any(isinstance(hint, str | ForwardRef) for hint in annotations.values()):
+        # names of other places may be unknown here, although pydantic knew them
+        with contextlib.suppress(*UNRESOLVABLE):
+            annotations = get_type_hints(kind, include_extras=True)
+    texts = {name: text_of(hint) for name, hint in annotations.items()}
+    return {name: text for name, text in texts.items() if text}
+
+
+def _flags(node: Schema, kind: type[enum.Flag]) -> Schema:
+    """The node of flags, which may be added up: a number whose parts have names."""
+    kept = {key: node[key] for key in node if key != "enum"}
+    return {**kept, "type": "integer", "minimum": 0, PYTHON: list(kind.__members__.items()), SUMMED: True}
+
+
+def _with_choices(node: Schema, choices: list[tuple[str, Any]]) -> Schema:
+    """The node of an enum or literal, with each choice once."""
+    written = node["enum"] if "enum" in node else [node["const"]]
+    places = {json.dumps(each): place for place, each in reversed(list(enumerate(written)))}
+    kept = sorted(places.values())
+    if not kept:
+        raise TypeError("it has no values")
+    node = {**node, PYTHON: [choices[place] for place in kept]}
+    if "enum" in node:
+        node["enum"] = [written[place] for place in kept]
+    return node
+
 
 Arguments = reading.Arguments
 T = TypeVar("T")
@@ -265,14 +401,14 @@ class _RichParameters:
         checked = reading.settled(given, self._validated, self._optional, self._schema, self._tool_name)
         return {parameter.name: _value(checked, field, parameter) for field, parameter in self._fields.items()}
 
-    def _validated(self, given: dict[str, Any]) -> BaseModel | reading.Unfit:
+    def _validated(self, given: dict[str, Any]) -> BaseModel | reading.ArgumentErrors:
         """The checked arguments, if they fit."""
         from pydantic import ValidationError
 
         try:
             return self._read(given)
         except ValidationError as error:
-            return reading.Unfit(_faults(error, given))
+            return reading.ArgumentErrors(_faults(error, given))
         except Exception as error:
             told = f"The arguments could not be checked ({type(error).__name__}: {error})."
             raise reading.complaint([told]) from error
@@ -306,7 +442,7 @@ def _built(fields: Mapping[str, Parameter], names: Mapping[str, Any]) -> tuple[t
     from pydantic import ConfigDict, Field, create_model
     from pydantic.json_schema import GenerateJsonSchema
 
-    annotations = Reading(names, lambda text: Field(description=text), {})
+    annotations = AnnotationContext(names, lambda text: Field(description=text), {})
     definitions: dict[str, Any] = {
         field: (
             readable(parameter.hint, annotations),

@@ -1,8 +1,9 @@
-"""What is a tool? A function that a model may use: described, checked, judged and bounded."""
+"""`Tool` and the `@tool` decorator."""
 
 from __future__ import annotations
 
 import functools
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,25 +14,152 @@ from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.messages import ToolResult, ToolSpec
-from agentkit.naming import refuse_made
-from agentkit.reversal import Reversible, collected
-from agentkit.tooling import running
-from agentkit.tooling.functions import signature as reflection
-from agentkit.tooling.functions.conditions import Condition, ConditionFunction, conditions_from
-from agentkit.tooling.functions.context import RunContext, within_run
-from agentkit.tooling.judging import Judge, check_told, judgment, unconfirmed
-from agentkit.tooling.options import (
-    checked_functions,
-    checked_labels,
-    checked_limit,
-    checked_max_chars,
-    checked_name,
-    checked_paths,
-    checked_text,
+from agentkit.suggestions import refuse_made
+from agentkit.tooling import execution
+from agentkit.tooling import signature as reflection
+from agentkit.tooling.arguments import copied
+from agentkit.tooling.results import BAD_ARGUMENTS, denial, fault, is_long, objection, returned, told
+from agentkit.tooling.run_context import (
+    CONTEXT,
+    ConditionFunction,
+    RunContext,
+    ToolCondition,
+    check_value,
+    conditions_from,
+    run_parameter_of,
+    within_run,
 )
-from agentkit.tooling.rendering import is_long
-from agentkit.tooling.result import BAD_ARGUMENTS, denial, fault, objection, returned
 from agentkit.tooling.schema import Arguments, FunctionParameters, GivenParameters, Parameters, fresh
+from agentkit.undo import Reversible, collected
+from agentkit.usage import is_number, is_whole
+
+Judge = Callable[[Mapping[str, Any]], Decision] | Callable[[Mapping[str, Any], RunContext[Any]], Decision]
+"""Judges the checked keyword arguments of a call, of which it gets a copy, and maybe the run that makes the call."""
+
+UNCONFIRMED = "unconfirmed"
+"""The rule of the decision on a direct call that destroys and was not confirmed."""
+
+_CONFIRM = (
+    "If you mean it, confirm this one call in your code: tool.confirmed(...), or tool.invoke({...}, confirm=True)."
+)
+
+
+def judgment(
+    judge: Judge | None, name: str, level: SafetyLevel, arguments: Mapping[str, Any], run: RunContext[Any] | None
+) -> Decision:
+    """The decision of the judge of the tool of that name and level; one that fails has not allowed anything.
+
+    Where no run is given it is that in which the tool is called. Outside of all runs, one that needs a run asks.
+    """
+    if judge is None:
+        leaves = level >= SafetyLevel.NETWORK
+        return Decision(Verdict.ALLOW, "no-rule", f"The tool {name} has no judge of its own.", egress=leaves)
+    decide: Callable[..., object] = judge
+    of_run = run_parameter_of(judge)
+    if of_run is not None:
+        run = CONTEXT.get() if run is None else run
+        if run is not None:
+            decide = of_run.bound(judge, run)
+        elif of_run.parameter.required:
+            return Decision(Verdict.ASK, "no-run", f"The judge of {name} looks at the run, and here there is none.")
+    try:
+        decision = decide(copied(arguments))
+    except Exception as error:
+        return Decision(Verdict.DENY, "judge-failed", f"The judge of {name} failed ({told(error)}).")
+    if isinstance(decision, Decision):
+        return decision
+    reason = f"The judge of {name} gave {type(decision).__name__} instead of a Decision."
+    return Decision(Verdict.DENY, "judge-failed", reason)
+
+
+def unconfirmed(decision: Decision) -> Decision:
+    """The decision on a direct call that its caller has not confirmed: one that destroys is denied."""
+    if decision.denied or not decision.destroys:
+        return decision
+    reason = f"Command blocked for safety: {decision.destroys}"
+    return Decision(Verdict.DENY, UNCONFIRMED, reason, decision.evidence, _CONFIRM, decision.level, decision.egress)
+
+
+def check_told(judge: Judge | None, name: str, value: Any) -> None:
+    """Raise ConfigError when what a run was given is not what the judge says that it gets."""
+    of_run = None if judge is None else run_parameter_of(judge)
+    if of_run is not None:
+        check_value(value, [of_run.parameter], f"The judge of {name}")
+
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+_OTHERS = re.compile(r"[^a-zA-Z0-9_-]+")
+_MOST_CHARS = 64
+_FEWEST_CHARS = 100
+
+
+def checked_name(name: object) -> str:
+    """The name as it is. Raises ConfigError for one that providers refuse."""
+    if isinstance(name, str) and _NAME.fullmatch(name):
+        return name
+    is_near = isinstance(name, str) and name.isascii() and "<" not in name  # which a lambda's has
+    usable = _OTHERS.sub("_", str(name)).strip("_")[:_MOST_CHARS] if is_near else ""
+    instead = f"Write {usable!r}, say." if usable else "Give name=..."
+    raise ConfigError(f"{name!r} is not a name that providers accept: 1 to 64 of a-z A-Z 0-9 _ -. {instead}")
+
+
+def checked_text(description: object) -> str | None:
+    """The description as it is. Raises ConfigError for what is no text."""
+    if description is None or isinstance(description, str):
+        return description
+    raise ConfigError(f"description= takes text, not {description!r}.")
+
+
+def checked_limit(seconds: object) -> float | None:
+    """A tool's time limit as it is. Raises ConfigError for one that limits nothing."""
+    if seconds is None:
+        return None
+    if is_number(seconds) and seconds:
+        return seconds
+    raise ConfigError(f"timeout_seconds= takes a positive number of seconds, or None for no limit; not {seconds!r}.")
+
+
+def checked_max_chars(count: object) -> int:
+    """The number as it is. Raises ConfigError for one that leaves no room for a sentence."""
+    if is_whole(count, _FEWEST_CHARS):
+        return count
+    raise ConfigError(f"max_chars= takes a whole number of at least {_FEWEST_CHARS}; not {count!r}.")
+
+
+def checked_labels(labels: Iterable[object]) -> frozenset[Label]:
+    """The labels, which may be given as texts. Raises ConfigError for what is no list of them."""
+    if not isinstance(labels, str) and isinstance(labels, Iterable):
+        given = list(labels)
+        if all(each in list(Label) for each in given):
+            return frozenset(Label(str(each)) for each in given)
+    known = ", ".join(repr(str(each)) for each in Label)
+    raise ConfigError(f"labels= takes a list of {known}; not {labels!r}.")
+
+
+def checked_paths(paths: Iterable[object]) -> tuple[str, ...]:
+    """The names of the arguments that are paths. Raises ConfigError for what is no list of names."""
+    if not isinstance(paths, str) and isinstance(paths, Iterable):
+        given = list(paths)
+        if all(isinstance(each, str) for each in given):
+            return tuple(map(str, given))
+    raise ConfigError(f"paths= takes the names of the arguments that are paths, such as ['source']; not {paths!r}.")
+
+
+_FUNCTIONS = {
+    "judge": "a function from arguments to a Decision",
+    "within": "a function from a workspace to a Tool",
+    "when_denied": "a function of arguments and decision",
+    "asynchronous": "the same function as async def",
+}
+
+
+def checked_functions(**given: object) -> dict[str, object]:
+    """The functions a tool may be given, by the names of its attributes. Raises ConfigError for what is none."""
+    for name, function in given.items():
+        if function is not None and not callable(function):
+            raise ConfigError(f"{name}= takes {_FUNCTIONS[name]}, not {function!r}.")
+    return {f"_{name}": function for name, function in given.items()}
+
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -73,7 +201,7 @@ class Tool(reflection.Portable, Generic[P, R]):
     is_async: bool
     idempotent: bool
     ends_run: bool
-    conditions: tuple[Condition, ...]
+    conditions: tuple[ToolCondition, ...]
     paths: tuple[str, ...]
     lacks_instance: bool  # whether this is a method that was taken from its class; one taken from an instance works
     _description: str | None
@@ -242,7 +370,9 @@ class Tool(reflection.Portable, Generic[P, R]):
         started = time.perf_counter()
         try:
             call = self._parameters.call(self.function, arguments)
-            value = running.call(call, running.shorter(self.timeout_seconds, timeout_seconds), is_async=self.is_async)
+            value = execution.call(
+                call, execution.shorter(self.timeout_seconds, timeout_seconds), is_async=self.is_async
+            )
             return returned(self.name, value, self.max_chars, decision, time.perf_counter() - started, self.labels)
         except Exception as error:
             return fault(self.name, error, decision, time.perf_counter() - started, self.labels)
@@ -257,11 +387,13 @@ class Tool(reflection.Portable, Generic[P, R]):
         try:
             call = self._parameters.call(self._asynchronous or self.function, arguments)
             is_async = self.is_async or self._asynchronous is not None
-            value = await running.acall(call, running.shorter(self.timeout_seconds, timeout_seconds), is_async=is_async)
+            value = await execution.acall(
+                call, execution.shorter(self.timeout_seconds, timeout_seconds), is_async=is_async
+            )
             seconds = time.perf_counter() - started
             telling = functools.partial(returned, self.name, value, self.max_chars, decision, seconds, self.labels)
             # what takes long to tell is told in a thread: an event loop has others to serve meanwhile
-            return await running.acall(telling, None) if is_long(value) else telling()
+            return await execution.acall(telling, None) if is_long(value) else telling()
         except Exception as error:
             return fault(self.name, error, decision, time.perf_counter() - started, self.labels)
 
@@ -306,7 +438,7 @@ class Tool(reflection.Portable, Generic[P, R]):
         """The same tool working in `workspace`; itself when it has nothing to do with files."""
         return self if self._within is None else functools.reduce(Tool.when, self.conditions, self._within(workspace))
 
-    def when(self, condition: ConditionFunction | Condition) -> Self:
+    def when(self, condition: ConditionFunction | ToolCondition) -> Self:
         """The same tool, offered in a run only when this holds, too. Raises ConfigError for what is no condition."""
         return self._with(conditions=(*self.conditions, *conditions_from(condition)))
 

@@ -1,4 +1,4 @@
-"""Which tools belong together? An ordered, unchanging collection."""
+"""`Toolset`: an ordered, immutable collection of tools."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any, Never, overload
 
 from agentkit.errors import ConfigError, UnknownTool
 from agentkit.levels import SafetyLevel
-from agentkit.naming import refuse_made
-from agentkit.tooling.functions.conditions import Condition, ConditionFunction
+from agentkit.suggestions import refuse_made
+from agentkit.tooling.run_context import ConditionFunction, ToolCondition
 from agentkit.tooling.tool import Tool
 
 AnyTool = Tool[..., Any]
@@ -95,7 +95,7 @@ class Toolset(Sequence[AnyTool]):
         It is a function of nothing or of the RunContext, sync or async, that returns True or False. A call of a tool
         that was not offered is denied. Raises ConfigError for what is no condition.
         """
-        shared = Condition(condition)
+        shared = ToolCondition(condition)
         return self._with(each.when(shared) for each in self._tools)
 
     def within(self, workspace: Any) -> Toolset:
@@ -116,7 +116,7 @@ class Toolset(Sequence[AnyTool]):
         return names
 
     def _no_such(self, name: str) -> str:
-        from agentkit.wording import suggestion
+        from agentkit.event_rendering import suggestion
 
         shown = repr(name) if len(name) <= 100 else f"{name[:100]!r}…"
         if not self._tools:

@@ -1,1 +1,1 @@
-"""The tools we ship."""
+"""The tools that ship with agentkit."""

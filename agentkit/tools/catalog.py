@@ -1,7 +1,4 @@
-"""Which shipped tools belong together? A new tool is a function in this folder and its name here.
-
-`default_tools` are the twelve, in order of harm; `file_tools` has two more, for agents that work on files.
-"""
+"""The collections of built-in tools."""
 
 from __future__ import annotations
 

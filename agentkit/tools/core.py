@@ -1,8 +1,4 @@
-"""Which tools need nothing but their arguments: the date, a calculation, the length of a text, a JSON text?
-
-Each is bounded by what it reads and computes, so none of them needs a timeout. `core_tools` stands here and not in the
-catalog, so that who wants only these imports no others.
-"""
+"""Core tools: date and time, calculator, string length, JSON."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ from agentkit.lines import split_lines
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.calculator import MAX_CHARS, calculate
-from agentkit.tools.json_text import read_json
+from agentkit.tools.json_parser import read_json
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 

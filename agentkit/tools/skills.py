@@ -1,4 +1,4 @@
-"""Which skills can a model learn when it needs them? Folders with a SKILL.md; until then it knows what they are for."""
+"""Skills: folders with a SKILL.md that a model loads on demand."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from itertools import islice
 from pathlib import Path
 from textwrap import dedent
 
+from agentkit._dataclass import dataclass
 from agentkit.errors import Blocked, ConfigError, ToolError
 from agentkit.lines import split_lines
-from agentkit.slotted import dataclass
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.workspace.root import Root

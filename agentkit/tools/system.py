@@ -1,4 +1,4 @@
-"""Which tools let a model run commands and code on this machine? Judged, and behind the boundary they tell of."""
+"""System tools: shell commands and Python code, in the sandbox."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentkit.config import state_folder
+from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import SandboxError, ToolError
 from agentkit.git import refs
 from agentkit.git.programs import programs_in
 from agentkit.git.repository import Repository
 from agentkit.levels import SafetyLevel
-from agentkit.sandbox.git import repository_of, search
+from agentkit.sandbox.git_access import repository_of, search
 from agentkit.sandbox.isolation import check_isolation
 from agentkit.sandbox.process import (
     DEFAULT,
@@ -28,13 +28,13 @@ from agentkit.sandbox.process import (
     run_command,
 )
 from agentkit.sandbox.python import PYTHON_LIMITS, PythonOutcome, python_boundary, run_python
-from agentkit.sandbox.supervision import MEGABYTE, Cancellation, ProcessLimits, run_cancellable
-from agentkit.sandbox.survey import survey
-from agentkit.slotted import dataclass
+from agentkit.sandbox.secret_search import survey
+from agentkit.sandbox.watchdog import MEGABYTE, Cancellation, ProcessLimits, run_cancellable
+from agentkit.settings import state_folder
 from agentkit.tooling.tool import Tool
-from agentkit.tools.denial import told_with
+from agentkit.tools.denied_result import told_with
 from agentkit.workspace.root import Root
-from agentkit.workspace.states import State
+from agentkit.workspace.snapshots import State
 from agentkit.workspace.workspace import Workspace
 
 if TYPE_CHECKING:

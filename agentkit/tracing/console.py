@@ -1,4 +1,4 @@
-"""How does a person see what runs do? Lines of text, as it happens, on a console or in any other stream of text."""
+"""Console output of runs, line by line."""
 
 from __future__ import annotations
 
@@ -10,9 +10,18 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, TextIO, cast
 
-from agentkit.config import has_colour
 from agentkit.decisions import Verdict
 from agentkit.errors import ConfigError
+from agentkit.event_rendering import (
+    answer_in,
+    arguments_text,
+    content_text,
+    count_text,
+    milestone_words,
+    one_line,
+    seconds_text,
+    tokens_text,
+)
 from agentkit.events import (
     Approved,
     Event,
@@ -30,21 +39,10 @@ from agentkit.events import (
 )
 from agentkit.messages import ToolCall
 from agentkit.redaction import redact_data, written_redactor
-from agentkit.tracing.endings import Ending, ending_in, text_of
-from agentkit.tracing.lines import is_told
-from agentkit.tracing.listening import ModelRequest, Origin, Work, origin
-from agentkit.tracing.silence import Silence
+from agentkit.settings import has_colour
+from agentkit.tracing.jsonl import is_told
+from agentkit.tracing.listeners import FailureGuard, ModelRequest, Origin, RunOutcome, Work, ending_in, origin, text_of
 from agentkit.usage import is_whole, shown_cost
-from agentkit.wording import (
-    answer_in,
-    arguments_text,
-    content_text,
-    count_text,
-    milestone_words,
-    one_line,
-    seconds_text,
-    tokens_text,
-)
 
 _INDENT = "  "
 _MOST_NAME_CHARS, _MOST_DEPTH = 40, 10
@@ -63,7 +61,7 @@ class _Run:
 
 
 @dataclass(frozen=True)
-class _Line:
+class _ConsoleLine:
     """Something that is told: what it is, what was said, what came of it, and how all look."""
 
     what: str
@@ -96,7 +94,7 @@ class Console:
         self._lock, self._runs, self._count = threading.Lock(), dict[str, _Run](), 0
         self._seconds: dict[str, float] = {}
         self._style: tuple[TextIO | None, Callable[[str, str], str]] = (None, _plain)
-        self._silence = Silence("The runs cannot be told on the console", "Look at the stream that was given.")
+        self._silence = FailureGuard("The runs cannot be told on the console", "Look at the stream that was given.")
 
     def __call__(self, event: Event) -> None:
         """Hear an event."""
@@ -110,7 +108,7 @@ class Console:
             yield
             return
         asked = f"request {work.origin.iteration} to {work.provider}:{work.model}"
-        self._silence.call(self._tell, work.origin, [_Line(asked, style="quiet")])
+        self._silence.call(self._tell, work.origin, [_ConsoleLine(asked, style="quiet")])
         began = time.perf_counter()
         try:
             yield
@@ -141,7 +139,7 @@ class Console:
                 self._runs[source.run] = _Run(self._count, depth, time.perf_counter())
             return self._runs[source.run]
 
-    def _tell(self, source: Origin, lines: list[_Line]) -> None:
+    def _tell(self, source: Origin, lines: list[_ConsoleLine]) -> None:
         """Write some lines in one piece, so that no other run's come between."""
         run, stream = self._run(source), self._stream or sys.stderr
         start = f"{_INDENT * run.depth}[{run.number}] {one_line(source.agent, _MOST_NAME_CHARS)}"
@@ -160,7 +158,7 @@ class Console:
             self._style = stream, styled
         return styled
 
-    def _text(self, line: _Line) -> str:
+    def _text(self, line: _ConsoleLine) -> str:
         said = one_line(line.said, self._max_chars) if self._content and line.said else ""
         told = ": ".join(filter(None, (one_line(line.what), said)))
         return f"{told} → {one_line(line.end)}" if line.end else told
@@ -174,48 +172,52 @@ def _plain(text: str, _style: str) -> str:
     return text
 
 
-def _of_event(event: Event, run: _Run) -> list[_Line]:
+def _of_event(event: Event, run: _Run) -> list[_ConsoleLine]:
     """What is told of a milestone, or of a run that is left."""
     if type(event) in _LINES:
         return [_LINES[type(event)](event, run)]
-    return [_Line(*milestone_words(cast("Milestone", event)))]
+    return [_ConsoleLine(*milestone_words(cast("Milestone", event)))]
 
 
-def _of_response(event: ResponseReceived, seconds: float | None) -> Iterator[_Line]:
+def _of_response(event: ResponseReceived, seconds: float | None) -> Iterator[_ConsoleLine]:
     """What a model has answered: how long it took and what it counted, then its words."""
     response = event.response
     for missed in response.missed:
-        yield _Line(f"no answer from {missed.model}", missed.error, "bad")
+        yield _ConsoleLine(f"no answer from {missed.model}", missed.error, "bad")
     took = f" in {seconds_text(seconds)}" if seconds is not None else ""
     cut = ", cut at its token limit" if response.finish_reason == "length" else ""
-    yield _Line(f"{response.model or 'the model'} answers{took}, {tokens_text(response.usage)}{cut}", style="quiet")
+    yield _ConsoleLine(
+        f"{response.model or 'the model'} answers{took}, {tokens_text(response.usage)}{cut}", style="quiet"
+    )
     if response.text:
-        yield _Line("says", response.text)
+        yield _ConsoleLine("says", response.text)
 
 
-def _of_call(event: ToolCallStarted, run: _Run) -> _Line:
+def _of_call(event: ToolCallStarted, run: _Run) -> _ConsoleLine:
     """A call and what was decided of it."""
     run.calls.setdefault(event.call.id, len(run.calls) + 1)  # a program that has waited begins once more
     decision = event.decision
     style = {Verdict.DENY: "bad", Verdict.ASK: "asked"}.get(decision.verdict, "")
-    return _Line(_call(event.call, run), _arguments(event.call), style, f"{decision.verdict}, by {decision.rule}")
+    return _ConsoleLine(
+        _call(event.call, run), _arguments(event.call), style, f"{decision.verdict}, by {decision.rule}"
+    )
 
 
-def _of_waiting(event: ToolCallPostponed, run: _Run) -> _Line:
+def _of_waiting(event: ToolCallPostponed, run: _Run) -> _ConsoleLine:
     """What a call waits for."""
-    return _Line(f"{_call(event.call, run)} waits for a person", event.question, "asked")
+    return _ConsoleLine(f"{_call(event.call, run)} waits for a person", event.question, "asked")
 
 
-def _of_result(event: ToolCallFinished, run: _Run) -> _Line:
+def _of_result(event: ToolCallFinished, run: _Run) -> _ConsoleLine:
     """What came of a call."""
     result = event.result
     agents = f", {tokens_text(result.usage)}" if result.usage.requests else ""
     what = f"{_call(event.call, run)} {result.status} in {seconds_text(result.seconds)}{agents}"
     is_bad = not result.ok and result.status != "waiting"
-    return _Line(what, result.error or answer_in(result), "bad" if is_bad else "")
+    return _ConsoleLine(what, result.error or answer_in(result), "bad" if is_bad else "")
 
 
-def _of_ending(ending: Ending, run: _Run, source: Origin) -> _Line:
+def _of_ending(ending: RunOutcome, run: _Run, source: Origin) -> _ConsoleLine:
     """How a run ended, and what it took: what it answered was told before. One elsewhere is told of afterwards."""
     usage = ending.usage
     took = [
@@ -227,7 +229,7 @@ def _of_ending(ending: Ending, run: _Run, source: Origin) -> _Line:
     where = "elsewhere" if source.is_elsewhere else f"in {seconds_text(time.perf_counter() - run.began)}"
     error = "" if ending.status == "limit" else text_of(ending.error)
     style = "name" if ending.status in ("done", "paused") else "bad"
-    return _Line(f"{ending.status} {where}, {', '.join(took)}", error, style)
+    return _ConsoleLine(f"{ending.status} {where}, {', '.join(took)}", error, style)
 
 
 def _call(call: ToolCall, run: _Run) -> str:
@@ -241,16 +243,16 @@ def _arguments(call: ToolCall) -> str:
     return arguments_text(text)
 
 
-_LINES: Mapping[type[Event], Callable[[Any, _Run], _Line]] = {
-    RunStarted: lambda event, _: _Line("begins", content_text(event.prompt)),
-    RequestFailed: lambda event, _: _Line(*milestone_words(event), "bad"),
-    LimitReached: lambda event, _: _Line(*milestone_words(event), "bad"),
-    HandedOff: lambda event, _: _Line(*milestone_words(event)),
-    Approved: lambda event, _: _Line(f"a person answers {event.answer}", event.text, "asked"),
+_LINES: Mapping[type[Event], Callable[[Any, _Run], _ConsoleLine]] = {
+    RunStarted: lambda event, _: _ConsoleLine("begins", content_text(event.prompt)),
+    RequestFailed: lambda event, _: _ConsoleLine(*milestone_words(event), "bad"),
+    LimitReached: lambda event, _: _ConsoleLine(*milestone_words(event), "bad"),
+    HandedOff: lambda event, _: _ConsoleLine(*milestone_words(event)),
+    Approved: lambda event, _: _ConsoleLine(f"a person answers {event.answer}", event.text, "asked"),
     ToolCallStarted: _of_call,
     ToolCallFinished: _of_result,
     HostedCallFinished: _of_result,
     ToolCallPostponed: _of_waiting,
-    RunLeft: lambda event, _: _Line("left", event.error, "bad" if event.error else ""),
+    RunLeft: lambda event, _: _ConsoleLine("left", event.error, "bad" if event.error else ""),
 }
 """Of each kind of event that has a line of its own, what that says."""

@@ -1,1 +1,1 @@
-"""What may be changed, and changed back?"""
+"""The workspace: safe file access, a journal of changes, and undo."""

@@ -1,4 +1,4 @@
-"""What was changed by which run, how was it before, and how is it changed back?"""
+"""The journal: what each run changed, and the contents before."""
 
 from __future__ import annotations
 
@@ -9,38 +9,123 @@ import threading
 import time
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
-from agentkit.config import state_folder
+from agentkit._dataclass import dataclass
 from agentkit.errors import AgentKitError, ConfigError, ToolError
-from agentkit.reversal import Undone
-from agentkit.workspace.observing import (
+from agentkit.settings import state_folder
+from agentkit.undo import Undone
+from agentkit.workspace.change_detection import (
     MOST_BYTES,
     MOST_FILES,
     MOST_REPOSITORY_BYTES,
     MOST_REPOSITORY_FILES,
     NOTHING,
-    Snapshot,
+    WorkspaceSnapshot,
     differences,
     take,
 )
-from agentkit.workspace.opening import shown
-from agentkit.workspace.recording.history import History, history_in, kind_of
-from agentkit.workspace.recording.store import (
+from agentkit.workspace.journal_store import (
     NOT_DONE,
     CallStore,
     Contents,
-    FileStore,
-    MemoryStore,
+    FileJournalStore,
+    InMemoryJournalStore,
+    JournalStore,
     Note,
-    Store,
     forget_oldest,
 )
 from agentkit.workspace.root import Root
-from agentkit.workspace.states import Change, State, net, unified
-from agentkit.workspace.undoing import Roots, stands, undo
+from agentkit.workspace.safe_open import shown
+from agentkit.workspace.snapshots import FileChange, State, net, unified
+from agentkit.workspace.undo import Roots, stands, undo
+
+_SIDES = ("before", "after")
+_TEXT, _WHOLE, _NUMBER = (str,), (int,), (int, float)
+_KINDS_OF_NOTES: dict[str, dict[str, tuple[type, ...]]] = {
+    "run": {"run": _TEXT, "label": _TEXT, "started": _NUMBER},
+    "path": {"root": _TEXT, "path": _TEXT, "tool": _TEXT, "time": _NUMBER, "before": (dict,), "after": (dict,)},
+    "done": {"done": _WHOLE, "count": _WHOLE},
+    "watch": {"watch": _TEXT, "places": _WHOLE, "root": _TEXT, "tool": _TEXT},
+    "watched": {"watched": _TEXT},
+    "note": {"note": _TEXT},
+    "undone": {"undone": _NUMBER},
+}
+"""By its first key, what a note must have."""
+
+
+@dataclass(slots=True)
+class History:
+    """What a record tells: changes in order, which of them were seen done or are undone, commands without an end."""
+
+    changes: list[FileChange] = field(default_factory=list)
+    done: set[int] = field(default_factory=set)
+    undone: set[int] = field(default_factory=set)
+    watches: dict[str, Note] = field(default_factory=dict)
+    told: list[str] = field(default_factory=list)
+    is_undone: bool = False
+
+    def add(self, note: Note, contents: Contents) -> None:
+        """Take a note in. Raises ToolError when it is none."""
+        kind = kind_of(note)
+        if kind == "path":
+            self.changes.append(_change(note, contents))
+            self.is_undone = False
+        elif kind == "done":
+            self._finish(note)
+        elif kind == "watch":
+            self.watches[note["watch"]] = note
+        elif kind == "watched":
+            self.watches.pop(note["watched"], None)
+        elif kind == "note":
+            self.told.append(note["note"])
+        elif kind == "undone":
+            count = note["count"] if type(note.get("count")) is int else len(self.changes)
+            self.undone = set(range(len(self.changes))[:count]).difference(_indices(note.get("pending")))
+            self.is_undone = count == len(self.changes)
+
+    def _finish(self, note: Note) -> None:
+        """Changes are done; those that were pending when the run was undone, too, are now there to be undone."""
+        done = range(max(note["done"], 0), min(note["done"] + note["count"], len(self.changes)))
+        self.done.update(done)
+        if not self.undone.issuperset(done):
+            self.is_undone = False
+        modes = note.get("modes")
+        for index, mode in zip(done, modes if isinstance(modes, list) else (), strict=False):
+            change = self.changes[index]
+            if type(mode) is int and change.after.kind == "file":
+                self.changes[index] = replace(change, after=replace(change.after, mode=mode))
+
+
+def history_in(store: JournalStore) -> History:
+    """What a store tells of a run. Raises ToolError for a note that is none."""
+    history = History()
+    for note, contents in store.read():
+        history.add(note, contents)
+    return history
+
+
+def kind_of(note: Note) -> str:
+    """The key that tells what a note is for, "" for one without. Raises ToolError when the rest does not fit."""
+    kind = next((key for key in ("run", "watch", "path", *_KINDS_OF_NOTES) if key in note), "")
+    for name, types in _KINDS_OF_NOTES.get(kind, {}).items():
+        if type(note.get(name)) not in types:
+            raise ToolError(f"A note of the kind {kind!r} has no {name!r} of the right kind.")
+    return kind
+
+
+def _change(note: Note, contents: Contents) -> FileChange:
+    if len(contents) != len(_SIDES):
+        raise ToolError("A change has no two contents.")
+    before, after = (State.from_dict(note[side], content) for side, content in zip(_SIDES, contents, strict=True))
+    return FileChange(note["root"], note["path"], before, after, note["tool"], note["time"])
+
+
+def _indices(values: object) -> list[int]:
+    return [value for value in values if type(value) is int] if isinstance(values, list) else []
+
 
 _SUFFIX, _SPOOL, _CALL = ".journal", ".before", "call-"
 _MOST_AFTER_BYTES = 1_000_000
@@ -58,7 +143,14 @@ class Record:
     """
 
     def __init__(
-        self, run_id: str, label: str, store: Store, *, roots: Roots = Root, since: float | None = None, count: int = 0
+        self,
+        run_id: str,
+        label: str,
+        store: JournalStore,
+        *,
+        roots: Roots = Root,
+        since: float | None = None,
+        count: int = 0,
     ) -> None:
         self.id, self.label, self.started = run_id, label, time.time() if since is None else since
         self._store = store
@@ -69,7 +161,7 @@ class Record:
         self._count = count
 
     @classmethod
-    def kept(cls, store: FileStore) -> Record:
+    def kept(cls, store: FileJournalStore) -> Record:
         """The record in a file. Raises ToolError when it is none."""
         header = next((note for note, _ in store.read()), {})
         try:
@@ -89,7 +181,7 @@ class Record:
         self.__dict__.update(state, _lock=threading.RLock())
 
     @contextlib.contextmanager
-    def making(self, changes: Sequence[Change]) -> Iterator[None]:
+    def making(self, changes: Sequence[FileChange]) -> Iterator[None]:
         """Write changes down and then let them happen. When that raises, they count as not made."""
         with self._lock:
             first = self._write(changes)
@@ -128,7 +220,7 @@ class Record:
             with contextlib.suppress(ToolError):  # on a full disk, the snapshot stays to tell what was changed
                 self._observed(*differences(snapshot, root, tool, is_repository=is_repository), tool, kept)
 
-    def _before_of_repository(self, root: Root, tool: str) -> Snapshot | None:
+    def _before_of_repository(self, root: Root, tool: str) -> WorkspaceSnapshot | None:
         """The branches, index and settings of a git repository; None, with a note, when they are too many."""
         try:
             return take(root, most_files=MOST_REPOSITORY_FILES, most_bytes=MOST_REPOSITORY_BYTES, is_repository=True)
@@ -136,7 +228,9 @@ class Record:
             self.note(f"What {tool} changed cannot be undone: {error}")
             return None
 
-    def _before(self, root: Root, tool: str, surely: Collection[str], perhaps: Collection[str]) -> Snapshot | None:
+    def _before(
+        self, root: Root, tool: str, surely: Collection[str], perhaps: Collection[str]
+    ) -> WorkspaceSnapshot | None:
         """All that can be remembered; what that is not is noted."""
         try:
             named = self._covered(root, surely).places if surely else {}
@@ -144,18 +238,18 @@ class Record:
             raise ToolError(f"It was not run, as what it deletes could not be put back any more: {error}") from None
         for pattern in perhaps:
             with contextlib.suppress(ToolError):
-                named |= self._covered(root, [pattern], Snapshot(named)).places
+                named |= self._covered(root, [pattern], WorkspaceSnapshot(named)).places
         try:
             whole = take(root)
         except ToolError as error:
             beyond = f" beyond {', '.join(sorted(named)[:_MOST_NAMED])}" if named else ""
             self.note(f"What {tool} changed{beyond} cannot be undone: {error}")
-            return Snapshot(named, is_whole=False) if named else None
-        return Snapshot({**named, **whole.places})
+            return WorkspaceSnapshot(named, is_whole=False) if named else None
+        return WorkspaceSnapshot({**named, **whole.places})
 
-    def _covered(self, root: Root, patterns: Collection[str], beside: Snapshot = NOTHING) -> Snapshot:
+    def _covered(self, root: Root, patterns: Collection[str], beside: WorkspaceSnapshot = NOTHING) -> WorkspaceSnapshot:
         """What the patterns name, beside what is remembered already."""
-        from agentkit.workspace.covering import cover
+        from agentkit.workspace.restorable import cover
 
         left = MOST_BYTES - beside.size
         snapshot = cover(root, patterns, most_files=MOST_FILES - len(beside.places), most_bytes=left)
@@ -171,7 +265,7 @@ class Record:
             return str(error)
         return ""
 
-    def _observed(self, changes: Sequence[Change], left_out: str, tool: str, kept: FileStore | None) -> None:
+    def _observed(self, changes: Sequence[FileChange], left_out: str, tool: str, kept: FileJournalStore | None) -> None:
         with self.making(changes):
             pass
         if left_out:
@@ -191,7 +285,7 @@ class Record:
         return self._count > 0
 
     @property
-    def changes(self) -> tuple[Change, ...]:
+    def changes(self) -> tuple[FileChange, ...]:
         """What the run changed, one change a path; also what a command changed that its process did not survive."""
         return tuple(net(change for _, change in self._made(history_in(self._store))))
 
@@ -222,7 +316,7 @@ class Record:
         ToolError naming what has changed since, or that the run is undone already.
         """
         with self._lock:
-            if isinstance(self._store, FileStore):
+            if isinstance(self._store, FileJournalStore):
                 self._store.mend()
             history = history_in(self._store)
             if history.is_undone:
@@ -238,7 +332,7 @@ class Record:
                 return replace(undone, notes=(*undone.notes, "The journal cannot be written, and does not know of it"))
             return undone
 
-    def _mode(self, change: Change) -> int:
+    def _mode(self, change: FileChange) -> int:
         with contextlib.suppress(AgentKitError):
             return self._opened(change.root).inspect(change.path, 0).mode
         return 0
@@ -257,7 +351,7 @@ class Record:
             self._store.add([*header, *notes], durable=durable)
             self.is_begun = True
 
-    def _write(self, changes: Sequence[Change]) -> int:
+    def _write(self, changes: Sequence[FileChange]) -> int:
         notes: list[tuple[Note, Contents]] = []
         for change in changes:
             note = {"root": change.root, "path": change.path, "tool": change.tool, "time": change.time}
@@ -270,14 +364,16 @@ class Record:
             first, self._count = self._count, self._count + len(changes)
         return first
 
-    def _keep(self, snapshot: Snapshot, root: Root, tool: str, *, is_repository: bool) -> FileStore | None:
+    def _keep(
+        self, snapshot: WorkspaceSnapshot, root: Root, tool: str, *, is_repository: bool
+    ) -> FileJournalStore | None:
         """Write a snapshot beside the journal, for the case that this process does not survive the command."""
-        if not isinstance(self._store, FileStore):
+        if not isinstance(self._store, FileJournalStore):
             return None
         self._add([])  # and with it the folder
         if isinstance(self._store, CallStore) and self._store.problem:
             return None
-        spool = FileStore(self._store.path.with_suffix(f".{secrets.token_hex(4)}{_SPOOL}"))
+        spool = FileJournalStore(self._store.path.with_suffix(f".{secrets.token_hex(4)}{_SPOOL}"))
         try:
             snapshot.keep(spool)
         except ToolError:
@@ -289,12 +385,12 @@ class Record:
         self._add([(watch, ())])
         return spool
 
-    def _made(self, history: History) -> list[tuple[int, Change]]:
+    def _made(self, history: History) -> list[tuple[int, FileChange]]:
         """The changes that were made, in order, with their indices; -1 for what a command did whose end nobody saw.
 
         Of a change that nobody saw done, the next change of the path must say whether it was, or else the disk.
         """
-        made: list[tuple[int, Change]] = []
+        made: list[tuple[int, FileChange]] = []
         found: dict[tuple[str, str], State] = {}
         for index, change in reversed([*enumerate(history.changes)]):
             place = change.root, change.path
@@ -304,17 +400,17 @@ class Record:
                 found[place] = change.before
         return made[::-1] + [(-1, change) for watch in history.watches.values() for change in self._unwatched(watch)]
 
-    def _happened(self, change: Change) -> bool:
+    def _happened(self, change: FileChange) -> bool:
         with contextlib.suppress(AgentKitError):
             return stands(self._opened(change.root), change.path, change.after)
         return False
 
-    def _unwatched(self, watch: Note) -> list[Change]:
+    def _unwatched(self, watch: Note) -> list[FileChange]:
         """What changed while a command ran whose end nobody saw."""
-        if not isinstance(self._store, FileStore):
+        if not isinstance(self._store, FileJournalStore):
             return []
-        spool = FileStore(self._store.path.with_name(Path(watch["watch"]).name))
-        snapshot = Snapshot.kept(spool, is_whole=watch.get("whole") is not False)
+        spool = FileJournalStore(self._store.path.with_name(Path(watch["watch"]).name))
+        snapshot = WorkspaceSnapshot.kept(spool, is_whole=watch.get("whole") is not False)
         if len(snapshot.places) != watch["places"]:  # a part was lost: what stands there must not pass for new
             return []
         with contextlib.suppress(AgentKitError):
@@ -373,11 +469,11 @@ class Journal:
         if run_id and not _ID.fullmatch(name):
             raise ConfigError(f"{name!r} cannot be the id of a run: letters, digits, '-', '_' and '.', at most 100.")
         if self.folder is None:
-            record = Record(name, label, MemoryStore())
+            record = Record(name, label, InMemoryJournalStore())
             self._in_memory.append(record)
             return record
         path = f"{self.folder}/{time.time_ns():020d}~{name}{_SUFFIX}"
-        return Record(name, label, FileStore(path, self._prepare))
+        return Record(name, label, FileJournalStore(path, self._prepare))
 
     @contextlib.contextmanager
     def one_call(self, tool: str) -> Iterator[Record]:
@@ -424,7 +520,7 @@ class Journal:
         records, damaged = [], []
         for path in self._files():
             try:
-                records.append(Record.kept(FileStore(path)))
+                records.append(Record.kept(FileJournalStore(path)))
             except ToolError as error:
                 damaged.append(str(error))
         self.damaged = tuple(damaged)

@@ -1,4 +1,4 @@
-"""How are files below one folder read, written and listed, whatever links and races try to lead out of it?"""
+"""Reading, writing and listing of files below one folder."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from itertools import groupby, islice
 from pathlib import Path
 from types import MappingProxyType
 
+from agentkit._dataclass import dataclass
 from agentkit.errors import Blocked, ConfigError, ToolError
-from agentkit.slotted import dataclass
-from agentkit.workspace import opening
-from agentkit.workspace.opening import (
+from agentkit.workspace import safe_open
+from agentkit.workspace.safe_open import (
     CLOEXEC,
     DIRECTORY,
     NOFOLLOW,
@@ -26,7 +26,7 @@ from agentkit.workspace.opening import (
     open_by_component,
     shown,
 )
-from agentkit.workspace.states import ABSENT, Kind, State
+from agentkit.workspace.snapshots import ABSENT, Kind, State
 
 MOST_READ_BYTES = 16_000_000
 MOST_WRITTEN_BYTES = 10_000_000
@@ -58,7 +58,7 @@ EXPECTED: ContextVar[Mapping[str, str]] = ContextVar("agentkit_expected_places",
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FileContent:
     """The content of a file, at most as much as was asked for. `path` is its real place in the workspace."""
 
     path: str
@@ -68,7 +68,7 @@ class Found:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class DirectoryEntry:
     """A name in a folder. `kind` is what it leads to for a link that stays inside, else "link"."""
 
     name: str
@@ -85,14 +85,14 @@ class Root:
     something takes a real place, as those give it, and follows no link at all: nobody can move it meanwhile.
     """
 
-    def __init__(self, folder: str | Path, *, opener: opening.Opener | None = None) -> None:
+    def __init__(self, folder: str | Path, *, opener: safe_open.Opener | None = None) -> None:
         self._spelled = str(Path(folder).absolute())
         self.folder = os.path.realpath(folder)
-        self._opener = opener or opening.best_opener()
+        self._opener = opener or safe_open.best_opener()
         if not Path(self.folder).is_dir():
             raise ConfigError(f"The workspace {str(folder)!r} is not a folder; make it, or name another one.")
 
-    def read(self, path: str, most_bytes: int = MOST_READ_BYTES, *, check: Check | None = None) -> Found:
+    def read(self, path: str, most_bytes: int = MOST_READ_BYTES, *, check: Check | None = None) -> FileContent:
         """The first bytes of a regular file. Links are followed as long as they stay inside."""
         with _translated(path), self._open(self.named(path), OPEN_FILE) as file:
             status = os.fstat(file)
@@ -100,7 +100,7 @@ class Root:
             place = self._place(file, path)
             if check:
                 check(place)
-            return Found(place, _read(file, most_bytes, status.st_size), status.st_size, status.st_nlink)
+            return FileContent(place, _read(file, most_bytes, status.st_size), status.st_size, status.st_nlink)
 
     @property
     def spellings(self) -> tuple[str, ...]:
@@ -155,7 +155,7 @@ class Root:
             old = _status(parent, name)
             if old is not None:
                 _refuse_special(old, place)
-            _replace(parent, name, content, _Look(mode, old, unnamed=self._opener is opening.open_beneath))
+            _replace(parent, name, content, _Look(mode, old, unnamed=self._opener is safe_open.open_beneath))
 
     def make_folder(self, place: str) -> None:
         """Make one folder."""
@@ -178,14 +178,14 @@ class Root:
             status = os.lstat(name, dir_fd=parent)
             (os.rmdir if stat.S_ISDIR(status.st_mode) else os.unlink)(name, dir_fd=parent)
 
-    def entries(self, path: str, *, check: Check | None = None) -> tuple[str, list[Entry]]:
+    def entries(self, path: str, *, check: Check | None = None) -> tuple[str, list[DirectoryEntry]]:
         """The real place of a folder, and what is in it by name; of a huge folder the first 100,000 names."""
         with _translated(path), self._open(self._components(path), _LIST_FOLDER) as folder:
             place = self._place(folder, path)
             if check:
                 check(place)
             with os.scandir(folder) as scan:
-                found = [Entry(each.name, self._kind(place, each)) for each in islice(scan, _MOST_NAMES)]
+                found = [DirectoryEntry(each.name, self._kind(place, each)) for each in islice(scan, _MOST_NAMES)]
         return place, sorted(found, key=lambda entry: entry.name)
 
     def walk(
@@ -235,7 +235,7 @@ class Root:
         return "link"
 
     def _components(self, path: str) -> tuple[str, ...]:
-        return opening.components(path, self.folder, self._spelled)
+        return safe_open.components(path, self.folder, self._spelled)
 
     def named(self, path: str) -> tuple[str, ...]:
         """The names that lead to a file; `sub/`, `sub/.`, `sub/x/..` are none: they would hide its name from rules."""
@@ -247,7 +247,7 @@ class Root:
         return names
 
     @contextlib.contextmanager
-    def _open(self, names: Sequence[str], flags: int, opener: opening.Opener | None = None) -> Iterator[int]:
+    def _open(self, names: Sequence[str], flags: int, opener: safe_open.Opener | None = None) -> Iterator[int]:
         """What the names lead to, open for a while."""
         root = os.open(self.folder, OPEN_FOLDER)
         try:
@@ -274,15 +274,15 @@ class Root:
             except FileNotFoundError:
                 continue
             except OSError as error:
-                raise opening.explained(error, path) from None
+                raise safe_open.explained(error, path) from None
         raise ToolError(f"The workspace {self.folder} is gone.")
 
     def _place(self, opened: int, path: str) -> str:
-        if self._opener is not opening.open_beneath:  # no link was followed: it is where its name says
+        if self._opener is not safe_open.open_beneath:  # no link was followed: it is where its name says
             return _joined(*self._components(path))
-        place = opening.real_place(self.folder, opened)
+        place = safe_open.real_place(self.folder, opened)
         if place is None:
-            raise opening.outside(path)
+            raise safe_open.outside(path)
         return place
 
 
@@ -291,7 +291,7 @@ def _translated(path: str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise opening.explained(error, path) from None
+        raise safe_open.explained(error, path) from None
 
 
 def _joined(*names: str) -> str:

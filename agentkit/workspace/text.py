@@ -1,4 +1,4 @@
-"""Which text do these bytes hold, and which of its lines were asked for? (pure)."""
+"""Decoding of text and selection of lines (pure)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
 
-from agentkit.config import secret_values
+from agentkit._dataclass import dataclass
 from agentkit.errors import ToolError
 from agentkit.redaction import redact
-from agentkit.slotted import dataclass
+from agentkit.settings import secret_values
 
 MOST_SHOWN_BYTES = 256_000
 """How much of a file one reading gives."""
@@ -49,7 +49,7 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class LineRange:
     """Some lines of a text. `next_offset` is the first line that was left out, None when the end was reached."""
 
     content: str
@@ -94,7 +94,7 @@ def hidden(text: str) -> str:
     return redact(text)
 
 
-def select(text: str, offset: int | None, limit: int | None, *, complete: bool = True) -> Lines:
+def select(text: str, offset: int | None, limit: int | None, *, complete: bool = True) -> LineRange:
     """`limit` lines from line `offset` on (counted from 1), as many as fit in MOST_SHOWN_BYTES.
 
     `complete` tells whether the text is the whole file. Raises ToolError when there is no such line.
@@ -107,7 +107,7 @@ def select(text: str, offset: int | None, limit: int | None, *, complete: bool =
         ending = "" if complete else " in the part of it that can be read"
         raise ToolError(f"There is no line {first:,}; the file has {total:,} lines{ending}.")
     if first == 1 and limit is None and complete and _fits(text):
-        return Lines(text, total)
+        return LineRange(text, total)
     wanted = islice(_lines_from(text, _start_of(text, first)), limit)
     return _bounded(wanted, first, total, complete=complete)
 
@@ -129,7 +129,7 @@ def _lines_from(text: str, start: int) -> Iterator[str]:
         start = end
 
 
-def _bounded(wanted: Iterable[str], first: int, total: int, *, complete: bool) -> Lines:
+def _bounded(wanted: Iterable[str], first: int, total: int, *, complete: bool) -> LineRange:
     room = MOST_SHOWN_BYTES
     shown: list[str] = []
     note = ""
@@ -146,7 +146,7 @@ def _bounded(wanted: Iterable[str], first: int, total: int, *, complete: bool) -
     following: int | None = first + count if first + count <= total else None
     if following is None and not complete:
         note = f"The file goes on after line {total:,}, beyond what can be read."
-    return Lines(content, total, following, note)
+    return LineRange(content, total, following, note)
 
 
 def _fits(text: str) -> bool:

@@ -1,8 +1,9 @@
-"""What may tools touch? The files of one folder, every change of which is recorded and can be taken back."""
+"""`Workspace`: the files of one folder, whose changes are journalled; dry runs use an overlay."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import re
 import threading
 import time
@@ -10,20 +11,109 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from agentkit.errors import ToolError
+from agentkit._dataclass import dataclass
+from agentkit.errors import Blocked, ToolError
 from agentkit.lines import split_lines
-from agentkit.reversal import Undone, written
-from agentkit.slotted import dataclass
+from agentkit.undo import Undone, written
 from agentkit.workspace.journal import Journal, Record
-from agentkit.workspace.opening import Opener, shown
-from agentkit.workspace.overlay import Overlay
-from agentkit.workspace.recording.store import MemoryStore
-from agentkit.workspace.root import MOST_WRITTEN_BYTES, Check, Entry, Root
-from agentkit.workspace.states import ABSENT, FOLDER, Change, State, unified
-from agentkit.workspace.text import Lines, Text, decode, hidden, select
+from agentkit.workspace.journal_store import InMemoryJournalStore
+from agentkit.workspace.root import (
+    MOST_KEPT_BYTES,
+    MOST_READ_BYTES,
+    MOST_WRITTEN_BYTES,
+    Check,
+    DirectoryEntry,
+    FileContent,
+    Root,
+)
+from agentkit.workspace.safe_open import Opener, explained, shown
+from agentkit.workspace.snapshots import ABSENT, FOLDER, FileChange, State, unified
+from agentkit.workspace.text import LineRange, Text, decode, hidden, select
 
 if TYPE_CHECKING:
-    from agentkit.workspace.searching.search import Matches, Query
+    from agentkit.workspace.search import Matches, Query
+
+
+class Overlay(Root):
+    """A root whose changes never reach the disk."""
+
+    def __init__(self, folder: str) -> None:
+        super().__init__(folder)
+        self._states: dict[str, State] = {}
+
+    def read(self, path: str, most_bytes: int = MOST_READ_BYTES, *, check: Check | None = None) -> FileContent:
+        """The first bytes of a file, as it would be."""
+        self.named(path)
+        _, place = self.locate(path)
+        state = self._states.get(place)
+        if state is None:
+            return super().read(path, most_bytes, check=check)
+        if check:
+            check(place)
+        if state.kind != "file":
+            raise ToolError(f"There is no file {shown(path)}.")
+        content = state.content or b""
+        return FileContent(place, content[:most_bytes], len(content), 1)
+
+    def inspect(self, place: str, most_bytes: int = MOST_KEPT_BYTES) -> State:
+        """What would stand at a place."""
+        return self._states.get(place) or super().inspect(place, most_bytes)
+
+    def missing_folders(self, path: str) -> tuple[str, list[str]]:
+        """The real place of a path, and which folders would have to be made."""
+        place, folders = super().missing_folders(path)
+        kinds = {folder: self._states.get(folder, ABSENT).kind for folder in folders}
+        if not {*kinds.values()} <= {"absent", "folder"}:
+            raise explained(NotADirectoryError(errno.ENOTDIR, ""), path)
+        return place, [folder for folder in folders if kinds[folder] == "absent"]
+
+    def write(self, place: str, content: bytes, mode: int | None = None) -> None:
+        """Remember a file."""
+        old = self.inspect(place, 0)
+        if old.kind == "link":
+            raise Blocked(f"{shown(place)} is a symbolic link; name the file that it leads to.")
+        if old.kind not in ("absent", "file"):
+            raise ToolError(
+                f"{shown(place)} is {'a folder' if old.kind == 'folder' else 'a special file'}, not a file."
+            )
+        self._states[place] = State.of("file", content, mode or old.mode or 0o644)
+
+    def make_folder(self, place: str) -> None:
+        """Remember a folder."""
+        if self.inspect(place, 0).kind != "absent":
+            raise explained(FileExistsError(errno.EEXIST, ""), place)
+        self._states[place] = FOLDER
+
+    def remove(self, place: str) -> None:
+        """Remember that something is gone."""
+        self._states[place] = ABSENT
+
+    def entries(self, path: str, *, check: Check | None = None) -> tuple[str, list[DirectoryEntry]]:
+        """The real place of a folder, and what would be in it by name."""
+        _, place = self.locate(path)
+        names: dict[str, DirectoryEntry] = {}
+        if self._states.get(place) is None:
+            place, entries = super().entries(path, check=check)
+            names = {entry.name: entry for entry in entries}
+        elif self._states[place].kind != FOLDER.kind:
+            raise ToolError(f"There is no folder {shown(path)}.")
+        for each, state in self._states.items():
+            folder, _, name = each.rpartition("/")
+            if folder == place:
+                names[name] = DirectoryEntry(name, state.kind)
+        return place, sorted((e for e in names.values() if e.kind != ABSENT.kind), key=lambda entry: entry.name)
+
+    def files(self, path: str = ".", skip: Collection[str] = ()) -> Iterator[tuple[str, int]]:
+        """The places of the files that would be below a folder, with their sizes."""
+        _, inside = self.locate(path)
+        sizes = dict(super().files(path, skip)) if inside not in self._states else {}
+        for place, state in self._states.items():
+            sizes.pop(place, None)
+            is_inside = not inside or f"{place}/".startswith(f"{inside}/")
+            if state.kind == "file" and is_inside and not set(place.split("/")).intersection(skip):
+                sizes[place] = state.size
+        yield from sorted(sizes.items())
+
 
 _MOST_DIFF_CHARS = 10_000
 _MOST_COMPARED_LINES, _MOST_SIMILAR_LINES = 5_000, 200
@@ -38,21 +128,21 @@ Remarks = list[str]
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FileText:
     """Lines of a file, its size in bytes, how it is encoded, and whether it is text by itself."""
 
-    lines: Lines
+    lines: LineRange
     size: int
     encoding: str
     is_text: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WriteResult:
     """A file that was written: its new size in bytes, what was changed by it, and why that cannot be undone later."""
 
     size: int
-    change: Change
+    change: FileChange
     note: str = ""
 
     @property
@@ -178,7 +268,7 @@ class Workspace:
         *,
         check: Check | None = None,
         words: Callable[[bytes], str | None] | None = None,
-    ) -> Reading:
+    ) -> FileText:
         """Lines of a text file without its secrets, from line `offset` on (counted from 1), at most `limit`.
 
         `words` gives what stands in a file that is no text, or None.
@@ -188,9 +278,9 @@ class Workspace:
         told = words(found.content) if words is not None and is_whole else None
         text = decode(found.content, shown(path), found.size) if told is None else Text(told)
         lines = select(hidden(text.text), offset, limit, complete=is_whole)
-        return Reading(lines, found.size, text.encoding, is_text=told is None)
+        return FileText(lines, found.size, text.encoding, is_text=told is None)
 
-    def write(self, path: str, content: str, *, tool: str = "write_file", check: Check | None = None) -> Written:
+    def write(self, path: str, content: str, *, tool: str = "write_file", check: Check | None = None) -> WriteResult:
         """Put a file in place, with the folders it needs."""
         try:
             return self._put(path, content.encode(), tool, check)
@@ -199,7 +289,7 @@ class Workspace:
 
     def edit(
         self, path: str, old_text: str, new_text: str, *, tool: str = "edit_file", check: Check | None = None
-    ) -> Written:
+    ) -> WriteResult:
         """Replace the one place in a file where `old_text` stands. Raises ToolError when there is none, or several."""
         with self._lock:
             found = self._root().read(path, MOST_WRITTEN_BYTES + 1, check=check)
@@ -221,13 +311,13 @@ class Workspace:
         except ToolError:
             return 0
 
-    def list(self, path: str = ".", *, check: Check | None = None) -> list[Entry]:
+    def list(self, path: str = ".", *, check: Check | None = None) -> list[DirectoryEntry]:
         """What is in a folder, by name."""
         return self._root().entries(path, check=check)[1]
 
     def search(self, query: Query) -> Matches:
         """Where a regular expression matches in the files."""
-        from agentkit.workspace.searching.search import search
+        from agentkit.workspace.search import search
 
         return search(self._root(), query)
 
@@ -287,13 +377,13 @@ class Workspace:
         with self._recording(tool) as record:
             for before, after in ((False, True), (True, False)):
                 changes = [
-                    Change(folder, path, state if before else ABSENT, state if after else ABSENT, tool, now)
+                    FileChange(folder, path, state if before else ABSENT, state if after else ABSENT, tool, now)
                     for path, state in states
                 ]
                 with record.making(changes):
                     pass
 
-    def _put(self, path: str, content: bytes, tool: str, check: Check | None) -> Written:
+    def _put(self, path: str, content: bytes, tool: str, check: Check | None) -> WriteResult:
         if len(content) > MOST_WRITTEN_BYTES:
             raise ToolError(f"The content has {len(content):,} bytes; at most {MOST_WRITTEN_BYTES:,} can be written.")
         with self._lock:
@@ -304,13 +394,13 @@ class Workspace:
             before = root.inspect(place)
             _refuse_lasting(before, path)
             after = State.of("file", content, before.mode)
-            change = Change(root.folder, place, before, after, tool, time.time())
+            change = FileChange(root.folder, place, before, after, tool, time.time())
             if not after.is_like(before):
-                made = [Change(root.folder, folder, ABSENT, FOLDER, tool, change.time) for folder in folders]
+                made = [FileChange(root.folder, folder, ABSENT, FOLDER, tool, change.time) for folder in folders]
                 with self._recording(tool) as record, record.making([*made, change]), _folders(root, folders):
                     root.write(place, content)
-                return Written(len(content), change, " ".join(record.remarks) if self._records_calls else "")
-        return Written(len(content), change)
+                return WriteResult(len(content), change, " ".join(record.remarks) if self._records_calls else "")
+        return WriteResult(len(content), change)
 
     def _root(self) -> Root:
         """The folder at this moment; a dry run sees each folder through its own overlay."""
@@ -327,7 +417,7 @@ class Workspace:
         if not self.dry_run:
             is_begun = run_id is not None and not is_new
             return self.journal.continued(label, run_id or "") if is_begun else self.journal.begin(label, run_id)
-        return Record(run_id or "dry-run", label, MemoryStore(), roots=lambda folder: self._roots[folder])
+        return Record(run_id or "dry-run", label, InMemoryJournalStore(), roots=lambda folder: self._roots[folder])
 
 
 @contextlib.contextmanager

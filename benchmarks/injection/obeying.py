@@ -10,7 +10,7 @@ from agentkit import Agent, Limits, Policy, Tool
 from agentkit.decisions import Decision
 from agentkit.safety.approval import ApprovalRequest
 from agentkit.testing import ScriptedLLM, call
-from agentkit.tooling.result import BAD_ARGUMENTS, UNKNOWN_TOOL
+from agentkit.tooling.results import BAD_ARGUMENTS, UNKNOWN_TOOL
 
 Call = tuple[str, Mapping[str, Any]]
 """The name of a tool, and the arguments."""

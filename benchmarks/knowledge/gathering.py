@@ -9,7 +9,7 @@ from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 
-from agentkit.knowledge import Passage
+from agentkit.knowledge import Chunk
 from benchmarks.knowledge.questions import make
 
 HERE = Path(__file__).parent
@@ -23,7 +23,7 @@ class Asked:
     """A question, and whether a passage answers it; `held_out` is not looked at while the defaults are chosen."""
 
     text: str
-    answers: Callable[[Passage], bool]
+    answers: Callable[[Chunk], bool]
     held_out: bool
 
 
@@ -46,7 +46,7 @@ def collections(home: Path) -> Iterable[Collection]:
 def functions(folder: Path) -> Collection:
     """Modules of the standard library, and the first sentences of docstrings, which were taken out of them."""
 
-    def answering(name: str, first: int, last: int) -> Callable[[Passage], bool]:
+    def answering(name: str, first: int, last: int) -> Callable[[Chunk], bool]:
         return lambda each: (
             Path(each.source).name == name and (each.first_line or 0) <= last and (each.last_line or 0) >= first
         )
@@ -80,7 +80,7 @@ def language(folder: Path) -> Collection:
 def written(name: str) -> list[Asked]:
     """The questions of a file, each with words that stand in its answer."""
 
-    def answering(words: str) -> Callable[[Passage], bool]:
+    def answering(words: str) -> Callable[[Chunk], bool]:
         return lambda each: words in flat(each.text)
 
     known: dict[str, str] = tomllib.loads((HERE / f"{name}.toml").read_text("utf-8"))["questions"]

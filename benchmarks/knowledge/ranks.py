@@ -15,10 +15,10 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from agentkit.knowledge import Knowledge, Passage
-from agentkit.knowledge.passages import Scope
+from agentkit.knowledge import Chunk, Knowledge
+from agentkit.knowledge.chunks import SearchScope
+from agentkit.knowledge.embeddings import vectors_in
 from agentkit.knowledge.stores.store import embedded_text
-from agentkit.knowledge.vectors import vectors_in
 from benchmarks.knowledge.embeddings import Embed, embeddings
 from benchmarks.knowledge.gathering import Collection, collections
 from benchmarks.knowledge.plainly import PlainRanking
@@ -71,7 +71,7 @@ def with_vectors(name: str, embed: Embed, place: Path, collection: Collection, a
         yield row(f"agentkit, words and vectors ({name})", numbers(both), asked)
 
 
-def everything(knowledge: Knowledge) -> list[Passage]:
+def everything(knowledge: Knowledge) -> list[Chunk]:
     """All passages, by their numbers."""
     total = sum(document.passages for document in knowledge.documents)
     return list(knowledge.store.passages(range(1, total + 1)).values())
@@ -88,7 +88,7 @@ def nearest(knowledge: Knowledge, embed: Embed) -> Search:
 
     def search(question: str) -> list[int]:
         vector = made.of_question(question) if made else []
-        return [number for number, _ in knowledge.store.find_vector(Scope(SPACE), vector, SHOWN)]
+        return [number for number, _ in knowledge.store.find_vector(SearchScope(SPACE), vector, SHOWN)]
 
     return search
 

@@ -25,7 +25,7 @@ from importlib import util
 from pathlib import Path
 from typing import Any
 
-from agentkit.knowledge import Knowledge, Passage
+from agentkit.knowledge import Chunk, Knowledge
 from benchmarks.knowledge import ranks
 from benchmarks.knowledge.embeddings import Embed, wordllama
 from benchmarks.knowledge.questions import Question, make
@@ -116,13 +116,13 @@ def ranking(windows: Sequence[tuple[Span, str]]) -> Search:
 
 def nearest(knowledge: Knowledge, embed: Embed) -> Search:
     """Passages by their vectors alone."""
-    from agentkit.knowledge.passages import Scope
-    from agentkit.knowledge.vectors import vectors_in
+    from agentkit.knowledge.chunks import SearchScope
+    from agentkit.knowledge.embeddings import vectors_in
 
     made = vectors_in(knowledge.store, "knowledge/default", embed, None)
 
     def search(question: str) -> list[Span]:
-        scope = Scope("knowledge/default")
+        scope = SearchScope("knowledge/default")
         found = knowledge.store.find_vector(scope, made.of_question(question) if made else [], SHOWN)
         known = knowledge.store.passages([number for number, _ in found])
         return spans([known[number] for number, _ in found])
@@ -130,7 +130,7 @@ def nearest(knowledge: Knowledge, embed: Embed) -> Search:
     return search
 
 
-def spans(passages: Sequence[Passage]) -> list[Span]:
+def spans(passages: Sequence[Chunk]) -> list[Span]:
     """Where passages stand."""
     return [(Path(each.source).name, each.first_line or 0, each.last_line or 0) for each in passages]
 

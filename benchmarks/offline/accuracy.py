@@ -19,7 +19,7 @@ from typing import Any
 
 from agentkit.errors import ToolError
 from agentkit.llm.providers.offline.model import OfflineModel
-from agentkit.llm.providers.offline.worker import Worker
+from agentkit.llm.providers.offline.worker import EngineProcess
 from agentkit.messages import Request, ToolSpec, UserMessage
 from agentkit.tools.calculator import calculate
 from agentkit.tools.catalog import default_tools
@@ -153,7 +153,7 @@ def offline_model() -> Any:
 
 def engine_alone() -> Any:
     """Asks the engine itself and takes every call that it does not flag."""
-    worker = Worker()
+    worker = EngineProcess()
 
     def ask(text: str, tools: Sequence[ToolSpec]) -> tuple[Calls, bool]:
         specs = [{"name": tool.name, "description": tool.description, "parameters": tool.parameters} for tool in tools]

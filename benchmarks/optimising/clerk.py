@@ -18,9 +18,9 @@ from types import SimpleNamespace
 from typing import Any
 
 from agentkit import Agent, Limits
-from agentkit.evals import Case, Failure, Improvement, Score, Suite, optimize
-from agentkit.evals.optimizing.answering import HELD_OUT, TRAIN
-from agentkit.evals.optimizing.optimizer import halves_of
+from agentkit.evals import Case, FailedCase, Improvement, Score, Suite, optimize
+from agentkit.evals.optimization.history import HELD_OUT, TRAIN
+from agentkit.evals.optimization.optimizer import halves_of
 from agentkit.messages import Request, UserMessage
 from agentkit.testing import ScriptedLLM
 
@@ -124,7 +124,7 @@ class Random:
     def __init__(self, seed: int) -> None:
         self.seed, self.count = seed, 0
 
-    def __call__(self, _part: str, text: str, _failures: Sequence[Failure]) -> str:
+    def __call__(self, _part: str, text: str, _failures: Sequence[FailedCase]) -> str:
         """The text with one more rule."""
         self.count += 1
         lot = int.from_bytes(sha256(f"{self.seed}/{self.count}".encode()).digest())

@@ -18,8 +18,8 @@ from typing import Any
 
 from agentkit import LLM, Agent, Tool
 from agentkit.evals import Case, Suite, optimize
-from agentkit.evals.optimizing.failures import Failure
-from agentkit.evals.optimizing.improvement import Improvement
+from agentkit.evals.optimization.candidates import FailedCase
+from agentkit.evals.optimization.optimizer import Improvement
 from agentkit.tools.catalog import default_tools
 from benchmarks.offline import accuracy
 
@@ -65,7 +65,7 @@ def row(start: str, found: Improvement[str]) -> str:
     return f"| {start} | {learnt} | {before} | {after} | {difference} | {gain.p_value:.2g} |"
 
 
-def more_words(part: str, text: str, failures: tuple[Failure, ...]) -> str:
+def more_words(part: str, text: str, failures: tuple[FailedCase, ...]) -> str:
     """The description with the words that most of the questions share which failed, and that should have come here."""
     tool = part.removeprefix("tool:")
     missed = [each for each in failures if tool in each.expected_tools and not _called(each, tool)]
@@ -81,7 +81,7 @@ def _words(text: str) -> list[str]:
     return [word for word in _WORD.findall(_QUOTED.sub(" ", text).lower()) if not _COMMON.fullmatch(word)]
 
 
-def _called(failure: Failure, tool: str) -> bool:
+def _called(failure: FailedCase, tool: str) -> bool:
     return any(call.startswith(f"{tool}(") for call in failure.calls)
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from agentkit.tools.system import python_tool, shell_tool_in
-from agentkit.tools.web.fetching import fetch_tool
+from agentkit.tools.web.fetch import fetch_tool
 from agentkit.workspace.workspace import Workspace
 from benchmarks.own.times import both, microseconds, repeated
 from benchmarks.processes import Process, Server, cores

@@ -21,10 +21,10 @@ from pathlib import Path
 
 from agentkit import Agent
 from agentkit.events import ResponseReceived, RunEnded, RunStarted
-from agentkit.memory.session import Session
-from agentkit.memory.store import Entry, Store
-from agentkit.memory.stores.opening import Place, store_at
 from agentkit.messages import AssistantMessage, Message, Response, ToolCall, UserMessage
+from agentkit.sessions.session import Session
+from agentkit.sessions.store import SessionEntry, SessionStore
+from agentkit.sessions.stores.factory import Place, store_at
 from agentkit.testing import ScriptedLLM, call
 from agentkit.usage import Usage
 from benchmarks.own.times import measured, median, microseconds
@@ -63,7 +63,7 @@ def runs(places: dict[str, Place]) -> Iterator[str]:
         yield f"| {name}, {count} messages before | {microseconds(own)} | {more} |"
 
 
-def talked(store: Store | None, count: int) -> Session:
+def talked(store: SessionStore | None, count: int) -> Session:
     """A new session that has so many messages, and has read them."""
     session = Session(f"{count} messages, {time.time_ns()}", store)
     for _ in range(count // 100):
@@ -98,7 +98,7 @@ def costs(places: dict[str, Place]) -> Iterator[str]:
             store.close()
 
 
-def read_all(name: str, store: Store) -> tuple[Message, ...]:
+def read_all(name: str, store: SessionStore) -> tuple[Message, ...]:
     """Open a session and read all of it."""
     return Session(name, store).messages
 
@@ -120,7 +120,7 @@ def beginning(session: Session) -> str:
 
 def reading(session: Session) -> str:
     """To read what was appended since, which is one message each time."""
-    runs = iter([Entry(f"run-{number}", 1.0, RunEnded("done")) for number in range(ROUNDS)])
+    runs = iter([SessionEntry(f"run-{number}", 1.0, RunEnded("done")) for number in range(ROUNDS)])
     times = []
     for entry in runs:
         if session.store is not None:
@@ -160,7 +160,7 @@ def append_often(path: Path) -> float:
     return taken
 
 
-def append_to(store: Store, number: int) -> None:
+def append_to(store: SessionStore, number: int) -> None:
     """Append many times."""
     for _ in range(APPENDS):
-        store.append("shared", [Entry(f"run-{number}", 1.0, ANSWER)])
+        store.append("shared", [SessionEntry(f"run-{number}", 1.0, ANSWER)])

@@ -1,8 +1,11 @@
 """What the tests of agents share: an environment without providers, and what makes a history valid."""
 
 import os
+import textwrap
 
 import pytest
+
+from agentkit.testing import call
 
 
 @pytest.fixture(autouse=True)
@@ -34,3 +37,80 @@ def find_faults(history):
 def find_faults_fixture():
     """The function that finds what is wrong with a history."""
     return find_faults
+
+
+MODULE = '''
+import os
+import signal
+from pathlib import Path
+
+from agentkit import tool
+
+
+@tool
+def note(text: str) -> str:
+    """Write a text down."""
+    with (Path(__file__).parent / "notes.txt").open("a") as file:
+        file.write(text + "\\\\n")
+    return "noted"
+
+
+@tool
+def die_once() -> str:
+    """Kill the process, but only the first time."""
+    try:
+        (Path(__file__).parent / "died").touch(exist_ok=False)
+    except FileExistsError:
+        return "alive"
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+@tool(level="NETWORK")
+def shout(text: str) -> str:
+    """Tell the world."""
+    return text.upper()
+
+
+@tool(idempotent=True)
+def die_always() -> str:
+    """Kill the process."""
+    os.kill(os.getpid(), signal.SIGKILL)
+'''
+
+
+@pytest.fixture
+def deadly(tmp_path, monkeypatch):
+    """A module of tools that die and take notes, which worker processes can import."""
+    name = f"deadly_{tmp_path.name}"
+    (tmp_path / f"{name}.py").write_text(textwrap.dedent(MODULE).replace("\\\\n", "\\n"), "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    return __import__(name)
+
+
+@pytest.fixture
+def noted(tmp_path):
+    """What has been noted so far, sorted."""
+
+    def read():
+        file = tmp_path / "notes.txt"
+        return sorted(file.read_text("utf-8").split()) if file.exists() else []
+
+    return read
+
+
+def answer(request):
+    """Notes the prompt, then calls the tool that the prompt names, if any, then answers."""
+    messages = request.json["messages"]
+    prompt = next(message["content"] for message in messages if message["role"] == "user")
+    used = sum(message["role"] == "tool" for message in messages)
+    if used == 0:
+        return call("note", text=prompt)
+    if used == 1 and prompt.startswith("die"):
+        return call(prompt)
+    return f"It is {prompt}."
+
+
+@pytest.fixture(name="answer")
+def answer_fixture():
+    """What the model says to a request, whatever the order of the runs."""
+    return answer

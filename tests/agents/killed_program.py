@@ -23,10 +23,10 @@ from pathlib import Path
 from agentkit import Agent
 from agentkit.agents.result import Resumption, RunFinished
 from agentkit.events import Milestone
-from agentkit.memory.codec import encode, to_line
-from agentkit.memory.session import Session
-from agentkit.memory.stores.sqlite import SQLiteStore
 from agentkit.messages import AssistantMessage, UserMessage
+from agentkit.sessions.codec import encode, to_line
+from agentkit.sessions.session import Session
+from agentkit.sessions.stores.sqlite import SQLiteSessionStore
 from agentkit.testing import ScriptedLLM, call
 from agentkit.tooling.tool import Tool
 
@@ -34,7 +34,7 @@ WISHES = (("note", "slow_note", "look"), ("note",), ("slow_note", "look", "slow_
 """The tools that each response of the model wishes for; after these, it answers."""
 
 
-class MortalStore(SQLiteStore):
+class MortalStore(SQLiteSessionStore):
     """A store whose process dies when so many times something was written down."""
 
     def __init__(self, path, dies):

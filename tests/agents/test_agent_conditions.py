@@ -6,8 +6,8 @@ from functools import partial
 import pytest
 
 from agentkit import Agent, Approval, ConfigError, Limits, RunContext, Tool, Toolset, core_tools, read_file_tool, tool
+from agentkit.code_mode import program_tool
 from agentkit.mcp import ToolServer
-from agentkit.programs import program_tool
 from agentkit.testing import ScriptedLLM, call, record, replay
 from agentkit.workspace.workspace import Workspace
 

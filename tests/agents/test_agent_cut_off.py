@@ -12,7 +12,7 @@ import pytest
 from agentkit import Agent, Tool
 from agentkit.errors import SessionError
 from agentkit.events import ToolCallFinished, ToolCallStarted
-from agentkit.memory.session import Session
+from agentkit.sessions.session import Session
 from agentkit.testing import ScriptedLLM, call
 
 WAYS = ["run", "arun", "stream", "astream"]
@@ -133,7 +133,7 @@ import asyncio, json, os, signal, sys, time
 from contextlib import aclosing
 from pathlib import Path
 from agentkit import Agent
-from agentkit.memory.session import Session
+from agentkit.sessions.session import Session
 from agentkit.testing import ScriptedLLM, call
 way, place, effects = sys.argv[1:4]
 def note(text: str) -> str:

@@ -7,10 +7,10 @@ import pytest
 from agentkit import Agent, Approval, Tool
 from agentkit.errors import Postponed
 from agentkit.events import Approved, RunResumed, ToolCallFinished
-from agentkit.memory.session import Session
-from agentkit.memory.store import Entry
+from agentkit.sessions.session import Session
+from agentkit.sessions.store import SessionEntry
 from agentkit.testing import ScriptedLLM, call
-from agentkit.tools.dialogue import ask_user_tool, dialogue_tools, finish_tool, tell_user_tool
+from agentkit.tools.human import ask_user_tool, dialogue_tools, finish_tool, tell_user_tool
 
 WAYS = ["run", "arun", "stream", "astream"]
 ASK = call("ask_user", question="Which one?")
@@ -115,7 +115,7 @@ def test_an_answer_that_was_kept_is_not_asked_for_again(tmp_path):
     result = Agent("helper", [ask_user_tool()], llm=ScriptedLLM(ASK)).run("go")
     session = Session.open(tmp_path / "a.db", "trip")
     kept = [*result.milestones, RunResumed(), Approved("call_1_1", Approval.ONCE, "The red one.")]
-    session.store.append("trip", [Entry("run", 1.0, milestone) for milestone in kept])
+    session.store.append("trip", [SessionEntry("run", 1.0, milestone) for milestone in kept])
     llm = ScriptedLLM("Red it is.")
     assert Agent("helper", [ask_user_tool()], llm=llm, session=session).resume().output == "Red it is."
     assert llm.requests[0].messages[-1].content == "The red one."

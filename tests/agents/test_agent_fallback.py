@@ -8,7 +8,7 @@ import pytest
 from agentkit import LLM, Agent, Limits
 from agentkit.errors import BadResponse, Rejected, Unreachable
 from agentkit.events import RequestFailed, ResponseReceived
-from agentkit.llm.chain.succession import IS_AWAITED
+from agentkit.llm.fallback import IS_AWAITED
 from agentkit.testing import FakeServer, ScriptedLLM, call, drop, fail, record, replay, say
 from agentkit.tracing.jsonl import JSONLines
 from agentkit.usage import Price, Usage

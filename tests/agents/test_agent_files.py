@@ -13,13 +13,13 @@ from openai.types.responses.response_input_content_param import ResponseInputCon
 from pydantic import TypeAdapter
 
 from agentkit import Agent, ConfigError, Image, Limits, RunResult, Session, tool
+from agentkit.content import File, quoted_file
 from agentkit.decisions import Label
 from agentkit.llm.client import LLM
 from agentkit.mcp import MCPServer
-from agentkit.mcp.serving import ToolServer
-from agentkit.memory.cassettes.forms import message_form
+from agentkit.mcp.server import ToolServer
 from agentkit.messages import ToolMessage, UserMessage
-from agentkit.parts import File, quoted_file
+from agentkit.sessions.cassettes.request_matching import message_form
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail, record, replay
 
 WAV = b"RIFF\n\0\0\nWAVEfmt " + bytes(16)

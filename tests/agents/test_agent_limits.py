@@ -8,8 +8,8 @@ import time
 import pytest
 
 from agentkit import LLM, Agent, ConfigError, LimitExceeded, Limits, SafetyLevel
+from agentkit.agents.drivers import until
 from agentkit.agents.result import RunFinished
-from agentkit.agents.running.drivers import until
 from agentkit.errors import Unreachable
 from agentkit.events import TextDelta
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say, slow

@@ -9,11 +9,11 @@ import pytest
 from agentkit import Agent, Approval, ConfigError, Limits, Policy, RunError, RunResult, Tool, Verdict
 from agentkit.errors import SessionError, Unreachable
 from agentkit.events import Approved, ToolCallPostponed
-from agentkit.memory.session import Session
 from agentkit.messages import UserMessage
 from agentkit.safety.rules import Rule
+from agentkit.sessions.session import Session
 from agentkit.testing import ScriptedLLM, call
-from agentkit.tools.dialogue import ask_user_tool
+from agentkit.tools.human import ask_user_tool
 
 WAYS = ["run", "arun", "stream", "astream"]
 

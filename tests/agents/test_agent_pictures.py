@@ -13,10 +13,10 @@ from agentkit import Agent, Image, Limits, Session, tool
 from agentkit.decisions import Label
 from agentkit.llm.client import LLM
 from agentkit.mcp import MCPServer
-from agentkit.mcp.serving import ToolServer
-from agentkit.memory.cassettes.forms import message_form
+from agentkit.mcp.server import ToolServer
 from agentkit.messages import ToolMessage
 from agentkit.redaction import redact
+from agentkit.sessions.cassettes.request_matching import message_form
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail, record, replay
 
 PNG = base64.b64decode(

@@ -15,13 +15,13 @@ from agentkit.agents.result import Resumption
 from agentkit.decisions import Label
 from agentkit.errors import SessionError, ToolError
 from agentkit.events import Approved, HandedOff, ResponseReceived, RunEnded, ToolCallFinished, ToolCallStarted
-from agentkit.memory.session import Session
-from agentkit.memory.stores.sqlite import SQLiteStore
 from agentkit.messages import AssistantMessage, ToolMessage, UserMessage
 from agentkit.safety.approval import Approval
+from agentkit.sessions.session import Session
+from agentkit.sessions.stores.sqlite import SQLiteSessionStore
 from agentkit.testing import ScriptedLLM, call
-from agentkit.tools.dialogue import ask_user_tool, finish_tool
 from agentkit.tools.files import write_file_tool
+from agentkit.tools.human import ask_user_tool, finish_tool
 from agentkit.usage import Limits
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
@@ -50,7 +50,7 @@ def kills_of(place, folder):
     entries = Session.open(place, "trip").entries
     for number in range(1, len(entries)):
         path = folder / f"killed behind {number}.db"
-        SQLiteStore(path).create("trip", entries[:number])
+        SQLiteSessionStore(path).create("trip", entries[:number])
         yield entries[:number], Session.open(path, "trip")
 
 
@@ -155,7 +155,7 @@ def test_two_agents_share_a_session(agent, find_faults):
 SHARE = """
 import sys
 from agentkit import Agent
-from agentkit.memory.session import Session
+from agentkit.sessions.session import Session
 from agentkit.testing import ScriptedLLM, call
 def note(text: str) -> str:
     return f"noted {text}"
@@ -297,7 +297,7 @@ def test_run_of_an_unknown_agent_is_left_as_it_is(place):
     for event in stream:
         if isinstance(event, HandedOff):
             break
-    SQLiteStore(place.with_name("killed.db")).create("trip", Session.open(place, "trip").entries)
+    SQLiteSessionStore(place.with_name("killed.db")).create("trip", Session.open(place, "trip").entries)
     stream.close()
     session = Session.open(place.with_name("killed.db"), "trip")
     stranger = Agent("reception", llm=ScriptedLLM(), session=session)
@@ -396,7 +396,7 @@ def test_undo_takes_back_what_was_done_before_and_after_a_kill(place, tmp_path):
     for event in stream:
         if isinstance(event, ToolCallFinished):
             break
-    SQLiteStore(tmp_path / "killed.db").create("trip", Session.open(place, "trip").entries)
+    SQLiteSessionStore(tmp_path / "killed.db").create("trip", Session.open(place, "trip").entries)
     stream.close()
     killed = Session.open(tmp_path / "killed.db", "trip")
     result = writer(folder, killed, wishes[1], "Written.").resume()
@@ -448,7 +448,7 @@ PAUSE = """
 import sys
 from pathlib import Path
 from agentkit import Agent, Approval, Tool
-from agentkit.memory.session import Session
+from agentkit.sessions.session import Session
 from agentkit.testing import ScriptedLLM, call
 def delete(text: str) -> str:
     Path(sys.argv[3]).write_text(text)
@@ -632,14 +632,14 @@ READ_ONLY = """
 import os, sys
 from agentkit import Agent
 from agentkit.errors import SessionError
-from agentkit.memory.session import Session
-from agentkit.memory.stores.sqlite import SQLiteStore
+from agentkit.sessions.session import Session
+from agentkit.sessions.stores.sqlite import SQLiteSessionStore
 from agentkit.testing import ScriptedLLM
 if os.geteuid() == 0:
     os.setuid(65534)
 llm = ScriptedLLM("never asked for")
 try:
-    Agent("helper", llm=llm, session=Session("trip", SQLiteStore(sys.argv[1])))("Hi")
+    Agent("helper", llm=llm, session=Session("trip", SQLiteSessionStore(sys.argv[1])))("Hi")
 except SessionError as error:
     print(len(llm.requests), error)
 """
@@ -649,7 +649,7 @@ def test_session_that_may_only_be_read_asks_no_model():
     """When a session cannot be written, that is said before the model is asked."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "sessions.db"
-        store = SQLiteStore(path)
+        store = SQLiteSessionStore(path)
         Session("trip", store).append([UserMessage("Hi"), AssistantMessage("Hello.")])
         store.close()
         for each in Path(folder).iterdir():

@@ -12,7 +12,7 @@ from agentkit.decisions import Label
 from agentkit.events import HandedOff, PartialOutput
 from agentkit.safety.rules import Rule
 from agentkit.testing import ScriptedLLM, call
-from agentkit.tools.dialogue import ask_user_tool
+from agentkit.tools.human import ask_user_tool
 from agentkit.usage import Limits
 
 WAYS = ["run", "arun", "stream", "astream"]

@@ -10,7 +10,7 @@ from agentkit import LLM, Agent, Approval, RunError, Tool
 from agentkit.errors import Rejected
 from agentkit.events import AnswerRefused, PartialOutput
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
-from agentkit.tools.dialogue import finish_tool
+from agentkit.tools.human import finish_tool
 
 WAYS = ["run", "arun", "stream", "astream"]
 GOOD = '{"number": "A1", "total": 30}'

@@ -9,10 +9,10 @@ from agentkit import LLM, Agent, Limits
 from agentkit.decisions import Label
 from agentkit.errors import Unreachable
 from agentkit.events import RequestFailed, Summarised
-from agentkit.memory.session import Session
-from agentkit.memory.tokens import Estimates
-from agentkit.memory.window import Window
 from agentkit.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage
+from agentkit.sessions.context_window import Window
+from agentkit.sessions.session import Session
+from agentkit.sessions.token_estimates import Estimates
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
 from agentkit.tooling.tool import Tool
 from agentkit.usage import Usage

@@ -6,9 +6,9 @@ import pytest
 
 from agentkit import Agent, Tool
 from agentkit.errors import ConfigError
-from agentkit.memory.session import Session
-from agentkit.memory.window import Window
 from agentkit.messages import AssistantMessage, ToolMessage, UserMessage
+from agentkit.sessions.context_window import Window
+from agentkit.sessions.session import Session
 from agentkit.testing import ScriptedLLM, call
 
 

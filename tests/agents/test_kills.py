@@ -17,9 +17,9 @@ import pytest
 
 from agentkit import Agent
 from agentkit.events import ToolCallFinished, ToolCallStarted
-from agentkit.memory.codec import encode, to_line
-from agentkit.memory.session import Session
 from agentkit.messages import ToolMessage
+from agentkit.sessions.codec import encode, to_line
+from agentkit.sessions.session import Session
 from agentkit.testing import ScriptedLLM
 
 KILLS = int(os.environ.get("KILLS", "25"))

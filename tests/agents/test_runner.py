@@ -7,7 +7,7 @@ import pickle
 import pytest
 
 from agentkit import LLM, Agent, ConfigError, Session
-from agentkit.agents.facing.working import Worker
+from agentkit.agents.agent import AgentTool
 from agentkit.agents.result import RunFinished
 from agentkit.events import TextDelta
 from agentkit.testing import ScriptedLLM
@@ -94,7 +94,7 @@ def test_the_tool_of_an_agent_can_be_sent():
     """An agent's tool tells whom it sets to work, and can be pickled as far as the agent can."""
     agent = Agent("expert", llm=LLM(model="m", api_key="sk-test-0123456789"))
     tool = agent.as_tool()
-    assert tool.function == Worker(agent)
+    assert tool.function == AgentTool(agent)
     twin = pickle.loads(pickle.dumps(tool))
     assert (twin.name, twin.parameters, twin.function.agent.name) == ("expert", tool.parameters, "expert")
     assert "all that it must know" in tool.parameters["properties"]["request"]["description"]

@@ -10,26 +10,24 @@ import zipfile
 import pytest
 
 from agentkit import Agent, Session, tool
-from agentkit.agents.manifesto import read_manifesto
-from agentkit.capabilities import Manifest
-from agentkit.capabilities.deriving import manifest_of
-from agentkit.cli.settings.files import project_file
-from agentkit.cli.settings.trust import is_trusted, trust
-from agentkit.config import state_folder
+from agentkit.agents.agent_file import read_manifesto
+from agentkit.cli.settings import is_trusted, project_file, trust
+from agentkit.documents.office import text_of_office
 from agentkit.errors import AgentKitError
 from agentkit.evals import Case, Suite, contains
-from agentkit.evals.keeping.reading import read_cases
-from agentkit.evals.optimizing.lineage import Lineage
+from agentkit.evals.dataset import read_cases
+from agentkit.evals.optimization.history import SearchLog
 from agentkit.knowledge import Knowledge, Memory
-from agentkit.mcp.definitions import Definition
-from agentkit.mcp.listed.servers import read_servers
-from agentkit.mcp.logins.kept import KeptLogin
-from agentkit.mcp.pins import Pins
-from agentkit.memory.archive import read_export
-from agentkit.memory.cassettes.file import read_cassette
-from agentkit.memory.cassettes.player import Player
-from agentkit.memory.narration.text import session_text
-from agentkit.reading.office import text_of_office
+from agentkit.manifest import Manifest
+from agentkit.manifest.build import manifest_of
+from agentkit.mcp.config import read_servers
+from agentkit.mcp.definitions import Definition, Pins
+from agentkit.mcp.login_store import StoredLogin
+from agentkit.sessions.cassettes.file import read_cassette
+from agentkit.sessions.cassettes.playback import Player
+from agentkit.sessions.export import read_export
+from agentkit.sessions.transcript import session_text
+from agentkit.settings import state_folder
 from agentkit.testing import ScriptedLLM, call, record, record_or_replay
 from agentkit.tools.files import write_file_in
 from agentkit.tools.skills import skill_tools
@@ -208,14 +206,14 @@ def make_servers(path):
 
 def make_login(path):
     """Write a login."""
-    login = KeptLogin(URL, path.parent)
+    login = StoredLogin(URL, path.parent)
     login.write({"tokens": {"access_token": "a", "expires_in": 3600}, "client": {"client_id": "x"}})
     login.path.rename(path)
 
 
 def use_login(path):
     """Use a login."""
-    login = KeptLogin(URL, path.parent / "logins")
+    login = StoredLogin(URL, path.parent / "logins")
     login.path.parent.mkdir(exist_ok=True)
     login.path.write_bytes(path.read_bytes())
     login.path.chmod(0o600)
@@ -249,7 +247,7 @@ def use_ledger(path):
 
 def make_lineage(path):
     """Write the record of a search."""
-    search = Lineage(path, "k", {"suite": "s"})
+    search = SearchLog(path, "k", {"suite": "s"})
     search.add_charge(Charge(1, 2, 3))
     search.add_charge(Charge(4, 5, 6))
     search.close()
@@ -257,7 +255,7 @@ def make_lineage(path):
 
 def use_lineage(path):
     """Use the record of a search."""
-    Lineage(path, "k", {"suite": "s"}).close()
+    SearchLog(path, "k", {"suite": "s"}).close()
 
 
 def make_skill(path):

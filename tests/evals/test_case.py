@@ -5,9 +5,9 @@ import sys
 
 import pytest
 
+from agentkit.content import File, Image
 from agentkit.errors import ConfigError
 from agentkit.evals import Case, ExpectedCall, SimulatedUser
-from agentkit.parts import File, Image
 from agentkit.testing import call
 
 PICTURE = Image("https://example.org/cat.png", "low")

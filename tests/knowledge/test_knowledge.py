@@ -10,7 +10,7 @@ import pytest
 from agentkit.errors import ConfigError
 from agentkit.knowledge import Between, Knowledge, Memory, rerank_with, rewrite_with
 from agentkit.testing import ScriptedLLM
-from agentkit.tools.web.connection import Connection
+from agentkit.tools.web.connection import WebConnection
 
 ROOT = Path(__file__).parents[2]
 
@@ -509,10 +509,10 @@ def site():
 
 def test_web_pages_are_added(place, site):
     """A web page is fetched, and again when it is to be brought up to date; one that fails is kept as it was."""
-    from agentkit.safety.addresses import AddressRules
+    from agentkit.safety.urls import AddressRules
 
     url, served = site
-    connection = Connection(AddressRules(["127.0.0.1/32"], [int(url.split(":")[2].split("/")[0])]))
+    connection = WebConnection(AddressRules(["127.0.0.1/32"], [int(url.split(":")[2].split("/")[0])]))
     with Knowledge(place, connection=connection) as knowledge:
         assert knowledge.add(url).added == (url,)
         assert knowledge.search("bridge")[0].citation == url

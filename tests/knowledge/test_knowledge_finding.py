@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from agentkit.knowledge.finding import MAX_FILE_BYTES, files_below, found_in_file, spelled
+from agentkit.knowledge.knowledge import MAX_FILE_BYTES, files_below, found_in_file, spelled
 
 
 def test_files_stand_in_order(tmp_path):

@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit.errors import BadResponse
-from agentkit.knowledge import Passage, rerank_with
+from agentkit.knowledge import Chunk, rerank_with
 from agentkit.knowledge.ranking import fused, reranked, wordings
 from agentkit.testing import ScriptedLLM
 
@@ -31,12 +31,12 @@ def test_other_wordings_stand_beside_the_question():
 
 def test_one_passage_is_not_judged():
     """A judge is asked only when there is something to put in order."""
-    passage = Passage("text", "source")
+    passage = Chunk("text", "source")
     assert reranked("question", [passage], lambda *_: pytest.fail("asked")) == [passage]
 
 
 def test_a_model_that_does_not_judge_is_an_error():
     """A model that gives no numbers is told to its caller."""
-    passages = [Passage("a", "s", number=1), Passage("b", "s", number=2)]
+    passages = [Chunk("a", "s", number=1), Chunk("b", "s", number=2)]
     with ScriptedLLM("I cannot.", repeat=True) as llm, pytest.raises(BadResponse):
         reranked("question", passages, rerank_with(llm))

@@ -9,13 +9,12 @@ from multiprocessing.reduction import ForkingPickler
 
 import pytest
 
-from agentkit.config import Secret
+from agentkit.content import Image
 from agentkit.errors import BadResponse, ConfigError, NoProvider
 from agentkit.events import ResponseReceived, TextDelta
 from agentkit.llm.client import LLM
 from agentkit.messages import (
     AssistantMessage,
-    Image,
     OutputSchema,
     Request,
     SystemMessage,
@@ -24,6 +23,7 @@ from agentkit.messages import (
     ToolSpec,
     UserMessage,
 )
+from agentkit.settings import Secret
 from agentkit.testing import FakeServer, ScriptedLLM, call, say
 
 KEY = "sk-test-0123456789"

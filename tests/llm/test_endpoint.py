@@ -2,9 +2,9 @@
 
 import pytest
 
-from agentkit.config import Secret
 from agentkit.errors import ConfigError
-from agentkit.llm.endpoint import Description, Endpoint, Wishes, is_header_text, read_headers, read_url, shown_url
+from agentkit.llm.endpoint import Description, Endpoint, LLMArguments, is_header_text, read_headers, read_url, shown_url
+from agentkit.settings import Secret
 
 PASSWORD_URL = "https://someone:pass-word@host.example:8443/v1"
 
@@ -97,7 +97,7 @@ def test_an_endpoint_shows_no_secret():
     endpoint = Endpoint(
         provider="openai", model="m", base_url=PASSWORD_URL, api_key=Secret("sk-secret"), query={"key": "in-query"}
     )
-    wishes = Wishes(api_key=Secret("sk-secret"), base_url=PASSWORD_URL, azure_endpoint=PASSWORD_URL)
+    wishes = LLMArguments(api_key=Secret("sk-secret"), base_url=PASSWORD_URL, azure_endpoint=PASSWORD_URL)
     shown = repr(endpoint) + repr(wishes)
     assert not any(secret in shown for secret in ("sk-secret", "pass-word", "in-query"))
 

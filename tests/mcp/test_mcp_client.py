@@ -17,8 +17,7 @@ from agentkit import Agent, Policy, SafetyLevel, core_tools
 from agentkit.decisions import Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, ToolError, ToolTimeout
 from agentkit.mcp import MCPServer, connect
-from agentkit.mcp.client import _tell
-from agentkit.mcp.remote import CHANGED, GONE
+from agentkit.mcp.client import CHANGED, GONE, _tell
 from agentkit.safety.approval import Approval
 from agentkit.testing import ScriptedLLM, call
 

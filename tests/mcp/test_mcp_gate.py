@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from agentkit.errors import ConfigError
-from agentkit.mcp.gate import Gate, check_reach
+from agentkit.mcp.sdk.server import MCPAuth, check_reach
 
 TOKEN = "tulip-tulip-tulip-4711"
 
@@ -25,14 +25,14 @@ TOKEN = "tulip-tulip-tulip-4711"
 )
 def test_the_token(headers, is_in):
     """The token is shown once, in the header for it."""
-    assert Gate(TOKEN).lets_in(headers) is is_in
+    assert MCPAuth(TOKEN).lets_in(headers) is is_in
 
 
 def test_names_of_the_server():
     """A server is called by this machine's names and those that are added, with any port."""
-    assert {"localhost", "127.0.0.1:*", "tools.example.com:*"} <= {*Gate(hosts=["Tools.example.com"]).hosts}
+    assert {"localhost", "127.0.0.1:*", "tools.example.com:*"} <= {*MCPAuth(hosts=["Tools.example.com"]).hosts}
     with pytest.raises(ConfigError, match="without scheme"):
-        Gate(hosts=["https://tools.example.com"])
+        MCPAuth(hosts=["https://tools.example.com"])
 
 
 def test_the_reach_of_an_address():
@@ -92,5 +92,5 @@ def answer(entries):
         told.update({key: value for key, value in entry.items() if key in {"status", "body"}})
 
     scope = {"type": "http", "headers": [(b"authorization", b"Bearer " + TOKEN.encode())]}
-    asyncio.run(Gate(TOKEN).before(application)(scope, receive, send))
+    asyncio.run(MCPAuth(TOKEN).before(application)(scope, receive, send))
     return told

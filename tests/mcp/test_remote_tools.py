@@ -7,8 +7,8 @@ import pytest
 
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
+from agentkit.mcp.client import Bounds, RemoteTool
 from agentkit.mcp.definitions import Definition
-from agentkit.mcp.remote import Bounds, RemoteTool
 
 HIDDEN = "Fine.\U000e0052\U000e0045 \u202eback \x1b[2J \u200b"
 BOUNDS = Bounds(SafetyLevel.SAFE, None, 1_000, frozenset())

@@ -8,7 +8,7 @@ from typing import get_args
 
 import pytest
 
-from agentkit.config import DEFAULT_ANTHROPIC_MODEL, DEFAULT_MODEL
+from agentkit.settings import DEFAULT_ANTHROPIC_MODEL, DEFAULT_MODEL
 
 RETIRING = ("Announced shutdown date", "Not a supported model")
 NOTICES = '''

@@ -10,7 +10,7 @@ import pytest
 from agentkit import Limits, evals
 from agentkit.cli.chat.commands import COMMANDS
 from agentkit.cli.main import cli
-from agentkit.cli.settings.keys import KEYS
+from agentkit.cli.settings import KEYS
 from agentkit.llm.providers.openai import SERVICES
 from agentkit.safety.rules import _TESTS, Rule
 from agentkit.tools.catalog import all_tools

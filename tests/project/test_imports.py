@@ -126,7 +126,7 @@ def test_an_agent_loads_no_tools_that_it_was_not_given():
     """An agent of one's own loads neither the shipped tools nor the sandbox, nor what maps it over many prompts."""
     loaded = modules_loaded_by("from agentkit import Agent, LLM, core_tools")
     organs = Counter(".".join(name.split(".")[:3]) for name in loaded)
-    absent = {"agentkit.tools.web", "agentkit.tools.system", "agentkit.tools.catalog", "agentkit.agents.many"}
+    absent = {"agentkit.tools.web", "agentkit.tools.system", "agentkit.tools.catalog", "agentkit.agents"}
     assert absent.isdisjoint(organs)
     assert not any(name.startswith("agentkit.sandbox") for name in loaded)
 

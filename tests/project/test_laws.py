@@ -32,7 +32,7 @@ ASKS = {"safety/terminal.py"}
 # A console is given by whoever wants to see runs there; its default is the standard error.
 TELLS = {"tracing/console.py"}
 # What untrusted code imports is one of a fixed table of names of the standard library.
-# What the isolated worker runs is named by its host: `run_module("agentkit.reading.worker", …)`.
+# What the isolated worker runs is named by its host: `run_module("agentkit.documents.worker", …)`.
 IMPORTS_BY_TABLE = {"sandbox/guard/facades/modules.py", "sandbox/guard/formatting.py", "sandbox/worker.py"}
 
 

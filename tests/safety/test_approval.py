@@ -6,21 +6,21 @@ from dataclasses import replace
 import pytest
 
 from agentkit.decisions import Decision, Verdict
-from agentkit.safety.approval import Answer, Approval, ApprovalRequest, Grants, answered
+from agentkit.safety.approval import Approval, ApprovalRequest, ApproverAnswer, Grants, answered
 
 ASK = Decision(Verdict.ASK, "safety-level", "It erases.", "rm", "Raise the level.")
 
 
 def test_true_allows():
     """True allows the call, and the reason says that it was approved."""
-    decision = answered(ASK, Answer.of(True))
+    decision = answered(ASK, ApproverAnswer.of(True))
     assert decision == Decision(Verdict.ALLOW, "safety-level", "Approved. It erases.", "rm")
 
 
 @pytest.mark.parametrize("answer", [False, 1, "yes", "", [], [True], object(), ValueError("bug"), StopIteration()])
 def test_anything_else_denies(answer):
     """Whatever is not True denies the call; the model is not told to raise its own level."""
-    decision = answered(ASK, Answer.of(answer))
+    decision = answered(ASK, ApproverAnswer.of(answer))
     assert (decision.denied, decision.rule, decision.evidence) == (True, "safety-level", "rm")
     assert "It erases." in decision.reason
     assert "level" not in decision.remedy
@@ -28,9 +28,9 @@ def test_anything_else_denies(answer):
 
 def test_refusal_is_told_apart_from_silence():
     """The reason tells whether somebody refused, nobody was there, or the approver failed."""
-    assert "refused" in answered(ASK, Answer.of(False)).reason
-    assert "nobody" in answered(ASK, Answer.of(None)).reason
-    assert "ValueError: bug" in answered(ASK, Answer.of(ValueError("bug"))).reason
+    assert "refused" in answered(ASK, ApproverAnswer.of(False)).reason
+    assert "nobody" in answered(ASK, ApproverAnswer.of(None)).reason
+    assert "ValueError: bug" in answered(ASK, ApproverAnswer.of(ValueError("bug"))).reason
 
 
 @pytest.mark.parametrize(
@@ -39,13 +39,13 @@ def test_refusal_is_told_apart_from_silence():
 )
 def test_words_end_as_a_sentence(words, told):
     """What is said after a person's words begins a new sentence."""
-    assert answered(ASK, Answer.of(words)).reason.endswith(f"Approval was refused: {told}")
+    assert answered(ASK, ApproverAnswer.of(words)).reason.endswith(f"Approval was refused: {told}")
 
 
 @pytest.mark.parametrize("said", ["y", "Yes", " ok.", "TRUE", "once", "Always!", "later"])
 def test_text_that_reads_as_a_yes_is_told_to_be_none(said):
     """A text never approves; that one is no reason either, so what is told says how a yes is given."""
-    decision = answered(ASK, Answer.of(said))
+    decision = answered(ASK, ApproverAnswer.of(said))
     assert decision.denied
     assert decision.reason.endswith(f"the approver answered the text {said!r}, and a text is a no; a yes is True.")
 
@@ -53,25 +53,25 @@ def test_text_that_reads_as_a_yes_is_told_to_be_none(said):
 @pytest.mark.parametrize(("said", "kind"), [(1, "int"), ([True], "list"), (object(), "object")])
 def test_value_that_is_no_answer_is_told_by_its_kind(said, kind):
     """What an approver cannot mean is denied, and not told as a person's refusal."""
-    assert f"{kind}, as the approver answered, is no answer" in answered(ASK, Answer.of(said)).reason
+    assert f"{kind}, as the approver answered, is no answer" in answered(ASK, ApproverAnswer.of(said)).reason
 
 
 def test_without_an_approver_the_remedy_stands():
     """Where there was nobody to ask, the decision still says how the call would be allowed."""
-    decision = answered(ASK, Answer.of(None))
+    decision = answered(ASK, ApproverAnswer.of(None))
     assert (decision.denied, decision.remedy) == (True, "Raise the level.")
 
 
 @pytest.mark.parametrize("answer", [True, Approval.ONCE, Approval.RUN, Approval.ALWAYS])
 def test_every_kind_of_yes_allows(answer):
     """True, once, for this run and always let this call happen."""
-    assert answered(ASK, Answer.of(answer)).allowed
+    assert answered(ASK, ApproverAnswer.of(answer)).allowed
 
 
 @pytest.mark.parametrize("answer", [Approval.NO, "once", "always", 1, None])
 def test_no_is_what_is_no_approval(answer):
     """Only True and an Approval approve; a text that spells one does not."""
-    assert Answer.of(answer).approval is Approval.NO
+    assert ApproverAnswer.of(answer).approval is Approval.NO
 
 
 def request(**arguments):

@@ -17,15 +17,9 @@ import pytest
 from agentkit.errors import ConfigError, SandboxError
 from agentkit.sandbox import bubblewrap
 from agentkit.sandbox.isolation import MECHANISMS
-from agentkit.sandbox.process import (
-    Confinement,
-    ProcessLimits,
-    bash_agrees,
-    command_boundary,
-    run_command,
-)
-from agentkit.sandbox.supervision import Cancellation, run_cancellable
-from agentkit.sandbox.view import command_view
+from agentkit.sandbox.mounts import command_view
+from agentkit.sandbox.process import Confinement, bash_agrees, command_boundary, run_command
+from agentkit.sandbox.watchdog import Cancellation, ProcessLimits, run_cancellable
 
 ROOT = Path(__file__).parents[2]
 TOKEN = "CANARY-91bc"

@@ -19,11 +19,11 @@ import pytest
 
 from agentkit.errors import ConfigError, SandboxError
 from agentkit.sandbox.isolation import MECHANISMS
-from agentkit.sandbox.keeper import start_isolated
 from agentkit.sandbox.kernel import landlock
-from agentkit.sandbox.python import PYTHON_LIMITS, Spec, WorkerPool, python_boundary, run_python
-from agentkit.sandbox.supervision import MEGABYTE, ProcessLimits, run_cancellable
-from agentkit.sandbox.view import python_view
+from agentkit.sandbox.launcher import start_isolated
+from agentkit.sandbox.mounts import python_view
+from agentkit.sandbox.python import PYTHON_LIMITS, WorkerPool, WorkerSpec, python_boundary, run_python
+from agentkit.sandbox.watchdog import MEGABYTE, ProcessLimits, run_cancellable
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -338,7 +338,7 @@ def test_nothing_outlives_its_host(how):
 def test_a_fork_of_the_host_has_workers_of_its_own():
     """A process forked from the host runs snippets, and leaves the host's waiting worker to the host."""
     pool = WorkerPool()
-    spec = Spec(guard=False)
+    spec = WorkerSpec(guard=False)
     pool.achievable(spec)
     child = os.fork()
     if child == 0:
@@ -360,7 +360,7 @@ def test_a_waiting_worker_is_used_once_and_not_kept_for_long():
     """A pool keeps as many workers as it was told, and none beyond its time."""
     before = len(psutil.Process().children())
     pool = WorkerPool(size=1, idle_seconds=0.5)
-    specs = [Spec(guard=False), Spec(PYTHON_LIMITS, MECHANISMS - {"uts"}, guard=False)]
+    specs = [WorkerSpec(guard=False), WorkerSpec(PYTHON_LIMITS, MECHANISMS - {"uts"}, guard=False)]
     for spec in (*specs, specs[1]):
         pool.refill(spec)
         assert pool.achievable(spec) >= {"seccomp"}
@@ -374,7 +374,7 @@ def test_a_waiting_worker_is_used_once_and_not_kept_for_long():
 def test_a_worker_that_died_waiting_is_replaced():
     """When the waiting worker was killed, the snippet gets another."""
     pool = WorkerPool()
-    spec = Spec(guard=False)
+    spec = WorkerSpec(guard=False)
     pool.refill(spec)
     for _, keeper in pool._waiting:
         keeper.program.kill()
@@ -388,7 +388,7 @@ def test_a_worker_that_died_waiting_is_replaced():
 def test_a_pool_may_keep_nothing():
     """A pool of size zero starts a worker for each snippet."""
     pool = WorkerPool(size=0)
-    pool.refill(Spec(guard=False))
+    pool.refill(WorkerSpec(guard=False))
     assert pool._waiting == []
 
 

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from agentkit import Agent, ConfigError, Decision, RunContext, Tool, tool
+from agentkit.code_mode import program_tool
 from agentkit.decisions import Verdict
 from agentkit.errors import Blocked
 from agentkit.mcp import ToolServer
-from agentkit.programs import program_tool
 from agentkit.testing import ScriptedLLM, call
 
 

@@ -15,8 +15,8 @@ from agentkit.safety.shell.judge import judge_command
 from agentkit.sandbox.process import command_boundary
 from agentkit.tools.files import edit_file_tool, read_file_tool, write_file_tool
 from agentkit.tools.system import shell_tool, shell_tool_in
+from agentkit.workspace.change_detection import MOST_FILES
 from agentkit.workspace.journal import Journal
-from agentkit.workspace.observing import MOST_FILES
 from agentkit.workspace.workspace import Workspace
 
 COMMANDS = json.loads((Path(__file__).parent / "direct_commands.json").read_text())

@@ -9,8 +9,8 @@ import pytest
 from agentkit.decisions import Verdict
 from agentkit.errors import Blocked
 from agentkit.levels import SafetyLevel
-from agentkit.tools.file_access import checking
 from agentkit.tools.files import (
+    checking,
     edit_file_in,
     edit_file_tool,
     list_directory_in,

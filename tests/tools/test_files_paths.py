@@ -13,7 +13,7 @@ import pytest
 
 from agentkit.errors import ToolError
 from agentkit.tools.files import list_directory_in, read_file_in, write_file_in
-from agentkit.workspace.opening import open_beneath, open_by_component
+from agentkit.workspace.safe_open import open_beneath, open_by_component
 from agentkit.workspace.workspace import Workspace
 
 ROWS = [json.loads(line) for line in (Path(__file__).parents[1] / "workspace/paths.jsonl").read_text().splitlines()]

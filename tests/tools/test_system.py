@@ -13,11 +13,11 @@ import pytest
 from agentkit.decisions import Label, Verdict
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
-from agentkit.sandbox.guard.facades.modules import TABLE
+from agentkit.sandbox.guard.module_facades import TABLE
 from agentkit.sandbox.isolation import MECHANISMS
 from agentkit.sandbox.process import Confinement, command_boundary
 from agentkit.sandbox.python import python_boundary
-from agentkit.sandbox.supervision import ProcessLimits
+from agentkit.sandbox.watchdog import ProcessLimits
 from agentkit.tools.system import python_tool, python_tool_with, shell_tool, shell_tool_in
 from agentkit.workspace.workspace import Workspace
 

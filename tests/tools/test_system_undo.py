@@ -11,8 +11,8 @@ import pytest
 from agentkit.decisions import Verdict
 from agentkit.sandbox.process import Confinement, command_boundary
 from agentkit.tools.system import shell_tool_in
+from agentkit.workspace.change_detection import MOST_BYTES, MOST_FILES
 from agentkit.workspace.journal import Journal
-from agentkit.workspace.observing import MOST_BYTES, MOST_FILES
 from agentkit.workspace.workspace import Workspace
 
 pytestmark = pytest.mark.skipif(not command_boundary().is_strong, reason="this machine lacks a strong boundary")

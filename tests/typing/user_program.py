@@ -57,9 +57,9 @@ from agentkit import (
     wikipedia_tool,
     write_file_tool,
 )
+from agentkit.content import File
 from agentkit.errors import RateLimited
 from agentkit.events import Event, TextDelta, ToolCallFinished
-from agentkit.parts import File
 from agentkit.testing import FakeServer, ScriptedLLM, call, say
 
 

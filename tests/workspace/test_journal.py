@@ -15,9 +15,9 @@ import pytest
 
 from agentkit.errors import ConfigError, ToolError
 from agentkit.workspace.journal import Journal, Record
-from agentkit.workspace.recording.store import MemoryStore
+from agentkit.workspace.journal_store import InMemoryJournalStore
 from agentkit.workspace.root import Root
-from agentkit.workspace.states import ABSENT, Change, State
+from agentkit.workspace.snapshots import ABSENT, FileChange, State
 from agentkit.workspace.workspace import Workspace
 
 
@@ -252,8 +252,8 @@ def test_disk_tells_whether_the_last_change_was_made(was_made, tmp_path, folder)
     """When a process was killed between writing a change down and having made it, the disk tells whether it was."""
     before = contents(folder)
     rest = f"""
-from agentkit.workspace.states import ABSENT, Change, State
-change = Change({str(folder)!r}, "n.txt", ABSENT, State.of("file", b"n"), "write_file", 1.0)
+from agentkit.workspace.snapshots import ABSENT, FileChange, State
+change = FileChange({str(folder)!r}, "n.txt", ABSENT, State.of("file", b"n"), "write_file", 1.0)
 with run.record.making([change]):
     if {was_made}:
         open({str(folder / "n.txt")!r}, "w").write("n")
@@ -269,8 +269,8 @@ def test_what_followed_tells_whether_a_change_was_made(tmp_path, folder):
     """A change that nobody saw done is undone with the one that followed it at its place, when the run went on."""
     before = contents(folder)
     rest = """
-from agentkit.workspace.states import Change, State
-change = Change(run.folder, "a.txt", run._root().inspect("a.txt"), State.of("file", b"half way"), "write_file", 1.0)
+from agentkit.workspace.snapshots import FileChange, State
+change = FileChange(run.folder, "a.txt", run._root().inspect("a.txt"), State.of("file", b"half way"), "write_file", 1.0)
 with run.record.making([change]):
     open(f"{run.folder}/a.txt", "w").write("half way")
     os.kill(os.getpid(), signal.SIGKILL)
@@ -398,7 +398,7 @@ def test_command_whose_folder_is_gone_changes_nothing_else(tmp_path, folder):
 def test_change_in_a_folder_that_is_gone_did_not_happen(tmp_path):
     """A change that nobody saw made, in a workspace that is gone, does not count."""
     record = Journal(tmp_path / "j").begin()
-    change = Change(str(tmp_path / "gone"), "a", ABSENT, State.of("file", b"a"))
+    change = FileChange(str(tmp_path / "gone"), "a", ABSENT, State.of("file", b"a"))
     with pytest.raises(RuntimeError), record.making([change]):
         raise RuntimeError
     assert record.changes == ()
@@ -409,7 +409,7 @@ def test_content_too_large_to_keep_cannot_come_back(folder):
     record = Journal().begin()
     root = Root(folder)
     before = root.inspect("a.txt", 2)
-    with record.making([Change(str(folder), "a.txt", before, State.of("file", b"x"))]):
+    with record.making([FileChange(str(folder), "a.txt", before, State.of("file", b"x"))]):
         root.write("a.txt", b"x")
     with pytest.raises(ToolError, match=r"what 'a.txt' was before is not kept"):
         record.undo()
@@ -541,7 +541,7 @@ class Immutable(Root):
 def test_half_an_undo_is_taken_back(tries, problem, left, folder):
     """When one file cannot be restored, the others are put as they were; that this failed is said."""
     root = Immutable(folder, "a.txt", "sub/b.txt")
-    record = Record("r", "", MemoryStore(), roots=lambda _: root)
+    record = Record("r", "", InMemoryJournalStore(), roots=lambda _: root)
     run = Workspace(folder, run=record)
     run.write("a.txt", "mine")
     run.write("sub/b.txt", "mine")
@@ -558,7 +558,7 @@ def test_what_is_not_kept_is_left_and_named(folder):
     record = Journal().begin()
     root = Root(folder)
     before = root.inspect("a.txt", 2)
-    with record.making([Change(str(folder), "a.txt", before, State.of("file", b"x"))]):
+    with record.making([FileChange(str(folder), "a.txt", before, State.of("file", b"x"))]):
         root.write("a.txt", b"x")
     Workspace(folder, run=record).write("sub/b.txt", "mine")
     undone = record.undo()
@@ -572,7 +572,7 @@ def test_run_that_goes_on_can_be_undone_again(tmp_path, folder):
     journal = Journal(tmp_path / "j")
     run = Workspace(folder, journal=journal).for_run("r")
     run.write("a.txt", "first")
-    change = Change(str(folder), "late.txt", ABSENT, State.of("file", b"late"), "write_file", 1.0)
+    change = FileChange(str(folder), "late.txt", ABSENT, State.of("file", b"late"), "write_file", 1.0)
     with run.record.making([change]):  # has begun, and is not seen on the disk yet
         Journal(tmp_path / "j").last().undo()
         assert contents(folder) == before

@@ -13,8 +13,8 @@ import time
 import pytest
 
 from agentkit.errors import Blocked, ConfigError, ToolError
-from agentkit.workspace.opening import open_beneath, open_by_component
-from agentkit.workspace.root import MOST_KEPT_BYTES, Entry, Root
+from agentkit.workspace.root import MOST_KEPT_BYTES, DirectoryEntry, Root
+from agentkit.workspace.safe_open import open_beneath, open_by_component
 
 
 @pytest.fixture(params=[open_beneath, open_by_component])
@@ -101,7 +101,11 @@ def test_link_that_stays_inside_is_followed(tmp_path):
     assert root.read("l").path == root.read("d/a").path == "sub/a"
     assert root.locate("d/new/x") == ("d/new/x", "sub/new/x")
     assert root.missing_folders("d/new/x") == ("sub/new/x", ["sub/new"])
-    assert root.entries(".")[1] == [Entry("d", "folder"), Entry("l", "link"), Entry("sub", "folder")]
+    assert root.entries(".")[1] == [
+        DirectoryEntry("d", "folder"),
+        DirectoryEntry("l", "link"),
+        DirectoryEntry("sub", "folder"),
+    ]
     assert root.entries("d")[0] == "sub"
 
 
@@ -112,7 +116,7 @@ def test_no_link_is_followed_without_the_kernel(tmp_path):
     (tmp_path / "l").symlink_to("a")
     with pytest.raises(Blocked, match="symbolic link"):
         root.read("l")
-    assert root.entries(".")[1][1] == Entry("l", "link")
+    assert root.entries(".")[1][1] == DirectoryEntry("l", "link")
 
 
 @pytest.mark.parametrize("kind", ["fifo", "socket", "folder", "device"])

@@ -8,8 +8,8 @@ import pytest
 
 from agentkit.errors import Blocked, ConfigError, ToolError
 from agentkit.workspace.journal import Journal
-from agentkit.workspace.root import MOST_WRITTEN_BYTES, Entry
-from agentkit.workspace.searching.search import Query
+from agentkit.workspace.root import MOST_WRITTEN_BYTES, DirectoryEntry
+from agentkit.workspace.search import Query
 from agentkit.workspace.workspace import Workspace
 
 
@@ -44,7 +44,7 @@ def test_file_is_written_with_its_folders(workspace, tmp_path):
     written = workspace.write("x/y/b.txt", "é")
     assert (written.path, written.size, written.before.kind) == ("x/y/b.txt", 2, "absent")
     assert (tmp_path / "ws/x/y/b.txt").read_text() == "é"
-    assert workspace.list("x/y") == [Entry("b.txt", "file")]
+    assert workspace.list("x/y") == [DirectoryEntry("b.txt", "file")]
 
 
 @pytest.mark.parametrize(
@@ -193,8 +193,8 @@ def test_whole_workspace_can_be_dry(tmp_path, workspace):
     """A workspace that is dry makes dry runs."""
     dry = Workspace(tmp_path / "ws", dry_run=True)
     dry.write("b.txt", "b")
-    assert dry.for_run().list() == [Entry("a.txt", "file")]
-    assert dry.list() == [Entry("a.txt", "file"), Entry("b.txt", "file")]
+    assert dry.for_run().list() == [DirectoryEntry("a.txt", "file")]
+    assert dry.list() == [DirectoryEntry("a.txt", "file"), DirectoryEntry("b.txt", "file")]
     assert [place.name for place in (tmp_path / "ws").iterdir()] == ["a.txt"]
 
 

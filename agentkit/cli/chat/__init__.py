@@ -1,1 +1,1 @@
-"""How does a person talk with an agent, at a terminal or through a pipe?"""
+"""The interactive chat, at a terminal or through a pipe."""

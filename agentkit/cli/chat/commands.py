@@ -1,4 +1,4 @@
-"""What does a line that begins with / do?"""
+"""The slash commands of the chat."""
 
 from __future__ import annotations
 
@@ -9,22 +9,22 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agentkit._dataclass import dataclass
 from agentkit.agents.result import Resumption
-from agentkit.cli.asking.keeping import known_session
-from agentkit.cli.chat.conversation import Conversation
-from agentkit.cli.chat.saving import save
+from agentkit.cli.ask_options import known_session
+from agentkit.cli.chat.conversation import ChatState
+from agentkit.cli.chat.export import save
 from agentkit.cli.display import line_text
-from agentkit.cli.runs.words import summary_line
+from agentkit.cli.run_page import summary_line
 from agentkit.errors import AgentKitError, ConfigError, SessionError
+from agentkit.event_rendering import count_text, suggestion, tokens_text
 from agentkit.levels import SafetyLevel
-from agentkit.memory.session import Session
 from agentkit.messages import AssistantMessage, UserMessage
-from agentkit.slotted import dataclass
+from agentkit.sessions.session import Session
 from agentkit.usage import shown_cost
-from agentkit.wording import count_text, suggestion, tokens_text
 
 if TYPE_CHECKING:
-    from agentkit.cli.chat.front import Front
+    from agentkit.cli.chat.frontend import Front
 
 _COMMAND = re.compile(r"/([a-z?]\w*)(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 _MOST_SHOWN_CHARS = 300
@@ -37,10 +37,10 @@ Next = str | Resumption | None
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class ChatCommand:
     """What does it, what it takes, and what it is for."""
 
-    run: Callable[[Conversation, Front, str], Next]
+    run: Callable[[ChatState, Front, str], Next]
     takes: str
     meaning: str
 
@@ -60,7 +60,7 @@ _LEAVING = ("exit", "bye", "q", "leave", "stop")
 """What others call `/quit`."""
 
 
-def run_command(name: str, argument: str, conversation: Conversation, front: Front) -> Next:
+def run_command(name: str, argument: str, conversation: ChatState, front: Front) -> Next:
     """Do what the command says, and give what is to be run then. Raises AgentKitError, and EOFError to leave."""
     command = COMMANDS.get(name)
     if command is None:
@@ -107,7 +107,7 @@ _LEVELS: Mapping[SafetyLevel, str] = {
 }
 
 
-def _help(_conversation: Conversation, front: Front, _argument: str) -> Next:
+def _help(_conversation: ChatState, front: Front, _argument: str) -> Next:
     width = max(len(_usage(name)) for name in COMMANDS)
     lines = [f"{_usage(name):<{width}}  {command.meaning}" for name, command in COMMANDS.items()]
     front.tell("\n".join([*lines, "", _KEYS]))
@@ -118,7 +118,7 @@ def _usage(name: str) -> str:
     return f"/{name} {COMMANDS[name].takes}".rstrip()
 
 
-def _tools(conversation: Conversation, front: Front, argument: str) -> Next:
+def _tools(conversation: ChatState, front: Front, argument: str) -> Next:
     if argument:
         names = tuple(argument.replace(",", " ").split())
         is_none = names == ("none",)
@@ -133,7 +133,7 @@ def _tools(conversation: Conversation, front: Front, argument: str) -> Next:
     return None
 
 
-def _model(conversation: Conversation, front: Front, argument: str) -> Next:
+def _model(conversation: ChatState, front: Front, argument: str) -> Next:
     if argument == "offline":
         conversation.change(model=None, offline=True)
     elif argument:
@@ -153,7 +153,7 @@ OFFLINE = (
 )
 
 
-def _safety(conversation: Conversation, front: Front, argument: str) -> Next:
+def _safety(conversation: ChatState, front: Front, argument: str) -> Next:
     if argument:
         conversation.change(safety=argument)
     level: SafetyLevel = conversation.settings.of("safety")
@@ -161,7 +161,7 @@ def _safety(conversation: Conversation, front: Front, argument: str) -> Next:
     return None
 
 
-def _session(conversation: Conversation, front: Front, argument: str) -> Next:
+def _session(conversation: ChatState, front: Front, argument: str) -> Next:
     word, _, rest = argument.partition(" ")
     if word == "new":
         conversation.switch(Session.open(conversation.order.place, rest.strip()) if rest.strip() else None)
@@ -177,14 +177,14 @@ def _session(conversation: Conversation, front: Front, argument: str) -> Next:
     return None
 
 
-def _rename(conversation: Conversation, front: Front, name: str) -> None:
+def _rename(conversation: ChatState, front: Front, name: str) -> None:
     if not name or conversation.session is None:
         raise SessionError("Nothing was renamed. Ask something first, and then: /session rename NAME")
     conversation.session.rename(name)
     front.tell(f"This session is now {conversation.session.name!r}.")
 
 
-def _list(conversation: Conversation, front: Front) -> None:
+def _list(conversation: ChatState, front: Front) -> None:
     now = conversation.name
     front.tell(f"This session: {now}" if now else "This conversation is not kept, or has not begun.")
     latest = Session.summaries(conversation.order.place)[:20]
@@ -195,7 +195,7 @@ def _list(conversation: Conversation, front: Front) -> None:
     front.tell("Switch: /session NAME   begin another: /session new [NAME]   rename: /session rename NAME", "dim")
 
 
-def tell_session(conversation: Conversation, front: Front) -> None:
+def tell_session(conversation: ChatState, front: Front) -> None:
     """Say where the conversation goes on: the session's name, and its last words."""
     messages = conversation.messages
     front.tell(f"Session {conversation.name or 'without a name'}, {count_text(len(messages), 'message')}.", "dim")
@@ -209,8 +209,8 @@ def tell_session(conversation: Conversation, front: Front) -> None:
         front.tell("A run of this session was left before its end. It goes on with: /resume", "yellow")
 
 
-def _cost(conversation: Conversation, front: Front, _argument: str) -> Next:
-    from agentkit.llm.prices import cost_of
+def _cost(conversation: ChatState, front: Front, _argument: str) -> Next:
+    from agentkit.llm.pricing import cost_of
 
     rows = [("this chat", conversation.usage)]
     if conversation.result is not None:
@@ -222,7 +222,7 @@ def _cost(conversation: Conversation, front: Front, _argument: str) -> Next:
     return None
 
 
-def _save(conversation: Conversation, front: Front, argument: str) -> Next:
+def _save(conversation: ChatState, front: Front, argument: str) -> Next:
     if not argument:
         raise ConfigError("/save takes a file: /save trip.md for Markdown, /save trip.jsonl for JSON lines.")
     if conversation.session is None or not conversation.messages:
@@ -233,7 +233,7 @@ def _save(conversation: Conversation, front: Front, argument: str) -> Next:
     return None
 
 
-def _retry(conversation: Conversation, front: Front, _argument: str) -> Next:
+def _retry(conversation: ChatState, front: Front, _argument: str) -> Next:
     changed = conversation.last_record() is not None and bool(conversation.changes())
     prompt = conversation.retry()
     if changed:
@@ -242,11 +242,11 @@ def _retry(conversation: Conversation, front: Front, _argument: str) -> Next:
     return prompt
 
 
-def _resume(conversation: Conversation, _front: Front, _argument: str) -> Next:
+def _resume(conversation: ChatState, _front: Front, _argument: str) -> Next:
     return conversation.resumption()
 
 
-def _undo(conversation: Conversation, front: Front, _argument: str) -> Next:
+def _undo(conversation: ChatState, front: Front, _argument: str) -> Next:
     record = conversation.last_record()
     if record is None:
         raise SessionError("Nothing here is to be taken back. To see what others changed: agentkit undo --list")
@@ -254,7 +254,7 @@ def _undo(conversation: Conversation, front: Front, _argument: str) -> Next:
     return None
 
 
-def _edit(_conversation: Conversation, front: Front, argument: str) -> Next:
+def _edit(_conversation: ChatState, front: Front, argument: str) -> Next:
     with front.aside():
         try:
             written = click.edit(argument, extension=".md")
@@ -269,7 +269,7 @@ def _edit(_conversation: Conversation, front: Front, argument: str) -> Next:
     return text
 
 
-def _clear(conversation: Conversation, front: Front, _argument: str) -> Next:
+def _clear(conversation: ChatState, front: Front, _argument: str) -> Next:
     kept = conversation.name
     conversation.switch(None)
     front.clear()
@@ -277,22 +277,22 @@ def _clear(conversation: Conversation, front: Front, _argument: str) -> Next:
     return None
 
 
-def _quit(_conversation: Conversation, _front: Front, _argument: str) -> Next:
+def _quit(_conversation: ChatState, _front: Front, _argument: str) -> Next:
     raise EOFError
 
 
-COMMANDS: Mapping[str, Command] = {
-    "help": Command(_help, "", "what can be said here"),
-    "tools": Command(_tools, "[NAME ...]", "the model's tools; with names, only these"),
-    "model": Command(_model, "[NAME]", "which model answers; with a name, another one"),
-    "safety": Command(_safety, "[LEVEL]", "what runs unasked: safe, network or system"),
-    "session": Command(_session, "[NAME]", "the sessions; go to one; also: new, rename NAME"),
-    "cost": Command(_cost, "", "tokens and money"),
-    "undo": Command(_undo, "", "take back what the last run changed"),
-    "retry": Command(_retry, "", "ask the last prompt again, without its answer"),
-    "resume": Command(_resume, "", "go on with a run that was left before its end"),
-    "edit": Command(_edit, "[TEXT]", "write a prompt in your editor"),
-    "save": Command(_save, "FILE", "write the conversation: .md Markdown, .jsonl JSON lines"),
-    "clear": Command(_clear, "", "begin anew, on an empty screen"),
-    "quit": Command(_quit, "", "leave"),
+COMMANDS: Mapping[str, ChatCommand] = {
+    "help": ChatCommand(_help, "", "what can be said here"),
+    "tools": ChatCommand(_tools, "[NAME ...]", "the model's tools; with names, only these"),
+    "model": ChatCommand(_model, "[NAME]", "which model answers; with a name, another one"),
+    "safety": ChatCommand(_safety, "[LEVEL]", "what runs unasked: safe, network or system"),
+    "session": ChatCommand(_session, "[NAME]", "the sessions; go to one; also: new, rename NAME"),
+    "cost": ChatCommand(_cost, "", "tokens and money"),
+    "undo": ChatCommand(_undo, "", "take back what the last run changed"),
+    "retry": ChatCommand(_retry, "", "ask the last prompt again, without its answer"),
+    "resume": ChatCommand(_resume, "", "go on with a run that was left before its end"),
+    "edit": ChatCommand(_edit, "[TEXT]", "write a prompt in your editor"),
+    "save": ChatCommand(_save, "FILE", "write the conversation: .md Markdown, .jsonl JSON lines"),
+    "clear": ChatCommand(_clear, "", "begin anew, on an empty screen"),
+    "quit": ChatCommand(_quit, "", "leave"),
 }

@@ -1,4 +1,4 @@
-"""Who is talked to, in which session, and what has happened so far? Each can be exchanged while the others stay."""
+"""The state of a chat: agent, session and settings, each of which can be replaced."""
 
 from __future__ import annotations
 
@@ -9,35 +9,34 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.agents.agent import Agent
 from agentkit.agents.result import Resumption, RunFinished, RunResult
-from agentkit.cli.asking.answering import agent_of
-from agentkit.cli.asking.keeping import chosen_session, new_session
-from agentkit.cli.asking.question import text_of
-from agentkit.cli.settings.layers import Settings
+from agentkit.cli.ask import agent_of
+from agentkit.cli.ask_options import chosen_session, new_session, text_of
+from agentkit.cli.settings import Settings
 from agentkit.errors import SessionError, ToolError
 from agentkit.events import Event, ResponseReceived, RunStarted, TextDelta
-from agentkit.memory.archive import old_name
-from agentkit.memory.session import Session
 from agentkit.messages import AssistantMessage, Content, Message, UserMessage
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approver
+from agentkit.sessions.export import old_name
+from agentkit.sessions.session import Session
 from agentkit.usage import Usage
 from agentkit.workspace.journal import Journal, Record
 
 if TYPE_CHECKING:
-    from agentkit.cli.asking.order import Order
+    from agentkit.cli.ask_options import AskOptions
     from agentkit.llm.client import LLM
 
 INTERRUPTED = "[The person has interrupted this answer.]"
 """What the model finds behind an answer that was stopped."""
 
 
-class Conversation:
+class ChatState:
     """A session and the agent that talks in it, as the flags say; a flag may change while the session stays.
 
     Without a session that was named, one is made when the first prompt is there to name it after.
     """
 
-    def __init__(self, order: Order, settings: Settings, llm: LLM, approve: Approver | None) -> None:
+    def __init__(self, order: AskOptions, settings: Settings, llm: LLM, approve: Approver | None) -> None:
         self.order, self.settings, self.llm = order, settings, llm
         self.result: RunResult[str] | None = None
         self._approve = approve

@@ -1,4 +1,4 @@
-"""What does a person type? The only module that knows prompt_toolkit."""
+"""Keyboard input of the chat; the only module that imports prompt_toolkit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentkit.redaction import redact
-from agentkit.safety.terminal import forget_typed
+from agentkit.safety.terminal_approver import forget_typed
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession

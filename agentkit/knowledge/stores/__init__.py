@@ -1,1 +1,1 @@
-"""Where are passages kept? In one file, or in a database of a server."""
+"""Stores for chunks: SQLite and PostgreSQL."""

@@ -1,25 +1,90 @@
-"""How are passages kept in a PostgreSQL database? Words in its text search, vectors by its extension pgvector."""
+"""The PostgreSQL store, with full-text search and pgvector."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
-from agentkit.knowledge.passages import Between, Document, Passage, Scope, wanted_values
-from agentkit.knowledge.stores.server import Server
+from agentkit.documents.search_terms import Terms, indexed
+from agentkit.errors import KnowledgeError, SessionError
+from agentkit.knowledge.chunks import Between, Chunk, Document, SearchScope, wanted_values
 from agentkit.knowledge.stores.store import (
     BESIDE,
+    SCHEMA_VERSION,
     Found,
-    Kept,
+    StoredDocument,
     Vector,
     check_length,
     checked_metadata,
     embedded_text,
     heading_of,
 )
-from agentkit.reading.words import Terms, indexed
+from agentkit.sessions.stores import postgres_database
+from agentkit.sessions.stores.postgres_database import SchemaDefinition, lock_number
+
+_KNOWLEDGE = SchemaDefinition(
+    "knowledge",
+    schema="agentkit_knowledge",
+    version=SCHEMA_VERSION,
+    statements=(
+        "CREATE SCHEMA IF NOT EXISTS agentkit_knowledge",
+        "CREATE TABLE IF NOT EXISTS schema_version (version INTEGER NOT NULL)",
+        "CREATE TABLE IF NOT EXISTS documents (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, space TEXT NOT NULL,"
+        " source TEXT NOT NULL, title TEXT NOT NULL, kind TEXT NOT NULL, fingerprint TEXT NOT NULL,"
+        " added DOUBLE PRECISION NOT NULL, metadata JSONB NOT NULL, UNIQUE (space, source))",
+        "CREATE TABLE IF NOT EXISTS passages (id BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY, document BIGINT"
+        " NOT NULL REFERENCES documents ON DELETE CASCADE, text TEXT NOT NULL, section TEXT NOT NULL,"
+        " first_line INTEGER, last_line INTEGER, page INTEGER, words TSVECTOR NOT NULL)",
+        "CREATE INDEX IF NOT EXISTS passages_of_document ON passages (document)",
+        "CREATE INDEX IF NOT EXISTS words_of_passages ON passages USING gin (words)",
+        "CREATE TABLE IF NOT EXISTS places (space TEXT NOT NULL, place TEXT NOT NULL, metadata JSONB NOT NULL,"
+        " PRIMARY KEY (space, place))",
+    ),
+    last="places",
+)
+_VECTORS = (
+    "CREATE EXTENSION IF NOT EXISTS vector SCHEMA public",
+    "CREATE TABLE IF NOT EXISTS vectors (passage BIGINT PRIMARY KEY REFERENCES passages ON DELETE CASCADE,"
+    " vector vector NOT NULL)",
+)
+_REMEDY = "\nSee that the server runs, and that this user may read and write in its schema agentkit_knowledge."
+_SETUP_LOCK = "SELECT pg_advisory_xact_lock(%s)"
+
+
+class KnowledgeDatabase(postgres_database.PostgresDatabase):
+    """A database of a PostgreSQL server that holds knowledge."""
+
+    def __init__(self, url: str) -> None:
+        self._prepared: set[str] = set()
+        super().__init__(url, _KNOWLEDGE, on_end=self._prepared.clear)
+
+    @contextmanager
+    def using(self) -> Iterator[Any]:
+        """The connection, for this thread alone. Raises KnowledgeError for what goes wrong with the server."""
+        try:
+            with super().using() as connection:
+                yield connection
+        except SessionError as error:  # of what databases of sessions and of knowledge have in common
+            remedy = "" if error.__context__ is None else _REMEDY  # what the server itself says names none
+            raise KnowledgeError(f"{error}{remedy}") from None
+
+    def prepare_vectors(self, index: str = "") -> None:
+        """Make the table of vectors, and the index for those of one length, when they are not there.
+
+        Raises KnowledgeError when the server does not have the extension, or this user may not turn it on.
+        """
+        wanted = [statement for statement in (*_VECTORS, index) if statement]
+        if self._prepared.issuperset(wanted):
+            return
+        with self.writing() as connection:
+            connection.execute(_SETUP_LOCK, (lock_number(_KNOWLEDGE.schema),))
+            for statement in wanted:
+                connection.execute(statement)
+        self._prepared.update(wanted)
+
 
 MAX_INDEXED = 2_000
 """The longest vectors that pgvector can index; longer ones are compared one by one."""
@@ -93,11 +158,11 @@ _KEEP_PLACE = (
 )
 
 
-class PostgresStore:
+class PostgresChunkStore:
     """Keeps passages in the schema `agentkit_knowledge` of a database. Only vectors need the extension pgvector."""
 
     def __init__(self, url: str) -> None:
-        self._server = Server(url)
+        self._server = KnowledgeDatabase(url)
 
     def __repr__(self) -> str:
         return f"PostgresStore({self._server.shown!r})"
@@ -108,7 +173,7 @@ class PostgresStore:
             rows = connection.execute(_DOCUMENTS, (space, prefix)).fetchall()
         return [replace(Document(*row[:5]), metadata=checked_metadata(row[5]), passages=row[6]) for row in rows]
 
-    def put(self, space: str, kept: Kept) -> None:
+    def put(self, space: str, kept: StoredDocument) -> None:
         """Keep a document in place of the one of its source: all of it, or nothing."""
         document = kept.document
         values = (document.title, document.kind, document.fingerprint, document.added, _json(document.metadata))
@@ -131,7 +196,7 @@ class PostgresStore:
         with self._server.writing() as connection:
             return sorted(row[0] for row in connection.execute(_FORGET, (space, list(sources))).fetchall())
 
-    def find_words(self, scope: Scope, terms: Terms, limit: int) -> Found:
+    def find_words(self, scope: SearchScope, terms: Terms, limit: int) -> Found:
         """The passages that hold some of the words, those with many and rare ones first."""
         condition, values = _condition(scope)
         configs = ["english"] * len(terms.words) + ["simple"] * len(terms.variants)
@@ -140,7 +205,7 @@ class PostgresStore:
             found: Found = connection.execute(_FIND_WORDS.format(condition), given).fetchall()
         return found
 
-    def find_vector(self, scope: Scope, vector: Vector, limit: int) -> Found:
+    def find_vector(self, scope: SearchScope, vector: Vector, limit: int) -> Found:
         """The passages whose vectors are nearest, by their cosine; of very many, nearly always the nearest."""
         self._server.prepare_vectors()
         condition, values = _condition(scope)
@@ -155,11 +220,11 @@ class PostgresStore:
             connection.execute("SET LOCAL hnsw.iterative_scan = strict_order")
             return connection.execute(statement, (wanted, *values, wanted, limit)).fetchall()
 
-    def passages(self, numbers: Sequence[int]) -> dict[int, Passage]:
+    def passages(self, numbers: Sequence[int]) -> dict[int, Chunk]:
         """The passages of these numbers, as far as they are still there."""
         with self._server.using() as connection:
             rows = connection.execute(_PASSAGES, (list(numbers),)).fetchall()
-        return {row[0]: replace(Passage(*row[1:9]), metadata=checked_metadata(row[9]), number=row[0]) for row in rows}
+        return {row[0]: replace(Chunk(*row[1:9]), metadata=checked_metadata(row[9]), number=row[0]) for row in rows}
 
     def texts(self, space: str, sources: Sequence[str]) -> dict[str, str]:
         """The whole texts of documents of one passage, by their sources."""
@@ -206,7 +271,7 @@ class PostgresStore:
         self._server.close()
 
 
-def _condition(scope: Scope) -> tuple[str, list[Any]]:
+def _condition(scope: SearchScope) -> tuple[str, list[Any]]:
     """The condition of a scope in SQL, and its values."""
     parts, values = ["documents.space = %s"], [scope.space]
     if scope.source is not None:

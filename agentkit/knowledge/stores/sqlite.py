@@ -1,24 +1,29 @@
-"""How are passages kept in one file? SQLite, with its full-text index FTS5."""
+"""The SQLite store, with FTS5 full-text search."""
 
 from __future__ import annotations
 
 import json
+import sqlite3
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from heapq import nlargest
 from math import isfinite
 from operator import mul
+from pathlib import Path
 from sqlite3 import Connection
 from types import NoneType
 from typing import Any
 
-from agentkit.knowledge.passages import Between, Document, Passage, Scope, wanted_values
-from agentkit.knowledge.stores.file import DatabaseFile
+from agentkit.documents.search_terms import Terms, indexed
+from agentkit.errors import KnowledgeError, SessionError
+from agentkit.knowledge.chunks import Between, Chunk, Document, SearchScope, wanted_values
 from agentkit.knowledge.stores.store import (
     BESIDE,
+    SCHEMA_VERSION,
     Found,
-    Kept,
+    StoredDocument,
     Vector,
     check_length,
     checked_metadata,
@@ -27,7 +32,57 @@ from agentkit.knowledge.stores.store import (
     embedded_text,
     heading_of,
 )
-from agentkit.reading.words import Terms, indexed
+from agentkit.sessions.stores import sqlite_database
+from agentkit.sessions.stores.sqlite_database import IN_MEMORY, WAIT_SECONDS, DatabaseFormat
+
+_KNOWLEDGE = DatabaseFormat(
+    "knowledge",
+    application=0x41_4B_4B_4E,  # AKKN
+    version=SCHEMA_VERSION,
+    tables=(
+        "CREATE TABLE documents (id INTEGER PRIMARY KEY, space TEXT NOT NULL, source TEXT NOT NULL,"
+        " title TEXT NOT NULL, kind TEXT NOT NULL, fingerprint TEXT NOT NULL, added REAL NOT NULL,"
+        " metadata TEXT NOT NULL, UNIQUE (space, source))",
+        # A number is never given twice, so that one that was found cannot mean another passage a moment later.
+        "CREATE TABLE passages (id INTEGER PRIMARY KEY AUTOINCREMENT, document INTEGER NOT NULL REFERENCES documents,"
+        " text TEXT NOT NULL, section TEXT NOT NULL, first_line INTEGER, last_line INTEGER, page INTEGER, vector BLOB)",
+        "CREATE INDEX passages_of_document ON passages (document)",
+        "CREATE TABLE places (space TEXT NOT NULL, place TEXT NOT NULL, metadata TEXT NOT NULL,"
+        " PRIMARY KEY (space, place))",
+        "CREATE VIRTUAL TABLE words USING fts5 (heading, text, variants,"
+        " tokenize = 'porter unicode61 remove_diacritics 0')",
+    ),
+    settings=("secure_delete = ON",),
+)
+
+
+class KnowledgeFile(sqlite_database.DatabaseFile):
+    """A database in one file that holds knowledge."""
+
+    def __init__(self, place: str, wait_seconds: float = WAIT_SECONDS) -> None:
+        path = place if place == IN_MEMORY else str(Path(place).expanduser().absolute())
+        super().__init__(path, _KNOWLEDGE, wait_seconds)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """The files that it consists of."""
+        is_kept = self.place != IN_MEMORY
+        return tuple(f"{self.place}{suffix}" for suffix in ("", "-wal", "-shm", "-journal")) if is_kept else ()
+
+    @contextmanager
+    def using(self, check: Callable[[], object] = lambda: None) -> Iterator[sqlite3.Connection]:
+        """The connection, for this thread alone. Raises KnowledgeError for what goes wrong with the file."""
+        try:
+            with super().using(check) as connection:
+                yield connection
+        except SessionError as error:  # of what files of sessions and of knowledge have in common
+            raise KnowledgeError(str(error)) from None
+
+    def empty_log(self) -> None:
+        """Let what was deleted vanish from the log, too, unless somebody is reading just now."""
+        with self.using() as connection:
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
 
 WEIGHTS = (4.0, 1.0, 1.0)
 """How much a word counts in the headings above a passage, in its text, and in another spelling."""
@@ -82,11 +137,11 @@ _PASSAGE_ROW = ((int,), _TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _LINE, _LINE, _LINE, 
 _KEEP_PLACE = "INSERT OR REPLACE INTO places (space, place, metadata) VALUES (?, ?, ?)"
 
 
-class SqliteStore:
+class SQLiteChunkStore:
     """Keeps passages in one file, `:memory:` for one that is not kept. Vectors are compared one by one."""
 
     def __init__(self, place: str) -> None:
-        self._file = DatabaseFile(place)
+        self._file = KnowledgeFile(place)
 
     def __repr__(self) -> str:
         return f"SqliteStore({self._file.place!r})"
@@ -102,7 +157,7 @@ class SqliteStore:
             rows = connection.execute(_DOCUMENTS, (space, len(prefix), prefix)).fetchall()
         return [_document(checked_row(row, *_DOCUMENT_ROW)) for row in rows]
 
-    def put(self, space: str, kept: Kept) -> None:
+    def put(self, space: str, kept: StoredDocument) -> None:
         """Keep a document in place of the one of its source: all of it, or nothing."""
         document = kept.document
         words = [(heading_of(document, piece), indexed(piece.text)) for piece in kept.pieces]
@@ -128,7 +183,7 @@ class SqliteStore:
             self._file.empty_log()
         return removed
 
-    def find_words(self, scope: Scope, terms: Terms, limit: int) -> Found:
+    def find_words(self, scope: SearchScope, terms: Terms, limit: int) -> Found:
         """The passages that hold some of the words, by BM25."""
         condition, values = _condition(scope)
         given = (*WEIGHTS, terms.matching("heading text"), *values, limit, BESIDE)
@@ -136,7 +191,7 @@ class SqliteStore:
             rows = connection.execute(_FIND_WORDS.format(condition), given).fetchall() if terms else []
         return [(number, score) for number, score in (checked_row(row, (int,), _NUMBER) for row in rows)]
 
-    def find_vector(self, scope: Scope, vector: Vector, limit: int) -> Found:
+    def find_vector(self, scope: SearchScope, vector: Vector, limit: int) -> Found:
         """The passages whose vectors are nearest, by their cosine."""
         condition, values = _condition(scope)
         wanted = array("f", vector)
@@ -144,13 +199,13 @@ class SqliteStore:
             rows = connection.execute(f"{_FIND_VECTORS}{condition}", values).fetchall()
         return nlargest(limit, _cosines(rows, wanted), key=lambda found: (found[1], -found[0]))
 
-    def passages(self, numbers: Sequence[int]) -> dict[int, Passage]:
+    def passages(self, numbers: Sequence[int]) -> dict[int, Chunk]:
         """The passages of these numbers, as far as they are still there."""
         with self._file.using() as connection:
             rows = connection.execute(_PASSAGES, (json.dumps(list(numbers)),)).fetchall()
         checked = (checked_row(row, *_PASSAGE_ROW) for row in rows)
         return {
-            number: replace(Passage(*known), metadata=_metadata(metadata), number=number)
+            number: replace(Chunk(*known), metadata=_metadata(metadata), number=number)
             for number, *known, metadata in checked
         }
 
@@ -209,7 +264,7 @@ def _forget(connection: Connection, space: str, source: str) -> bool:
     return row is not None
 
 
-def _condition(scope: Scope) -> tuple[str, list[Any]]:
+def _condition(scope: SearchScope) -> tuple[str, list[Any]]:
     """The condition of a scope in SQL, and its values."""
     parts, values = ["documents.space = ?"], [scope.space]
     if scope.source is not None:

@@ -1,15 +1,15 @@
-"""What does knowledge need of a place where it is kept?"""
+"""The store interface."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from agentkit._dataclass import dataclass
+from agentkit.documents.search_terms import Terms
 from agentkit.errors import ConfigError, KnowledgeError
-from agentkit.knowledge.passages import Document, Passage, Piece, Scope
-from agentkit.reading.words import Terms
-from agentkit.slotted import dataclass
-from agentkit.wording import is_shallow
+from agentkit.event_rendering import is_shallow
+from agentkit.knowledge.chunks import Chunk, ChunkDraft, Document, SearchScope
 
 SCHEMA_VERSION = 1
 BESIDE = 0.1
@@ -26,15 +26,15 @@ Found = list[tuple[int, float]]
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class StoredDocument:
     """A document with its passages as they are kept; `vectors` is None, or one for each passage."""
 
     document: Document
-    pieces: Sequence[Piece]
+    pieces: Sequence[ChunkDraft]
     vectors: Sequence[Vector] | None = None
 
 
-class Store(Protocol):
+class ChunkStore(Protocol):
     """Keeps documents in spaces, which know nothing of each other. Any thread and process may use it at any time.
 
     All methods raise KnowledgeError when what is kept cannot be read or written.
@@ -44,7 +44,7 @@ class Store(Protocol):
         """The documents of a space whose source begins so, in the order of their sources."""
         ...
 
-    def put(self, space: str, kept: Kept) -> None:
+    def put(self, space: str, kept: StoredDocument) -> None:
         """Keep a document in place of the one of its source: all of it, or nothing."""
         ...
 
@@ -52,15 +52,15 @@ class Store(Protocol):
         """Forget documents; the sources of those that there were."""
         ...
 
-    def find_words(self, scope: Scope, terms: Terms, limit: int) -> Found:
+    def find_words(self, scope: SearchScope, terms: Terms, limit: int) -> Found:
         """The passages that hold some of the words, those with many and rare ones first."""
         ...
 
-    def find_vector(self, scope: Scope, vector: Vector, limit: int) -> Found:
+    def find_vector(self, scope: SearchScope, vector: Vector, limit: int) -> Found:
         """The passages whose vectors are nearest. Raises ConfigError when vectors of another length are kept."""
         ...
 
-    def passages(self, numbers: Sequence[int]) -> dict[int, Passage]:
+    def passages(self, numbers: Sequence[int]) -> dict[int, Chunk]:
         """The passages of these numbers, as far as they are still there."""
         ...
 
@@ -134,7 +134,7 @@ def embedded_text(title: str, section: str, text: str) -> str:
     return f"{heading}\n\n{text}" if heading else text
 
 
-def heading_of(document: Document, piece: Piece) -> str:
+def heading_of(document: Document, piece: ChunkDraft) -> str:
     """The words above a passage: the last part of its source, its title, and its section."""
     name = document.source.rstrip("/").rpartition("/")[2]
     return f"{name} {document.title} {piece.section}"

@@ -1,1 +1,1 @@
-"""What does HTTP need beside the library? Pauses and bounds, lanes for many requests at once, errors in words."""
+"""HTTP transport: connections, retries, limits and error mapping."""

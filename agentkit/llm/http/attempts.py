@@ -1,4 +1,4 @@
-"""How often was a request sent for nothing?"""
+"""A counter of requests that were sent without a complete answer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from agentkit.messages import Response
 from agentkit.usage import unreported
 
 
-class Attempts:
+class AttemptCounter:
     """Counts how often a request was sent in full without a full answer, so that its charge is unknown.
 
     `has_begun` says whether an answer is on its way, or was; `is_hasty`, that another model can be asked meanwhile.

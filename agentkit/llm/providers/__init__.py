@@ -1,4 +1,4 @@
-"""The services that serve models, one module each. All have the one face that `Provider` describes."""
+"""Model providers and the interface they implement."""
 
 from __future__ import annotations
 

@@ -1,16 +1,18 @@
-"""OpenAI, every service that is known by name, and any server at a base URL."""
+"""OpenAI, Azure OpenAI, and OpenAI-compatible services and servers."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Mapping
-from urllib.parse import urlsplit
+from typing import Any
+from urllib.parse import quote, unquote, urlsplit
 
-from agentkit.config import DEFAULT_ANTHROPIC_MODEL, DEFAULT_MODEL
+from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError, NoProvider
-from agentkit.llm.endpoint import Endpoint, Protocol, read_url
-from agentkit.llm.sources import Sources
-from agentkit.slotted import dataclass
+from agentkit.llm.endpoint import Endpoint, ProtocolName, TokenProvider, is_header_text, read_url
+from agentkit.llm.setting_sources import Sources
+from agentkit.settings import DEFAULT_ANTHROPIC_MODEL, DEFAULT_AZURE_API_VERSION, DEFAULT_MODEL, Secret
 
 _OPENAI_URL = "https://api.openai.com/v1"
 _MESSAGES_KEY_HEADER = "x-api-key"
@@ -29,7 +31,7 @@ class Service:
     url_variable: str = ""
     model_variable: str = ""
     model: str = ""
-    protocol: Protocol = "chat"
+    protocol: ProtocolName = "chat"
     key_header: str | None = None
 
 
@@ -62,7 +64,7 @@ def openai_endpoint(sources: Sources) -> Endpoint:
     base_url, query = read_url(sources.value("base_url=", "AGENTKIT_BASE_URL", "OPENAI_BASE_URL") or _OPENAI_URL)
     api_key = sources.secret("api_key=", "OPENAI_API_KEY")
     is_own = is_openai(base_url)
-    protocol: Protocol = sources.value("protocol=") or ("responses" if is_own else "chat")
+    protocol: ProtocolName = sources.value("protocol=") or ("responses" if is_own else "chat")
     if is_own and api_key is None:
         raise NoProvider(
             "No API key found: OpenAI API key required. Set OPENAI_API_KEY or pass api_key=. Other ways: "
@@ -96,7 +98,7 @@ def service_endpoint(name: str, sources: Sources) -> Endpoint:
     if service.key_variable and not own_url and api_key is None:
         raise NoProvider(f"No API key found: {name} API key required. Set {service.key_variable} or pass api_key=.")
     base_url, query = read_url(own_url or service.base_url)
-    protocol: Protocol = sources.value("protocol=") or service.protocol
+    protocol: ProtocolName = sources.value("protocol=") or service.protocol
     return Endpoint(
         provider=name,
         model=model,
@@ -109,7 +111,7 @@ def service_endpoint(name: str, sources: Sources) -> Endpoint:
     )
 
 
-def based(base_url: str, protocol: Protocol) -> str:
+def based(base_url: str, protocol: ProtocolName) -> str:
     """The base URL; in Anthropic's protocol, where it is written without its version, that is added."""
     is_bare = protocol == "messages" and not re.search(r"/v\d+\w*$", base_url)
     return f"{base_url}/v1" if is_bare else base_url
@@ -119,3 +121,134 @@ def is_openai(base_url: str) -> bool:
     """Whether a base URL is OpenAI's own; its regions have hosts of their own, such as eu.api.openai.com."""
     host = urlsplit(base_url).hostname or ""
     return f".{host}".endswith(".api.openai.com")
+
+
+_V1_VERSIONS = {"v1", "latest", "preview"}
+_PATH = re.compile(r"/openai(?P<v1>/v1)?(/deployments/(?P<deployment>[^/]+))?$")
+"""What people paste along with the address of their resource."""
+
+
+def azure_endpoint(sources: Sources) -> Endpoint:
+    """The deployment that arguments and variables name.
+
+    The API version `v1`, or an endpoint that ends in `/openai/v1`, selects the v1 style; any other version the
+    dated style with the deployment in the path. Raises NoProvider when endpoint or credential is missing.
+    """
+    address = sources.value("azure_endpoint=", "base_url=", "AZURE_OPENAI_ENDPOINT")
+    if not address:
+        raise NoProvider("Azure OpenAI endpoint required. Set AZURE_OPENAI_ENDPOINT or pass azure_endpoint=.")
+    api_key, token_provider = _credential(sources)
+    root, query = read_url(address)
+    path = _PATH.search(root)
+    deployment = _deployment_from_settings(sources, path)
+    version = _api_version(sources, query.pop("api-version", None))
+    is_v1 = version in _V1_VERSIONS or bool(path and path["v1"])
+    if is_v1 and version not in _V1_VERSIONS:
+        version = "v1"
+    resource = _PATH.sub("", root)
+    dated_url = f"{resource}/openai/deployments/{quote(deployment, safe='')}"
+    return Endpoint(
+        provider="azure",
+        model=deployment,
+        base_url=f"{resource}/openai/v1" if is_v1 else dated_url,
+        protocol=sources.value("protocol=") or ("responses" if is_v1 else "chat"),
+        api_key=api_key,
+        key_header="api-key",
+        token_provider=token_provider,
+        api_version=version,
+        query=query if version == "v1" else {**query, "api-version": version},
+        headers=sources.value("headers=") or {},
+        strict=is_v1,
+    )
+
+
+def _deployment_from_settings(sources: Sources, path: re.Match[str] | None) -> str:
+    named = sources.value("model=")
+    if not named and path and path["deployment"]:
+        return unquote(path["deployment"])
+    return named or sources.value("AGENTKIT_MODEL", "AZURE_OPENAI_DEPLOYMENT", "OPENAI_MODEL") or DEFAULT_MODEL
+
+
+def _api_version(sources: Sources, pasted: str | None) -> str:
+    """What the arguments say comes before the variables; a version in the endpoint's own query is an argument too."""
+    named = sources.value("azure_api_version=") or pasted
+    return named or sources.value("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION") or DEFAULT_AZURE_API_VERSION
+
+
+def _credential(sources: Sources) -> tuple[Secret | None, TokenProvider | None]:
+    """A key, or a provider of Entra ID tokens; what the arguments say comes first."""
+    name, value = sources.first("azure_token_provider=", "api_key=", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN")
+    match name:
+        case "azure_token_provider=":
+            return None, value
+        case "api_key=":
+            return value, None
+        case "AZURE_OPENAI_API_KEY":
+            return Secret(value), None
+        case "AZURE_OPENAI_AD_TOKEN":
+            return None, Secret(value).reveal
+    raise NoProvider(
+        "Azure OpenAI API key required. Set AZURE_OPENAI_API_KEY, or pass api_key= or azure_token_provider=."
+    )
+
+
+_OLDEST = 3
+_DEPLOYMENTS = "/deployments/"
+_PUBLIC = ("accept", "content-type", "user-agent", "x-stainless-", "openai-organization", "openai-project")
+"""How the names of headers begin whose values are no secret."""
+
+
+def provider_of(client: Any) -> str:
+    """`openai` or `azure`. Raises ConfigError for what is no client of the openai package, version 3 or newer."""
+    openai: Any = sys.modules.get("openai")
+    if openai is None or not isinstance(client, (openai.OpenAI, openai.AsyncOpenAI)):
+        raise ConfigError(
+            f"client= takes an OpenAI or AsyncOpenAI of the openai package. Got {type(client).__name__}. For another "
+            "server give base_url= and api_key=."
+        )
+    if int(openai.__version__.partition(".")[0]) < _OLDEST:
+        raise ConfigError(
+            f"client= takes a client of openai {_OLDEST} or newer, not of {openai.__version__}: pip install -U openai."
+        )
+    return "azure" if isinstance(client, (openai.AzureOpenAI, openai.AsyncAzureOpenAI)) else "openai"
+
+
+def client_endpoint(sources: Sources) -> Endpoint:
+    """Where the client leads. For a dated resource of Azure the deployment is in the path, as `model=` names it."""
+    client = sources.value("client=")
+    provider = provider_of(client)
+    base_url, _ = read_url(str(client.base_url))
+    named, protocol = _deployment_from_client(sources, base_url), sources.value("protocol=")
+    if provider == "azure" and protocol != "responses" and _DEPLOYMENTS not in base_url:
+        base_url += f"{_DEPLOYMENTS}{quote(named, safe='')}"
+    is_strict = is_openai(base_url)
+    return Endpoint(
+        provider=provider,
+        model=named,
+        base_url=base_url,
+        protocol=protocol or ("responses" if is_strict else "chat"),
+        api_key=_key(client),
+        headers=_headers(client),
+        client=client,
+        strict=is_strict,
+    )
+
+
+def _deployment_from_client(sources: Sources, base_url: str) -> str:
+    """The model's name; for Azure also the deployment's, which the client may have been made for."""
+    named = sources.value("model=")
+    if not named and _DEPLOYMENTS in base_url:
+        return unquote(base_url.rpartition(_DEPLOYMENTS)[2])
+    return named or sources.value("AGENTKIT_MODEL", "OPENAI_MODEL") or DEFAULT_MODEL
+
+
+def _key(client: Any) -> Secret | None:
+    """The client's key, which no text of ours may show; some have none, or ask for one each time."""
+    key = client.api_key
+    return Secret(key) if isinstance(key, str) and is_header_text(key) else None
+
+
+def _headers(client: Any) -> dict[str, str]:
+    """The headers that the user gave the client."""
+    headers = client.default_headers.items()
+    return {name: value for name, value in headers if isinstance(value, str) and not name.lower().startswith(_PUBLIC)}

@@ -1,4 +1,4 @@
-"""How is the protocol spoken? By the `mcp` package, which only this folder imports; it gives and takes plain values."""
+"""Adapters to the `mcp` package; nothing else imports it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which shell commands may run?"""
+"""Judgement of shell commands."""
 
 from agentkit.safety.shell.judge import Judgment, check_examples, examine_command, judge_command, settled
 

@@ -1,4 +1,4 @@
-"""May this one command, with its words expanded, happen? (pure)."""
+"""Judgement of one command with its expanded arguments (pure)."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import replace
 
 from agentkit.decisions import Decision, Verdict
 from agentkit.safety import paths
-from agentkit.safety.shell import files, launchers
-from agentkit.safety.shell.knowledge.arguments import Argument, entry, parsed, perhaps_paths, searches_here
-from agentkit.safety.shell.knowledge.tables import Rule, Spec, Undo, tables
-from agentkit.safety.shell.programs import inline, interpreters
-from agentkit.safety.shell.scope import (
+from agentkit.safety.shell import arithmetic, files, interpreters, launchers
+from agentkit.safety.shell import interpreters as inline
+from agentkit.safety.shell.arguments import Argument, entry, parsed, perhaps_paths, searches_here
+from agentkit.safety.shell.tables import CommandRule, CommandSpec, Undo, tables
+from agentkit.safety.shell.variables import (
     LISTED,
-    Command,
     Finding,
-    Scope,
-    Script,
+    ShellScope,
+    ShellScript,
+    StartedCommand,
     Value,
     Word,
     ask,
@@ -30,7 +30,6 @@ from agentkit.safety.shell.scope import (
     undoes,
     writes,
 )
-from agentkit.safety.shell.syntax import arithmetic
 
 _SYSTEM_FOLDERS = re.compile(r"^/(usr/(local/)?)?s?bin/(?=[^/]+$)")
 _HIDDEN_SUBSTITUTION = re.compile(r"\$\(|`")
@@ -54,7 +53,7 @@ _EVALUATING = (
 )
 
 
-def examine(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def examine(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """Every objection to a command, what it would start, and why it is fine if it is."""
     first = words[0]
     if len(words) > _MAX_WORDS or sum(len(word.text) for word in words if " " not in word.text) > _MAX_LINE:
@@ -77,7 +76,7 @@ def examine(words: list[Word], scope: Scope) -> Iterator[Finding]:
     yield from _by_kind(name, words, scope)
 
 
-def _dynamic(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _dynamic(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     yield from launchers.origin(words[0], words[0].source)
     why = "Which program it runs cannot be told before it runs."
     yield ask("dynamic-command", words[0].source, why, "Write the name of the program.")
@@ -86,7 +85,7 @@ def _dynamic(words: list[Word], scope: Scope) -> Iterator[Finding]:
         why = "Which program it runs cannot be told, and its arguments would have rm delete files by force."
         yield destruction("dynamic-command", words[0].source, why)
     if any(word.text == "-c" for word in words):
-        yield Command([Word("sh", words[0].source), *words[1:]])
+        yield StartedCommand([Word("sh", words[0].source), *words[1:]])
 
 
 def _told(name: str, words: list[Word]) -> Iterator[Finding]:
@@ -101,7 +100,7 @@ def _told(name: str, words: list[Word]) -> Iterator[Finding]:
             )
 
 
-def _by_kind(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _by_kind(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     known = tables()
     two = " ".join(word.text for word in words[:2])
     yield from _run_by(words) if two in known.runners else ()
@@ -123,21 +122,21 @@ def _by_kind(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
         yield from _by_spec(name, words, scope)
 
 
-def _run_by(words: list[Word]) -> Iterator[Command]:
+def _run_by(words: list[Word]) -> Iterator[StartedCommand]:
     """The command that poetry run and the like start, if it is no script of the project."""
     known = tables()
     names = known.specs.keys() | known.rules.keys() | known.launchers.keys() | known.languages.keys() | _SPECIAL.keys()
     start = next((i for i, word in enumerate(words) if i > 1 and _SYSTEM_FOLDERS.sub("", word.text) in names), None)
-    yield from [Command(words[start:])] if start else []
+    yield from [StartedCommand(words[start:])] if start else []
 
 
-def _line(words: list[Word], scope: Scope) -> str:
+def _line(words: list[Word], scope: ShellScope) -> str:
     """The arguments as rules see them: between single spaces, white space inside as "·", the workspace as "."."""
     texts = (re.sub(rf"^{re.escape(scope.workspace)}(?=/|$)", ".", word.text[:_LONGEST]) for word in words[1:])
     return " " + "".join(re.sub(r"\s", "·", text) + " " for text in texts)
 
 
-def _by_rule(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _by_rule(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     known, text = tables(), _line(words, scope)
     for rule in (*known.rules.get(name, ()), *known.every):
         meant = f"!{name}" not in rule.names and not (scope.bounded and rule.id == "unbounded")
@@ -148,13 +147,13 @@ def _by_rule(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
             yield from launchers.carried(words) if rule.id in launchers.CARRYING else ()
 
 
-def _undo_of(rule: Rule, name: str, text: str, scope: Scope) -> Undo | None:
+def _undo_of(rule: CommandRule, name: str, text: str, scope: ShellScope) -> Undo | None:
     """The row that says how what the rule objects to is undone, if there is one and a journal is there."""
     rows = tables().undo.get(name, ()) if scope.undoable and rule.verdict is Verdict.ASK else ()
     return next((row for row in rows if row.rule == rule.id and row.when.search(text)), None)
 
 
-def _undone(undo: Undo, words: list[Word], scope: Scope) -> Iterator[Decision]:
+def _undone(undo: Undo, words: list[Word], scope: ShellScope) -> Iterator[Decision]:
     """What objects to losing the files that a command is given, or that it can be undone."""
     end = next((index for index, word in enumerate(words) if word.text == "--"), 0)
     for word in words[end + 1 :] if undo.paths else ():
@@ -166,7 +165,7 @@ def _undone(undo: Undo, words: list[Word], scope: Scope) -> Iterator[Decision]:
         yield undoes(words[0].source)
 
 
-def _objection(rule: Rule, match: re.Match[str], words: list[Word], scope: Scope) -> Decision:
+def _objection(rule: CommandRule, match: re.Match[str], words: list[Word], scope: ShellScope) -> Decision:
     """The rule's decision; its evidence is the word that the match begins in."""
     begins = match.start() + match[0].startswith(" ")
     index = match.string.count(" ", 0, begins) if match[0].strip() else 0
@@ -180,7 +179,7 @@ def _objection(rule: Rule, match: re.Match[str], words: list[Word], scope: Scope
     return ask(rule.id, source, rule.reason, rule.remedy, egress=rule.egress, destroys=rule.destroys)
 
 
-def _by_spec(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _by_spec(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     found = entry(name, words)
     told = len(words) == 2 and words[1].text in {"--version", "--help"}
     if found and found[0].effect == "network" and told:
@@ -197,11 +196,11 @@ def _by_spec(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
         yield from launchers.suspected(words)
 
 
-def _own_program(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _own_program(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     path = files.run(words[0], scope)
     name, known = words[0].text.rpartition("/")[2], tables()
     if name in known.languages or name in known.launchers or name in known.rules:
-        yield Command([Word(name, words[0].source), *words[1:]])
+        yield StartedCommand([Word(name, words[0].source), *words[1:]])
     yield from launchers.run_arguments(words[1:], scope)
     if path is None or not paths.inside(path, scope.workspace):
         yield ask("outside-code", words[0].source, "It runs a program from outside the usual places.")
@@ -211,7 +210,7 @@ def _own_program(words: list[Word], scope: Scope) -> Iterator[Finding]:
         yield runs(words[0].source, scope)
 
 
-def _by_arguments(spec: Spec, rest: list[Word], words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _by_arguments(spec: CommandSpec, rest: list[Word], words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     spec = spec.for_arguments("".join(re.sub(r"\s", "·", word.text[:_LONGEST]) + " " for word in rest))
     arguments = list(parsed(spec, rest))
     _note_scripts(spec, words[0], arguments, scope)
@@ -226,7 +225,7 @@ def _by_arguments(spec: Spec, rest: list[Word], words: list[Word], scope: Scope)
     yield _effect(spec, words[0].source, scope)
 
 
-def _works_here(spec: Spec, name: str, arguments: list[Argument], scope: Scope) -> bool:
+def _works_here(spec: CommandSpec, name: str, arguments: list[Argument], scope: ShellScope) -> bool:
     """Whether a command without a place reads the folder that it begins in, where that is to be judged."""
     is_outside = scope.cwd is not None and not paths.inside(scope.cwd, scope.workspace)
     if not (scope.exposed or is_outside):
@@ -235,7 +234,7 @@ def _works_here(spec: Spec, name: str, arguments: list[Argument], scope: Scope) 
     return listing or searches_here(spec, name, arguments, piped=scope.stdin is not None)
 
 
-def _note_scripts(spec: Spec, name: Word, arguments: list[Argument], scope: Scope) -> None:
+def _note_scripts(spec: CommandSpec, name: Word, arguments: list[Argument], scope: ShellScope) -> None:
     """Note the files that a command runs which runs code of the workspace: those it names, and those it implies."""
     if spec.effect == "runs":
         for argument in arguments:
@@ -245,7 +244,7 @@ def _note_scripts(spec: Spec, name: Word, arguments: list[Argument], scope: Scop
             files.run(Word(implied, name.source), scope)
 
 
-def _flag(spec: Spec, argument: Argument, words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _flag(spec: CommandSpec, argument: Argument, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """What objects to a flag; a value that leads outside is judged even where the flag should take none."""
     kind, word, flag = argument
     if kind == "active":
@@ -264,7 +263,7 @@ def _flag(spec: Spec, argument: Argument, words: list[Word], scope: Scope) -> It
         yield from files.outside(Word(text, word.source, word.glob), scope, written=spec.effect == "writes")
 
 
-def _effect(spec: Spec, source: str, scope: Scope) -> Decision:
+def _effect(spec: CommandSpec, source: str, scope: ShellScope) -> Decision:
     match spec.effect:
         case "runs":
             return runs(source, scope)
@@ -275,11 +274,11 @@ def _effect(spec: Spec, source: str, scope: Scope) -> Decision:
     return reads(source)
 
 
-def _list(word: Word, scope: Scope) -> Iterator[Decision]:
+def _list(word: Word, scope: ShellScope) -> Iterator[Decision]:
     return files.read(word, scope, listing=True)
 
 
-_PATHS: dict[str, Callable[[Word, Scope], Iterator[Decision]]] = {
+_PATHS: dict[str, Callable[[Word, ShellScope], Iterator[Decision]]] = {
     "read": files.read,
     "list": _list,
     "write": files.write,
@@ -287,7 +286,7 @@ _PATHS: dict[str, Callable[[Word, Scope], Iterator[Decision]]] = {
 }
 
 
-def _free(name: str, spec: Spec, targets: list[Word], scope: Scope) -> Iterator[Finding]:
+def _free(name: str, spec: CommandSpec, targets: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """What objects to the free arguments that are no text."""
     counting = scope.contained and name in tables().groups["counters"]
     if spec.paths == "copy":
@@ -304,7 +303,7 @@ def _free(name: str, spec: Spec, targets: list[Word], scope: Scope) -> Iterator[
             )
 
 
-def _shell_builtin(words: list[Word], _scope: Scope) -> Iterator[Finding]:
+def _shell_builtin(words: list[Word], _scope: ShellScope) -> Iterator[Finding]:
     """eval, trap and alias: their arguments are shell text."""
     if words[0].text == "eval":
         yield from launchers.script(launchers.joined(words[1:]), words[-1].source) if words[1:] else ()
@@ -318,11 +317,11 @@ def _shell_builtin(words: list[Word], _scope: Scope) -> Iterator[Finding]:
     yield reads(words[0].source)
 
 
-def _source(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _source(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     yield from interpreters.interpreted(tables().languages["sh"], [words[0], *words[1:2]], scope)
 
 
-def _awk(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _awk(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """The programs of awk, and its files, among which are assignments."""
     for word in _programmed("awk", words, scope):
         if not re.match(r"[A-Za-z_]\w*=", word.text):
@@ -331,7 +330,7 @@ def _awk(words: list[Word], scope: Scope) -> Iterator[Finding]:
     yield reads(words[0].source)
 
 
-def _sed(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _sed(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """The scripts of sed, and its files: read, or with -i written."""
     yield from _told_programs("sed", words, scope)
     in_place = any(re.match(r"-[A-Za-z]*i|--i", word.text) for word in words[1:])
@@ -340,14 +339,14 @@ def _sed(words: list[Word], scope: Scope) -> Iterator[Finding]:
     yield writes(words[0].source) if in_place else reads(words[0].source)
 
 
-def _programmed(name: str, words: list[Word], _scope: Scope) -> list[Word]:
+def _programmed(name: str, words: list[Word], _scope: ShellScope) -> list[Word]:
     """The free arguments but for the program, which is the first unless an option holds it."""
     arguments = list(parsed(tables().specs[name], words[1:]))
     free = [word for kind, word, _ in arguments if kind == "free"]
     return free if any(argument.kind == "program" for argument in arguments) else free[1:]
 
 
-def _told_programs(name: str, words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _told_programs(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """What objects to the programs and the other options."""
     spec = tables().specs[name]
     arguments = list(parsed(spec, words[1:]))
@@ -359,7 +358,7 @@ def _told_programs(name: str, words: list[Word], scope: Scope) -> Iterator[Findi
             yield from _flag(spec, argument, words, scope)
 
 
-def _tar(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _tar(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """The first argument of tar may lack its dash."""
     rest = words[1:]
     if rest and not rest[0].text.startswith("-"):
@@ -367,7 +366,7 @@ def _tar(words: list[Word], scope: Scope) -> Iterator[Finding]:
     yield from _by_arguments(tables().specs["tar"], rest, words, scope)
 
 
-def _dd(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _dd(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     counted = any(word.text.startswith("count=") for word in words)
     for word in words[1:]:
         key, _, value = word.text.partition("=")
@@ -383,7 +382,7 @@ def _dd(words: list[Word], scope: Scope) -> Iterator[Finding]:
         yield ask("dd", words[0].source, "dd overwrites without asking.", "Use cp, head or truncate.")
 
 
-def _mv(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _mv(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     arguments = list(parsed(tables().specs["mv"], words[1:]))
     free = [word for kind, word, _ in arguments if kind == "free"]
     free += [word for kind, word, _ in arguments if kind == "write"]
@@ -396,12 +395,12 @@ def _mv(words: list[Word], scope: Scope) -> Iterator[Finding]:
     yield writes(words[0].source)
 
 
-def _is_outside(word: Word, scope: Scope) -> bool:
+def _is_outside(word: Word, scope: ShellScope) -> bool:
     path = files.resolve(word.text, scope)
     return path is not None and not paths.inside(path, scope.workspace)
 
 
-def _evaluating(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _evaluating(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """Builtins that evaluate subscripts in their arguments."""
     names = words[0].text not in _NAMING or any(word.text.startswith(("-v", "-R")) for word in words[1:])
     for word in words[1:]:
@@ -411,16 +410,16 @@ def _evaluating(words: list[Word], scope: Scope) -> Iterator[Finding]:
         expands = "$" in word.text and words[0].text in {"compgen", "complete"}
         if expands or _HIDDEN_SUBSTITUTION.search(word.text):
             yield ask("hidden-code", word.source, "bash would run what stands in this text.")
-            yield from (Script(text, word.source) for text in re.findall(r"\$\(([^)]*)\)", word.text))
-    spec = tables().specs.get(words[0].text, Spec())
+            yield from (ShellScript(text, word.source) for text in re.findall(r"\$\(([^)]*)\)", word.text))
+    spec = tables().specs.get(words[0].text, CommandSpec())
     yield from _by_arguments(spec, words[1:], words, scope)
 
 
-def _xargs(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _xargs(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     return launchers.xargs(tables().launchers["xargs"], words, scope)
 
 
-def _head(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _head(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """head, which makes an end of a device that has none."""
     few = re.fullmatch(
         r"-c ?(\d{1,7}|\d{1,4}[kK]|\d{1,2}M)(i?B)? /dev/(zero|u?random)", " ".join(word.text for word in words[1:])
@@ -428,30 +427,30 @@ def _head(words: list[Word], scope: Scope) -> Iterator[Finding]:
     yield from [reads(words[0].source)] if few else _by_spec("head", words, scope)
 
 
-def _jq(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _jq(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """jq, which takes a name and a text behind --arg: two arguments for one option."""
     starts = [index for index, word in enumerate(words) if word.text in {"--arg", "--argjson"}]
     taken = {index + after for index in starts for after in range(3)}
     yield from _by_spec(words[0].text, [word for index, word in enumerate(words) if index not in taken], scope)
 
 
-def _fd(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _fd(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     yield from launchers.fd(words)
     yield from _by_spec("fd", words, scope)
 
 
-def _cd(words: list[Word], _scope: Scope) -> Iterator[Finding]:
+def _cd(words: list[Word], _scope: ShellScope) -> Iterator[Finding]:
     yield reads(words[0].source)
 
 
-def _command(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _command(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     if words[1:] and words[1].text in {"-v", "-V"}:
         yield reads(words[0].source)
     else:
         yield from launchers.launched(tables().launchers["command"], words, scope)
 
 
-_SPECIAL: dict[str, Callable[[list[Word], Scope], Iterator[Finding]]] = {
+_SPECIAL: dict[str, Callable[[list[Word], ShellScope], Iterator[Finding]]] = {
     **dict.fromkeys(("eval", "trap", "alias"), _shell_builtin),
     **dict.fromkeys(("source", "."), _source),
     **dict.fromkeys(("awk", "gawk", "mawk", "nawk"), _awk),

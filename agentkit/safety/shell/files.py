@@ -1,4 +1,4 @@
-"""May a command read, write or delete this path? (pure)."""
+"""Reads, writes and deletions of paths (pure)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from itertools import islice
 
 from agentkit.decisions import Decision
 from agentkit.safety import paths
-from agentkit.safety.shell.scope import (
+from agentkit.safety.shell.variables import (
     BELOW,
     FOUND,
     HOME,
@@ -20,7 +20,7 @@ from agentkit.safety.shell.scope import (
     PATTERN,
     TAME,
     UNKNOWN,
-    Scope,
+    ShellScope,
     Word,
     ask,
     deny,
@@ -50,7 +50,7 @@ _LISTABLE = re.compile(r"/(?!root|home)\w*/?$")
 _EXAMPLE = re.compile(r"(^|[=@:,])(?=[/~.\w])")
 
 
-def resolve(text: str, scope: Scope) -> str | None:
+def resolve(text: str, scope: ShellScope) -> str | None:
     """The absolute path that a text names; None when it cannot be told."""
     if text.startswith("file://"):
         text = text.removeprefix("file://")
@@ -59,7 +59,7 @@ def resolve(text: str, scope: Scope) -> str | None:
     return paths.resolve(text.replace(TAME, "name").replace("$", "_").replace("`", "_"), scope.cwd or "/", HOME)
 
 
-def _noted(word: Word, scope: Scope) -> str | None:
+def _noted(word: Word, scope: ShellScope) -> str | None:
     """The absolute path that a word names, which is noted as a place of the command; None when it cannot be told."""
     path = resolve(word.text, scope)
     if path is not None:
@@ -67,7 +67,7 @@ def _noted(word: Word, scope: Scope) -> str | None:
     return path
 
 
-def run(word: Word, scope: Scope) -> str | None:
+def run(word: Word, scope: ShellScope) -> str | None:
     """The absolute path of a file whose content is run; it is noted as a script of the command."""
     path = _noted(word, scope)
     if path is not None:
@@ -75,7 +75,7 @@ def run(word: Word, scope: Scope) -> str | None:
     return path
 
 
-def secret(text: str, scope: Scope) -> str | None:
+def secret(text: str, scope: ShellScope) -> str | None:
     """Why a path is secret; inside the workspace only the names below it count."""
     path = resolve(text, scope)
     if path is None:
@@ -85,7 +85,7 @@ def secret(text: str, scope: Scope) -> str | None:
     return paths.secret(path)
 
 
-def _secret_glob(word: Word, scope: Scope) -> str | None:
+def _secret_glob(word: Word, scope: ShellScope) -> str | None:
     """A secret that an open pattern could name: an absolute one, or one anywhere by its last parts."""
     if not (word.glob or PATTERN in word.origins):
         return None
@@ -107,12 +107,12 @@ def _matches(sample: str, pattern: str) -> bool:
     return all(fnmatch.fnmatchcase(a, b) and (not a.startswith(".") or b.startswith((".", "["))) for a, b in pairs)
 
 
-def perhaps_secret(word: Word, scope: Scope) -> bool:
+def perhaps_secret(word: Word, scope: ShellScope) -> bool:
     """Whether a pattern, such as find takes, could match a secret."""
     return _secret_glob(replace(word, glob=True), scope) is not None
 
 
-def secrets(word: Word, scope: Scope, *, listing: bool = False) -> Iterator[Decision]:
+def secrets(word: Word, scope: ShellScope, *, listing: bool = False) -> Iterator[Decision]:
     """What objects to naming a secret anywhere in an argument: alone, after = @ : or a short flag."""
     text = word.text
     starts = [match.end() for match in islice(_EXAMPLE.finditer(text), 9)]
@@ -137,7 +137,7 @@ def _secret_found(word: Word, reason: str) -> Decision:
     return deny("secret", word.source, f"it names {reason}.", "Ask a person for what is needed, without the secret.")
 
 
-def read(word: Word, scope: Scope, *, listing: bool = False) -> Iterator[Decision]:
+def read(word: Word, scope: ShellScope, *, listing: bool = False) -> Iterator[Decision]:
     """What objects to reading a path."""
     if word.text == "-" or _SINKS.match(word.text):
         return
@@ -156,37 +156,37 @@ def read(word: Word, scope: Scope, *, listing: bool = False) -> Iterator[Decisio
         yield from _reached(word, path, scope)
 
 
-def listed(words: list[Word], scope: Scope) -> frozenset[str]:
+def listed(words: list[Word], scope: ShellScope) -> frozenset[str]:
     """The origin of what stands in these files, if all of them stood in the workspace before the command."""
     found = [resolve(word.text, scope) for word in words]
     told = found and all(path and paths.inside(path, scope.workspace) and path not in scope.written for path in found)
     return frozenset({LISTED}) if told and not any(secret(word.text, scope) for word in words) else frozenset()
 
 
-def _endless(word: Word, scope: Scope) -> Iterator[Decision]:
+def _endless(word: Word, scope: ShellScope) -> Iterator[Decision]:
     """What objects to reading a device without end, unless `head` ends it."""
     if not scope.bounded:
         yield ask("endless", word.source, "It reads a device that never ends.", "Limit it, as in head -c 16.")
 
 
-def _is_told(path: str, scope: Scope, *, listing: bool) -> bool:
+def _is_told(path: str, scope: ShellScope, *, listing: bool) -> bool:
     """Whether nothing of the host's is seen there: names above all, or what this command itself has put there."""
     return bool(listing and _LISTABLE.match(path)) or (_is_fleeting(path, scope) and (listing or path in scope.written))
 
 
-def _is_fleeting(path: str, scope: Scope) -> bool:
+def _is_fleeting(path: str, scope: ShellScope) -> bool:
     """Whether a path lies in a sandbox's own folder, empty before the command and gone after it."""
     own = scope.contained and bool(_SCRATCH.match(path)) and not paths.inside(scope.workspace, path)
     return own and not paths.protected(path)
 
 
-def fleeting(word: Word, scope: Scope) -> bool:
+def fleeting(word: Word, scope: ShellScope) -> bool:
     """Whether a word names what is gone after the command."""
     path = resolve(word.text, scope)
     return path is not None and not paths.inside(path, scope.workspace) and _is_fleeting(path, scope)
 
 
-def outside(word: Word, scope: Scope, *, written: bool = False) -> Iterator[Decision]:
+def outside(word: Word, scope: ShellScope, *, written: bool = False) -> Iterator[Decision]:
     """What objects to a flag's value that is written as a path out of the workspace; the flag may not take one."""
     if re.match(r"[/~]|\.\.(/|$)", word.text):
         yield from write(word, scope) if written else read(word, scope, listing=True)
@@ -205,7 +205,7 @@ def _device(word: Word) -> Iterator[Decision]:
     yield deny("device", word.source, "it reads or writes a device of the machine.")
 
 
-def _reached(word: Word, path: str, scope: Scope) -> Iterator[Decision]:
+def _reached(word: Word, path: str, scope: ShellScope) -> Iterator[Decision]:
     """What objects to reading a place where nothing hides files with keys, of which it may be one or hold one."""
     parts = path.count("/") + 1
     above = {"/".join(place.split("/")[:parts]) for place in scope.exposed}
@@ -215,7 +215,7 @@ def _reached(word: Word, path: str, scope: Scope) -> Iterator[Decision]:
         yield ask("exposed", word.source, why, "Name the files that are meant.")
 
 
-def write(word: Word, scope: Scope) -> Iterator[Decision]:
+def write(word: Word, scope: ShellScope) -> Iterator[Decision]:
     """What objects to writing a path, or that it is written; nothing for what only looks like a file."""
     if word.text == "-" or _SINKS.match(word.text):
         return
@@ -242,7 +242,7 @@ def _secret_written(word: Word, reason: str, *, within: bool) -> Decision:
     return _secret_found(word, reason)
 
 
-def _write_within(word: Word, path: str, scope: Scope) -> Iterator[Decision]:
+def _write_within(word: Word, path: str, scope: ShellScope) -> Iterator[Decision]:
     place = posixpath.relpath(path, scope.workspace)
     is_open = word.glob or PATTERN in word.origins
     reason = next(filter(None, map(paths.protected, _perhaps(place) if is_open else (place,))), None)
@@ -267,7 +267,7 @@ def _write_outside(word: Word, path: str) -> Iterator[Decision]:
         yield ask("outside-write", word.source, why, "Write inside the workspace.", egress=True)
 
 
-def delete(word: Word, scope: Scope, what: str = "deletes") -> Iterator[Decision]:
+def delete(word: Word, scope: ShellScope, what: str = "deletes") -> Iterator[Decision]:
     """What objects to destroying a path, or that it can be undone; outside the workspace nobody may."""
     if not word.text:  # no file has an empty name
         return
@@ -284,7 +284,7 @@ def delete(word: Word, scope: Scope, what: str = "deletes") -> Iterator[Decision
         yield deny("delete-tree", word.source, f"it {what} files outside the workspace.")
 
 
-def _delete_within(word: Word, path: str, scope: Scope, what: str) -> Iterator[Decision]:
+def _delete_within(word: Word, path: str, scope: ShellScope, what: str) -> Iterator[Decision]:
     place, patterns = posixpath.relpath(path, scope.workspace), changed(word, path, scope)
     if patterns == ["."] and what == "deletes":
         yield deny("delete-tree", word.source, "it deletes the whole workspace.", "Name what is to be deleted.")
@@ -300,10 +300,10 @@ def _delete_within(word: Word, path: str, scope: Scope, what: str) -> Iterator[D
         yield undoes(word.source)
 
 
-def changed(word: Word, path: str, scope: Scope) -> list[str]:
+def changed(word: Word, path: str, scope: ShellScope) -> list[str]:
     """Patterns, relative to the workspace, for all that a word with this path can stand for; none if unknown.
 
-    They say more rather than less. `agentkit.workspace.covering` describes their form.
+    They say more rather than less. `agentkit.workspace.restorable` describes their form.
     """
     place = posixpath.relpath(path, scope.workspace)
     below = [origin.removeprefix(BELOW) for origin in word.origins if origin.startswith(BELOW)]
@@ -327,7 +327,7 @@ def _named_below(place: str, name: str) -> list[str]:
     return [*patterns, glob.escape(place)] if own and place != "." else patterns
 
 
-def _tame(text: str, scope: Scope) -> list[str]:
+def _tame(text: str, scope: ShellScope) -> list[str]:
     """The pattern for a path of which some part is any name, or any path that does not lead upwards."""
     folder = resolve(text.partition(TAME)[0] + "x", scope)
     if folder is None or not paths.inside(folder, scope.workspace):

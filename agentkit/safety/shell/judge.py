@@ -1,4 +1,4 @@
-"""Decides whether a shell command may run: every part of it is judged, and the strictest finding binds (pure)."""
+"""The decision about a shell command: the strictest judgement of its parts (pure)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Required, TypedDict, Unpack
 
+from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict, strictest
 from agentkit.levels import SafetyLevel
-from agentkit.safety.shell import files
-from agentkit.safety.shell.knowledge.tables import Rule, tables
-from agentkit.safety.shell.scope import Scope, ask, reads
-from agentkit.safety.shell.syntax import parsing
-from agentkit.safety.shell.walk import Walk
-from agentkit.slotted import dataclass
+from agentkit.safety.shell import files, parsing
+from agentkit.safety.shell.tables import CommandRule, tables
+from agentkit.safety.shell.variables import ShellScope, ask, reads
+from agentkit.safety.shell.visitor import CommandVisitor
 
 _COMMENT = re.compile(r"\s*(#[^\n]*(\n\s*|$))+")
 _STRICTNESS = ("allow", "ask", "deny")
@@ -28,7 +27,7 @@ class Judgment:
     """The decision on a command, and patterns of what the workspace's journal must be able to restore for it to hold.
 
     Where it cannot restore all that is `destroyed`, the decision is `otherwise`. It should restore what is `touched`
-    too. `agentkit.workspace.covering` describes the patterns. `places` are the absolute paths that the command names as
+    too. `agentkit.workspace.restorable` describes the patterns. `places` are the absolute paths that the command names as
     files, with `/home/~` for the home folder, and `scripts` those whose content it runs; of a command that is too long
     to be read there are none.
     """
@@ -65,10 +64,10 @@ def examine_command(
     refused = parsing.refusal(command)
     if refused is not None:
         return Judgment(replace(refused, destroys=_destroyed([refused], command)))
-    scope = Scope(
+    scope = ShellScope(
         workspace, workspace, contained, network, frozenset(exposed), undoable=undoable and contained and not exposed
     )
-    decision = _concluded(Walk(command, scope).findings(), command, contained=contained)
+    decision = _concluded(CommandVisitor(command, scope).findings(), command, contained=contained)
     # What a command writes may hold what it has moved or packed before, and deletes afterwards.
     touched = frozenset(scope.destroyed | scope.touched)
     destroyed = touched if decision.allowed and scope.destroyed else frozenset()
@@ -163,7 +162,7 @@ def check_examples() -> list[str]:
     return [line for rule in rules.values() for line in (*_mistakes(rule), *_undestroyed(rule))]
 
 
-def _undestroyed(rule: Rule) -> list[str]:
+def _undestroyed(rule: CommandRule) -> list[str]:
     """Examples of a rule that destroys whose decisions do not say so, and the other way round."""
     if not rule.destroys:
         return []
@@ -172,7 +171,7 @@ def _undestroyed(rule: Rule) -> list[str]:
     return [f"{rule.id}: {c!r} destroys {d.destroys!r}" for c, d, is_one in judged if bool(d.destroys) is not is_one]
 
 
-def _mistakes(rule: Rule) -> list[str]:
+def _mistakes(rule: CommandRule) -> list[str]:
     matching = [(command, judge_command(command, workspace="/workspace")) for command in rule.match]
     others = [(command, judge_command(command, workspace="/workspace")) for command in rule.not_match]
     least = _STRICTNESS.index(rule.verdict)

@@ -1,4 +1,4 @@
-"""Which command does this command start: sudo, env, xargs, find -exec, sh -c, and the like? (pure)."""
+"""Commands that start other commands: sudo, env, xargs, find -exec, sh -c (pure)."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from itertools import pairwise
 from agentkit.lines import split_lines
 from agentkit.safety import paths
 from agentkit.safety.shell import files
-from agentkit.safety.shell.knowledge.arguments import ASSIGNMENT, EXECUTING, Argument, leading, parsed
-from agentkit.safety.shell.knowledge.tables import Launcher, tables
-from agentkit.safety.shell.scope import (
+from agentkit.safety.shell.arguments import ASSIGNMENT, EXECUTING, Argument, leading, parsed
+from agentkit.safety.shell.tables import Launcher, tables
+from agentkit.safety.shell.variables import (
     ANYTHING,
     BELOW,
     TAME,
     UNKNOWN,
-    Command,
     Finding,
-    Scope,
-    Script,
+    ShellScope,
+    ShellScript,
+    StartedCommand,
     Value,
     Word,
     ask,
@@ -81,7 +81,7 @@ _FINE = re.compile(
 )
 
 
-def environment(name: str, value: Value, source: str, scope: Scope) -> Iterator[Finding]:
+def environment(name: str, value: Value, source: str, scope: ShellScope) -> Iterator[Finding]:
     """What objects to setting a variable of this name for a command."""
     if _LOADERS.fullmatch(name):
         yield deny("environment", source, f"{name} makes programs run other code.", "Run the command without it.")
@@ -94,7 +94,7 @@ def environment(name: str, value: Value, source: str, scope: Scope) -> Iterator[
         yield from carried([Word("--", source), Word("--", source), Word(value.text, source)])
 
 
-def _is_tame(name: str, text: str, scope: Scope) -> bool:
+def _is_tame(name: str, text: str, scope: ShellScope) -> bool:
     """Whether a delicate variable gets a value that changes nothing of weight."""
     if name in {"PYTHONPATH", "NODE_PATH"} and _within(text, scope):
         return True
@@ -103,7 +103,7 @@ def _is_tame(name: str, text: str, scope: Scope) -> bool:
     return tame or bool(_FINE.fullmatch(name))
 
 
-def _within(text: str, scope: Scope) -> bool:
+def _within(text: str, scope: ShellScope) -> bool:
     found = [files.resolve(part or ".", scope) for part in text.split(":")]
     return all(path is not None and paths.inside(path, scope.workspace) for path in found)
 
@@ -112,10 +112,10 @@ def script(value: Value | Word, source: str) -> Iterator[Finding]:
     """A text that a shell will run, and what objects to where it comes from."""
     yield from origin(value, source)
     if not (UNKNOWN in value.text or TAME in value.text):
-        yield Script(value.text, source)
+        yield ShellScript(value.text, source)
         return
     yield ask("dynamic-code", source, "It runs a text that is made when it runs.", "Write the command itself.")
-    yield Script(re.sub(f"[{UNKNOWN}{TAME}]", "$_unknown", value.text), source)
+    yield ShellScript(re.sub(f"[{UNKNOWN}{TAME}]", "$_unknown", value.text), source)
 
 
 def origin(value: Value | Word, source: str) -> Iterator[Finding]:
@@ -127,7 +127,7 @@ def origin(value: Value | Word, source: str) -> Iterator[Finding]:
         yield deny("obfuscated", source, "it decodes a hidden text and runs it.", "Write the command itself.")
 
 
-def launched(launcher: Launcher, words: list[Word], scope: Scope) -> Iterator[Finding]:
+def launched(launcher: Launcher, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """The command that a launcher starts, and what objects to its options."""
     rest, skip, before, moved = words[1:], launcher.skip, scope.cwd, False
     while rest:
@@ -153,7 +153,7 @@ def launched(launcher: Launcher, words: list[Word], scope: Scope) -> Iterator[Fi
     scope.cwd = before if moved else scope.cwd
 
 
-def _option(argument: Argument, rest: list[Word], scope: Scope) -> Iterator[Finding]:
+def _option(argument: Argument, rest: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """What objects to an option of a launcher, and what it runs."""
     kind, word, _ = argument
     if kind == "ask":
@@ -177,7 +177,7 @@ def _mistaken(rest: list[Word]) -> Iterator[Finding]:
     """A flag's value that is a known command's name may be the command: not every version has the flag."""
     known = tables()
     if len(rest) > 1 and any(rest[0].text in names for names in (known.rules, known.launchers, known.languages)):
-        yield Command(list(rest))
+        yield StartedCommand(list(rest))
 
 
 def _start(launcher: Launcher, words: list[Word], rest: list[Word]) -> Iterator[Finding]:
@@ -189,17 +189,17 @@ def _start(launcher: Launcher, words: list[Word], rest: list[Word]) -> Iterator[
         for word in rest:
             yield from script(word, word.source)
     else:
-        yield Command(rest)
+        yield StartedCommand(rest)
 
 
-def _split_string(text: Word, rest: list[Word]) -> Script:
-    return Script(" ".join([text.text, *(word.text for word in rest)]).strip() or ":", text.source)
+def _split_string(text: Word, rest: list[Word]) -> ShellScript:
+    return ShellScript(" ".join([text.text, *(word.text for word in rest)]).strip() or ":", text.source)
 
 
-def _program(program: Word, rest: list[Word]) -> Command:
+def _program(program: Word, rest: list[Word]) -> StartedCommand:
     """The command of a launcher that takes the program in an option and its arguments after the others."""
     start = next((i + 1 for i, word in enumerate(rest) if word.text == "--"), 0)
-    return Command([program, *rest[start:]])
+    return StartedCommand([program, *rest[start:]])
 
 
 def joined(words: list[Word]) -> Value:
@@ -209,7 +209,7 @@ def joined(words: list[Word]) -> Value:
     return Value(value.text.strip(" "), value.origins)
 
 
-def xargs(launcher: Launcher, words: list[Word], scope: Scope) -> Iterator[Finding]:
+def xargs(launcher: Launcher, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """The command that xargs starts, with what it reads as further arguments."""
     options = {flag: word.text for _, word, flag in leading(launcher.options, words[1:])}
     elsewhere = options.keys() & {"-a", "--arg-file"}
@@ -219,23 +219,23 @@ def xargs(launcher: Launcher, words: list[Word], scope: Scope) -> Iterator[Findi
     marker = "" if not marks else "{}" if marks[0].startswith("--") else marks[0] or "{}"
     given = list(_given(stdin, words[0].source, options, by_line=bool(marker)))
     for finding in launched(launcher, words, scope):
-        if not isinstance(finding, Command):
+        if not isinstance(finding, StartedCommand):
             yield finding
         elif not marker:
-            yield from (Command([*finding.words, *way]) for way in given)
+            yield from (StartedCommand([*finding.words, *way]) for way in given)
         else:
-            yield from (Command(_filled(finding.words, marker, item)) for way in given for item in way)
+            yield from (StartedCommand(_filled(finding.words, marker, item)) for way in given for item in way)
 
 
-def parallel(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def parallel(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """GNU parallel's command with each list of arguments after :::."""
     end = next((i for i, word in enumerate(words) if word.text.startswith(":::")), len(words))
     given = [word for word in words[end:] if not word.text.startswith(":::")] or [Word(UNKNOWN, words[0].source)]
     for finding in launched(tables().launchers["xargs"], words[:end], scope):
-        yield Command([*finding.words, *given]) if isinstance(finding, Command) else finding
-        if isinstance(finding, Command) and " " in finding.words[0].text:
+        yield StartedCommand([*finding.words, *given]) if isinstance(finding, StartedCommand) else finding
+        if isinstance(finding, StartedCommand) and " " in finding.words[0].text:
             text = " ".join(word.text for word in finding.words)
-            yield from (Script(text.replace("{}", item.text), item.source) for item in given if item.known)
+            yield from (ShellScript(text.replace("{}", item.text), item.source) for item in given if item.known)
     yield ask("parallel", words[0].source, "It starts many processes at once.", "Use a loop.")
 
 
@@ -272,7 +272,7 @@ def _filled(words: list[Word], marker: str, item: Word) -> list[Word]:
     ]
 
 
-def find(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def find(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """What find looks at, and what it does with what it finds."""
     begin = 1
     while begin < len(words) and re.fullmatch(r"-[HLP]|-O\S*|-D|--", words[begin].text):
@@ -318,11 +318,11 @@ def suspected(words: list[Word]) -> Iterator[Finding]:
         plain = not re.search(r"\s", word.text) and word.text.rpartition("/")[2] in tables().groups["suspects"]
         if plain and word.text not in seen and len(seen) < _SUSPICIONS:
             seen.add(word.text)
-            yield Command(words[index : index + _SUSPECTED_WORDS])
+            yield StartedCommand(words[index : index + _SUSPECTED_WORDS])
     yield from carried(words)
 
 
-def carried(words: list[Word]) -> Iterator[Script]:
+def carried(words: list[Word]) -> Iterator[ShellScript]:
     """The first few texts among the arguments that look like commands: values of options, and behind a sign to run."""
     names, seen = tables().groups["suspects"], set[str]()
     for before, word in pairwise(words):
@@ -340,7 +340,7 @@ def carried(words: list[Word]) -> Iterator[Script]:
             first = (text.split(None, 1) or [""])[0].rpartition("/")[2]
             if first in names and text not in seen and re.search(r"\s", text) and len(seen) < _SUSPICIONS:
                 seen.add(text)
-                yield Script(text, word.source)
+                yield ShellScript(text, word.source)
 
 
 def fd(words: list[Word]) -> Iterator[Finding]:
@@ -353,7 +353,7 @@ def fd(words: list[Word]) -> Iterator[Finding]:
     yield from _executed([*command, *given], roots or [Word(".", words[0].source)], ["*"]) if command else ()
 
 
-def _chosen(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def _chosen(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """What objects to the patterns by which find chooses what it hands to a command."""
     if any(word.text.startswith(("-exec", "-ok")) for word in words):
         for word in sought_names(words):
@@ -397,7 +397,7 @@ def _executed(words: list[Word], roots: list[Word], names: list[str]) -> Iterato
     for root in roots:
         command = [_placed(word, root, names) for word in words[:end]]
         if command:
-            yield Command(command)
+            yield StartedCommand(command)
 
 
 def _placed(word: Word, root: Word, names: list[str]) -> Word:
@@ -408,7 +408,7 @@ def _placed(word: Word, root: Word, names: list[str]) -> Word:
     return _below(placed, names if word.text == "{}" else ["*"])
 
 
-def run_arguments(words: list[Word], scope: Scope) -> Iterator[Finding]:
+def run_arguments(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """What objects to the arguments of a program that is run: they must not lead outside the workspace."""
     for word in words:
         text = word.text.partition("=")[2] if word.text.startswith("-") else word.text

@@ -1,4 +1,4 @@
-"""What would this command print, as far as its words tell? (pure)."""
+"""Predicted output of commands, as far as their arguments determine it (pure)."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from agentkit.safety import paths
 from agentkit.safety.shell.files import listed, perhaps_secret, resolve
-from agentkit.safety.shell.knowledge.tables import tables
 from agentkit.safety.shell.launchers import found_names, sought_names
-from agentkit.safety.shell.scope import (
+from agentkit.safety.shell.tables import tables
+from agentkit.safety.shell.variables import (
     A_FILE,
     A_WORD,
     FOUND,
@@ -18,12 +18,12 @@ from agentkit.safety.shell.scope import (
     PERHAPS_EMPTY,
     TAME,
     UNKNOWN,
-    Scope,
+    ShellScope,
     Value,
     Word,
     unfound,
 )
-from agentkit.safety.shell.syntax.words import ansi
+from agentkit.safety.shell.words import ansi
 
 _FORMAT = re.compile(r"%(?:(%)|([-+ #0-9.*']*)([a-zA-Z]))")
 _IN_TMP = re.compile(r"((-[dq]+|--directory|--suffix[= ][\w.-]+) )*(-t [\w.-]+ |/tmp/[\w.-]+ )?")
@@ -75,7 +75,7 @@ _FILTERS = {
 }
 
 
-def prints(words: list[Word], scope: Scope) -> Value:
+def prints(words: list[Word], scope: ShellScope) -> Value:
     """The standard output of a command; unknown where it depends on the world."""
     name = words[0].text.rpartition("/")[2]
     groups = tables().groups
@@ -98,7 +98,7 @@ def prints(words: list[Word], scope: Scope) -> Value:
     return Value(text.rstrip("\n") if text else UNKNOWN, origins | _sources(name, words[1:], text, scope))
 
 
-def _sources(name: str, arguments: list[Word], text: str, scope: Scope) -> frozenset[str]:
+def _sources(name: str, arguments: list[Word], text: str, scope: ShellScope) -> frozenset[str]:
     """The origins of a printed text that it has not from the words of the command alone."""
     if name == "printf":
         may_be_word = re.search(r"%[^%]*[xXeEgGfF]", _arguments(arguments[:1]))  # such as ff or inf
@@ -111,7 +111,7 @@ def _arguments(words: list[Word]) -> str:
     return "".join(word.text + " " for word in words)
 
 
-def _is_named(name: str, words: list[Word], scope: Scope) -> bool:
+def _is_named(name: str, words: list[Word], scope: ShellScope) -> bool:
     """Whether a command prints only numbers, dates and names inside the workspace."""
     pattern = _NAMERS.get(name)
     if not pattern or not re.fullmatch(pattern, _arguments(words[1:])):
@@ -130,7 +130,7 @@ def _kinds(name: str, words: list[Word]) -> frozenset[str]:
     return frozenset(kinds if name in _ALWAYS else {*kinds, PERHAPS_EMPTY})
 
 
-def _filtered(name: str, arguments: list[Word], scope: Scope) -> str:
+def _filtered(name: str, arguments: list[Word], scope: ShellScope) -> str:
     """What a filter passes on: a line as it is, of several lines perhaps some in another order."""
     pattern, text = _FILTERS.get(name), (scope.stdin or NOTHING).text
     if pattern is None or not re.fullmatch(pattern, _arguments(arguments)):
@@ -139,12 +139,12 @@ def _filtered(name: str, arguments: list[Word], scope: Scope) -> str:
     return text if same else ""
 
 
-def _within(word: Word, scope: Scope) -> bool:
+def _within(word: Word, scope: ShellScope) -> bool:
     path = resolve(word.text, scope)
     return path is not None and paths.inside(path, scope.workspace)
 
 
-def _text(name: str, arguments: list[Word], scope: Scope) -> str:
+def _text(name: str, arguments: list[Word], scope: ShellScope) -> str:
     plain = [UNKNOWN if word.glob else word.text for word in arguments]
     if name == "echo":
         return _echo(plain)

@@ -1,7 +1,4 @@
-"""Which Python may model-written code use? A restricted language with facades for modules, run inside a child process.
-
-It is the first layer only: the child process and the operating system are the boundary.
-"""
+"""The restricted Python language for model-written code, enforced in the worker process."""
 
 import gc
 import sys
@@ -11,10 +8,10 @@ from importlib.machinery import PathFinder
 from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
-from agentkit.sandbox.guard.ending import FILE, Ending, Refused, own_frames, own_lines
+from agentkit.sandbox.guard.errors import FILE, GuardedOutcome, Refused, own_frames, own_lines
 
 if TYPE_CHECKING:
-    from agentkit.sandbox.guard.syntax.transformer import Language
+    from agentkit.sandbox.guard.transformer import GuardTransformer
 
 SHOWN_LINES, SHOWN_FUNCTIONS = 8, 30
 _WITHOUT_AWAIT = "call functions without await, and without asyncio: each gives its value at once"
@@ -25,18 +22,18 @@ _AWAITED = ("a coroutine was expected", "in 'await' expression", "a coroutine or
 _NOTHING: Mapping[str, Any] = {}
 
 
-def run(code: str, write: Callable[[str, str], object], names: Mapping[str, Any] = _NOTHING) -> Ending:
+def run(code: str, write: Callable[[str, str], object], names: Mapping[str, Any] = _NOTHING) -> GuardedOutcome:
     """Run the code; `write(stream, text)` gets each piece printed, stream being "stdout" or "stderr".
 
     `names` are functions and classes that it has beside the built-in ones. Never raises for anything that the code
     does. The value of a last expression statement is in the ending only.
     """
     program = compiled(code)
-    ending = program if isinstance(program, Ending) else execute(program, code, write, names)
+    ending = program if isinstance(program, GuardedOutcome) else execute(program, code, write, names)
     return _pointed(ending, [name for name, given in names.items() if not isinstance(given, type)])
 
 
-def _pointed(ending: Ending, functions: list[str]) -> Ending:
+def _pointed(ending: GuardedOutcome, functions: list[str]) -> GuardedOutcome:
     """The ending with a hint at the functions, where the program has awaited one or looked for it in another place."""
     if functions and not ending.hint and any(told in ending.message for told in _AWAITED):
         return ending._replace(hint=_WITHOUT_AWAIT)
@@ -51,7 +48,7 @@ def _pointed(ending: Ending, functions: list[str]) -> Ending:
     return ending._replace(hint=f"{there}; {ending.hint}" if ending.hint else there)
 
 
-def compiled(code: str) -> CodeType | Ending:
+def compiled(code: str) -> CodeType | GuardedOutcome:
     """The program with its guards, or why there is none."""
     import ast
 
@@ -65,22 +62,24 @@ def compiled(code: str) -> CodeType | Ending:
         except SyntaxError as error:
             line, message = error.lineno or 1, f"SyntaxError: {error.msg}"
             hint = _WITHOUT_AWAIT if "'await' outside" in message else ""
-            return Ending("syntax", None, message, line, source_line(code, line), hint)
+            return GuardedOutcome("syntax", None, message, line, source_line(code, line), hint)
         except (RecursionError, MemoryError):
-            return Ending("syntax", None, "the code is nested too deeply", hint="split it into shorter statements")
+            return GuardedOutcome(
+                "syntax", None, "the code is nested too deeply", hint="split it into shorter statements"
+            )
         except ValueError as error:
-            return Ending("syntax", None, f"the code is not text that Python reads: {error}")
+            return GuardedOutcome("syntax", None, f"the code is not text that Python reads: {error}")
     first = min(visitor.refusals)
-    return Ending("refused", None, first.message, first.line, source_line(code, first.line), first.hint)
+    return GuardedOutcome("refused", None, first.message, first.line, source_line(code, first.line), first.hint)
 
 
-def language() -> "type[Language]":
+def language() -> "type[GuardTransformer]":
     """The visitor on top of the engine, which is loaded here."""
-    from agentkit.sandbox.guard.syntax.transformer import Language
+    from agentkit.sandbox.guard.transformer import GuardTransformer
 
     engine = load_engine()
 
-    return type("Guarded", (Language, engine), {})
+    return type("Guarded", (GuardTransformer, engine), {})
 
 
 def load_engine() -> type:
@@ -99,13 +98,13 @@ def load_engine() -> type:
 
 def execute(
     program: CodeType, code: str, write: Callable[[str, str], object], names: Mapping[str, Any] = _NOTHING
-) -> Ending:
+) -> GuardedOutcome:
     """Run a compiled program in a namespace of its own."""
     shown: list[str] = []
     namespace = new_namespace(write, shown, names)
     try:
         exec(program, namespace)
-        ending = Ending("ok", shown[-1] if shown else None)
+        ending = GuardedOutcome("ok", shown[-1] if shown else None)
     except SystemExit as leaving:
         ending = left(leaving)
     except BaseException as error:
@@ -126,13 +125,12 @@ def new_namespace(
     write: Callable[[str, str], object], shown: list[str], names: Mapping[str, Any] = _NOTHING
 ) -> dict[str, Any]:
     """The globals of a program: its built-in names and these, and the guards under names that it cannot spell."""
-    from agentkit.sandbox.guard.attributes import MAIN, Guard
-    from agentkit.sandbox.guard.classes import matchable
-    from agentkit.sandbox.guard.facades.modules import Importer
-    from agentkit.sandbox.guard.functions import Streams, make_builtins
-    from agentkit.sandbox.guard.likeness import Boxed, opaque
-    from agentkit.sandbox.guard.substitutes import substitutes, system_facade
-    from agentkit.sandbox.guard.syntax import expressions
+    from agentkit.sandbox.guard import transformer
+    from agentkit.sandbox.guard.attributes import MAIN, Guard, matchable
+    from agentkit.sandbox.guard.builtins import Streams, make_builtins
+    from agentkit.sandbox.guard.module_facades import Importer
+    from agentkit.sandbox.guard.proxies import Boxed, opaque
+    from agentkit.sandbox.guard.replacements import substitutes, system_facade
 
     namespace: dict[str, Any] = {**names, "__name__": MAIN, "__doc__": None}
     guard = Guard(namespace)
@@ -146,27 +144,27 @@ def new_namespace(
             shown.append(repr(value))
 
     namespace["__builtins__"] = make_builtins(guard, streams)
-    namespace[expressions.READ] = guard.read
-    namespace[expressions.READ_OWN] = guard.read_own
-    namespace[expressions.READ_PLAIN] = guard.read_plain
-    namespace[expressions.WRITE] = guard.write
-    namespace[expressions.IMPORT] = importer.import_module
-    namespace[expressions.IMPORT_FROM] = importer.import_name
-    namespace[expressions.SHOW] = show
-    namespace[expressions.MATCHABLE] = matchable
-    namespace[expressions.BOXED] = Boxed
-    namespace[expressions.OPAQUE] = opaque
+    namespace[transformer.READ] = guard.read
+    namespace[transformer.READ_OWN] = guard.read_own
+    namespace[transformer.READ_PLAIN] = guard.read_plain
+    namespace[transformer.WRITE] = guard.write
+    namespace[transformer.IMPORT] = importer.import_module
+    namespace[transformer.IMPORT_FROM] = importer.import_name
+    namespace[transformer.SHOW] = show
+    namespace[transformer.MATCHABLE] = matchable
+    namespace[transformer.BOXED] = Boxed
+    namespace[transformer.OPAQUE] = opaque
     return namespace
 
 
-def left(leaving: SystemExit) -> Ending:
+def left(leaving: SystemExit) -> GuardedOutcome:
     """The ending of a program that called exit()."""
     if leaving.code in (None, 0):
-        return Ending("ok")
-    return Ending("raised", None, f"the code called exit({leaving.code!r})")
+        return GuardedOutcome("ok")
+    return GuardedOutcome("raised", None, f"the code called exit({leaving.code!r})")
 
 
-def told(error: BaseException, code: str) -> Ending:
+def told(error: BaseException, code: str) -> GuardedOutcome:
     """An error that the program did not handle, in words."""
     frames = own_frames(error)
     line = frames[-1][0] if frames else None
@@ -181,7 +179,7 @@ def told(error: BaseException, code: str) -> Ending:
     if type(error) is AttributeError and type(error.obj) is dict and type(error.name) is str:
         hint = f"what a dictionary holds is read with [{error.name!r}]"
     kind = "refused" if refused else "raised"
-    return Ending(kind, None, message, line, source_line(code, line), hint, trace)
+    return GuardedOutcome(kind, None, message, line, source_line(code, line), hint, trace)
 
 
 def source_line(code: str, line: int | None) -> str:

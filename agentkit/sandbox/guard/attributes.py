@@ -1,11 +1,11 @@
-"""What may guarded code read of an object, and what may it set?
+"""Attribute access and class creation in guarded code."""
 
-Anything public may be read, unless it leads to frames, code or modules; underscore names belong to the classes that
-the code itself wrote, and only those may be changed. All decisions look at `type(x)`, which an object cannot forge.
-"""
+from __future__ import annotations
 
-from collections.abc import Callable
+import builtins
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
+from importlib import import_module
 from types import (
     BuiltinFunctionType,
     CellType,
@@ -19,15 +19,15 @@ from types import (
     NoneType,
     SimpleNamespace,
     TracebackType,
+    resolve_bases,
 )
 from typing import Any
 
-from agentkit.sandbox.guard.ending import RefusedAttribute, RefusedCall
-from agentkit.sandbox.guard.formatting import format_text
-from agentkit.sandbox.guard.likeness import Attributes, Kind, TypeFunction
-from agentkit.sandbox.guard.names import (
+from agentkit.sandbox.guard.errors import Refused, RefusedAttribute, RefusedCall
+from agentkit.sandbox.guard.name_rules import (
     COPIES,
     DELICATE,
+    HINT,
     METHODS,
     OF_EXCEPTIONS,
     OF_OWN_CLASSES,
@@ -36,12 +36,92 @@ from agentkit.sandbox.guard.names import (
     READABLE_BY_TEXT,
     SETTERS,
     TEXTS,
+    Privacy,
     as_python_reads,
     is_dunder,
+    is_own,
+    may_be_matched,
     may_read,
     may_set,
+    names_given,
+    texts_in,
 )
-from agentkit.sandbox.guard.privacy import Privacy
+from agentkit.sandbox.guard.proxies import Attributes, ClassProxy, TypeFunction, likened
+
+# What the module `string` stands on, which costs more to load.
+PARSER = import_module("_string")
+Read = Callable[[Any, str], Any]
+
+
+def format_text(read: Read, template: str, positional: Sequence[Any] | None, named: Mapping[str, Any]) -> str:
+    """What `template.format(*positional, **named)` gives, with each attribute read by `read`.
+
+    Without `positional` it is what `template.format_map(named)` gives.
+    """
+    if "." in template or "[" in template:
+        return _Formatting(read, positional or (), named).expand(template, depth=2)
+    # The fields are names and numbers: Python's own formatting follows no attribute.
+    return template.format_map(named) if positional is None else template.format(*positional, **named)
+
+
+class _Formatting:
+    def __init__(self, read: Read, positional: Sequence[Any], named: Mapping[str, Any]) -> None:
+        self.read = read
+        self.positional = positional
+        self.named = named
+        self.counted: int | None = None  # fields numbered so far by `{}`, or None while neither way was used
+        self.numbered = False
+
+    def expand(self, template: str, depth: int) -> str:
+        """The template with its fields filled in; a format spec may hold fields of its own."""
+        if not depth:
+            raise ValueError("Max string recursion exceeded")
+        pieces = []
+        for literal, field, spec, conversion in PARSER.formatter_parser(template):
+            pieces.append(literal)
+            if field is not None:
+                value = convert(self.find(field), conversion)
+                pieces.append(format(value, self.expand(spec, depth - 1) if spec else ""))
+        return "".join(pieces)
+
+    def find(self, field: str) -> Any:
+        """The value that a field such as `0.name[key]` names."""
+        first, rest = PARSER.formatter_field_name_split(field)
+        value = self.argument(first)
+        for is_attribute, key in rest:
+            value = self.read(value, key) if is_attribute else value[key]
+        return value
+
+    def argument(self, first: int | str) -> Any:
+        """The positional or named argument that a field begins with."""
+        if first == "":
+            if self.numbered:
+                raise ValueError("cannot switch from manual field specification to automatic field numbering")
+            first = self.counted = 0 if self.counted is None else self.counted + 1
+        elif isinstance(first, int):
+            if self.counted is not None:
+                raise ValueError("cannot switch from automatic field numbering to manual field specification")
+            self.numbered = True
+        if isinstance(first, str):
+            return self.named[first]
+        if first >= len(self.positional):
+            raise IndexError(f"Replacement index {first} out of range for positional args tuple")
+        return self.positional[first]
+
+
+def convert(value: Any, conversion: str | None) -> Any:
+    """The value as `!r`, `!s` or `!a` say."""
+    match conversion:
+        case None:
+            return value
+        case "r":
+            return repr(value)
+        case "s":
+            return str(value)
+        case "a":
+            return ascii(value)
+    raise ValueError(f"Unknown conversion specifier {conversion}")
+
 
 MAIN = "__main__"
 CLOSED_TYPES = frozenset({CellType, CodeType, FrameType, ModuleType, TracebackType})
@@ -63,7 +143,7 @@ class Guard:
         self._inner = self.privacy.inner
         self._settable: dict[type, frozenset[str] | None] = {SimpleNamespace: None}
         self.type = TypeFunction(self.type_of)
-        self._kinds: dict[type, Any] = {Attributes: dict, Kind: self.type, TypeFunction: self.type}
+        self._kinds: dict[type, Any] = {Attributes: dict, ClassProxy: self.type, TypeFunction: self.type}
         self._readers = {
             **dict.fromkeys(TEXTS, self._read_text),
             **dict.fromkeys(COPIES, self._read_copy),
@@ -299,7 +379,7 @@ class Guard:
 
     def likeness(self, kind: type) -> Any:
         """The stand-in for a class that is not handed out: one for each class, so that identity comparisons work."""
-        return self._kinds.get(kind) or self._kinds.setdefault(kind, Kind(kind))
+        return self._kinds.get(kind) or self._kinds.setdefault(kind, ClassProxy(kind))
 
 
 def class_behind(value: Any) -> Any:
@@ -340,3 +420,73 @@ def _formatting(read: Callable[[Any, str], Any], text: Any, name: str) -> Callab
         return format_text(read, template, None, mapping)
 
     return format_bound
+
+
+def class_builder(guard: Guard) -> Callable[..., type]:
+    """What the `class` statement calls."""
+
+    def build_class(body: Any, name: str, /, *bases: Any, metaclass: Any = None, **keywords: Any) -> type:
+        for base in bases:
+            is_class = issubclass(type(base), type | TypeFunction)  # one of typing's among them, as a protocol is
+            of_typing = type(base).__module__ == "typing" or type(base) in {GenericAlias, FunctionType}
+            if not is_class and (not of_typing or guard.is_own(base)):
+                raise Refused(f"class {name!r} cannot derive from this {type(base).__name__!r}")
+        resolved = () if guard.type in bases else resolve_bases(bases)
+        offered = metaclass is None or (
+            type(metaclass) in {ClassProxy, TypeFunction} and issubclass(likened(metaclass), type)
+        )
+        if not offered or guard.type in bases or any(issubclass(base, type) for base in resolved):
+            raise Refused("metaclasses are not available here", "use a class decorator or __init_subclass__")
+        check_mixture(resolved)
+        check_privacy(guard, body.__code__, resolved)
+        if metaclass is not None and metaclass is not guard.type:
+            keywords["metaclass"] = likened(metaclass)
+        return guard.own_class(builtins.__build_class__(body, name, *bases, **keywords))
+
+    return build_class
+
+
+def check_privacy(guard: Guard, body: CodeType, bases: Iterable[type]) -> None:
+    """Refuse a class that uses or overrides private names of Python's classes, before any hook can use it."""
+    kinds = {kind for base in bases for kind in base.__mro__}
+    if any(issubclass(kind, super) for kind in kinds):
+        raise Refused("a class cannot derive from super here")
+    own = {kind for kind in kinds if guard.is_own_class(kind)}
+    inner = {name for kind in kinds - own for name in guard.privacy.of_python(kind)}
+    taken = inner.intersection(texts_in(body)).union(*(names_given(kind) & inner for kind in own))
+    if taken:
+        raise RefusedAttribute(f"the name {min(taken)!r} cannot be used in this class", HINT)
+
+
+def check_mixture(bases: Iterable[type]) -> None:
+    """Refuse a class of texts or errors that has an annotated field with a delicate name.
+
+    Annotations are looked at, as they stand before any subclass does, and a class may become a dataclass later.
+    """
+    kinds = {kind for base in bases for kind in base.__mro__}
+    if any(issubclass(kind, str | BaseException) for kind in kinds):
+        for kind in kinds:
+            check_fields(DELICATE.intersection(getattr(kind, "__annotations__", ())), plain=not is_plain(kind))
+
+
+def matchable(kind: Any, count: int) -> Any:
+    """The class of a pattern with so many positional parts, whose attributes Python then reads without a guard."""
+    if count and issubclass(type(kind), type):
+        names = getattr(kind, "__match_args__", ())
+        if type(names) is tuple:
+            check_fields(names[:count], plain=is_plain(kind), private=False)
+    return kind
+
+
+def is_plain(kind: type) -> bool:
+    """Whether only real objects of a class pass for such, and delicate names mean nothing special on them."""
+    return type(kind) is type and not issubclass(kind, str | BaseException)
+
+
+def check_fields(names: Iterable[Any], *, plain: bool, private: bool = True) -> None:
+    """Refuse fields that a pattern such as `Point(x, y)`, or a generated method, must not read off an object."""
+    for name in names:
+        if type(name) is not str or not (
+            may_be_matched(name) or (private and is_own(name)) or (plain and name in DELICATE)
+        ):
+            raise RefusedAttribute(f"a field cannot be called {name!r} here")

@@ -1,1 +1,1 @@
-"""What does the kernel keep a process from?"""
+"""Kernel isolation: namespaces, Landlock and seccomp."""

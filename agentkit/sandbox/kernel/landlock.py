@@ -1,4 +1,4 @@
-"""Which files may a process open? Landlock: rules that the kernel keeps for a process and all it starts."""
+"""Landlock rules for file access."""
 
 from __future__ import annotations
 

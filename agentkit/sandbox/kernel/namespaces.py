@@ -1,7 +1,4 @@
-"""How does a process leave the world of its host? Namespaces, a root of its own, no privileges, a system call filter.
-
-Runs in the child, on Linux, and imports little, because every start pays for it.
-"""
+"""Namespaces, a private root file system, and dropped privileges."""
 
 from __future__ import annotations
 
@@ -198,11 +195,11 @@ def give_up_privileges() -> None:
 def filter_calls(program: bytes) -> None:
     """Let this process and its descendants make only the system calls that the filter lets through."""
     steps = ctypes.create_string_buffer(program, len(program))
-    filter_program = _Program(len(program) // 8, ctypes.addressof(steps))
+    filter_program = _FilterProgram(len(program) // 8, ctypes.addressof(steps))
     _prctl(_SECCOMP, _FILTER_MODE, ctypes.byref(filter_program))
 
 
-class _Program(ctypes.Structure):
+class _FilterProgram(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_void_p))
 
 

@@ -1,4 +1,4 @@
-"""Which system calls may a sandboxed process make? Filters as BPF programs, from tables of numbers."""
+"""Seccomp filters for system calls."""
 
 from __future__ import annotations
 

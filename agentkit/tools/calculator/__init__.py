@@ -1,5 +1,5 @@
-"""How much is that? Arithmetic from text, exact, bounded and never run as code."""
+"""The calculator: exact, bounded arithmetic without `eval`."""
 
-from agentkit.tools.calculator.reading import MAX_CHARS, calculate
+from agentkit.tools.calculator.parser import MAX_CHARS, calculate
 
 __all__ = ["MAX_CHARS", "calculate"]

@@ -1,6 +1,6 @@
-"""What can be learned from the web? Pages, searches and an encyclopedia, each judged, bounded and marked as foreign."""
+"""Web tools: fetch, search and Wikipedia."""
 
-from agentkit.tools.web.fetching import fetch_tool, fetch_url_tool
+from agentkit.tools.web.fetch import fetch_tool, fetch_url_tool
 from agentkit.tools.web.search import search_tool, web_search_tool
 from agentkit.tools.web.wikipedia import encyclopedia_tool, wikipedia_tool
 

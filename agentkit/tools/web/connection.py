@@ -1,31 +1,158 @@
-"""How does a request reach the very address that was judged, and how is what comes back kept in bounds?
-
-A name is resolved once, every answer is judged, and the connection goes to a judged answer, with the name in the Host
-header and in the TLS handshake. No cookies, no credentials, no proxy but an explicit one, no environment.
-"""
+"""HTTP requests to judged addresses, with size and time limits."""
 
 from __future__ import annotations
 
 import contextlib
 import errno
 import functools
+import re
 import threading
+import zlib
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, cast
 
+from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ToolTimeout
 from agentkit.messages import Status
-from agentkit.safety.addresses import AddressRules, Url, read_url
-from agentkit.tooling import running
-from agentkit.tools.web.bodies import BodyReader, is_readable_encoding
-from agentkit.tools.web.outcomes import Failure, Reply, denied
+from agentkit.safety.urls import AddressRules, Url, read_url
+from agentkit.tooling import execution
 
 if TYPE_CHECKING:
     import ssl
 
     import httpx2
+
+
+MAX_RAW_BYTES = 2_000_000
+MAX_DECODED_BYTES = 5_000_000
+MAX_GZIP_MEMBERS = 100
+
+_GZIP = 16 + zlib.MAX_WBITS
+_GZIP_MAGIC = b"\x1f\x8b"
+_ENCODINGS = {"": False, "identity": False, "gzip": True, "x-gzip": True}
+
+
+def is_readable_encoding(content_encoding: str) -> bool:
+    """Whether a Content-Encoding is one that can be read in bounds: none, or gzip once."""
+    return content_encoding.strip().lower() in _ENCODINGS
+
+
+class BodyReader:
+    """Takes the chunks of a body and keeps what fits; `cut` says in words why the rest is missing."""
+
+    def __init__(self, content_encoding: str = "") -> None:
+        self.body = bytearray()
+        self.cut = ""
+        self._raw = 0
+        self._members = 1
+        self._inflater = zlib.decompressobj(_GZIP) if _ENCODINGS[content_encoding.strip().lower()] else None
+
+    def feed(self, chunk: bytes) -> bool:
+        """Take the next chunk; whether more is wanted."""
+        taken = chunk[: MAX_RAW_BYTES - self._raw]
+        self._raw += len(taken)
+        if self._inflater is None:
+            self.body += taken
+        else:
+            self._unfold(taken)
+        if len(taken) < len(chunk):
+            self.cut = self.cut or f"only the first {MAX_RAW_BYTES:,} bytes were read"
+        return not self.cut
+
+    def finish(self) -> None:
+        """Tell that nothing more comes."""
+        if self._inflater is not None and self._raw and not self._inflater.eof:
+            self.cut = self.cut or "its compressed form ended early"
+
+    def _unfold(self, data: bytes) -> None:
+        """Decompress within the room that is left, member after member; what is no gzip after the first is padding."""
+        while data and not self.cut and self._inflater:
+            if self._inflater.eof and not self._begin_member(data):
+                return
+            room = MAX_DECODED_BYTES - len(self.body)
+            try:
+                self.body += self._inflater.decompress(data, room + 1)
+            except zlib.error:
+                self.cut = "its compressed form is damaged"
+                return
+            if len(self.body) > MAX_DECODED_BYTES:
+                del self.body[MAX_DECODED_BYTES:]
+                self.cut = f"only the first {MAX_DECODED_BYTES:,} bytes after decompression were read"
+            data = self._inflater.unconsumed_tail or self._inflater.unused_data
+
+    def _begin_member(self, data: bytes) -> bool:
+        if not data.startswith(_GZIP_MAGIC[: len(data)]):
+            return False
+        self._members += 1
+        if self._members > MAX_GZIP_MEMBERS:
+            self.cut = f"only the first {MAX_GZIP_MEMBERS} parts of its compressed form were read"
+            return False
+        self._inflater = zlib.decompressobj(_GZIP)
+        return True
+
+
+@dataclass(frozen=True, slots=True)
+class WebResponse:
+    """An answer of a server: where it came from, HTTP status, headers in lower case, decoded body.
+
+    `cut` says in words why the body is not whole; it is empty when it is.
+    """
+
+    url: Url
+    http_status: int
+    headers: Mapping[str, str]
+    body: bytes
+    cut: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class WebFailure:
+    """Why there is no answer: the status word, a sentence for a model, and the denial if it was one."""
+
+    status: Status
+    error: str
+    decision: Decision | None = None
+    http_status: int | None = None
+    retry_after_seconds: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The keys `error` and `status`, and those of the others that have something to say."""
+        more = {
+            "decision": self.decision.to_dict() if self.decision else None,
+            "http_status": self.http_status,
+            "retry_after_seconds": self.retry_after_seconds,
+        }
+        return {"error": self.error, "status": self.status} | {key: value for key, value in more.items() if value}
+
+
+def denied(decision: Decision) -> WebFailure:
+    """The failure of a request that was judged and may not happen."""
+    return WebFailure("denied", f"{decision.reason} {decision.remedy}".strip(), decision)
+
+
+def retry_after_seconds(reply: WebResponse) -> int | None:
+    """How long a server asks to wait, when it says so in seconds."""
+    wish = reply.headers.get("retry-after", "")
+    return int(wish) if _SECONDS.fullmatch(wish) else None
+
+
+def refused(reply: WebResponse) -> WebFailure | None:
+    """The failure that the HTTP status of a reply tells, or None for a success (2xx)."""
+    from http import HTTPStatus
+
+    code = reply.http_status
+    if 200 <= code < 300:
+        return None
+    phrase = HTTPStatus(code).phrase if code in HTTPStatus._value2member_map_ else "no standard status"
+    error = f"{reply.url.host} answered {code} ({phrase})."
+    return WebFailure(_STATUS_OF.get(code, "failed"), error, None, code, retry_after_seconds(reply))
+
+
+_STATUS_OF: Mapping[int, Status] = {401: "blocked", 403: "blocked", 407: "blocked", 451: "blocked", 429: "rate_limited"}
+_SECONDS = re.compile("[0-9]{1,6}")
+
 
 Resolver = Callable[[str, int], Iterable[str] | Awaitable[Iterable[str]]]
 """Host and port to IP addresses. May await. Raises socket.gaierror for a name that does not exist."""
@@ -58,7 +185,7 @@ _NETWORK_FAULTS: Mapping[int, tuple[Status, str]] = {
 class _Stopped(Exception):
     """Carries the failure up to where it is told."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: WebFailure) -> None:
         super().__init__(failure.error)
         self.failure = failure
 
@@ -71,7 +198,7 @@ def resolve(host: str, port: int) -> list[str]:
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
-class Connection:
+class WebConnection:
     """A way to the web under address rules; settings only, so that threads may share it.
 
     `resolver` replaces the machine's, `transport` is an httpx2 transport that gets each request with its host already
@@ -105,19 +232,21 @@ class Connection:
         """Whether requests go where their addresses say: through no proxy, and no code of others that sends them."""
         return (self._resolver, self._given_transport, self._proxy) == (resolve, None, None)
 
-    def get(self, url: str, headers: Mapping[str, str] = MappingProxyType({})) -> Reply | Failure:
+    def get(self, url: str, headers: Mapping[str, str] = MappingProxyType({})) -> WebResponse | WebFailure:
         """Fetch a URL from code that cannot await: the same as `aget`."""
-        reply: Reply | Failure = running.call(functools.partial(self.aget, url, headers), None, is_async=True)
+        reply: WebResponse | WebFailure = execution.call(
+            functools.partial(self.aget, url, headers), None, is_async=True
+        )
         return reply
 
-    async def aget(self, url: str, headers: Mapping[str, str] = MappingProxyType({})) -> Reply | Failure:
+    async def aget(self, url: str, headers: Mapping[str, str] = MappingProxyType({})) -> WebResponse | WebFailure:
         """Fetch a URL, following at most five redirects, each judged like the first. Never raises for the network."""
         import asyncio
 
         import httpx2
 
         deadline = asyncio.get_running_loop().time() + self.deadline_seconds
-        late = Failure("timed_out", f"No answer came within {self.deadline_seconds:g} seconds.")
+        late = WebFailure("timed_out", f"No answer came within {self.deadline_seconds:g} seconds.")
         async with self._transport() as transport:
             try:
                 async with asyncio.timeout_at(deadline):
@@ -141,7 +270,7 @@ class Connection:
                 return target, response
             await response.aclose()
             target = self._redirected(target, location)
-        raise _Stopped(Failure("failed", f"It was redirected more than {MAX_REDIRECTS} times."))
+        raise _Stopped(WebFailure("failed", f"It was redirected more than {MAX_REDIRECTS} times."))
 
     async def _send(
         self, transport: httpx2.AsyncBaseTransport, url: Url, headers: Mapping[str, str]
@@ -161,7 +290,7 @@ class Connection:
                 fault = fault or error
             else:
                 return await _within_bounds(response)
-        raise fault or _Stopped(Failure("failed", f"{url.host} has no address."))
+        raise fault or _Stopped(WebFailure("failed", f"{url.host} has no address."))
 
     async def _addresses(self, url: Url) -> list[str]:
         """The addresses of a host, resolved once. Raises when one of them may not be connected to."""
@@ -169,10 +298,10 @@ class Connection:
             return [str(url.address)]
         try:
             look_up = functools.partial(self._resolver, url.host, url.port)
-            addresses = list(await running.acall(look_up, RESOLVE_SECONDS))
+            addresses = list(await execution.acall(look_up, RESOLVE_SECONDS))
         except ToolTimeout:
             error = f"The name {url.host} could not be looked up in {RESOLVE_SECONDS:g} seconds."
-            raise _Stopped(Failure("timed_out", error)) from None
+            raise _Stopped(WebFailure("timed_out", error)) from None
         except OSError as fault:
             raise _Stopped(self._look_up_failure(url.host, fault)) from None
         for address in addresses:
@@ -180,12 +309,14 @@ class Connection:
                 raise _Stopped(denied(objection))
         return addresses
 
-    def _look_up_failure(self, host: str, fault: OSError) -> Failure:
+    def _look_up_failure(self, host: str, fault: OSError) -> WebFailure:
         import socket
 
         if fault.errno == socket.EAI_AGAIN or self._hosts_exist:
-            return Failure("offline", f"The name {host} cannot be looked up: there is no network, or no name server.")
-        return Failure("failed", f"There is no host named {host}.")
+            return WebFailure(
+                "offline", f"The name {host} cannot be looked up: there is no network, or no name server."
+            )
+        return WebFailure("failed", f"There is no host named {host}.")
 
     def _admitted(self, url: str) -> Url:
         decision = self.rules.judge(url)
@@ -240,11 +371,11 @@ async def _within_bounds(response: httpx2.Response) -> httpx2.Response:
     for error, is_true in faults.items():
         if is_true:
             await response.aclose()
-            raise _Stopped(Failure("failed", error))
+            raise _Stopped(WebFailure("failed", error))
     return response
 
 
-async def _read(url: Url, response: httpx2.Response, deadline: float) -> Reply:
+async def _read(url: Url, response: httpx2.Response, deadline: float) -> WebResponse:
     """The reply, with what came before time ran out or the server broke off. Raises _Stopped when that is nothing."""
     import asyncio
 
@@ -265,23 +396,23 @@ async def _read(url: Url, response: httpx2.Response, deadline: float) -> Reply:
     finally:
         await response.aclose()
     if reader.cut and not reader.body:
-        raise _Stopped(Failure(fault, f"{url.host} sent no readable body: {reader.cut}."))
-    return Reply(url, response.status_code, dict(response.headers), bytes(reader.body), reader.cut)
+        raise _Stopped(WebFailure(fault, f"{url.host} sent no readable body: {reader.cut}."))
+    return WebResponse(url, response.status_code, dict(response.headers), bytes(reader.body), reader.cut)
 
 
-def _failure_of(error: Exception) -> Failure:
+def _failure_of(error: Exception) -> WebFailure:
     import httpx2
 
     if isinstance(error, httpx2.TimeoutException):
-        return Failure("timed_out", "The server did not answer in time.")
+        return WebFailure("timed_out", "The server did not answer in time.")
     if isinstance(error, httpx2.RemoteProtocolError):  # whose text quotes what the server sent
-        return Failure("failed", "The server's answer is not what HTTP demands, or ended before it began.")
+        return WebFailure("failed", "The server's answer is not what HTTP demands, or ended before it began.")
     for cause in _causes(error):
         if isinstance(cause, OSError) and cause.errno and cause.errno in _NETWORK_FAULTS:
             status, words = _NETWORK_FAULTS[cause.errno]
-            return Failure(status, f"No connection: {words}.")
+            return WebFailure(status, f"No connection: {words}.")
     words = str(error).strip().rstrip(".") or type(error).__name__
-    return Failure("failed", f"The request failed: {words[:200]}.")
+    return WebFailure("failed", f"The request failed: {words[:200]}.")
 
 
 def _causes(error: BaseException | None) -> Iterator[BaseException]:

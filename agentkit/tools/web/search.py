@@ -1,18 +1,126 @@
-"""What does the web know of this? The tool `web_search`, its judge, and its settings."""
+"""The `web_search` tool, with DuckDuckGo and SearXNG."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
+from urllib.parse import urlencode
 
-from agentkit.config import environment
 from agentkit.decisions import Decision, Verdict
+from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
+from agentkit.messages import Status
+from agentkit.safety.urls import AddressRules, read_url
+from agentkit.settings import environment
 from agentkit.tooling.tool import Tool
-from agentkit.tools.web.duckduckgo import search_duckduckgo
-from agentkit.tools.web.outcomes import Failure
-from agentkit.tools.web.searxng import Searxng
-from agentkit.tools.web.texts import NOTICE, without_controls
+from agentkit.tools.web.connection import WebConnection, WebFailure, refused
+from agentkit.tools.web.page_text import NOTICE, without_controls
+
+SECONDS = 15
+
+_REFUSALS: Mapping[int, tuple[Status, str]] = {
+    202: ("blocked", "DuckDuckGo took this search for a robot's and wants a person to solve a puzzle"),
+    403: ("blocked", "DuckDuckGo refused this search"),
+    418: ("blocked", "DuckDuckGo refused this search"),
+    429: ("rate_limited", "DuckDuckGo was asked too often from this network"),
+}
+_FAULTS: tuple[tuple[str, Status, str], ...] = (
+    ("TimeoutError", "timed_out", f"DuckDuckGo did not answer within {SECONDS} seconds"),
+    ("DNSError", "offline", "DuckDuckGo cannot be reached: there is no network, or no name server"),
+    ("ConnectError", "offline", "DuckDuckGo cannot be reached"),
+)
+_PUZZLE = re.compile(r"anomaly-modal|challenge-form|bots use duckduckgo", re.IGNORECASE)
+_ADVICE = "Wait a while, fetch a page you know, or set up another search service (AGENTKIT_SEARXNG_URL)."
+
+
+def search_duckduckgo(
+    query: str, max_results: int, *, proxy: str | None = None, ca_file: str | None = None
+) -> list[dict[str, str]] | WebFailure:
+    """The results as title, url and snippet; an empty list only when nothing was found."""
+    from ddgs.engines.duckduckgo import Duckduckgo
+    from ddgs.exceptions import DDGSException
+
+    engine = Duckduckgo(timeout=SECONDS, verify=ca_file or True)
+    engine.http_client.client.proxy = proxy  # set, not given: only then does None mean none, not the environment's
+    payload = engine.build_payload(query, "wt-wt", "moderate", None)
+    try:
+        answer = engine.http_client.request(engine.search_method, engine.search_url, data=payload)
+    except DDGSException as error:
+        return _failure_of(error)
+    if answer.status_code != 200 or _PUZZLE.search(answer.text):
+        return _refusal(answer.status_code)
+    found = engine.post_extract_results(engine.extract_results(answer.text)) if answer.text.strip() else []
+    results = ({"title": result.title, "url": result.href, "snippet": result.body} for result in found)
+    return [result for result in results if result["url"].startswith(("http://", "https://"))][:max_results]
+
+
+def _refusal(http_status: int) -> WebFailure:
+    fallback: tuple[Status, str] = ("failed", f"DuckDuckGo answered with HTTP status {http_status}")
+    status, words = _REFUSALS[202] if http_status == 200 else _REFUSALS.get(http_status, fallback)
+    return WebFailure(status, f"{words}. {_ADVICE}", http_status=http_status)
+
+
+def _failure_of(error: Exception) -> WebFailure:
+    names = set(_class_names(error))
+    fallback: tuple[str, Status, str] = ("", "failed", f"The search failed: {str(error)[:200]}")
+    _, status, words = next((fault for fault in _FAULTS if fault[0] in names), fallback)
+    return WebFailure(status, f"{words}.")
+
+
+def _class_names(error: BaseException | None) -> Iterator[str]:
+    while error is not None:
+        yield from (kind.__name__ for kind in type(error).__mro__)
+        error = error.__cause__
+
+
+class Searxng:
+    """A SearXNG server by its URL, which may be on this machine; `search_url` is where it is asked.
+
+    Raises ConfigError when the URL cannot be read.
+    """
+
+    def __init__(self, url: str) -> None:
+        parsed = read_url(url)
+        if isinstance(parsed, Decision):
+            raise ConfigError(f"searxng= takes the URL of a server. {parsed.reason}")
+        self.search_url = f"{str(parsed).partition('?')[0].rstrip('/')}/search"
+        host = f"[{parsed.host}]" if ":" in parsed.host else parsed.host
+        self._connection = WebConnection(AddressRules((f"{host}:{parsed.port}",)))
+
+    def search(self, query: str, max_results: int) -> list[dict[str, str]] | WebFailure:
+        """The results as title, url and snippet; an empty list only when nothing was found."""
+        reply = self._connection.get(f"{self.search_url}?{urlencode({'q': query, 'format': 'json'})}")
+        if isinstance(reply, WebFailure):
+            return reply
+        failure = refused(reply)
+        if failure:
+            return failure
+        try:
+            answer = json.loads(reply.body)
+            return _results(answer, max_results) or _silence(answer)
+        except (ValueError, TypeError, AttributeError, RecursionError):
+            return WebFailure(
+                "failed", "The server did not answer with the JSON of SearXNG; is its JSON format switched on?"
+            )
+
+
+def _results(answer: Mapping[str, Any], max_results: int) -> list[dict[str, str]]:
+    found = answer.get("results") or []
+    texts = (("title", "title"), ("url", "url"), ("snippet", "content"))
+    results = [{name: str(entry.get(key) or "") for name, key in texts} for entry in found]
+    return [result for result in results if result["url"].startswith(("http://", "https://"))][:max_results]
+
+
+def _silence(answer: Mapping[str, Any]) -> list[dict[str, str]] | WebFailure:
+    """Nothing was found; unless the engines behind the server were the ones that said nothing."""
+    silent = answer.get("unresponsive_engines") or []
+    if not silent:
+        return []
+    engines = ", ".join(" ".join(map(str, engine)) for engine in silent)[:300]
+    return WebFailure("blocked", f"The search engines behind the server did not answer: {engines}.")
+
 
 MAX_QUERY_CHARS = 400
 MAX_RESULTS = 25
@@ -21,7 +129,7 @@ SEARXNG_VARIABLE = "AGENTKIT_SEARXNG_URL"
 _MAX_FIELD_CHARS = 1_000
 
 SearchTool = Tool[..., dict[str, Any]]
-_Search = Callable[[str, int], list[dict[str, str]] | Failure]
+_Search = Callable[[str, int], list[dict[str, str]] | WebFailure]
 
 
 def search_tool(*, searxng: str | None = None, proxy: str | None = None, ca_file: str | None = None) -> SearchTool:
@@ -33,7 +141,7 @@ def search_tool(*, searxng: str | None = None, proxy: str | None = None, ca_file
     """
     server = Searxng(searxng) if searxng else None
 
-    def search(query: str, max_results: int) -> list[dict[str, str]] | Failure:
+    def search(query: str, max_results: int) -> list[dict[str, str]] | WebFailure:
         named = environment().get(SEARXNG_VARIABLE)
         chosen = server or (Searxng(named) if named else None)
         if chosen:
@@ -60,7 +168,7 @@ def _searching(search: _Search) -> Callable[..., dict[str, Any]]:
             error = f"A search takes 1 to {MAX_QUERY_CHARS} characters; these are {len(words)}."
             return {"query": query[:MAX_QUERY_CHARS], "error": error, "status": "failed", "results": []}
         found = search(words, min(max(max_results, 1), MAX_RESULTS))
-        if isinstance(found, Failure):
+        if isinstance(found, WebFailure):
             return {"query": query} | found.to_dict() | {"results": []}
         results = [{key: without_controls(text)[:_MAX_FIELD_CHARS] for key, text in row.items()} for row in found]
         notice = {"untrusted": True, "notice": NOTICE} if results else {}

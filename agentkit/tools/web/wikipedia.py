@@ -1,4 +1,4 @@
-"""What does Wikipedia say of this? The tool `wikipedia`: one request to the MediaWiki API, with its manners."""
+"""The `wikipedia` tool."""
 
 from __future__ import annotations
 
@@ -13,9 +13,17 @@ from urllib.parse import urlencode
 from agentkit.decisions import Decision, Verdict
 from agentkit.levels import SafetyLevel
 from agentkit.tooling.tool import Tool
-from agentkit.tools.web.connection import DEADLINE_SECONDS, Connection, Resolver, resolve
-from agentkit.tools.web.outcomes import Failure, Reply, refused, retry_after_seconds
-from agentkit.tools.web.texts import NOTICE, without_controls
+from agentkit.tools.web.connection import (
+    DEADLINE_SECONDS,
+    Resolver,
+    WebConnection,
+    WebFailure,
+    WebResponse,
+    refused,
+    resolve,
+    retry_after_seconds,
+)
+from agentkit.tools.web.page_text import NOTICE, without_controls
 
 MAX_QUERY_CHARS = 300
 MAX_SUMMARY_CHARS = 8_000
@@ -55,7 +63,7 @@ def encyclopedia_tool(
     deadline_seconds: float = DEADLINE_SECONDS,
 ) -> WikipediaTool:
     """A `wikipedia` with settings of your own; they mean what they mean to `fetch_tool`."""
-    connection = Connection(
+    connection = WebConnection(
         resolver=resolver,
         transport=transport,
         proxy=proxy,
@@ -70,21 +78,21 @@ def encyclopedia_tool(
 class _Encyclopedia:
     """Asks `connection` at most three things at a time, and once more when it is told to wait a little."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: WebConnection) -> None:
         self.connection = connection
         self._turns = threading.BoundedSemaphore(MAX_CONCURRENT)
 
-    def ask(self, query: str, lang: str) -> Mapping[str, Any] | Failure:
+    def ask(self, query: str, lang: str) -> Mapping[str, Any] | WebFailure:
         """The answer of the API to a search in one language."""
         parameters = urlencode({**_QUERY, "gsrsearch": query, "srsearch": query})
         url = f"https://{lang}.wikipedia.org/w/api.php?{parameters}"
         patience = self.connection.deadline_seconds
         if not self._turns.acquire(timeout=patience):
-            return Failure("timed_out", f"Other look-ups took more than {patience:g} seconds.")
+            return WebFailure("timed_out", f"Other look-ups took more than {patience:g} seconds.")
         try:
             started = time.monotonic()
             answer = self._answer(url)
-            wait = answer.retry_after_seconds if isinstance(answer, Failure) else None
+            wait = answer.retry_after_seconds if isinstance(answer, WebFailure) else None
             if wait is None or wait > patience - (time.monotonic() - started):
                 return answer
             time.sleep(wait)
@@ -92,15 +100,15 @@ class _Encyclopedia:
         finally:
             self._turns.release()
 
-    def _answer(self, url: str) -> Mapping[str, Any] | Failure:
+    def _answer(self, url: str) -> Mapping[str, Any] | WebFailure:
         reply = self.connection.get(url, {"Accept": "application/json"})
-        if isinstance(reply, Failure):
+        if isinstance(reply, WebFailure):
             return reply
         answer = _json(reply)
         fault = answer.get("error") if answer else None
         if isinstance(fault, dict):
             return _api_failure(reply, fault)
-        return refused(reply) or answer or Failure("failed", f"{reply.url.host} did not answer as a Wikipedia does.")
+        return refused(reply) or answer or WebFailure("failed", f"{reply.url.host} did not answer as a Wikipedia does.")
 
 
 def _looking_up(encyclopedia: _Encyclopedia) -> Callable[..., dict[str, Any]]:
@@ -123,7 +131,7 @@ def _looking_up(encyclopedia: _Encyclopedia) -> Callable[..., dict[str, Any]]:
             error = f"A query takes 1 to {MAX_QUERY_CHARS} characters; these are {len(words)}."
             return {"query": query[:MAX_QUERY_CHARS], "error": error, "status": "failed"}
         answer = encyclopedia.ask(words, code)
-        found = answer.to_dict() if isinstance(answer, Failure) else _told(words, answer)
+        found = answer.to_dict() if isinstance(answer, WebFailure) else _told(words, answer)
         return ({"query": query} if "error" in found else {}) | found
 
     return wikipedia
@@ -160,7 +168,7 @@ def _choice(query: str, articles: list[dict[str, Any]]) -> dict[str, Any]:
     return {"error": error, "status": "empty", "options": options}
 
 
-def _json(reply: Reply) -> dict[str, Any] | None:
+def _json(reply: WebResponse) -> dict[str, Any] | None:
     try:
         answer = json.loads(reply.body)
     except (ValueError, RecursionError):
@@ -168,11 +176,11 @@ def _json(reply: Reply) -> dict[str, Any] | None:
     return answer if isinstance(answer, dict) else None
 
 
-def _api_failure(reply: Reply, fault: Mapping[str, Any]) -> Failure:
+def _api_failure(reply: WebResponse, fault: Mapping[str, Any]) -> WebFailure:
     error = f"{reply.url.host} answered: {str(fault.get('info') or fault.get('code'))[:200]}"
     if fault.get("code") in _BUSY:
-        return Failure("rate_limited", error, retry_after_seconds=retry_after_seconds(reply))
-    return Failure("failed", error)
+        return WebFailure("rate_limited", error, retry_after_seconds=retry_after_seconds(reply))
+    return WebFailure("failed", error)
 
 
 def _judge(arguments: Mapping[str, Any]) -> Decision:

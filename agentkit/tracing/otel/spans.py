@@ -1,4 +1,4 @@
-"""Which spans does a run have? One for the run, in it one an iteration, in these one a request or tool call."""
+"""Spans of runs, iterations, model requests and tool calls."""
 
 from __future__ import annotations
 
@@ -27,10 +27,9 @@ from agentkit.events import (
 )
 from agentkit.messages import Response, ToolCall, ToolResult, arguments_of
 from agentkit.redaction import written_redactor
-from agentkit.tracing import attributes as names
-from agentkit.tracing import contents
-from agentkit.tracing.endings import Ending, ending_in, text_of
-from agentkit.tracing.listening import ModelRequest, Origin, ToolUse, Work
+from agentkit.tracing import message_content
+from agentkit.tracing import semantic_conventions as names
+from agentkit.tracing.listeners import ModelRequest, Origin, RunOutcome, ToolUse, Work, ending_in, text_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -143,7 +142,7 @@ class Spans:
         span = self._tracer.start_span(name, None, self._trace.SpanKind.INTERNAL, names.of_run(source), links)
         self._open[source.run] = _Open(span)
         if self._content and span.is_recording() and isinstance(event, RunStarted):
-            self._tell(span, {names.INPUT_MESSAGES: contents.of_user(event.prompt)})
+            self._tell(span, {names.INPUT_MESSAGES: message_content.of_user(event.prompt)})
 
     def _advance(self, run: _Open, event: Event, source: Origin) -> None:
         match event:
@@ -171,7 +170,7 @@ class Spans:
         if not run.waiting:
             run.end_iteration()
 
-    def _finish(self, run: _Open, ending: Ending, source: Origin) -> None:
+    def _finish(self, run: _Open, ending: RunOutcome, source: Origin) -> None:
         """The run is over, or paused."""
         span, usage, cost = run.span, ending.usage, ending.cost
         told: names.Attributes = {
@@ -187,7 +186,7 @@ class Spans:
         if ending.error is not None:
             self._fail(span, ending.error)
         if self._content and span.is_recording() and ending.value is not None:
-            self._tell(span, {names.OUTPUT_MESSAGES: contents.of_answer(text_of(ending.value))})
+            self._tell(span, {names.OUTPUT_MESSAGES: message_content.of_answer(text_of(ending.value))})
         self._close(run, source, is_done=ending.status == "done")
 
     def _leave(self, run: _Open, event: RunLeft, source: Origin) -> None:
@@ -246,15 +245,15 @@ class Spans:
     def _tell_request(self, span: Span, work: ModelRequest) -> None:
         if self._content:
             request = work.request
-            told = {names.INPUT_MESSAGES: contents.of_messages(request.messages)}
-            told |= {names.SYSTEM_INSTRUCTIONS: contents.of_instruction(request.instruction)}
-            self._tell(span, {**told, names.TOOL_DEFINITIONS: contents.of_tools(request.tools)})
+            told = {names.INPUT_MESSAGES: message_content.of_messages(request.messages)}
+            told |= {names.SYSTEM_INSTRUCTIONS: message_content.of_instruction(request.instruction)}
+            self._tell(span, {**told, names.TOOL_DEFINITIONS: message_content.of_tools(request.tools)})
 
     def _tell_outcome(self, span: Span, work: Work, error: BaseException | None) -> None:
         if isinstance(work, ModelRequest) and work.response is not None:
             span.set_attributes(names.of_response(work.response))
             if self._content:
-                self._tell(span, {names.OUTPUT_MESSAGES: contents.of_response(work.response)})
+                self._tell(span, {names.OUTPUT_MESSAGES: message_content.of_response(work.response)})
         elif isinstance(work, ToolUse) and work.result is not None:
             self._tell_result(span, work.result)
         if isinstance(error, GeneratorExit):  # nobody wants to hear more, which is no failure
@@ -291,7 +290,8 @@ class Spans:
         """Put contents into a span, without secrets; what is empty is left out."""
         clean = written_redactor()
         texts = {
-            name: clean(each) if isinstance(each, str) else contents.written(each, clean) for name, each in told.items()
+            name: clean(each) if isinstance(each, str) else message_content.written(each, clean)
+            for name, each in told.items()
         }
         span.set_attributes({name: text for name, text in texts.items() if told[name]})
 

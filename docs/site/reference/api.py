@@ -24,25 +24,29 @@ def _is_described(name: str) -> bool:
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Agents": (
         *("agentkit.agent", "agentkit.Agent", "agentkit.RunResult", "agentkit.RunFinished", "agentkit.Limits"),
-        *("agentkit.agents.result.Pending", "agentkit.agents.result.Resumption", "agentkit.memory.window.Window"),
+        *(
+            "agentkit.agents.result.Pending",
+            "agentkit.agents.result.Resumption",
+            "agentkit.sessions.context_window.Window",
+        ),
     ),
     "Models": (
-        *("agentkit.LLM", "agentkit.Response", "agentkit.Image", "agentkit.parts.File"),
+        *("agentkit.LLM", "agentkit.Response", "agentkit.Image", "agentkit.content.File"),
         *("agentkit.Usage", "agentkit.usage.Price"),
-        *("agentkit.llm.embedding.vectors.Embeddings", "agentkit.usage.Cost", "agentkit.usage.Tariff"),
-        *("agentkit.llm.prices.price_of", "agentkit.llm.prices.cost_of"),
+        *("agentkit.llm.embeddings.Embeddings", "agentkit.usage.Cost", "agentkit.usage.Tariff"),
+        *("agentkit.llm.pricing.price_of", "agentkit.llm.pricing.cost_of"),
     ),
     "Tools": (
         *("agentkit.Tool", "agentkit.tool", "agentkit.Toolset", "agentkit.ToolResult", "agentkit.RunContext"),
         *("agentkit.tools.web.search_tool", "agentkit.tools.web.fetch_tool"),
         *("agentkit.tools.system.shell_tool_in", "agentkit.tools.system.python_tool_with"),
-        *("agentkit.tools.dialogue.ask_user_tool", "agentkit.tools.skills.skill_tools"),
-        *("agentkit.programs.program_tool", "agentkit.programs.ProgramTool"),
-        "agentkit.hosted.HostedTool",
+        *("agentkit.tools.human.ask_user_tool", "agentkit.tools.skills.skill_tools"),
+        *("agentkit.code_mode.program_tool", "agentkit.code_mode.ProgramTool"),
+        "agentkit.tools.hosted.HostedTool",
     ),
     "Judging": (
         *("agentkit.SafetyLevel", "agentkit.Policy", "agentkit.Rule", "agentkit.Decision", "agentkit.Verdict"),
-        *("agentkit.Approval", "agentkit.ApprovalRequest", "agentkit.safety.terminal.TerminalApprover"),
+        *("agentkit.Approval", "agentkit.ApprovalRequest", "agentkit.safety.terminal_approver.TerminalApprover"),
     ),
     "Remembering": ("agentkit.Session",),
     "Knowledge": (

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 import click
 from markdown import block, code, flowing, joined, table
 
-from agentkit.cli.exit_codes import FAILED, INTERRUPTED, LIMIT, REFUSED, USAGE
 from agentkit.cli.main import cli
+from agentkit.cli.terminal import FAILED, INTERRUPTED, LIMIT, REFUSED, USAGE
 
 _WIDTH = 100
 _EXIT_CODES = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from markdown import code, joined, table
 
 import agentkit
-from agentkit.cli.settings.keys import KEYS
+from agentkit.cli.settings import KEYS
 from agentkit.llm.providers.openai import SERVICES
 
 _SECTIONS: Mapping[str, Mapping[str, str]] = {

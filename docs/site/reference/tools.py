@@ -8,7 +8,7 @@ from markdown import block, code, docstring_of, first_sentence, flowing, joined,
 
 import agentkit
 from agentkit import Tool
-from agentkit.sandbox.process import ProcessLimits
+from agentkit.sandbox.watchdog import ProcessLimits
 from agentkit.tools.catalog import all_tools, collections
 
 _OPENING = """\

@@ -13,9 +13,9 @@ from contextlib import nullcontext
 
 import pytest
 
-from agentkit.cli.asking.order import Order
-from agentkit.cli.chat.room import Room
-from agentkit.cli.settings.layers import settings_here
+from agentkit.cli.ask_options import AskOptions
+from agentkit.cli.chat.repl import ChatDispatcher
+from agentkit.cli.settings import settings_here
 
 SEQUENCE = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b[=>]|\r")
 ASKS_WHERE = b"\x1b[6n"
@@ -165,10 +165,10 @@ def room_with(notes, monkeypatch, tmp_path):
     def enter(server=None, *, approve=None, is_person=True, **flags):
         if server is not None:
             monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        order = Order(**flags)
+        order = AskOptions(**flags)
         settings = settings_here(order.flags)
         notes.approve = approve
-        return Room(order, settings, settings.llm(), notes, is_person=is_person)
+        return ChatDispatcher(order, settings, settings.llm(), notes, is_person=is_person)
 
     return enter
 

@@ -2,7 +2,7 @@
 
 import json
 
-from agentkit.memory.session import Session
+from agentkit.sessions.session import Session
 from agentkit.testing import FakeServer, call, fail
 
 SUM = call("calculator", expression="2+2")

@@ -3,8 +3,8 @@
 import pytest
 
 from agentkit.agents.result import Resumption
-from agentkit.memory.session import Session
 from agentkit.messages import AssistantMessage, ToolMessage, UserMessage
+from agentkit.sessions.session import Session
 from agentkit.testing import FakeServer, say
 
 

@@ -9,7 +9,7 @@ import pytest
 from agentkit import Approval
 from agentkit.errors import SessionError
 from agentkit.events import TextDelta
-from agentkit.memory.session import Session
+from agentkit.sessions.session import Session
 from agentkit.testing import FakeServer, call, fail, say, slow
 
 SUM = call("calculator", expression="2+2")

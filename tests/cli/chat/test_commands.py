@@ -7,8 +7,8 @@ import pytest
 
 from agentkit.cli.chat.commands import COMMANDS, command_in, completions, unescaped
 from agentkit.errors import AgentKitError, ConfigError
-from agentkit.memory.session import Session
 from agentkit.messages import UserMessage
+from agentkit.sessions.session import Session
 from agentkit.testing import FakeServer
 
 

@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from agentkit.config import state_folder
+from agentkit.settings import state_folder
 from agentkit.testing import FakeServer, call, slow
 
 WRITE = call("write_file", path="note.txt", content="hello")

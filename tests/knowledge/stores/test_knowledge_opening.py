@@ -5,19 +5,19 @@ from pathlib import Path
 import pytest
 
 from agentkit.errors import ConfigError
-from agentkit.knowledge.stores.opening import store_at
-from agentkit.knowledge.stores.postgres import PostgresStore
-from agentkit.knowledge.stores.sqlite import SqliteStore
+from agentkit.knowledge.stores.factory import store_at
+from agentkit.knowledge.stores.postgres import PostgresChunkStore
+from agentkit.knowledge.stores.sqlite import SQLiteChunkStore
 
 
 @pytest.mark.parametrize(
     ("place", "kind"),
     [
-        ("notes.db", SqliteStore),
-        (Path("notes.db"), SqliteStore),
-        (":memory:", SqliteStore),
-        ("postgresql://host/name", PostgresStore),
-        ("postgres://host/name", PostgresStore),
+        ("notes.db", SQLiteChunkStore),
+        (Path("notes.db"), SQLiteChunkStore),
+        (":memory:", SQLiteChunkStore),
+        ("postgresql://host/name", PostgresChunkStore),
+        ("postgres://host/name", PostgresChunkStore),
     ],
 )
 def test_a_place_is_a_store(place, kind):
@@ -28,7 +28,7 @@ def test_a_place_is_a_store(place, kind):
 
 def test_a_store_is_itself():
     """A store of one's own may be given."""
-    store = SqliteStore(":memory:")
+    store = SQLiteChunkStore(":memory:")
     assert store_at(store) is store
 
 

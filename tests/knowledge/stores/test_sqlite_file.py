@@ -12,7 +12,7 @@ import pytest
 
 from agentkit.errors import KnowledgeError
 from agentkit.knowledge import Knowledge
-from agentkit.knowledge.stores.file import DatabaseFile
+from agentkit.knowledge.stores.sqlite import KnowledgeFile
 
 ROOT = Path(__file__).parents[3]
 
@@ -143,7 +143,7 @@ def test_threads_share_a_file(knowledge):
 
 def test_a_file_that_stays_locked_is_an_error(database):
     """Who keeps the file locked is waited for, and named as the reason when it takes too long."""
-    file = DatabaseFile(str(database), wait_seconds=0.05)
+    file = KnowledgeFile(str(database), wait_seconds=0.05)
     with file.using() as connection:
         connection.execute("SELECT 1")
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
@@ -156,7 +156,7 @@ def test_a_file_that_stays_locked_is_an_error(database):
 @pytest.mark.parametrize("ending", ["ROLLBACK", "SELECT 1"])
 def test_a_transaction_that_fails_leaves_nothing(database, ending):
     """An error undoes what was begun, also one that ended the transaction by itself."""
-    file = DatabaseFile(str(database))
+    file = KnowledgeFile(str(database))
 
     def end_and_fail(connection):
         connection.execute("DELETE FROM places")
@@ -174,7 +174,7 @@ def test_a_file_that_stays_locked_while_it_is_made_is_an_error(database, lock):
     database.parent.mkdir()
     with closing(sqlite3.connect(database, isolation_level=None)) as other:
         other.execute(lock)
-        file = DatabaseFile(str(database), wait_seconds=0.05)
+        file = KnowledgeFile(str(database), wait_seconds=0.05)
         with pytest.raises(KnowledgeError, match="another process keeps it locked"), file.using():
             pass
 

@@ -2,10 +2,10 @@
 
 import pytest
 
-from agentkit.config import Secret
 from agentkit.errors import ConfigError, NoProvider
 from agentkit.llm.providers.openai import SERVICES, openai_endpoint, service_endpoint
-from agentkit.llm.sources import Sources
+from agentkit.llm.setting_sources import Sources
+from agentkit.settings import Secret
 
 KEY = {"api_key=": Secret("k")}
 OWN = {"base_url=": "http://own.example/v1"}

@@ -10,11 +10,11 @@ import pytest
 from mcp import types
 from mcp.server import Server
 
+from agentkit.content import Image
 from agentkit.errors import ConfigError, ToolError
 from agentkit.mcp import MCPServer
-from agentkit.mcp.sdk.asking import Connection, Said, _State, connected
+from agentkit.mcp.sdk.session import MCPConnection, ToolOutput, _State, connected
 from agentkit.mcp.target import Target, target_of
-from agentkit.messages import Image
 
 
 def offering(*blocks, structured=None, failed=False, pages=1):
@@ -64,7 +64,7 @@ BLOB = types.EmbeddedResource(resource=types.BlobResourceContents(uri="file:///b
 )
 def test_contents(blocks, value):
     """Texts are told as they are, pictures are shown beside them; sounds and files are named."""
-    assert said_by(offering(*blocks)) == Said(value, failed=False)
+    assert said_by(offering(*blocks)) == ToolOutput(value, failed=False)
 
 
 def test_structured_content():
@@ -224,7 +224,7 @@ def test_a_connection_that_breaks():
             raise OSError("The cable is gone.")
 
     async def ask():
-        connection = Connection(Broken(), _State())
+        connection = MCPConnection(Broken(), _State())
         with pytest.raises(ToolError, match="cannot be reached: The cable is gone"):
             await connection.definitions()
         assert connection.lost
@@ -310,7 +310,7 @@ def test_a_server_that_changes_all_the_time():
     async def watch():
         state.changed.set()
         async with asyncio.timeout(0.5):
-            await Connection(None, state).watch(look)
+            await MCPConnection(None, state).watch(look)
 
     state = _State()
     with pytest.raises(TimeoutError):

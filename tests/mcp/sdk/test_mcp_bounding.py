@@ -9,10 +9,10 @@ import pytest
 
 from agentkit.errors import ConfigError
 from agentkit.mcp import MCPServer
-from agentkit.mcp.sdk.bounding import MOST_BYTES
+from agentkit.mcp.sdk.ssrf_transport import MAX_RESPONSE_BYTES
 from agentkit.testing import FakeServer, raw
 
-BOMB = gzip.compress(bytes(MOST_BYTES))
+BOMB = gzip.compress(bytes(MAX_RESPONSE_BYTES))
 
 
 @pytest.mark.parametrize("variable", ["HTTP_PROXY", "http_proxy", "ALL_PROXY"])

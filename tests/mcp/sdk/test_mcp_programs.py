@@ -7,7 +7,7 @@ from starlette.applications import Starlette
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
-from agentkit import config
+from agentkit import settings
 from agentkit.errors import ConfigError
 from agentkit.mcp import ClientCredentials, MCPServer
 
@@ -77,7 +77,7 @@ def test_a_program_logs_in(granting, stack, authority, methods):
     assert {(authorization is not None, "client_secret" in form) for authorization, form in shown} == {
         (methods[0] == "client_secret_basic", methods[0] == "client_secret_post")
     }
-    assert not (config.state_folder() / "mcp" / "logins").exists()
+    assert not (settings.state_folder() / "mcp" / "logins").exists()
 
 
 def test_rights_of_the_programs_choice(granting, stack, authority):

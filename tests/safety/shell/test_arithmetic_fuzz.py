@@ -21,7 +21,8 @@ from pathlib import Path
 import pytest
 
 from agentkit.safety.shell import judge_command
-from agentkit.sandbox.process import Confinement, ProcessLimits, command_boundary, run_command
+from agentkit.sandbox.process import Confinement, command_boundary, run_command
+from agentkit.sandbox.watchdog import ProcessLimits
 
 GRAMMAR = tomllib.loads(Path(__file__).with_name("arithmetic_grammar.toml").read_text("utf-8"))
 CONFINEMENT = Confinement(

@@ -12,8 +12,7 @@ import pytest
 
 from agentkit.decisions import Verdict
 from agentkit.levels import SafetyLevel
-from agentkit.safety.shell import check_examples, judge_command
-from agentkit.safety.shell.knowledge import tables
+from agentkit.safety.shell import check_examples, judge_command, tables
 
 ATTACKS = Path(__file__).parents[1] / "attacks"
 ACCEPTED = {

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from agentkit.sandbox.guard import run
-from agentkit.sandbox.guard.facades.modules import TABLE
+from agentkit.sandbox.guard.module_facades import TABLE
 
 HERE = Path(__file__).parent
 MARKER = "MARKER_ESCAPED"

@@ -6,8 +6,8 @@ from types import SimpleNamespace
 import pytest
 
 from agentkit.sandbox.guard.attributes import Guard
-from agentkit.sandbox.guard.ending import RefusedAttribute
-from agentkit.sandbox.guard.facades.modules import Importer, import_for_python
+from agentkit.sandbox.guard.errors import RefusedAttribute
+from agentkit.sandbox.guard.module_facades import Importer, import_for_python
 
 
 @pytest.mark.parametrize("held", [sys, sys._getframe(), (lambda: 0).__code__], ids=["module", "frame", "code"])

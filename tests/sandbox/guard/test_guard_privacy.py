@@ -8,8 +8,8 @@ from types import CodeType
 
 import pytest
 
-from agentkit.sandbox.guard.ending import RefusedAttribute
-from agentkit.sandbox.guard.privacy import Privacy, codes_in, functions_in, names_given, private_names, texts_in
+from agentkit.sandbox.guard.errors import RefusedAttribute
+from agentkit.sandbox.guard.name_rules import Privacy, codes_in, functions_in, names_given, private_names, texts_in
 
 
 class Stack(contextlib.ExitStack):

@@ -7,17 +7,23 @@ import time
 import httpx2
 import pytest
 
-from agentkit.safety.addresses import AddressRules
-from agentkit.tools.web.bodies import MAX_DECODED_BYTES, MAX_RAW_BYTES
-from agentkit.tools.web.connection import MAX_REDIRECTS, Connection, resolve
-from agentkit.tools.web.outcomes import Failure, Reply
+from agentkit.safety.urls import AddressRules
+from agentkit.tools.web.connection import (
+    MAX_DECODED_BYTES,
+    MAX_RAW_BYTES,
+    MAX_REDIRECTS,
+    WebConnection,
+    WebFailure,
+    WebResponse,
+    resolve,
+)
 
 PUBLIC, OTHER = "93.184.215.14", "198.41.0.4"
 
 
 def local(server, **settings):
     """A connection that may reach a server on this machine."""
-    return Connection(AddressRules([f"127.0.0.1:{server.port}"]), **settings)
+    return WebConnection(AddressRules([f"127.0.0.1:{server.port}"]), **settings)
 
 
 def answers(*rounds):
@@ -75,7 +81,7 @@ def test_environment_names_no_proxy(serve, answered, monkeypatch):
 def test_explicit_proxy_is_asked_for_the_judged_address(serve, answered):
     """An explicit proxy gets the address that was judged, not a name to look up."""
     proxy = serve(answered(b"proxy"))
-    connection = Connection(resolver=answers([PUBLIC]), proxy=proxy.url)
+    connection = WebConnection(resolver=answers([PUBLIC]), proxy=proxy.url)
     assert connection.get("http://good.example.org/x").body == b"proxy"
     assert proxy.requests[0].startswith(f"GET http://{PUBLIC}/x ")
     assert "Host: good.example.org\r\n" in proxy.requests[0]
@@ -85,7 +91,7 @@ def test_name_is_resolved_once_and_pinned(serve, answered, rerouted):
     """A name that leads elsewhere at the second look-up is connected to where the first, judged answer led."""
     server = serve(answered(b"ok"))
     transport, resolver = rerouted(server), answers([PUBLIC], ["127.0.0.1"])
-    assert Connection(resolver=resolver, transport=transport).get("http://flip.example.org/").body == b"ok"
+    assert WebConnection(resolver=resolver, transport=transport).get("http://flip.example.org/").body == b"ok"
     assert (transport.targets, resolver.asked) == ([PUBLIC], [("flip.example.org", 80)])
     assert "Host: flip.example.org\r\n" in server.requests[0]
 
@@ -93,7 +99,7 @@ def test_name_is_resolved_once_and_pinned(serve, answered, rerouted):
 def test_rebinding_between_redirects_is_refused(serve, redirected, rerouted):
     """A redirect to the same name is resolved and judged anew."""
     transport = rerouted(serve(redirected("/again")))
-    connection = Connection(resolver=answers([PUBLIC], ["127.0.0.1"]), transport=transport)
+    connection = WebConnection(resolver=answers([PUBLIC], ["127.0.0.1"]), transport=transport)
     failure = connection.get("http://flip.example.org/")
     assert (failure.status, failure.decision.rule) == ("denied", "url.private-address")
     assert transport.targets == [PUBLIC]
@@ -116,7 +122,7 @@ def test_rebinding_between_redirects_is_refused(serve, redirected, rerouted):
 )
 def test_every_answer_is_judged(found):
     """One private answer among those of a name is enough to refuse the name; nothing is connected to."""
-    failure = Connection(resolver=answers(found)).get("http://name.example.org/")
+    failure = WebConnection(resolver=answers(found)).get("http://name.example.org/")
     assert (failure.status, failure.decision.rule) == ("denied", "url.private-address")
     assert "name.example.org" in failure.error
 
@@ -127,7 +133,7 @@ def test_resolver_may_await():
     async def look_up(host, port):
         return ["10.0.0.1"]
 
-    assert Connection(resolver=look_up).get("http://name.example.org/").status == "denied"
+    assert WebConnection(resolver=look_up).get("http://name.example.org/").status == "denied"
 
 
 @pytest.mark.parametrize(
@@ -136,13 +142,13 @@ def test_resolver_may_await():
 )
 def test_failed_look_up_is_told(number, hosts_exist, status):
     """A host that does not exist is told apart from a machine without network."""
-    connection = Connection(resolver=failing(number), hosts_exist=hosts_exist)
+    connection = WebConnection(resolver=failing(number), hosts_exist=hosts_exist)
     assert connection.get("http://name.example.org/").status == status
 
 
 def test_name_without_address_fails():
     """A name that resolves to nothing is a failure."""
-    assert "no address" in Connection(resolver=answers([])).get("http://name.example.org/").error
+    assert "no address" in WebConnection(resolver=answers([])).get("http://name.example.org/").error
 
 
 def test_look_up_that_hangs_is_given_up():
@@ -152,7 +158,7 @@ def test_look_up_that_hangs_is_given_up():
         time.sleep(12)
 
     started = time.monotonic()
-    failure = Connection(resolver=look_up).get("http://name.example.org/")
+    failure = WebConnection(resolver=look_up).get("http://name.example.org/")
     assert (failure.status, time.monotonic() - started < 11) == ("timed_out", True)
 
 
@@ -166,7 +172,7 @@ def test_next_address_is_tried(serve, answered):
     """When the first address takes no connection, the next one is tried."""
     server = serve(answered(b"ok"))
     rules = AddressRules([f"name.example.org:{server.port}"])
-    connection = Connection(rules, resolver=answers(["127.0.0.2", "127.0.0.1"]))
+    connection = WebConnection(rules, resolver=answers(["127.0.0.2", "127.0.0.1"]))
     assert connection.get(f"http://name.example.org:{server.port}/").body == b"ok"
 
 
@@ -191,7 +197,7 @@ def test_network_faults_are_told_apart(cause, status):
         async def handle_async_request(self, request):
             raise httpx2.ConnectError("no", request=request) from cause
 
-    assert Connection(transport=Broken()).get("http://8.8.8.8/").status == status
+    assert WebConnection(transport=Broken()).get("http://8.8.8.8/").status == status
 
 
 def test_connection_that_is_not_taken_times_out():
@@ -202,14 +208,14 @@ def test_connection_that_is_not_taken_times_out():
             assert request.extensions["timeout"]["connect"] <= 5
             raise httpx2.ConnectTimeout("")
 
-    assert Connection(transport=Silent()).get("http://8.8.8.8/").status == "timed_out"
+    assert WebConnection(transport=Silent()).get("http://8.8.8.8/").status == "timed_out"
 
 
 def test_certificate_is_checked_against_the_name(serve, answered, certified, trusting):
     """TLS goes to the judged address, with the name of the URL in its handshake and checked against it."""
     server = serve(answered(b"safe"), certified("good.example.org"))
     names = AddressRules([f"{name}.example.org:{server.port}" for name in ("good", "evil")])
-    connection = Connection(names, resolver=answers(["127.0.0.1"]), tls=trusting)
+    connection = WebConnection(names, resolver=answers(["127.0.0.1"]), tls=trusting)
     reply = connection.get(f"https://good.example.org:{server.port}/")
     assert (reply.body, server.hosts) == (b"safe", ["good.example.org"])
     failure = connection.get(f"https://evil.example.org:{server.port}/")
@@ -219,7 +225,7 @@ def test_certificate_is_checked_against_the_name(serve, answered, certified, tru
 def test_unknown_authority_is_refused(serve, answered, certified):
     """A certificate of an authority that the machine does not know is refused."""
     server = serve(answered(b"safe"), certified("good.example.org"))
-    connection = Connection(AddressRules([f"good.example.org:{server.port}"]), resolver=answers(["127.0.0.1"]))
+    connection = WebConnection(AddressRules([f"good.example.org:{server.port}"]), resolver=answers(["127.0.0.1"]))
     assert "certificate" in connection.get(f"https://good.example.org:{server.port}/").error.lower()
 
 
@@ -267,14 +273,14 @@ def test_redirects_are_judged_like_the_first_request(location, serve, redirected
     """A redirect passes the same gate as the URL that was asked for."""
     names = {"good.example.org": PUBLIC, "other.example.net": OTHER, "evil.example.org": "10.0.0.5"}
     transport = rerouted(serve(redirected(location)))
-    failure = Connection(resolver=lambda host, _: [names[host]], transport=transport).get("http://good.example.org/")
+    failure = WebConnection(resolver=lambda host, _: [names[host]], transport=transport).get("http://good.example.org/")
     assert (failure.status, transport.targets) == ("denied", [PUBLIC])
 
 
 def test_downgrade_is_refused(serve, redirected, rerouted):
     """A redirect from https to plain http is refused."""
     transport = rerouted(serve(redirected("http://good.example.org/p")))
-    failure = Connection(resolver=answers([PUBLIC]), transport=transport).get("https://good.example.org/s")
+    failure = WebConnection(resolver=answers([PUBLIC]), transport=transport).get("https://good.example.org/s")
     assert failure.decision.rule == "url.downgrade"
 
 
@@ -282,7 +288,7 @@ def test_upgrade_is_followed(serve, answered, redirected, rerouted):
     """A redirect from http to https, and to another host, is followed."""
     server = serve(lambda path: answered(b"ok") if path == "/p" else redirected("https://other.example.net/p"))
     transport = rerouted(server)
-    connection = Connection(resolver=lambda host, _: [OTHER if "other" in host else PUBLIC], transport=transport)
+    connection = WebConnection(resolver=lambda host, _: [OTHER if "other" in host else PUBLIC], transport=transport)
     assert str(connection.get("http://good.example.org/s").url) == "https://other.example.net/p"
     assert transport.targets == [PUBLIC, OTHER]
 
@@ -307,7 +313,7 @@ def test_deadline_covers_everything(start, piece, serve):
     server = serve(drip(start, piece))
     started = time.monotonic()
     failure = local(server, deadline_seconds=1).get(server.url)
-    assert isinstance(failure, Failure)
+    assert isinstance(failure, WebFailure)
     assert failure.status == "timed_out"
     assert time.monotonic() - started < 10
 
@@ -353,7 +359,7 @@ def test_only_plain_and_gzip_are_read(encoding, serve, answered):
 def test_what_came_before_a_break_is_kept(answer, body, serve):
     """When a server breaks off, what came is kept, and the break is told."""
     reply = local(server := serve(answer)).get(server.url)
-    assert isinstance(reply, Reply)
+    assert isinstance(reply, WebResponse)
     assert (reply.body, "broke off" in reply.cut) == (body, True)
 
 
@@ -398,6 +404,6 @@ def test_limits_are_those_of_the_manual():
 
 def test_a_connection_is_direct_or_not():
     """A connection tells whether requests go where their addresses say, and not through a proxy or code of others."""
-    assert Connection(AddressRules(("localhost",))).is_direct
+    assert WebConnection(AddressRules(("localhost",))).is_direct
     others = [{"proxy": "http://127.0.0.1:3128"}, {"transport": httpx2.HTTPTransport()}]
-    assert not any(Connection(**each).is_direct for each in [*others, {"resolver": lambda _host, _port: []}])
+    assert not any(WebConnection(**each).is_direct for each in [*others, {"resolver": lambda _host, _port: []}])

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from agentkit import Agent, Approval, Image, Limits, Session, Toolset, core_tools, tool, web_tools
-from agentkit.agents.hearing import tell_afterwards
 from agentkit.agents.result import RunFinished
+from agentkit.agents.runner import tell_afterwards
 from agentkit.decisions import Decision
 from agentkit.errors import Unauthorized
 from agentkit.events import (
@@ -20,7 +20,7 @@ from agentkit.events import (
 )
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult
 from agentkit.testing import ScriptedLLM, call, say
-from agentkit.tracing.listening import NOWHERE, ModelRequest, Origin, tell
+from agentkit.tracing.listeners import NOWHERE, ModelRequest, Origin, tell
 from agentkit.tracing.otel import spans
 from agentkit.usage import Tariff, Usage
 

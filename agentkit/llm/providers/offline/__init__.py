@@ -1,1 +1,1 @@
-"""How is a question answered by the small model on this machine, which chooses tools and fills their arguments?"""
+"""The offline model: a small local model that selects tools and fills in their arguments."""

@@ -1,4 +1,4 @@
-"""How is a typed answer read from a text, and does all of it stand there?"""
+"""Typed answers extracted from a text."""
 
 from __future__ import annotations
 
@@ -7,19 +7,17 @@ from functools import cached_property
 from typing import Any
 
 from agentkit.errors import BadResponse
-from agentkit.llm.providers.offline.coverage import leaves, left_out, listed, repeated
-from agentkit.llm.providers.offline.grounding import DATES, grounded
-from agentkit.llm.providers.offline.reading import Question
-from agentkit.llm.providers.offline.values.dates import is_said
-from agentkit.llm.providers.offline.values.schemas import definitions_of, plain_schema
-from agentkit.llm.providers.offline.words import words
+from agentkit.llm.providers.offline.lexicon import words
+from agentkit.llm.providers.offline.question_parser import Question
+from agentkit.llm.providers.offline.validation import DATES, grounded, leaves, left_out, listed, repeated
+from agentkit.llm.providers.offline.value_matching import definitions_of, is_said, plain_schema
 from agentkit.messages import OutputSchema
 
 MAX_TOKENS = 384
 """How long a typed answer may be: a larger one would take the engine half a minute."""
 
 
-class Form:
+class ExtractionForm:
     """A schema as a form that the engine fills in. A schema that is no object is the one field of one."""
 
     def __init__(self, wanted: OutputSchema) -> None:

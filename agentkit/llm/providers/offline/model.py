@@ -1,4 +1,4 @@
-"""How are requests answered without a key and without a network? By a small model that passes them on to tools."""
+"""The provider that answers requests with the offline model."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from agentkit._dataclass import dataclass
 from agentkit.errors import BadResponse, ConfigError, MissingExtra, Rejected
 from agentkit.events import Event, streamed
-from agentkit.llm.providers.offline.extraction import MAX_TOKENS, Form
-from agentkit.llm.providers.offline.finding import Kind, Offer, kinds_of, offers, unfilled
-from agentkit.llm.providers.offline.grounding import Judgment, Proposal, judge, reckoned
-from agentkit.llm.providers.offline.reading import Question
-from agentkit.llm.providers.offline.shorthand import only_states, spelled_out
-from agentkit.llm.providers.offline.vietnamese import in_english
-from agentkit.llm.providers.offline.words import words
-from agentkit.llm.providers.offline.worker import Worker
-from agentkit.llm.wire.reading import json_or_text
+from agentkit.llm.protocols.parsing import json_or_text
+from agentkit.llm.providers.offline.argument_matching import Offer, TextKind, kinds_of, offers, unfilled
+from agentkit.llm.providers.offline.extraction import MAX_TOKENS, ExtractionForm
+from agentkit.llm.providers.offline.lexicon import in_english, words
+from agentkit.llm.providers.offline.normalisation import only_states, spelled_out
+from agentkit.llm.providers.offline.question_parser import Question
+from agentkit.llm.providers.offline.validation import Judgment, ProposedCall, judge, reckoned
+from agentkit.llm.providers.offline.worker import EngineProcess
 from agentkit.messages import (
     AssistantMessage,
     Message,
@@ -39,7 +39,6 @@ from agentkit.messages import (
     parts_of,
     with_distinct_ids,
 )
-from agentkit.slotted import dataclass
 from agentkit.usage import Tariff, unreported
 
 ORIGIN = "offline"
@@ -65,8 +64,8 @@ def installed() -> bool:
 @dataclass(frozen=True, slots=True)
 class _Answer:
     text: str = ""
-    calls: tuple[Proposal, ...] = ()
-    suggested: tuple[Proposal, ...] = ()
+    calls: tuple[ProposedCall, ...] = ()
+    suggested: tuple[ProposedCall, ...] = ()
     raw: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -86,7 +85,7 @@ class OfflineModel:
 
     def __init__(self, *, timeout_seconds: float = 120) -> None:
         self._timeout_seconds = timeout_seconds
-        self._worker: Worker | None = None
+        self._worker: EngineProcess | None = None
         self._owner = 0
 
     def close(self) -> None:
@@ -141,7 +140,7 @@ class OfflineModel:
         if len(text) > MAX_REQUEST_CHARS:
             raise Rejected(_TOO_LONG.format(len(text), MAX_REQUEST_CHARS))
         takes_orders = any(kind in _ORDERS for spec in tools for kind in kinds_of(spec).values())
-        reckons = any(kind is Kind.SUM for spec in tools for kind in kinds_of(spec).values())
+        reckons = any(kind is TextKind.SUM for spec in tools for kind in kinds_of(spec).values())
         question = Question(spelled_out(text, sums=reckons), orders=takes_orders)
         asks = not (question.small or question.negated or only_states(text))
         offered = offers(question, tools) if asks else []
@@ -162,7 +161,7 @@ class OfflineModel:
         """The fields of a schema, filled from a text, as JSON. Raises BadResponse unless all of it is in the text."""
         if len(text) > MAX_CHARS:
             raise Rejected(_TOO_LONG.format(len(text), MAX_CHARS))
-        form = Form(wanted)
+        form = ExtractionForm(wanted)
         for tool in form.tools:
             raw = self._ask([tool], text, MAX_TOKENS)
             if read := form.read(raw):
@@ -183,16 +182,16 @@ class OfflineModel:
 
 # The engine is native, global state of about 100 MB, so the models of a process share one worker. It ends when the last
 # model lets go of it. A forked process finds nothing under its own number and starts a worker of its own.
-_WORKERS: weakref.WeakValueDictionary[int, Worker] = weakref.WeakValueDictionary()
+_WORKERS: weakref.WeakValueDictionary[int, EngineProcess] = weakref.WeakValueDictionary()
 _LOCKS: dict[int, threading.Lock] = {}
 
 
-def _shared_worker() -> Worker:
+def _shared_worker() -> EngineProcess:
     process = os.getpid()
     with _LOCKS.setdefault(process, threading.Lock()):
         worker = _WORKERS.get(process)
         if worker is None:
-            worker = _WORKERS[process] = Worker()
+            worker = _WORKERS[process] = EngineProcess()
         return worker
 
 
@@ -217,14 +216,14 @@ def _last_words(messages: Sequence[Message]) -> str:
     return "\n".join(texts).strip()
 
 
-def _accepted(messages: Sequence[Message]) -> tuple[Proposal, ...]:
+def _accepted(messages: Sequence[Message]) -> tuple[ProposedCall, ...]:
     """The calls that the model suggested last, if the user's whole answer is yes."""
     if len(messages) < 2 or not isinstance(messages[-1], UserMessage):
         return ()
     before = messages[-2]
     if not isinstance(before, AssistantMessage) or before.origin != ORIGIN or not _YES.fullmatch(_last_words(messages)):
         return ()
-    return tuple(Proposal(tool, arguments) for tool, arguments in before.extra.get("suggested", ()))
+    return tuple(ProposedCall(tool, arguments) for tool, arguments in before.extra.get("suggested", ()))
 
 
 def _permitted(request: Request) -> tuple[ToolSpec, ...]:
@@ -284,12 +283,12 @@ def _nearest(question: Question, tools: Sequence[ToolSpec]) -> str:
     return f"{', '.join(names[:_MOST_NAMES])}{others}"
 
 
-def _unsure(calls: Sequence[Proposal]) -> str:
+def _unsure(calls: Sequence[ProposedCall]) -> str:
     described = " and ".join(_described(call) for call in calls)
     return f"I am not sure I understood. Did you mean {described}? Answer yes, or put the exact text in quotes."
 
 
-def _described(call: Proposal) -> str:
+def _described(call: ProposedCall) -> str:
     arguments = ", ".join(f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in call.arguments.items())
     return f"{call.tool} with {arguments}" if arguments else call.tool
 
@@ -368,7 +367,7 @@ def _entry(key: str, value: Any) -> str:
     return f"{key}:\n{text}" if "\n" in text else f"{key}: {text}"
 
 
-_ORDERS = (Kind.CODE, Kind.COMMAND)
+_ORDERS = (TextKind.CODE, TextKind.COMMAND)
 _MAIN = ("result", "results", "answer", "output", "content", "summary", "text", "data", "value")
 _MARKS = (("success", True), ("ok", True), ("status", "ok"), ("status", 200), ("return_code", 0), ("truncated", False))
 _MOST_NAMES = 5

@@ -1,4 +1,4 @@
-"""Where does the offline engine live? In a process of its own: no keys, no network, and it ends with its host."""
+"""The worker process of the offline engine, without network or keys."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agentkit import config
+from agentkit import settings
 from agentkit.errors import BadResponse, Unreachable
 
 _START = (
@@ -22,7 +22,7 @@ _START = (
 )
 
 
-class Worker:
+class EngineProcess:
     """The engine's process, seen from its host: started when first asked, and again when it has died.
 
     Threads take turns. A process that was forked from the host must make a worker of its own. `executable` is the
@@ -33,7 +33,7 @@ class Worker:
         self._executable = executable
         self._turn = threading.Lock()
         self._engine: _Process | None = None
-        self._stop: weakref.finalize[..., Worker] | None = None
+        self._stop: weakref.finalize[..., EngineProcess] | None = None
 
     def ask(self, question: Mapping[str, Any], timeout_seconds: float) -> dict[str, Any]:
         """The engine's reply, with the keys `envelope` and `network`.
@@ -136,7 +136,7 @@ def _start(executable: str) -> _Process:
 
 def _environment() -> dict[str, str]:
     """No key of the host, no home to write to, and both of the engine's switches against being counted."""
-    kept = {name: value for name, value in config.environment().items() if name in ("LANG", "LC_ALL", "SYSTEMROOT")}
+    kept = {name: value for name, value in settings.environment().items() if name in ("LANG", "LC_ALL", "SYSTEMROOT")}
     return {**kept, "PATH": os.defpath, "HOME": os.devnull, "NEEDLE_TELEMETRY": "0", "DO_NOT_TRACK": "1"}
 
 

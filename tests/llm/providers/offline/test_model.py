@@ -10,19 +10,11 @@ import time
 
 import pytest
 
+from agentkit.content import Image
 from agentkit.errors import BadResponse, Rejected
 from agentkit.events import ResponseReceived, TextDelta, ToolCallDelta
 from agentkit.llm.providers.offline.model import MAX_CHARS, MAX_REQUEST_CHARS, OfflineModel, installed
-from agentkit.messages import (
-    AssistantMessage,
-    Image,
-    OutputSchema,
-    Request,
-    ToolCall,
-    ToolMessage,
-    ToolSpec,
-    UserMessage,
-)
+from agentkit.messages import AssistantMessage, OutputSchema, Request, ToolCall, ToolMessage, ToolSpec, UserMessage
 from agentkit.usage import Tariff, Usage
 
 TEXT = {"type": "string"}

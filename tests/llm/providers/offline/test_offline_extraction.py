@@ -6,7 +6,7 @@ import pytest
 
 from agentkit.errors import BadResponse
 from agentkit.llm.providers.offline.extraction import (
-    Form,
+    ExtractionForm,
     absent_fields,
     chosen_fields,
     completed,
@@ -156,7 +156,7 @@ SALE = OutputSchema(
 )
 def test_an_answer_is_given_when_it_is_sure(said, why):
     """What is not found is named, and so is what does not follow from the text; the engine must be sure of choices."""
-    form = Form(SALE)
+    form = ExtractionForm(SALE)
     read = form.read(said)
     if why is None:
         assert form.settled(read, said, "I sold a lamp for 30")["what"] == "lamp"
@@ -167,14 +167,16 @@ def test_an_answer_is_given_when_it_is_sure(said, why):
 
 def test_a_form_is_offered_twice():
     """The engine is asked for all fields, then for any; a form that demands none is offered once."""
-    first, second = Form(SALE).tools
+    first, second = ExtractionForm(SALE).tools
     assert (first["parameters"]["required"], second["parameters"]["required"]) == (["what", "price"], [])
-    assert len(Form(OutputSchema("any", {"type": "object"})).tools) == 1
+    assert len(ExtractionForm(OutputSchema("any", {"type": "object"})).tools) == 1
 
 
 def test_what_is_no_object_is_the_field_of_one():
     """A list is asked for as a field, with the definitions that it refers to, and given as it is."""
-    form = Form(OutputSchema("words", {"type": "array", "items": {"$ref": "#/$defs/W"}, "$defs": {"W": TEXT}}))
+    form = ExtractionForm(
+        OutputSchema("words", {"type": "array", "items": {"$ref": "#/$defs/W"}, "$defs": {"W": TEXT}})
+    )
     assert form.tools[0]["parameters"]["$defs"] == {"W": TEXT}
     assert form.settled({"value": ["lamp"]}, envelope(), "a lamp") == ["lamp"]
 
@@ -182,17 +184,17 @@ def test_what_is_no_object_is_the_field_of_one():
 @pytest.mark.parametrize("said", [{}, {"function_calls": [], "suppressed_calls": []}, {"function_calls": [{}]}])
 def test_a_form_may_stay_empty(said):
     """An engine that says nothing has read nothing."""
-    assert Form(SALE).read(said) is None
+    assert ExtractionForm(SALE).read(said) is None
 
 
 def test_what_the_engine_holds_back_is_looked_at():
     """A call that the engine itself does not trust is judged like any other."""
-    assert Form(SALE).read({"suppressed_calls": [{"arguments": {"what": "lamp"}}]}) == {"what": "lamp"}
+    assert ExtractionForm(SALE).read({"suppressed_calls": [{"arguments": {"what": "lamp"}}]}) == {"what": "lamp"}
 
 
 def test_a_list_that_lost_something_is_refused():
     """An answer whose list has less than the text lists is refused, and what it left out is named."""
-    form = Form(OutputSchema("names", {"type": "array", "items": {"type": "string"}}))
+    form = ExtractionForm(OutputSchema("names", {"type": "array", "items": {"type": "string"}}))
     envelope = {"confidence": 0.9}
     with pytest.raises(BadResponse, match=r"read only a part of names in the text; it left out: Park\."):
         form.settled({"value": ["Kim", "Lee"]}, envelope, "Kim, Lee, Park")

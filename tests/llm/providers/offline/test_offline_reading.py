@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from agentkit.llm.providers.offline.reading import Question, Shape
+from agentkit.llm.providers.offline.question_parser import Question, Shape
 
 
 def found(text, *shapes, orders=False):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.llm.providers.offline.words import (
+from agentkit.llm.providers.offline.lexicon import (
     idea,
     ideas,
     numbers_in,

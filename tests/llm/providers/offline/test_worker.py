@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from agentkit.errors import BadResponse, Unreachable
-from agentkit.llm.providers.offline.worker import Worker, replies
+from agentkit.llm.providers.offline.worker import EngineProcess, replies
 
 TOOLS = json.dumps(
     [{"name": "get_time", "description": "Tell the time.", "parameters": {"type": "object", "properties": {}}}]
@@ -27,7 +27,7 @@ PATIENCE = 300
 @pytest.fixture(scope="module")
 def worker():
     """One engine for the tests that only ask."""
-    return Worker()
+    return EngineProcess()
 
 
 @pytest.fixture
@@ -121,7 +121,7 @@ def test_threads_take_turns(worker):
 
 def test_the_process_sees_no_key_no_home_and_no_network():
     """Of the host's environment only the language goes along; where the system allows, there is no network."""
-    own = Worker()
+    own = EngineProcess()
     reply = own.ask(QUESTION, PATIENCE)
     process = own._engine.process.pid
     variables = dict(entry.split("=", 1) for entry in Path(f"/proc/{process}/environ").read_text().split("\0") if entry)
@@ -134,7 +134,7 @@ def test_the_process_sees_no_key_no_home_and_no_network():
 def test_nothing_is_left_when_the_worker_is_gone():
     """The process and its pipes end with the last reference to the worker."""
     before = len(list(Path("/proc/self/fd").iterdir()))
-    own = Worker()
+    own = EngineProcess()
     own.ask(QUESTION, PATIENCE)
     process = own._engine.process.pid
     del own
@@ -147,8 +147,8 @@ def test_a_host_that_ends_takes_the_process_along():
     """At the end of the interpreter the process is ended, without a warning."""
     (process,) = run(
         f"""
-        from agentkit.llm.providers.offline.worker import Worker
-        worker = Worker()
+        from agentkit.llm.providers.offline.worker import EngineProcess
+        worker = EngineProcess()
         worker.ask({QUESTION!r}, {PATIENCE})
         print(worker._engine.process.pid)
         """
@@ -162,7 +162,7 @@ def test_a_host_that_is_killed_takes_the_process_along():
         [
             sys.executable,
             "-c",
-            "import os, signal; from agentkit.llm.providers.offline.worker import Worker; worker = Worker();"
+            "import os, signal; from agentkit.llm.providers.offline.worker import EngineProcess; worker = EngineProcess();"
             f"worker.ask({QUESTION!r}, {PATIENCE}); print(worker._engine.process.pid, flush=True);"
             "os.kill(os.getpid(), signal.SIGKILL)",
         ],
@@ -179,8 +179,8 @@ def test_a_forked_process_leaves_the_engine_of_its_parent_alone():
     first, second = run(
         f"""
         import os
-        from agentkit.llm.providers.offline.worker import Worker
-        worker = Worker()
+        from agentkit.llm.providers.offline.worker import EngineProcess
+        worker = EngineProcess()
         worker.ask({QUESTION!r}, {PATIENCE})
         print(worker._engine.process.pid, flush=True)
         if os.fork() == 0:
@@ -196,7 +196,7 @@ def test_a_forked_process_leaves_the_engine_of_its_parent_alone():
 
 def test_a_late_answer_ends_the_process(program):
     """After the time allowed the process is killed and the caller told."""
-    own = Worker(program("exec sleep 600"))
+    own = EngineProcess(program("exec sleep 600"))
     with pytest.raises(Unreachable, match=r"within 0\.5 seconds"):
         own.ask(QUESTION, 0.5)
     assert own._engine.process.poll() is not None
@@ -204,7 +204,7 @@ def test_a_late_answer_ends_the_process(program):
 
 def test_a_process_that_dies_is_tried_twice(program, tmp_path):
     """A process that ends instead of answering is started once more, then given up."""
-    own = Worker(program(f"echo started >> {tmp_path}/starts; read line"))
+    own = EngineProcess(program(f"echo started >> {tmp_path}/starts; read line"))
     with pytest.raises(Unreachable, match="died twice"):
         own.ask(QUESTION, PATIENCE)
     assert (tmp_path / "starts").read_text().count("started") == 2
@@ -213,18 +213,18 @@ def test_a_process_that_dies_is_tried_twice(program, tmp_path):
 def test_a_process_that_is_gone_before_it_listens_is_no_crash(program):
     """A pipe that nobody reads is a process that died."""
     with pytest.raises(Unreachable, match="died twice"):
-        Worker(program("exit 3")).ask({**QUESTION, "text": "x" * 1_000_000}, PATIENCE)
+        EngineProcess(program("exit 3")).ask({**QUESTION, "text": "x" * 1_000_000}, PATIENCE)
 
 
 def test_a_python_that_is_not_there_is_unreachable():
     """A process that cannot be started is reported with the system's reason."""
     with pytest.raises(Unreachable, match="cannot be started"):
-        Worker("/no/such/python").ask(QUESTION, PATIENCE)
+        EngineProcess("/no/such/python").ask(QUESTION, PATIENCE)
 
 
 def test_a_busy_engine_is_waited_for_only_so_long(program):
     """A question that does not get its turn in time fails, and disturbs nobody."""
-    own = Worker(program("sleep 5; echo '{}'; exec sleep 600"))
+    own = EngineProcess(program("sleep 5; echo '{}'; exec sleep 600"))
     replied = []
     thread = threading.Thread(target=lambda: replied.append(own.ask(QUESTION, PATIENCE)))
     thread.start()
@@ -237,7 +237,7 @@ def test_a_busy_engine_is_waited_for_only_so_long(program):
 
 def test_an_interrupted_question_leaves_no_answer_for_the_next_one(program):
     """Control-C ends the process too, so that a late answer meets no other question."""
-    own = Worker(program("exec sleep 600"))
+    own = EngineProcess(program("exec sleep 600"))
 
     def interrupt(*_):
         raise KeyboardInterrupt

@@ -1,0 +1,300 @@
+"""Agents described by plain text files: a few settings, a blank line, the instruction."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import field, fields
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, NoReturn
+
+from agentkit._dataclass import dataclass
+from agentkit.errors import ConfigError
+from agentkit.event_rendering import suggestion, visible
+from agentkit.levels import SafetyLevel
+from agentkit.lines import split_lines
+from agentkit.tooling.toolset import AnyTool, Toolset
+from agentkit.tools import catalog
+from agentkit.usage import Limits
+
+_ENTRY = re.compile(r"\s*(?P<key>[A-Za-z][A-Za-z _-]{0,30}?)\s*:(?:\s+(?P<value>.*))?\s*")
+_BULLET = re.compile(r"\s*[-*•]\s+(?P<value>.*?)\s*")
+_LIMIT = re.compile(r"(?P<name>[A-Za-z][A-Za-z _-]*?)\s*[=: ]\s*(?P<value>[\d._]+|refuse|free|none)", re.IGNORECASE)
+_RULE = re.compile(r"\s*-{3,}\s*")
+_NOTHING = {"none", "no", "off"}
+_JOINERS = dict.fromkeys(map(ord, "\u200c\u200d\ufe0e\ufe0f"))
+"""Characters that are not shown and belong to emoji and to Persian words."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentFile:
+    """An agent as a file describes it; None and empty where the file says nothing.
+
+    `session` is the name under which its runs are saved, None when they are not. `workspace` is a folder.
+    """
+
+    name: str
+    instruction: str
+    tools: Toolset = field(default_factory=Toolset)
+    model: str | None = None
+    safety: SafetyLevel | None = None
+    limits: Limits | None = None
+    session: str | None = None
+    workspace: Path | None = None
+
+    def arguments(self, options: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of Agent that it stands for; `options` come before what the file says."""
+        said = {each.name: getattr(self, each.name) for each in fields(self)}
+        known = {name: value for name, value in said.items() if value is not None}
+        for given, told in (("llm", "model"), ("policy", "safety")):
+            if given in options:
+                known.pop(told, None)
+        return {**known, **options}
+
+
+_SHAPE = "It is a text: settings a line each, such as tools: core; an empty line; the instruction."
+
+
+def read_manifesto(path: str | Path, tools: Iterable[Any] = ()) -> AgentFile:
+    """The agent in a file. Its name is by default the file's; its runs are saved in a session of the file's own.
+
+    `tools` are tools of your own, which the file may name beside those that are shipped. A workspace is meant from the
+    file's own folder. Raises ConfigError, which tells the line, when the file cannot be read or understood.
+    """
+    path = Path(path)
+    if path.suffix == ".py":
+        raise ConfigError(
+            f"{str(path)!r} is a program, and no agent's text file. In Python import the agent from it; on the "
+            f"command line --agent {path}:NAME is an agent that it makes, -t {path} its functions as tools."
+        )
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except (OSError, ValueError) as error:
+        fault = error.strerror if isinstance(error, OSError) else error
+        raise ConfigError(f"The agent file {str(path)!r} cannot be read: {fault}. {_SHAPE}") from error
+    return parse_manifesto(text, path, tools)
+
+
+def parse_manifesto(text: str, path: Path | None = None, tools: Iterable[Any] = ()) -> AgentFile:
+    """The agent in a text; `path` is where the text stands, if it is a file. Raises ConfigError."""
+    lines = _Lines(split_lines(text), str(path) if path else "the agent file")
+    if "\0" in text:
+        raise ConfigError(f"{lines.place} contains a NUL character: it is not a text. {_SHAPE}")
+    settings, start = _settings(lines, _SettingsContext(Toolset(tools), path.parent if path else None))
+    instruction = "\n".join([settings.pop("instruction", ""), *lines.texts[start:]]).strip()
+    if not instruction:
+        raise ConfigError(f"{lines.place} has no instruction: after the settings and an empty line, say what to do.")
+    if "tools" not in settings:
+        _check_for_late_tools(lines, start)
+    if path:
+        settings = {"name": path.stem, "session": own_session(path), **settings}
+    return AgentFile(**{"name": "agent", "instruction": instruction, **settings})
+
+
+def own_session(path: Path) -> str:
+    """The session of a file: its name, and what tells it from files of that name in other folders."""
+    place = hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:8]
+    return f"{path.stem[:100]}-{place}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Lines:
+    """The lines of a text, and what it is called in errors."""
+
+    texts: Sequence[str]
+    place: str
+
+    def fail(self, index: int, what: str) -> NoReturn:
+        """Raise ConfigError for a line."""
+        raise ConfigError(f"{self.place}, line {index + 1}: {what}")
+
+
+@dataclass(frozen=True, slots=True)
+class _SettingsContext:
+    """What values of settings are read with: tools of the caller's own, and the folder of the file."""
+
+    tools: Toolset
+    folder: Path | None
+
+
+def _settings(lines: _Lines, reading: _SettingsContext) -> tuple[dict[str, Any], int]:
+    """The settings at the top, read, and the index of the line behind them. `---` may stand around them."""
+    index, end, is_framed = _top(lines)
+    first, settings = index, dict[str, Any]()
+    while index < end and "instruction" not in settings:
+        text = lines.texts[index]
+        if not text.strip() or text.startswith("#"):
+            index += 1
+            continue
+        key, value = _entry(lines, index, is_sure=is_framed or bool(settings))
+        if not key:
+            return {}, first
+        if key in settings:
+            lines.fail(index, f"{key} is set for the second time.")
+        bullets = _bullets(lines.texts[index + 1 : end]) if key in _LISTS else []
+        _refuse_invisible(lines, range(index, index + 1 + len(bullets)))
+        settings[key] = _read(lines, index, key, ", ".join(filter(None, [value, *bullets])), reading)
+        index += 1 + len(bullets)
+    if not settings:
+        return {}, first
+    return settings, index + is_framed if index == end else index
+
+
+def _refuse_invisible(lines: _Lines, places: Iterable[int]) -> None:
+    """Raise ConfigError for a setting with characters that are not shown, or that other programs end a line at."""
+    for index in places:
+        text = lines.texts[index].translate(_JOINERS)
+        if visible(text) != text:
+            lines.fail(index, f"It contains characters that are not shown: {visible(text):.200} Delete them.")
+
+
+def _top(lines: _Lines) -> tuple[int, int, bool]:
+    """Where the settings begin and end, if there are any, and whether `---` stands around them."""
+    texts = lines.texts
+    first = next((index for index, text in enumerate(texts) if text.strip()), len(texts))
+    is_framed = first < len(texts) and bool(_RULE.fullmatch(texts[first]))
+    ends = (index for index, text in enumerate(texts) if index > first and _ends_top(text, is_framed=is_framed))
+    end = next(ends, None)
+    if is_framed and end is None:
+        lines.fail(first, "The settings begin with --- but do not end with it.")
+    return first + is_framed, len(texts) if end is None else end, is_framed
+
+
+def _ends_top(text: str, *, is_framed: bool) -> bool:
+    return bool(_RULE.fullmatch(text)) if is_framed else not text.strip()
+
+
+def _bullets(texts: Sequence[str]) -> list[str]:
+    """The entries of a list, one a line, that follow each other from the first line on."""
+    matches = takewhile(bool, map(_BULLET.fullmatch, texts))
+    return [match["value"] for match in matches if match]
+
+
+def _read(lines: _Lines, index: int, key: str, value: str, reading: _SettingsContext) -> Any:
+    """The value of a setting. Raises ConfigError."""
+    try:
+        return _KEYS[key](value, reading)
+    except (ConfigError, ValueError) as error:
+        lines.fail(index, f"{key}: {error}")
+
+
+def _entry(lines: _Lines, index: int, *, is_sure: bool) -> tuple[str, str]:
+    """Name and value of the setting in a line; empty names where the instruction begins at once."""
+    match = _ENTRY.fullmatch(lines.texts[index])
+    key = re.sub(r"[ -]", "_", match["key"].lower()) if match else ""
+    if match and key in _KEYS:
+        return key, _unquoted(match["value"] or "")
+    hint = suggestion(key, _KEYS, 0.75)
+    if is_sure and not match:
+        lines.fail(index, "This is no setting (name: value). An empty line parts the settings from the instruction.")
+    if match and (is_sure or hint):
+        known = ", ".join(_KEYS)
+        lines.fail(index, f"There is no setting {match['key']!r}.{hint} The settings are: {known}.")
+    return "", ""
+
+
+def _check_for_late_tools(lines: _Lines, start: int) -> None:
+    """Raise ConfigError for a list of tools behind the instruction, which would do nothing there."""
+    for index, text in enumerate(lines.texts[start:], start):
+        match = _ENTRY.fullmatch(text.strip("*#_ "))
+        if match and match["key"].lower() == "tools":
+            following = lines.texts[index + 1] if index + 1 < len(lines.texts) else ""
+            named = _parts(match["value"] or "") or _parts(_BULLET.sub(r"\g<value>", following))
+            if any(_found(name, Toolset()) for name in named):
+                lines.fail(index, "The tools stand behind the instruction. Put them at the top, before an empty line.")
+
+
+def _read_tools(value: str, reading: _SettingsContext) -> Toolset:
+    chosen: list[AnyTool] = []
+    for name in _parts(value.strip("[]")):
+        found = _found(name, reading.tools)
+        words = [_found(word, reading.tools) for word in name.split()]
+        if not found and not all(words):
+            raise ConfigError(_no_such_tool(name, reading.tools))
+        chosen += found or [tool for word in words for tool in word]
+    own = {tool.name: tool for tool in reading.tools}
+    return Toolset(list({tool.name: own.get(tool.name, tool) for tool in chosen}.values()))
+
+
+def _found(name: str, own: Toolset) -> list[AnyTool]:
+    """The tools that a name means: one of the caller's own, a collection, or a shipped tool."""
+    wanted = re.sub(r"[ -]", "_", _unquoted(name).lower())
+    for spelling in (wanted, re.sub(r"_tools?$", "", wanted)):
+        mine = [tool for tool in own if tool.name.lower() == spelling]
+        if mine or spelling in catalog.collections or spelling in catalog.all_tools.names:
+            return mine or list(catalog.named([spelling]))
+    return []
+
+
+def _no_such_tool(name: str, own: Toolset) -> str:
+    names = [*own.names, *catalog.collections, *catalog.all_tools.names]
+    hint = suggestion(name.lower().replace(" ", "_"), names)
+    return (
+        f"There is no tool or collection named {name!r:.100}.{hint} The collections are: "
+        f"{', '.join(catalog.collections)}. The tools are: {', '.join([*own.names, *catalog.all_tools.names])}."
+    )
+
+
+def _parts(value: str) -> list[str]:
+    """The entries of a list that is parted by commas or semicolons."""
+    entries = (part.strip() for part in re.split(r"[,;]", value))
+    return [entry for entry in entries if entry and entry.lower() not in _NOTHING]
+
+
+def _read_limits(value: str, _: _SettingsContext) -> Limits:
+    names = [each.name for each in fields(Limits)]
+    limits: dict[str, Any] = {}
+    for part in _parts(value):
+        match = _LIMIT.fullmatch(_unquoted(part))
+        if match is None:
+            raise ConfigError(f"A limit is a name and a number, such as `cost 0.50`, not {part!r:.100}.")
+        name = re.sub(r"[ -]", "_", match["name"].lower())
+        if name not in names:
+            hint = suggestion(name, names)
+            raise ConfigError(f"There is no limit {match['name']!r}.{hint} The limits are: {', '.join(names)}.")
+        limits[name] = _number(match["value"].lower())
+    return Limits(**limits)
+
+
+def _number(text: str) -> Any:
+    """The number in a text; None for none, and any other word as it is."""
+    if text[0].isdigit() or text[0] == ".":
+        return float(text) if "." in text else int(text)
+    return None if text == "none" else text
+
+
+def _read_text(value: str, _: _SettingsContext) -> str:
+    if not value:
+        raise ConfigError("Its value is missing.")
+    return value
+
+
+def _read_session(value: str, _: _SettingsContext) -> str | None:
+    return None if value.lower() in {"", *_NOTHING} else value
+
+
+def _read_workspace(value: str, reading: _SettingsContext) -> Path:
+    folder = Path(_read_text(value, reading)).expanduser()
+    return reading.folder / folder if reading.folder else folder
+
+
+def _unquoted(text: str) -> str:
+    text = text.strip().strip("`")
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
+
+
+_LISTS = {"tools", "limits"}
+_KEYS: Mapping[str, Callable[[str, _SettingsContext], Any]] = {
+    "name": _read_text,
+    "model": _read_text,
+    "tools": _read_tools,
+    "safety": lambda value, _: SafetyLevel.of(value),
+    "limits": _read_limits,
+    "session": _read_session,
+    "workspace": _read_workspace,
+    "instruction": lambda value, _: value,
+}
+"""The settings that a file may begin with, and how the value of each is read."""

@@ -1,0 +1,110 @@
+"""Binding of approvals to real locations and to the content of scripts."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import stat
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from agentkit.decisions import Decision, Verdict
+from agentkit.event_rendering import visible
+from agentkit.safety.shell.variables import HOME
+from agentkit.tooling.tool import Tool
+
+_MOST_PATHS = 200
+_MOST_CHARS = 1_000
+_MOST_HASHED_BYTES = 10_000_000
+_MOST_NAMED = 3
+_CONTENT = " sha256:"
+"""What separates the real location of a script from the digest of its content."""
+_PATTERN = re.compile(r"[*?\[]")
+_REMEDY = "Look at it again, and repeat the call if it is still wanted: the person is then asked again."
+
+
+def binding(tool: Tool[..., Any] | None, arguments: Mapping[str, Any], folder: str) -> dict[str, str]:
+    """What an approval of this call in `folder` is bound to: by path, its real location, and the content of a script.
+
+    The tool's judge tells the paths if it can. Otherwise each short text among the arguments is taken for one.
+    """
+    if tool is None:
+        return {}
+    touched = tool.touched(arguments)
+    named, scripts = touched if touched is not None else (_texts(arguments), ())
+    bound = {path: _location(path) for path in islice(_absolute(sorted(named), folder), _MOST_PATHS)}
+    return bound | {path: _state(path) for path in islice(_absolute(sorted(scripts), folder), _MOST_PATHS)}
+
+
+def lapse(decision: Decision, bound: Mapping[str, str]) -> Decision | None:
+    """The denial of a call whose approval was bound to something else than what is there now; None when it holds."""
+    changed = [path for path, was in bound.items() if (_state if _CONTENT in was else _location)(path) != was]
+    if not changed:
+        return None
+    names = ", ".join(repr(visible(path)) for path in changed[:_MOST_NAMED])
+    more = f" and {len(changed) - _MOST_NAMED:,} more" if len(changed) > _MOST_NAMED else ""
+    reason = f"The call was not run: {names}{more} changed after the approval was asked for."
+    return Decision(Verdict.DENY, "approval-lapsed", reason, decision.evidence, _REMEDY, decision.level)
+
+
+def _texts(value: Any, levels: int = 4) -> Iterator[str]:
+    """The texts in arguments that can be paths."""
+    if isinstance(value, str | os.PathLike):
+        text = os.fspath(value)
+        if isinstance(text, str) and 0 < len(text) <= _MOST_CHARS and not set("\n\0") & set(text):
+            yield text
+    elif isinstance(value, Mapping | list | tuple) and levels:
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(each, levels - 1)
+
+
+def _absolute(paths: list[str], folder: str) -> Iterator[str]:
+    home = os.environ.get("HOME", HOME)
+    for path in paths:
+        place = f"{home}{path.removeprefix(HOME)}" if path.startswith(HOME) else path
+        yield place if place.startswith("/") else f"{folder}/{place}"
+
+
+def _location(path: str) -> str:
+    """Where a path really leads; of a pattern, where each match leads."""
+    return ":".join(_real(each) for each in _matches(path))
+
+
+def _state(path: str) -> str:
+    """The real location with a digest of what is there; of a pattern, of all matches."""
+    digest = hashlib.sha256()
+    for each in _matches(path):
+        digest.update(_content(_real(each)))
+    return f"{_location(path)}{_CONTENT}{digest.hexdigest()}"
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return path
+
+
+def _matches(path: str) -> list[str]:
+    if not _PATTERN.search(path) or os.path.lexists(path):
+        return [path]
+    found = Path("/").glob(re.sub(r"\*+", "*", path.lstrip("/")))
+    return sorted(map(str, islice(found, _MOST_PATHS))) or [path]
+
+
+def _content(path: str) -> bytes:
+    """What tells the content of a file from another: its digest, of a very large one its size and times."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    except (OSError, ValueError):
+        return b"absent"
+    with os.fdopen(descriptor, "rb") as file:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):
+            return b"no file"
+        if status.st_size > _MOST_HASHED_BYTES:
+            return repr((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)).encode()
+        return hashlib.sha256(file.read(_MOST_HASHED_BYTES + 1)).digest()

@@ -1,0 +1,96 @@
+"""Real locations of the paths in tool arguments."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentkit.errors import ToolError
+from agentkit.safety.locations import NOWHERE, Located, Place, Places
+from agentkit.safety.policy import Policy
+from agentkit.safety.rules import rules_from
+from agentkit.tooling.tool import Tool
+from agentkit.workspace.workspace import Workspace
+
+_MOST_PATHS = 1_000
+
+
+def places_of(
+    tool: Tool[..., Any], arguments: Mapping[str, Any], policies: Sequence[Policy], workspace: Workspace
+) -> Places:
+    """Where the paths among the arguments lead, as far as a rule about this tool tests them."""
+    rules = [rule for policy in policies for rule in rules_from(policy.rules) if rule.is_about(tool.name)]
+    tested = {name for rule in rules for name in (*rule.folders, *(rule.where.keys() & set(tool.paths)))}
+    if tested.isdisjoint(arguments):
+        return NOWHERE
+    home = workspace if tool.is_in_workspace else None
+    named = {folder for rule in rules for each in rule.folders.values() for folder in each}
+    found = {name: located(home, arguments[name]) for name in tested & arguments.keys()}
+    return Places(found, real_folders(workspace, named) if home is not None else {})
+
+
+def located(workspace: Workspace | None, value: Any) -> Located:
+    """The places of a path or a list of paths in a workspace; with None, as seen from the current folder."""
+    is_list = isinstance(value, list | tuple | set | frozenset)
+    given = list(value) if is_list else [value]
+    found = [_places(workspace, each) for each in given[:_MOST_PATHS]]
+    paths = tuple(each for each in found if each is not None)
+    return Located(paths, is_list, len(paths) == len(given))
+
+
+def real_folders(workspace: Workspace, folders: Iterable[str]) -> dict[str, str]:
+    """Where those of the folders really are that a link leads to: relative to the workspace, or absolute outside."""
+    found = {}
+    for folder in folders:
+        places = _in_workspace(workspace, folder)
+        if places is not None and places[0] != places[1]:
+            found[folder] = str(places[1].relative)
+        elif places is None and os.path.isabs(folder) and os.path.realpath(folder) != os.path.normpath(folder):  # noqa: PTH117
+            found[folder] = os.path.realpath(folder)
+    return found
+
+
+def expected(arguments: Mapping[str, Any], places: Places) -> dict[str, str]:
+    """The real place of each path among the arguments, by the path as it is written."""
+    found = {}
+    for name, located_there in places.arguments.items():
+        given = arguments[name] if located_there.is_list else [arguments[name]]
+        if located_there.is_whole:
+            for path, (*_, real) in zip(given, located_there.paths, strict=True):
+                found[str(path)] = "" if real.relative in (None, ".") else str(real.relative)
+    return found
+
+
+def _places(workspace: Workspace | None, path: Any) -> tuple[Place, ...] | None:
+    if not isinstance(path, str | os.PathLike):
+        return None
+    text = str(os.fspath(path))
+    return _in_current_folder(text) if workspace is None else _in_workspace(workspace, text)
+
+
+def _in_workspace(workspace: Workspace, path: str) -> tuple[Place, Place] | None:
+    """The place that is named and the real one; None for what is outside or no path."""
+    try:
+        name, place = workspace.locate(path)
+    except (ToolError, ValueError):
+        return None
+    roots = workspace.spellings
+    named, real = (Place(each or ".", tuple(os.path.join(root, each) for root in roots)) for each in (name, place))  # noqa: PTH118
+    return named, real
+
+
+def _in_current_folder(path: str) -> tuple[Place, ...] | None:
+    """The same for a function that opens paths by itself, and may take `~` for the home."""
+    try:
+        here, home = Path.cwd(), os.path.expanduser(path)  # noqa: PTH111
+        spelled = {os.path.abspath(each) for each in (path, home)}  # noqa: PTH100
+        return tuple(_seen_from(here, each) for place in sorted(spelled) for each in (place, os.path.realpath(place)))
+    except (OSError, ValueError):
+        return None
+
+
+def _seen_from(here: Path, place: str) -> Place:
+    inner = os.path.relpath(place, here)
+    return Place(None if inner.split("/")[0] == ".." else inner, (place,))

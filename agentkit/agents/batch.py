@@ -1,0 +1,311 @@
+"""`Agent.map`: many prompts at once, with a blocking and an async driver."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
+from contextvars import copy_context
+from dataclasses import replace
+from typing import Any
+
+from agentkit import recording
+from agentkit._dataclass import dataclass
+from agentkit.agents.budget import UNLIMITED, Budget, Known
+from agentkit.agents.executors import RemoteOutcome, has_killed_workers, packed, run_elsewhere
+from agentkit.agents.options import Prompt
+from agentkit.agents.prompt_run import (
+    Job,
+    Outcome,
+    PromptRun,
+    SharedBudget,
+    as_error,
+    earlier_result,
+    failed,
+    made_error,
+    part_of,
+    price_teller,
+    rebuilt,
+    session_of,
+    used_up,
+)
+from agentkit.agents.result import RunFinished, RunResult, read_saved
+from agentkit.agents.run_config import LINEAGE
+from agentkit.agents.runner import Runner, kept_name, spent_in, tell_afterwards
+from agentkit.content import File, Image
+from agentkit.errors import AgentKitError, ConfigError, RunError
+from agentkit.event_rendering import error_text
+from agentkit.events import Event, RunEnded
+from agentkit.safety.data_flow import labels_of
+from agentkit.tooling.run_context import can_be_called
+from agentkit.tracing.listeners import Origin
+from agentkit.usage import Limits, is_whole
+
+MOST_LOSSES = 2
+"""How often a prompt is handed to an executor that loses it, as its workers die at it."""
+
+OnProgress = Callable[[int, int | None, RunResult[Any]], object]
+"""Called with how many prompts are done, how many there are (None when nobody knows), and the newest result."""
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetShare:
+    """What was set aside for a run elsewhere, and whether nothing was left for any other."""
+
+    limits: Limits
+    is_all: bool
+
+
+class BatchRun:
+    """The prompts of one map: what is still to be done, and the results.
+
+    Raises ConfigError for an argument that cannot be right or an agent that cannot be sent to the executor's
+    processes, NoProvider and SessionError when no run at all could begin.
+    """
+
+    def __init__(
+        self,
+        agent: Runner,
+        prompts: Iterable[Prompt],
+        concurrency: int,
+        *,
+        limits: Limits | None,
+        progress: OnProgress | None,
+        executor: Executor | None,
+    ) -> None:
+        _check(prompts, concurrency, limits, progress, executor)
+        self.agent, self.executor, self._price = agent, executor, self._price_teller(agent)
+        self._threads = self._slots = concurrency
+        self._progress = progress
+        self._total = len(prompts) if isinstance(prompts, Sized) else None
+        self._jobs = (Job(index, prompt) for index, prompt in enumerate(prompts))
+        self._again: deque[Job] = deque()
+        self._results: dict[int, RunResult[Any]] = {}
+        self._parts: dict[int, BudgetShare] = {}
+        self._budget = _budget(limits)
+        self._is_stopping = threading.Event()
+        self._is_stored = agent.session.store is not None
+        is_here = executor is None or isinstance(executor, ThreadPoolExecutor)
+        self._data = None if is_here else packed(agent)
+
+    def run(self) -> list[RunResult[Any]]:
+        """The results in the order of the prompts, blocking."""
+        at_work: dict[Future[Any], Job] = {}
+        pool = self.executor or ThreadPoolExecutor(self._threads, "agentkit-map")
+        try:
+            while True:
+                for job in self._next(self._slots - len(at_work)):
+                    at_work[self._submitted(pool, job)] = job
+                if not at_work:
+                    return self._in_order()
+                ended = wait(at_work, return_when=FIRST_COMPLETED).done
+                for future in sorted(ended, key=lambda future: at_work[future].index):
+                    self._enter(at_work.pop(future), future)
+        finally:
+            self._is_stopping.set()
+            for future in at_work:
+                future.cancel()
+            if self._data is None:
+                wait(at_work)
+            if self.executor is None:
+                pool.shutdown()
+
+    async def arun(self) -> list[RunResult[Any]]:
+        """The same, awaiting."""
+        at_work: dict[asyncio.Future[Any], Job] = {}
+        try:
+            while True:
+                for job in self._next(self._slots - len(at_work)):
+                    at_work[self._started(job)] = job
+                if not at_work:
+                    return self._in_order()
+                ended, _ = await asyncio.wait(at_work, return_when=asyncio.FIRST_COMPLETED)
+                for future in sorted(ended, key=lambda future: at_work[future].index):
+                    self._enter(at_work.pop(future), future)
+        finally:
+            self._is_stopping.set()
+            for future in at_work:
+                future.cancel()
+            await asyncio.gather(*at_work, return_exceptions=True)
+
+    def _next(self, most: int) -> Iterator[Job]:
+        """The jobs that can begin now. A prompt is asked for when there is room for it, not before."""
+        for _ in range(most):
+            job = self._again.popleft() if self._again else next(self._jobs, None)
+            if job is None:
+                return
+            if self._data is not None and not self._has_part(job):
+                self._again.appendleft(job)
+                return
+            yield replace(job, is_alone=self._slots == 1)
+
+    def _has_part(self, job: Job) -> bool:
+        """Set aside what a run elsewhere may take; whether it can begin now, if only to hear that nothing is left."""
+        part, is_all = None, False
+        if used_up(self._budget, self._price) is None:
+            free = self._slots - len(self._parts)
+            to_come = free if self._total is None else self._total - len(self._results) - len(self._parts)
+            part = part_of(self._budget, max(min(free, to_come), 1))
+            is_all = not self._parts and (part is None or self._slots == 1)
+            part = part_of(self._budget, 1) if is_all and part is None else part
+        if part is not None:
+            self._parts[job.index] = BudgetShare(part, is_all)
+        elif self._parts:  # what the others leave of theirs comes back
+            self._slots = len(self._parts)
+            return False
+        return True
+
+    def _price_teller(self, agent: Runner) -> Callable[[], Known]:
+        return price_teller(agent)
+
+    def _in_order(self) -> list[RunResult[Any]]:
+        return [self._results[index] for index in sorted(self._results)]
+
+    def _single(self, job: Job) -> PromptRun:
+        return PromptRun(
+            self.agent, job, SharedBudget.of(self._budget, is_alone=job.is_alone), self._is_stopping.is_set
+        )
+
+    def _started(self, job: Job) -> asyncio.Future[Any]:
+        """A run that has begun on the event loop, or in the executor."""
+        if self.executor is None:
+            return asyncio.ensure_future(self._single(job).arun())
+        return asyncio.wrap_future(self._submitted(self.executor, job))
+
+    def _submitted(self, pool: Executor, job: Job) -> Future[Any]:
+        """A run that has been handed to a thread or to another process; for one that can have nothing, its result."""
+        try:
+            if self._data is None:
+                return pool.submit(copy_context().run, self._single(job).run)
+            if job.index in self._parts:
+                sent = replace(job, earlier=None, saved=job.earlier.to_json()) if job.earlier else job
+                return pool.submit(run_elsewhere, self._data, sent, self._parts[job.index].limits)
+        except Exception as error:
+            if job.index in self._parts:
+                self._budget.hold(self._parts.pop(job.index).limits, -1)
+            return _done(error)
+        return _done(copy_context().run(self._single(job).run))
+
+    def _enter(self, job: Job, future: Future[Any] | asyncio.Future[Any]) -> None:
+        """Take in what has come of a job, and tell of it unless the job must be done again."""
+        part = self._parts.pop(job.index, None)  # of a run that is lost nobody knows what it took: all, at worst
+        lost = RunError("The executor has cancelled the run.") if future.cancelled() else future.exception()
+        if isinstance(lost, Exception):
+            result = self._lost(job, lost)
+        else:
+            outcome = future.result()  # raises what must end the whole map, such as SystemExit
+            result = self._ended(job, outcome) if part is None else self._arrived(job, outcome, part)
+        if result is not None:
+            LINEAGE.get().note(labels_of(result.messages))  # also of what was read when an earlier map got the answer
+            self._results[job.index] = result
+            if self._progress is not None:
+                self._progress(len(self._results), self._total, result)
+
+    def _ended(self, job: Job, outcome: Outcome) -> RunResult[Any] | None:
+        """The result; None when it must wait for others to end, as they hold, at worst, all that is left."""
+        if outcome.must_wait and not job.is_alone:
+            self._put_off(job, outcome.result)
+            return None
+        return outcome.result
+
+    def _arrived(self, job: Job, report: RemoteOutcome, part: BudgetShare) -> RunResult[Any] | None:
+        """The result of a run elsewhere: its spending counted, its milestones told to the listeners.
+
+        None when its part was too little for it, and it must wait for others to end.
+        """
+        self._budget.hold(part.limits, -1)  # what it took stands in the place of what was set aside for it
+        self._budget.charge(report.charge)
+        try:
+            run, progress, _ = read_saved(report.saved)
+            error = made_error(report.kind, report.error) if report.kind else None
+            result = rebuilt(self.agent, session_of(self.agent, job), run, progress, error=error)
+            known, new = result.milestones[: report.known], result.milestones[report.known :]
+            for usage in filter(None, map(spent_in, new)):
+                self._budget.note(usage)
+            told = [*new, RunFinished(result)] if new else []
+            self._tell([event for event in told if not isinstance(event, RunEnded)], known, run, job)
+        except Exception as fault:
+            return failed(self.agent, job, as_error(fault))
+        if report.must_wait and not part.is_all:
+            self._put_off(job, result)
+            return None
+        return result
+
+    def _put_off(self, job: Job, result: RunResult[Any]) -> None:
+        """Do the job again later, or go on with it, with fewer beside it."""
+        self._slots = max(self._slots - 1, 1)
+        self._again.append(replace(job, earlier=result if result.iterations and not self._is_stored else None))
+
+    def _tell(self, new: Sequence[Event], known: Sequence[Event], run: str, job: Job) -> None:
+        """Count what a run elsewhere has done, and tell the listeners of it, who know of a part already."""
+        for event in new:
+            self.agent.count(event)
+        source = Origin(run, self.agent.name, LINEAGE.get().context.run, kept_name(session_of(self.agent, job)))
+        tell_afterwards(self.agent.listeners, known, new, source)
+
+    def _lost(self, job: Job, error: Exception) -> RunResult[Any] | None:
+        """What is known of a run from which nothing came back; None when it is worth another try."""
+        try:
+            earlier = earlier_result(self.agent, session_of(self.agent, job), job.prompt)
+        except AgentKitError as fault:
+            return failed(self.agent, job, fault)
+        if earlier is not None and earlier.status == "done":
+            return earlier
+        # Without a stored session it would begin anew, and what its tools have done would be done twice.
+        if self._is_stored and has_killed_workers(error) and job.losses + 1 < MOST_LOSSES:
+            self._again.append(replace(job, losses=job.losses + 1))
+            return None
+        why = RunError(_why_lost(error, job.losses + 1, is_stored=self._is_stored))
+        why.__cause__ = error
+        return failed(self.agent, job, why, earlier)
+
+
+def _done(outcome: Outcome | Exception) -> Future[Any]:
+    """A future that has ended already."""
+    future: Future[Any] = Future()
+    if isinstance(outcome, Exception):
+        future.set_exception(outcome)
+    else:
+        future.set_result(outcome)
+    return future
+
+
+def _why_lost(error: Exception, losses: int, *, is_stored: bool) -> str:
+    told = error_text(error)
+    if not isinstance(error, BrokenExecutor):
+        times = "" if losses == 1 else f" {losses} times"
+        return f"Nothing came back from the executor{times} ({told})."
+    kept = "what is finished is kept, and the rest goes on where it was"
+    rest = kept if is_stored else f"with a stored session=, {kept}"
+    return f"A worker has died, and the executor cannot be used any more ({told}). Map again with a new one: {rest}."
+
+
+def _budget(limits: Limits | None) -> Budget:
+    """What all runs together may take, within what the run may that maps."""
+    return Budget(limits or UNLIMITED, LINEAGE.get().budget, recording.clock())
+
+
+def _check(prompts: object, concurrency: object, limits: object, progress: object, executor: object) -> None:
+    if isinstance(prompts, str | bytes | Image | File) or not isinstance(prompts, Iterable):
+        raise ConfigError(f"map() takes a list of prompts, or what gives one after the other. Got {prompts!r:.200}.")
+    if not is_whole(concurrency, 1):
+        raise ConfigError(f"concurrency= takes a whole number of at least 1. Got {concurrency!r:.200}.")
+    if not isinstance(limits, Limits | None):
+        raise ConfigError(f"limits= takes Limits(...). Got {limits!r:.200}.")
+    if limits is not None and limits.iterations is not None:
+        raise ConfigError("Limits(iterations=) are those of one run: give them to the agent, or use max_iterations=.")
+    if progress is not None and not (callable(progress) and can_be_called(progress, 1, None, object())):
+        raise ConfigError(f"progress= takes a function (done, total, result). Got {progress!r:.200}.")
+    _check_executor(executor)
+
+
+def _check_executor(executor: object) -> None:
+    if not isinstance(executor, Executor | None):
+        raise ConfigError(f"executor= takes a concurrent.futures.Executor. Got {executor!r:.200}.")
+    if executor is not None and not isinstance(executor, ThreadPoolExecutor) and recording.TAPE.get() is not None:
+        raise ConfigError(
+            "A recording does not hear other processes, and a replay would ask the real model there: "
+            "map without executor= inside record() and replay()."
+        )

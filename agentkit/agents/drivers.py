@@ -1,0 +1,404 @@
+"""Blocking and async drivers, which perform the effects that the run loop requests."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, aclosing, asynccontextmanager, closing, nullcontext
+from contextvars import copy_context
+from dataclasses import replace
+from functools import partial
+from typing import Any, TypeVar, get_args
+
+from agentkit.agents.budget import UNLIMITED, Budget
+from agentkit.agents.effects import ABANDONED, AskModel, AskPerson, CallFunction, Question, Steps, UseTools
+from agentkit.agents.run_config import LINEAGE, HandoffCall, HandoffTarget, ParentRun
+from agentkit.agents.tool_policy import JudgedCall
+from agentkit.errors import ReplayError, Unreachable
+from agentkit.events import Approved, Event, ResponseReceived, ToolCallFinished
+from agentkit.llm.fallback import IS_AWAITED
+from agentkit.messages import ToolResult
+from agentkit.recording import TAPE, Attempt, active, ataped, attempted, is_replaying, taped
+from agentkit.safety.approval import Approver
+from agentkit.tooling import execution
+from agentkit.tooling.run_context import CONTEXT
+from agentkit.tooling.signature import is_asynchronous
+from agentkit.workspace.root import EXPECTED
+
+MOST_THREADS = 32
+"""How many calls of one response run at the same time, in threads or as tasks."""
+
+_FAR_SECONDS = 600.0
+"""A run that may take longer than this does not watch over a single answer: the connection's own limits are shorter."""
+
+_ASKED_SECONDS = 2.0
+"""How long a recording waits, at most, for a question to be put that is given up already: else nobody knows of it."""
+
+_Value = TypeVar("_Value")
+
+
+def drive(steps: Steps, *, streaming: bool) -> Generator[Event, None, None]:
+    """Run the loop to its end, blocking; yields its events and those on the way to an answer.
+
+    `streaming` wants the model's answers in pieces.
+    """
+    with closing(steps):
+        for step in steps:
+            if isinstance(step, Event):
+                yield step
+            else:
+                yield from _answer(step, streaming=streaming)
+
+
+async def adrive(steps: Steps, *, streaming: bool) -> AsyncGenerator[Event, None]:
+    """Like `drive`, awaiting."""
+    with closing(steps):
+        for step in steps:
+            if isinstance(step, Event):
+                yield step
+            else:
+                async with aclosing(_aanswer(step, streaming=streaming)) as events:
+                    async for event in events:
+                        yield event
+
+
+def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
+    """Enter the world's answer in the question; yields what happens meanwhile."""
+    match question:
+        case AskModel(request, llm, seconds_left) if streaming:
+            pieces = _in_time_each(partial(llm().stream, request), seconds_left)
+            with question.asking(), closing(question.within(pieces)) as events:
+                for event in events:
+                    if isinstance(event, ResponseReceived):
+                        question.answer = event.response
+                        break  # what is the answer cannot be too late any more
+                    yield event
+        case AskModel(request, llm, seconds_left):
+            with question.asking(), question.around():
+                question.answer = _in_time(partial(llm().complete, request), seconds_left)
+        case AskPerson() if question.approve is not None or TAPE.get() is not None:
+            question.answer = taped(question.asked, partial(_approved, question, question.approve))
+        case CallFunction(function, given, seconds_left):
+            with question.asking():
+                question.answer = _called(partial(function, *given), seconds_left)
+        case UseTools():
+            yield from _use_tools(question)
+
+
+async def _aanswer(question: Question, *, streaming: bool) -> AsyncGenerator[Event, None]:
+    """Like `_answer`, awaiting."""
+    match question:
+        case AskModel() if streaming:
+            with question.asking():
+                async with aclosing(question.awithin(_astreamed(question))) as events:
+                    async for event in events:
+                        yield event
+        case AskModel(request, llm, seconds_left):
+            with question.asking(), question.around(), attempted() as attempt:
+                async with _abandoned(seconds_left, attempt):
+                    question.answer = await llm().acomplete(request)
+        case AskPerson() if question.approve is not None or TAPE.get() is not None:
+            question.answer = await ataped(question.asked, partial(_aapproved, question, question.approve))
+        case CallFunction(function, given, seconds_left):
+            with question.asking():
+                question.answer = await _acalled(partial(function, *given), seconds_left)
+        case UseTools():
+            async with aclosing(_ause_tools(question)) as finished:
+                async for event in finished:
+                    yield event
+
+
+async def _astreamed(question: AskModel) -> AsyncGenerator[Event, None]:
+    ends = time.monotonic() + question.seconds_left
+    with attempted() as attempt:
+        with _on(attempt):
+            events = question.llm().astream(question.request)
+        async with _closed(events):
+            while question.answer is None:
+                # not across a yield: that would strike whoever is reading
+                async with _abandoned(ends - time.monotonic(), attempt):
+                    event = await anext(events, None)
+                if event is None:
+                    return
+                if isinstance(event, ResponseReceived):
+                    question.answer = event.response
+                else:
+                    yield event
+
+
+def _approved(question: AskPerson, approve: Approver | None) -> Approved:
+    """What the approver has said or raised."""
+    with question.asking():
+        if approve is not None:
+            question.answer = question.approved(_called(partial(approve, question.request), question.seconds_left))
+    return question.answer or question.nobody
+
+
+async def _aapproved(question: AskPerson, approve: Approver | None) -> Approved:
+    with question.asking():
+        if approve is not None:
+            question.answer = question.approved(
+                await _acalled(partial(approve, question.request), question.seconds_left)
+            )
+    return question.answer or question.nobody
+
+
+def _called(function: Callable[[], Any], seconds_left: float) -> Any:
+    """The value of a user's function, sync or async. Raises ToolTimeout when it does not come in time.
+
+    One that blocks runs in the caller's thread, where it cannot be left, unless the end is near.
+    """
+    is_async = is_asynchronous(function)
+    is_watched = seconds_left < math.inf and (is_async or seconds_left <= _FAR_SECONDS)
+    return execution.call(function, max(seconds_left, 0.0) if is_watched else None, is_async=is_async)
+
+
+async def _acalled(function: Callable[[], Any], seconds_left: float) -> Any:
+    """The same without blocking the event loop: what is awaited is cancelled in time, a thread is left behind."""
+    timeout_seconds = None if math.isinf(seconds_left) else max(seconds_left, 0.0)
+    return await execution.acall(function, timeout_seconds, is_async=is_asynchronous(function))
+
+
+@asynccontextmanager
+async def _closed(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[Event]]:
+    """Close a stream that is left early here and now, and with it its connection."""
+    try:
+        yield events
+    finally:
+        if isinstance(events, AsyncGenerator):
+            await events.aclose()
+
+
+def _use_tools(question: UseTools) -> Iterator[Event]:
+    """Run the calls at the same time, and report each as it ends. A single one runs in the caller's thread."""
+    uses = [partial(copy_context().run, partial(_use, judged, question)) for judged in question.calls]
+    ended = _concurrently(uses) if len(uses) > 1 else (use() for use in uses)
+    return (event for event in ended if event.result.status != "waiting")
+
+
+def _use(judged: JudgedCall, question: UseTools) -> ToolCallFinished:
+    budget = _set_lineage(question.lineage, judged.call.id)
+    EXPECTED.set(judged.expected)
+    with question.around(judged):
+        result = question.results[judged.call.id] = _run(judged, _limit(question), budget)
+    return ToolCallFinished(judged.call, result)
+
+
+def _run(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> ToolResult:
+    def run() -> ToolResult:
+        _refuse_unknown(judged)
+        return _with_usage(judged.run(timeout_seconds), budget)
+
+    return run() if TAPE.get() is None else taped(judged.asked, run, _holds_an_agent, budget)
+
+
+async def _arun(judged: JudgedCall, timeout_seconds: float | None, budget: Budget) -> ToolResult:
+    async def run() -> ToolResult:
+        _refuse_unknown(judged)
+        return _with_usage(await judged.arun(timeout_seconds), budget)
+
+    return await (run() if TAPE.get() is None else ataped(judged.asked, run, _holds_an_agent, budget))
+
+
+def _holds_an_agent(result: ToolResult) -> bool:
+    """Whether a result is an agent to hand over to, which no file can hold."""
+    return isinstance(result.value, HandoffTarget)
+
+
+def _refuse_unknown(judged: JudgedCall) -> None:
+    """In a replay, no call runs because its recording says so: the program must know that it gives an agent.
+
+    Nor may the recording have approved it. Raises ReplayError.
+    """
+    if is_replaying() and not _may_be_live(judged):
+        raise ReplayError(
+            f"The cassette wants {judged.call.name!r} to run again, which only a handoff may in a replay. "
+            "A tool that hands over says so by what its function returns (`-> Agent`), and needs no approval; "
+            "otherwise name the agent in handoffs= and record the cassette again."
+        )
+
+
+def _may_be_live(judged: JudgedCall) -> bool:
+    """Whether this call gives an agent, as far as the program tells, and no person was asked whether it may."""
+    if judged.tool is None or isinstance(judged.tool.function, HandoffCall):
+        return True
+    try:
+        returned = inspect.signature(judged.tool.function, eval_str=True).return_annotation
+    except (NameError, AttributeError, TypeError, ValueError, SyntaxError):  # an annotation that cannot be read
+        return False
+    is_known = any(
+        isinstance(kind, type) and issubclass(kind, HandoffTarget) for kind in (returned, *get_args(returned))
+    )
+    return is_known and not judged.by_person
+
+
+def _set_lineage(lineage: ParentRun, call: str) -> Budget:
+    """What this call knows of its run, and what agents inside it must keep to, in its context; what they spend."""
+    budget = Budget(UNLIMITED, lineage.budget)
+    LINEAGE.set(replace(lineage, budget=budget, depth=LINEAGE.get().depth + 1, found=set()))
+    CONTEXT.set(lineage.context.called(call, lineage.context.messages))
+    return budget
+
+
+def _with_usage(result: ToolResult, budget: Budget) -> ToolResult:
+    """The result with what the agents inside its call have spent, and the labels of what they have read."""
+    found = LINEAGE.get().found
+    result = replace(result, labels=result.labels | found) if found else result
+    return replace(result, usage=budget.usage) if budget.usage.requests else result
+
+
+def _limit(question: UseTools) -> float | None:
+    """How long a call may take as far as the run's time goes."""
+    return None if math.isinf(question.seconds_left) else max(question.seconds_left, 0.001)
+
+
+def _concurrently(functions: Sequence[Callable[[], _Value]]) -> Iterator[_Value]:
+    """The values of the functions, as they end. The threads are daemons: one that hangs cannot keep a process."""
+    waiting = deque(functions)
+    ended: queue.SimpleQueue[tuple[_Value] | BaseException] = queue.SimpleQueue()
+    try:
+        for _ in range(min(len(functions), MOST_THREADS)):
+            execution.start(partial(_work, waiting, ended))
+        for _ in functions:
+            outcome = ended.get()
+            if isinstance(outcome, BaseException):
+                raise outcome
+            yield outcome[0]
+    finally:
+        waiting.clear()
+
+
+def _work(waiting: deque[Callable[[], _Value]], ended: queue.SimpleQueue[tuple[_Value] | BaseException]) -> None:
+    """Call what is waiting until nothing is. Even SystemExit ends the run, not just this thread."""
+    while True:
+        try:
+            function = waiting.popleft()
+        except IndexError:
+            return
+        try:
+            ended.put((function(),))
+        except BaseException as error:  # noqa: BLE001 - raised again where the run is waiting
+            ended.put(error)
+
+
+async def _ause_tools(question: UseTools) -> AsyncGenerator[Event, None]:
+    """Run the calls as tasks at the same time, and report each as it ends."""
+    room = asyncio.Semaphore(MOST_THREADS)
+    tasks = [asyncio.create_task(_ause(judged, question, room)) for judged in question.calls]
+    try:
+        for ended in asyncio.as_completed(tasks):
+            event = await ended
+            if event.result.status != "waiting":
+                yield event
+    except BaseException:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        raise
+
+
+async def _ause(judged: JudgedCall, question: UseTools, room: asyncio.Semaphore) -> ToolCallFinished:
+    async with room:
+        budget = _set_lineage(question.lineage, judged.call.id)
+        EXPECTED.set(judged.expected)
+        with question.around(judged):
+            result = question.results[judged.call.id] = await _arun(judged, _limit(question), budget)
+    return ToolCallFinished(judged.call, result)
+
+
+def _in_time(ask: Callable[[], _Value], seconds_left: float) -> _Value:
+    """The value of `ask()`. Raises Unreachable when it does not come in time."""
+    if seconds_left > _FAR_SECONDS:
+        return ask()
+    (value,) = _in_time_each(lambda: iter([ask()]), seconds_left)
+    return value
+
+
+def _in_time_each(ask: Callable[[], Iterator[_Value]], seconds_left: float) -> Generator[_Value, None, None]:
+    """What `ask()` yields, as it comes. Raises Unreachable when the rest does not come in time."""
+    ends = time.monotonic() + seconds_left
+    if seconds_left > _FAR_SECONDS:
+        yield from until(ask(), ends)
+        return
+    came: queue.SimpleQueue[tuple[_Value] | BaseException | None] = queue.SimpleQueue()
+    is_given_up = threading.Event()
+    with attempted() as attempt:
+        with _on(attempt):
+            context = copy_context()
+        context.run(IS_AWAITED.set, lambda: not is_given_up.is_set())
+        execution.start(partial(context.run, _pump, ask, came, is_given_up))
+        try:
+            while (item := _next(came, ends - time.monotonic(), attempt)) is not None:
+                if isinstance(item, BaseException):
+                    raise item
+                yield item[0]
+        finally:
+            is_given_up.set()
+
+
+def _on(attempt: Attempt) -> AbstractContextManager[None]:
+    """The attempt is the tape in the block, where there is a tape at all."""
+    return nullcontext() if TAPE.get() is None else active(attempt)
+
+
+def until(values: Iterator[_Value], ends: float) -> Iterator[_Value]:
+    """The values, until the clock is past `ends`: also what comes piece by piece must end. Raises Unreachable."""
+    for value in values:
+        yield value
+        if time.monotonic() > ends:
+            raise _too_late()
+
+
+def _next(
+    came: queue.SimpleQueue[tuple[_Value] | BaseException | None], seconds: float, attempt: Attempt
+) -> tuple[_Value] | BaseException | None:
+    try:
+        return came.get(timeout=max(seconds, 0))
+    except queue.Empty:
+        error = _too_late()
+        if TAPE.get() is not None:
+            attempt.has_begun.wait(_ASKED_SECONDS)
+        return error if attempt.give_up(error) else came.get()  # the answer came just now, and is on its way
+
+
+def _pump(
+    ask: Callable[[], Iterator[_Value]],
+    came: queue.SimpleQueue[tuple[_Value] | BaseException | None],
+    is_given_up: threading.Event,
+) -> None:
+    """Hand on what comes until nobody waits any more; what is raised is raised where it is waited for."""
+    try:
+        events = ask()
+        for value in events:
+            if is_given_up.is_set():
+                break
+            came.put((value,))
+        came.put(None)
+    except BaseException as error:  # noqa: BLE001 - raised again where the run is waiting
+        came.put(error)
+
+
+@asynccontextmanager
+async def _abandoned(seconds_left: float, attempt: Attempt) -> AsyncIterator[None]:
+    """Give up what is awaited within, in time. Raises Unreachable."""
+    with _on(attempt):
+        if seconds_left > _FAR_SECONDS:
+            yield
+            return
+        try:
+            async with asyncio.timeout(max(seconds_left, 0)):
+                yield
+        except TimeoutError:
+            error = _too_late()
+            attempt.give_up(error)
+            raise error from None
+
+
+def _too_late() -> Unreachable:
+    return Unreachable("The time of the run was up before the model had answered.", code=ABANDONED)

@@ -1,0 +1,156 @@
+"""Serialisation of agents and results for runs in other processes."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from contextvars import copy_context
+from dataclasses import field, replace
+from functools import lru_cache
+from typing import Any
+
+from agentkit._dataclass import dataclass
+from agentkit.agents.prompt_run import Job, PromptRun, SharedBudget, rebuilt, session_of
+from agentkit.agents.result import read_saved
+from agentkit.agents.run_config import LINEAGE, ParentRun
+from agentkit.agents.runner import Runner
+from agentkit.errors import ConfigError
+from agentkit.sessions.session import Session
+from agentkit.tooling.run_context import RunContext
+from agentkit.tooling.signature import WITHOUT_MAIN
+from agentkit.usage import Charge, Limits
+
+_MOST_AGENTS = 4
+"""How many agents a worker process keeps, with their connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class PickledAgent:
+    """An agent, and what binds it as part of the run that set it to work; nobody can be asked on the way."""
+
+    agent: Runner
+    lineage: ParentRun
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteOutcome:
+    """What a run elsewhere has come to: `saved` is its result as text, of whose milestones `known` are older.
+
+    `kind` is the name of its error's class, empty when there is none. `charge` is what it took of its part;
+    `must_wait` says that the part was too little for it.
+    """
+
+    saved: str
+    known: int
+    kind: str
+    error: str
+    charge: Charge = field(default_factory=Charge)
+    must_wait: bool = False
+
+
+def packed(agent: Runner) -> bytes:
+    """The agent as another process needs it. Raises ConfigError that names what cannot be sent."""
+    above = LINEAGE.get()
+    context = RunContext(above.context.value, run=above.context.run)
+    lineage = replace(above, budget=None, approve=None, found=None, context=context, plan=None, attached=None)
+    # Where nothing is kept, each run has a conversation of its own, so that nobody there needs this one.
+    sent = agent if agent.session.store is not None else agent.within(Session())
+    try:
+        return _dumped(PickledAgent(sent, lineage))
+    except Exception as error:
+        raise ConfigError(
+            f"{_culprit(sent)} cannot be sent to another process ({type(error).__name__}: {error}). What stands at the "
+            "top of a module can be sent; pip install 'agentkit-tools[dask]' sends functions from anywhere. "
+            "Or leave out executor=: the runs go on in threads then."
+        ) from error
+
+
+def run_elsewhere(data: bytes, job: Job, limits: Limits) -> RemoteOutcome:
+    """Run a job here for another process. `limits` is its part of what is left for all runs together.
+
+    What binds it binds nothing that this thread does afterwards.
+    """
+    return copy_context().run(_run_here, data, job, limits)
+
+
+def _run_here(data: bytes, job: Job, limits: Limits) -> RemoteOutcome:
+    traveller = _unpacked(data)
+    LINEAGE.set(traveller.lineage)
+    single = PromptRun(traveller.agent, _unpacked_job(traveller.agent, job), SharedBudget(limits))
+    result = single.run().result
+    kind = "" if result.error is None else type(result.error).__name__
+    must_wait = result.status == "limit" and single.share.is_too_little(result.limit or "")
+    return RemoteOutcome(
+        result.to_json(), single.known, kind, str(result.error or ""), single.share.charged, must_wait=must_wait
+    )
+
+
+def _unpacked_job(agent: Runner, job: Job) -> Job:
+    """The job with what it came to so far."""
+    if not job.saved:
+        return job
+    run, progress, _ = read_saved(job.saved)
+    return replace(job, earlier=rebuilt(agent, session_of(agent, job), run, progress), saved="")
+
+
+def has_killed_workers(error: Exception) -> bool:
+    """Whether workers of a Dask cluster died at the run, so that the next one may do better."""
+    if type(error).__module__.partition(".")[0] != "distributed":
+        return False
+    from distributed.scheduler import KilledWorker
+
+    return isinstance(error, KilledWorker)
+
+
+@lru_cache(maxsize=_MOST_AGENTS)
+def _unpacked(data: bytes) -> PickledAgent:
+    """The agent, once for all its runs in this process, so that they share its connections."""
+    traveller: PickledAgent = pickle.loads(data)
+    return traveller
+
+
+def _dumped(thing: object) -> bytes:
+    """A thing as bytes; with cloudpickle's help, if it is installed, when it needs what only this program has."""
+    cloudpickle = _cloudpickle()
+    try:
+        data = pickle.dumps(thing)
+        if cloudpickle is None or b"__main__" not in data:
+            return data
+    except Exception:
+        if cloudpickle is None:
+            raise
+    token = WITHOUT_MAIN.set(True)
+    try:
+        return bytes(cloudpickle.dumps(thing))
+    finally:
+        WITHOUT_MAIN.reset(token)
+
+
+def _cloudpickle() -> Any:
+    """What puts functions and classes themselves into the bytes, where pickle puts their names; None without it."""
+    try:
+        import cloudpickle
+    except ImportError:
+        return None
+    return cloudpickle
+
+
+def _culprit(agent: Runner) -> str:
+    """What of the agent cannot be sent."""
+    return next((name for name, part in _parts(agent) if not _can_be_sent(part)), f"The agent {agent.name!r}")
+
+
+def _parts(agent: Runner) -> Iterator[tuple[str, Any]]:
+    yield from ((f"The tool {tool.name!r}", tool) for tool in agent.tools)
+    yield from ((f"The check {check.name!r}", check.function) for check in agent.answer_rules.checks)
+    yield "approve=", agent.approve
+    yield "llm=", agent.llm
+    yield from ((f"The agent {lead.name!r}", lead) for lead in agent.leads.values())
+
+
+def _can_be_sent(part: object) -> bool:
+    try:
+        _dumped(part)
+    except Exception:
+        return False
+    return True

@@ -1,1 +1,0 @@
-"""How does an agent meet those who use it?"""

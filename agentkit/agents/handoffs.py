@@ -1,0 +1,86 @@
+"""Handoffs between agents, and agents used as tools."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any
+
+from agentkit.agents.run_config import HandoffCall, HandoffTarget, PausingTool
+from agentkit.levels import SafetyLevel
+from agentkit.tooling.tool import Tool
+
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
+_MOST_CHARS = 300
+
+
+def handoff_tools(leads: Iterable[HandoffTarget]) -> list[Tool[..., Any]]:
+    """A tool for each agent that the conversation may be handed to."""
+    return [_handoff_tool(lead) for lead in leads]
+
+
+def _handoff_tool(lead: HandoffTarget) -> Tool[..., Any]:
+    description = f"Pass the conversation to {lead.name}, who answers from then on.{_about(lead)}"
+    return Tool(HandoffCall(lead), f"hand_off_to_{_name_for_tool(lead.name)}"[:64], description, idempotent=True)
+
+
+def agent_tool(
+    lead: HandoffTarget,
+    answer: Callable[[str], str],
+    aanswer: Callable[[str], Awaitable[str]],
+    name: str | None,
+    description: str | None,
+) -> Tool[[str], str]:
+    """An agent as a tool: it answers one request, without knowing the conversation.
+
+    Its level is the highest that a call of its tools can have without being asked about; those of agents that it may
+    hand over to count, too.
+    """
+    staff = [lead, *reachable(lead.leads)]
+    level = max(min(each.policy.level, _level_of(each.tools)) for each in staff)
+    return PausingTool(
+        answer,
+        name or _name_for_tool(lead.name),
+        description or f"Let {lead.name} work on a request, and get the answer.{_about(lead)}",
+        level=level,
+        labels=frozenset().union(*(tool.labels for each in staff for tool in each.tools)),
+        timeout_seconds=None,
+        asynchronous=aanswer,
+    )
+
+
+def check_context(value: Any, lead: HandoffTarget) -> None:
+    """Raise ConfigError when a tool of an agent, or of one that it may hand over to, needs another context."""
+    for each in (lead, *reachable(lead.leads)):
+        for tool in each.tools:
+            tool.check_context(value)
+
+
+def find_lead(name: str, leads: Mapping[str, HandoffTarget]) -> HandoffTarget | None:
+    """The agent of that name among those that can be reached by handing off, the nearest first."""
+    return next((lead for lead in reachable(leads) if lead.name == name), None)
+
+
+def reachable(leads: Mapping[str, HandoffTarget]) -> list[HandoffTarget]:
+    """All agents that the conversation can come to, each once, the nearest first."""
+    found = list(leads.values())
+    for lead in found:
+        found += [each for each in lead.leads.values() if not any(each is known for known in found)]
+    return found
+
+
+def _name_for_tool(name: str) -> str:
+    """An agent's name in the characters that a tool's name may have."""
+    return _NOT_IN_A_NAME.sub("_", name).strip("_").lower()[:50] or "agent"
+
+
+def _level_of(tools: Iterable[Tool[..., Any]]) -> SafetyLevel:
+    return max((tool.level for tool in tools), default=SafetyLevel.SAFE)
+
+
+def _about(lead: HandoffTarget) -> str:
+    """What an agent is for: its instruction, or what the function that writes it says of itself."""
+    order = lead.instruction
+    about = " ".join((order if isinstance(order, str) else inspect.getdoc(order) or "").split())[:_MOST_CHARS]
+    return f" {lead.name}: {about}" if about else ""

@@ -1,0 +1,315 @@
+"""The run loop: a generator without I/O that yields events and effects."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
+from agentkit.agents.budget import GO_ON, Budget
+from agentkit.agents.effects import CallFunction, Question, Steps, tell
+from agentkit.agents.guardrails import REFUSALS, AnswerValidator, Guardrail
+from agentkit.agents.model_requests import ModelRequester
+from agentkit.agents.result import RunFinished, RunResult
+from agentkit.agents.run_config import HandoffTarget, RunConfig
+from agentkit.agents.tool_calls import Repeats, ToolCallBatch
+from agentkit.errors import AgentKitError, LimitExceeded, RunError
+from agentkit.events import (
+    AnswerAmended,
+    AnswerRefused,
+    Event,
+    HandedOff,
+    LimitReached,
+    RequestStarted,
+    ResponseReceived,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    RunStatus,
+)
+from agentkit.llm.client import ANSWER_CUT
+from agentkit.messages import Content, Response
+from agentkit.safety.approval import Grants
+from agentkit.sessions.run_log import SessionRun
+
+
+def judged_by(check: Guardrail, value: Any, budget: Budget) -> Generator[CallFunction, None, Any]:
+    """What a check makes of a value. Raises what it refuses with, and RunError when it fails or ends too late."""
+    question = CallFunction(check.function, (value,), budget.seconds_left)
+    yield question
+    answer, late = question.answer, budget.out_of_time()
+    if late is not None:
+        raise LimitExceeded(late.reason)
+    if isinstance(value, str) and not isinstance(answer, str | Exception | None):
+        kind = type(answer).__name__
+        raise RunError(f"The check {check.name} gave {kind} for a text; it returns None to pass, or another text.")
+    match answer:
+        case ValueError() | AssertionError() as refusal:
+            raise ValueError(check.refusal(refusal)) from refusal
+        case Exception() as fault:
+            raise RunError(f"The check {check.name} failed ({type(fault).__name__}: {fault}).") from fault
+    return answer
+
+
+_FEWEST_LAST_TOKENS = 200
+"""With less room than this a last answer is not worth what it costs."""
+
+_LANDING = (
+    "You have reached the limit of this run ({limit}) and cannot use tools any more. "
+    "Answer now with what you have found so far, and say what is still open."
+)
+
+
+class RunLoop:
+    """One run of one conversation.
+
+    `iteration` is the number of the newest request to which its tool calls belong, 0 before the first.
+    `lead` is the agent whose run it is, when another one leads it by now.
+    """
+
+    def __init__(self, plan: RunConfig, run: SessionRun, budget: Budget, lead: HandoffTarget | None = None) -> None:
+        self.run, self.budget = run, budget
+        plan.room.recall(run.summary, run.history)
+        self.asking = ModelRequester(plan, run, budget)
+        self.lead = plan.lead if lead is None else lead
+        self.progress = run.progress
+        self.iteration = self.progress.iterations
+        self.repeats = Repeats(self.progress.tool_calls)
+        self.max_iterations = budget.limits.iterations or budget.max_iterations
+        self.iterations = 0
+        self.was_done = False
+        self.grants: dict[int, Grants] = {}
+        self.error: AgentKitError | None = None
+        self.value: Any = None
+        self.withheld = self.has_passed = False
+
+    @property
+    def plan(self) -> RunConfig:
+        """The plan of the agent that leads now, with what is offered now."""
+        return self.asking.plan
+
+    def begin(self, prompt: Content) -> Steps:
+        """A new run, from RunStarted to RunFinished."""
+        yield from self.asking.instruct()
+        prompt, refusal = yield from self._checked_prompt(prompt)
+        started = RunStarted(self.plan.agent, prompt, len(self.run.history), self.plan.bench.workspace.record.id)
+        yield from tell(self.run, started)
+        if refusal is not None:
+            yield from self._fail(refusal)
+        yield from self._go_on()
+
+    def resume(self) -> Steps:
+        """A run that goes on where it was left."""
+        yield from self.asking.instruct()
+        is_landed = self.progress.is_answered and self.progress.status == "limit"
+        self.was_done = self.progress.is_answered and self.progress.status == "done"
+        yield from tell(self.run, RunResumed("Go on where you were stopped: there is room again." if is_landed else ""))
+        if self.progress.prompt is not None:  # no model has read it yet, perhaps because a check refused it
+            _, refusal = yield from self._checked_prompt(self.progress.prompt)
+            if refusal is not None:
+                yield from self._fail(refusal)
+        if self.progress.steps or self.progress.results:
+            yield from self._offer()
+        if self.progress.results and self.progress.ended is None:  # nothing had followed from them when it was left
+            yield from self._use_tools()
+        yield from self._go_on()
+
+    def _go_on(self) -> Steps:
+        """Use the tools that are wished for, take the answer, or ask the model, until the run has ended."""
+        while self.progress.ended is None:
+            if self.progress.steps:
+                yield from self._use_tools()
+            elif self.progress.is_answered:
+                yield from self._conclude()
+            else:
+                yield from self._ask()
+        yield RunFinished(self._result())
+
+    def _ask(self) -> Steps:
+        """Ask the model, unless a limit would be broken."""
+        limit = self._limit()
+        if limit is not None:
+            yield from self._land(limit)
+            return
+        yield from self._offer()
+        if self.progress.ended is not None:
+            return
+        request = yield from self.asking.request()
+        reservation = self.asking.reserve(request)
+        if isinstance(reservation, LimitReached):
+            yield from self._land(reservation)
+            return
+        self.iterations += 1
+        yield self._started()
+        answer = yield from self.asking.ask(request, reservation)
+        if isinstance(answer, Response):
+            if answer.hosted:
+                yield from self.asking.hosting.uses(answer)
+            yield from tell(self.run, ResponseReceived(answer))
+        elif self.budget.seconds_left <= 0:
+            yield from self._land(LimitReached("seconds", str(answer)))
+        else:
+            yield from self._fail(answer)
+
+    def _offer(self) -> Steps:
+        """Find out which tools are there now; the run ends when that cannot be told."""
+        try:
+            yield from self.asking.offer()
+        except RunError as error:
+            late = self.budget.out_of_time()
+            yield from self._fail(error if late is None else LimitExceeded(late.reason))
+
+    def _started(self) -> RequestStarted:
+        self.iteration = self.progress.iterations + 1
+        return RequestStarted(self.iteration)
+
+    def _use_tools(self) -> Steps:
+        """Use the tools that the model wishes for, and do what follows from their results."""
+        batch = ToolCallBatch(self.plan, self.asking.bench(), self.run, self.budget, self.repeats)
+        yield from batch.use()
+        if self.progress.steps:
+            yield from self._end("paused")
+        elif batch.limit is not None:
+            yield from self._land(batch.limit)
+        elif batch.lead is not None:
+            self.asking.plan = self._plan_of(batch.lead)
+            yield from self.asking.instruct()
+            yield from tell(self.run, HandedOff(batch.lead.name))
+
+    def _plan_of(self, lead: HandoffTarget) -> RunConfig:
+        """The plan of the agent that leads from here on; one that led before finds what was approved for this run."""
+        self.grants[id(self.plan.lead)] = self.plan.bench.grants
+        plan = lead.plan_beside(self.plan)
+        plan.room.recall(self.run.summary, self.run.history)
+        grants = self.grants.get(id(lead), plan.bench.grants)
+        return replace(plan, bench=replace(plan.bench, grants=grants))
+
+    def _limit(self) -> LimitReached | None:
+        """The limit of iterations or of repeated calls, when one of them is hit."""
+        if self.iterations >= self.max_iterations:
+            return LimitReached(
+                "iterations",
+                f"Max tool iterations reached ({self.max_iterations}). What was done so far is in the result; "
+                "allow more with max_iterations=, or go on with result.resume().",
+            )
+        broken = self.repeats.broken(self.budget.limits.repeated_calls)
+        if broken is not None:
+            count, tool = broken
+            return LimitReached(
+                "repeated_calls", f"{tool} was called {count} times alike, always with the same result. {GO_ON}"
+            )
+        return None
+
+    def _land(self, limit: LimitReached) -> Steps:
+        """End at a limit: with a last answer without tools, when the limit leaves room for one."""
+        yield from tell(self.run, limit)
+        self.error = LimitExceeded(limit.reason)
+        if not self.progress.is_answered and self.budget.seconds_left > 0:
+            yield from self._answer_last(limit)
+        yield from self._end("limit")
+
+    def _answer_last(self, limit: LimitReached) -> Steps:
+        """Have the model answer from what it has found, without tools; nobody mends what is wrong with the answer."""
+        request = yield from self.asking.request(_LANDING.format(limit=limit.limit.replace("_", " ")))
+        reservation = self.asking.reserve(request, _FEWEST_LAST_TOKENS)
+        if isinstance(reservation, LimitReached):
+            return
+        yield self._started()
+        answer = yield from self.asking.ask(request, reservation)
+        if isinstance(answer, Response):
+            message = replace(answer.message, tool_calls=())
+            yield from tell(self.run, ResponseReceived(replace(answer, message=message)))
+            refusal = yield from self._checked_output()
+            if refusal is not None:
+                self._withhold()
+                self.error = LimitExceeded(f"{limit.reason} The last answer was refused: {refusal}")
+
+    def _conclude(self) -> Steps:
+        """Take the answer, or tell the model what is wrong with it."""
+        refusal = yield from self._checked_output()
+        if self.progress.finish_reason == "length":
+            self.value = None
+            yield from self._land(self.asking.narrowed or LimitReached("output_tokens", ANSWER_CUT))
+            return
+        if refusal is None:
+            yield from self._end("done")
+        elif isinstance(refusal, RunError) or self.progress.refusals >= self.plan.answers.retries:
+            why = f"The answer was refused {self.progress.refusals + 1} times. {refusal}"
+            self._withhold()
+            yield from self._fail(refusal if isinstance(refusal, RunError) else RunError(why))
+        else:
+            self.was_done = False
+            yield from tell(self.run, AnswerRefused(f"This answer cannot be used. {refusal} Answer again, in full."))
+
+    def _checked_output(self) -> Generator[Event | Question, None, Exception | None]:
+        """Parse the answer and show it to the checks; what is wrong with it, or None."""
+        rules, self.has_passed = self.plan.answers, False
+        try:
+            self.value = rules.parse(self.progress.text)
+            for check in () if self.was_done else rules.of("output"):
+                amended = yield from judged_by(check, self.value, self.budget)
+                if amended is not None:
+                    text, self.value = _amended(rules, check, amended)
+                    yield from tell(self.run, AnswerAmended(text))
+        except (*REFUSALS, RunError) as error:
+            self.value = None
+            return error
+        self.has_passed = True
+        return None
+
+    def _checked_prompt(self, prompt: Content) -> Generator[Event | Question, None, tuple[Content, RunError | None]]:
+        """The prompt as the checks leave each text of it, and why it is refused, if it is."""
+        parts = [prompt] if isinstance(prompt, str) else list(prompt)
+        refusal = None
+        for place, check in product(range(len(parts)), self.plan.answers.of("prompt")):
+            part = parts[place]
+            if isinstance(part, str) and refusal is None:
+                try:
+                    amended = yield from judged_by(check, part, self.budget)
+                    parts[place] = part if amended is None else str(amended)
+                except REFUSALS as error:
+                    refusal = RunError(f"The prompt was refused by {check.name}: {error}")
+                except RunError as error:
+                    refusal = error
+        return str(parts[0]) if isinstance(prompt, str) else tuple(parts), refusal
+
+    def _withhold(self) -> None:
+        """What was refused is not what the run gives; it stands in the messages, where the model wrote it."""
+        self.value, self.withheld = None, True
+
+    def _fail(self, error: AgentKitError) -> Steps:
+        if isinstance(error, LimitExceeded):  # the time was up before a check had ended
+            yield from self._land(LimitReached("seconds", str(error)))
+            return
+        self.error = error
+        yield from self._end("failed")
+
+    def _end(self, status: RunStatus) -> Steps:
+        """End the run."""
+        changes = self.plan.bench.workspace.record.diff
+        yield from tell(self.run, RunEnded(status, self._text, str(self.error or ""), changes))
+
+    def _result(self) -> RunResult[Any]:
+        value = self.value if self.progress.status == "done" or self._is_typed else self._text
+        known = {"record": self.plan.bench.workspace.record, "context": self.plan.context.value}
+        return RunResult.of(self.run, self.error, value, lead=self.lead, rules=self.plan.answers, **known)
+
+    @property
+    def _text(self) -> str:
+        """What the run gives as text: where checks look at answers, only what has passed them."""
+        is_held = self.withheld or (not self.has_passed and bool(self.plan.answers.of("output")))
+        return "" if is_held else self.progress.text
+
+    @property
+    def _is_typed(self) -> bool:
+        return self.plan.answers.output is not None
+
+
+def _amended(rules: AnswerValidator, check: Guardrail, value: Any) -> tuple[str, Any]:
+    """What a check has put in the answer's place, as text and as value. Raises RunError when it is no answer."""
+    try:
+        text = rules.encode(value)
+        return text, rules.parse(text)
+    except REFUSALS as error:
+        raise RunError(f"What the check {check.name} gave is no answer. {error}") from error

@@ -1,0 +1,333 @@
+"""Model requests of a run: context window, limits, and hosted tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from agentkit.agents.budget import FEWEST_TOKENS, Budget, Reservation
+from agentkit.agents.effects import ABANDONED, AskModel, AskPerson, CallFunction, Question, Steps, tell
+from agentkit.agents.run_config import RunConfig
+from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
+from agentkit.agents.tool_selection import FIND_TOOLS, found_in, met_conditions, offered
+from agentkit.decisions import Decision, Label, Verdict, strictest
+from agentkit.errors import BadResponse, ConfigError, ModelError
+from agentkit.events import Event, HostedCallFinished, LimitReached, RequestFailed, Summarised
+from agentkit.llm.fallback import missed_told, requests_lost
+from agentkit.llm.pricing import price_under
+from agentkit.messages import (
+    READ_MORE,
+    HostedUse,
+    Message,
+    Request,
+    Response,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    UserMessage,
+    usage_of,
+)
+from agentkit.safety.approval import Approval, ApprovalRequest, ApproverAnswer, answered
+from agentkit.safety.data_flow import FLOW
+from agentkit.safety.rules import rules_from
+from agentkit.sessions.run_log import SessionRun
+from agentkit.sessions.run_state import Summary
+from agentkit.tooling.results import denial, failure
+from agentkit.tooling.run_context import taken_of
+from agentkit.tooling.tool import Tool
+from agentkit.tools.output_store import read_more_tool
+from agentkit.usage import Usage, unreported
+
+_UNTOLD = frozenset({Label.UNTRUSTED})
+"""What the result of a tool may hold of which the agent knows nothing, as it was named among the LLM's settings."""
+
+_FOR_RUN = "The provider uses it by itself while it answers; a yes holds for this run."
+_FOR_ONE = "The provider uses it by itself while it answers; a yes holds for one request."
+"""What a person must know beside why it is asked."""
+
+_LATER = "A tool of the provider cannot wait for a later answer."
+_OTHER_ARGUMENTS = "Nobody can choose the arguments of a tool that the provider runs; the answer is True or False."
+"""Why an answer is a no that would hold elsewhere: a request does not wait for days, and has no arguments yet."""
+
+
+class HostedToolUse:
+    """The hosted tools of one run. `offered` are those of the newest request, with the judgment on each."""
+
+    def __init__(self, run: SessionRun, budget: Budget) -> None:
+        self._run, self._budget = run, budget
+        self.offered: dict[str, Decision] = {}
+        self._labels: frozenset[Label] = frozenset()
+        self._said: dict[tuple[str, str, str], Decision] = {}
+        self._told: set[tuple[str, str, str]] = set()
+
+    def judge(self, names: Sequence[str], plan: RunConfig, bench: ToolPolicyContext, read: Sequence[Message]) -> Steps:
+        """Find out which of these tools the provider may use for the next answer, given what was read."""
+        self.offered = {}
+        for name in names:
+            call = ToolCall(f"hosted_{name}", name, "{}")
+            judged = strictest((judge_call(call, bench, read).decision, *_conditions(name, bench)))
+            decision = yield from self._decided(call, judged, plan, bench)
+            if decision.allowed:
+                self.offered[name] = decision
+        self._labels = frozenset[Label]().union(*(bench.tools.find(name).labels for name in self.offered))
+
+    def permitted(self, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
+        """The tools without those that the provider may not use."""
+        return tuple(spec for spec in specs if spec.hosted is None or spec.name in self.offered)
+
+    def labelled(self, response: Response) -> Response:
+        """The response, its message with what the tools that the provider has used may have brought into it."""
+        if not response.hosted:
+            return response
+        known = all(use.call.name in self.offered for use in response.hosted)
+        labels = self._labels if known else self._labels | _UNTOLD
+        return replace(response, message=replace(response.message, labels=labels))
+
+    def uses(self, response: Response) -> Steps:
+        """What the provider has used its tools for, as calls of the run, which count among those that it may make."""
+        self._budget.take_tool_calls(len(response.hosted))
+        begun = self._run.progress.iterations + 1
+        for number, use in enumerate(response.hosted, 1):
+            call = use.call if use.call.id else replace(use.call, id=f"hosted_{begun}_{number}")
+            yield from tell(self._run, HostedCallFinished(call, self._result(use, response.message.labels)))
+
+    def _result(self, use: HostedUse, labels: frozenset[Label]) -> ToolResult:
+        decision = self.offered.get(use.call.name)
+        if use.error:
+            return replace(failure(use.call.name, use.error, "failed", decision), labels=labels)
+        content = json.dumps(use.sources, ensure_ascii=False) if use.sources else ""
+        return ToolResult(use.call.name, "ok", content, list(use.sources), decision=decision, labels=labels)
+
+    def _decided(
+        self, call: ToolCall, decision: Decision, plan: RunConfig, bench: ToolPolicyContext
+    ) -> Generator[Event | Question, None, Decision]:
+        """The decision on a tool when a person was asked where that must be; why it is withheld is told once."""
+        key = plan.agent, call.name, decision.rule
+        if decision.verdict is Verdict.ASK:
+            reason = f"{decision.reason} {_FOR_ONE if decision.rule == FLOW else _FOR_RUN}"
+            request = ApprovalRequest(plan.agent, call.name, {}, replace(decision, reason=reason), "", call.id)
+            decision = bench.grants.applied(request)
+            if not decision.allowed:
+                decision = self._said.get(key) or (yield from self._asked(request, plan, bench))
+        if not decision.allowed and key not in self._told:
+            self._told.add(key)
+            withheld = replace(call, id=f"withheld_{len(self._told)}")
+            yield from tell(self._run, HostedCallFinished(withheld, denial(call.name, decision)))
+        return decision
+
+    def _asked(
+        self, request: ApprovalRequest, plan: RunConfig, bench: ToolPolicyContext
+    ) -> Generator[Event | Question, None, Decision]:
+        """What a person says, once for the run; of what may leave with what was read, once for each request."""
+        question = AskPerson(request, plan.approve, seconds_left=self._budget.seconds_left)
+        yield question
+        said = question.answer or question.nobody
+        why = _OTHER_ARGUMENTS if said.arguments is not None else _LATER if said.answer == Approval.LATER else ""
+        approval = Approval.NO if why else Approval(said.answer)
+        decision = answered(request.decision, ApproverAnswer(approval, said.text or why))
+        bench.grants.enter(request, approval)
+        if approval is Approval.NO or request.decision.rule != FLOW:
+            self._said[request.agent, request.tool, request.decision.rule] = decision
+        return decision
+
+
+def _conditions(name: str, bench: ToolPolicyContext) -> Iterator[Decision]:
+    """What rules say that ask about a tool or deny it for some arguments: which it will have, nobody knows before."""
+    rules = (
+        rule for policy in bench.policies for rule in rules_from(policy.rules) if rule.is_about(name) and rule.where
+    )
+    yield from (rule.decision({}) for rule in rules if rule.verdict is not Verdict.ALLOW)
+
+
+_MOST_SHORTER_REQUESTS = 3
+"""Where the server names no limit each is a quarter shorter than the one before: the last has 42 % of its length."""
+
+_CHOOSING = {"tool_choice": "auto"}
+_FREE = (None, "auto", "none")
+"""Where the model need not use a tool."""
+
+
+class ModelRequester:
+    """The requests of one run. `plan` is that of the agent which leads it.
+
+    `narrowed` is the limit that left the newest answer less room than it would have had.
+    """
+
+    def __init__(self, plan: RunConfig, run: SessionRun, budget: Budget) -> None:
+        self.plan, self.run, self.budget = plan, run, budget
+        self.narrowed: LimitReached | None = None
+        self._reader: Tool[..., Any] | None = None
+        self._order = ""
+        self._reads_on = False
+        self.hosting = HostedToolUse(run, budget)
+
+    def bench(self) -> ToolPolicyContext:
+        """What calls are judged by now: with the tool that reads on in long outputs, when there are any."""
+        bench = self.plan.bench
+        if not (self._reads_on or self.run.has_wholes) or READ_MORE in bench.tools.names:
+            return bench
+        if self._reader is None:
+            self._reader = read_more_tool(self.run.whole)
+        return replace(bench, tools=bench.tools + self._reader)
+
+    def instruct(self) -> Steps:
+        """Have the instruction written where a function writes it. Raises what that raises, ConfigError for no text."""
+        plan = self.plan
+        if isinstance(plan.instruction, str):
+            return
+        question = CallFunction(plan.instruction, taken_of(plan.instruction, plan.context), self.budget.seconds_left)
+        yield question
+        if self.budget.out_of_time() is None:  # else nothing is asked any more
+            self.plan = replace(plan, written=_text_in(question.answer))
+
+    def offer(self) -> Steps:
+        """Find out which tools may be offered from here on. Raises RunError when a condition of one fails."""
+        plan = self.plan
+        if not plan.conditions:
+            return
+        met = yield from met_conditions(plan, self._read(), self.budget.seconds_left)
+        if met != plan.bench.met:
+            tools = plan.bench.tools
+            tools, specs = offered(tools.without(FIND_TOOLS) if tools.searchable_names else tools, met)
+            self.plan = replace(plan, specs=specs, bench=replace(plan.bench, tools=tools, met=met))
+
+    def _read(self) -> Sequence[Message]:
+        """The conversation as it stands, all that a model has read or will read next."""
+        progress = self.run.progress
+        pending = [] if progress.prompt is None else [UserMessage(progress.prompt)]
+        return [*self.run.history, *progress.messages, *pending]
+
+    def request(self, order: str = "") -> Generator[Event | Question, None, Request]:
+        """What the model is sent now; with an order that only this request gives, it is offered no tools."""
+        request = yield from self._fitted(order)
+        told = self.plan.room.window.edited(request.messages)
+        return request if told is request.messages else replace(request, messages=told)
+
+    def _fitted(self, order: str) -> Generator[Event | Question, None, Request]:
+        """The same before the user's own function has edited it."""
+        plan, self._order = self.plan, order
+        messages = self._read()
+        instruction = f"{plan.order}\n\n{order}".strip() if order else plan.order
+        specs = () if order else self._specs(messages)
+        hosted = [spec.name for spec in specs if spec.hosted is not None]
+        if hosted or self.hosting.offered:
+            yield from self.hosting.judge(hosted, plan, self.bench(), messages)
+            specs = self.hosting.permitted(specs)
+        request = Request(messages, instruction, specs, plan.answers.schema, self._settings())
+        left = plan.room.left(request, plan.llm)
+        if left is None:
+            return request
+        old = plan.room.to_summarise(messages, left, len(self.run.history))
+        if old:
+            yield from self._summarise(old, left)
+        fitted = plan.room.fitted(messages, left, len(self.run.history), with_handles=bool(request.tools))
+        self._reads_on = self._reads_on or bool(request.tools and fitted.shortened)
+        specs = self.hosting.permitted(self._specs(messages)) if request.tools else ()
+        return replace(request, messages=fitted.messages, tools=specs)
+
+    def reserve(self, request: Request, fewest: int = FEWEST_TOKENS) -> Reservation | LimitReached:
+        """Set aside what the request takes at worst, or the limit that it would break.
+
+        An answer of fewer than `fewest` tokens is not worth asking for.
+        """
+        return self.budget.reserve(self.plan.room.tokens(request), self._most_tokens, self.plan.price, fewest)
+
+    def ask(
+        self, request: Request, reservation: Reservation
+    ) -> Generator[Event | Question, None, Response | ModelError]:
+        """The model's answer; a request that was too long for it is sent again, shorter each time."""
+        answer = yield from self._asked(request, reservation)
+        for _ in range(_MOST_SHORTER_REQUESTS):
+            if isinstance(answer, Response) or not answer.is_too_long:
+                break
+            self.plan.room.refused(request, reservation.max_tokens, answer.limit_tokens)
+            shorter = yield from self.request(self._order)
+            again = self.reserve(shorter)
+            if isinstance(again, LimitReached):
+                break
+            if not _is_shorter(shorter, again, request, reservation):
+                self.budget.release(again)
+                break
+            request, reservation = shorter, again
+            answer = yield from self._asked(request, reservation)
+        return answer
+
+    def _asked(
+        self, request: Request, reservation: Reservation
+    ) -> Generator[Event | Question, None, Response | ModelError]:
+        """One answer; its tool calls are told apart from all others of the conversation."""
+        if reservation.max_tokens is not None:
+            request = replace(request, settings={**request.settings, "max_tokens": reservation.max_tokens})
+        question = AskModel(request, self.plan.llm, self.budget.seconds_left)
+        yield question
+        answer = question.answer or BadResponse("The provider's stream ended without an answer.")
+        if isinstance(answer, ModelError):
+            spent = self._lost(answer)
+            if spent.requests:
+                self.budget.settle(reservation, spent, self.plan.price)
+            elif answer.status is not None:  # it was refused; else the server may have been at work, and charge it
+                self.budget.release(reservation)
+            yield from tell(self.run, RequestFailed(str(answer), type(answer).__name__, spent))
+            return answer
+        for missed in answer.missed:
+            yield from tell(self.run, RequestFailed(missed_told(missed), missed.kind))
+        if not answer.hosted:  # what its tools have found was counted, too, once for each trip to the model
+            self.plan.room.learn(request, answer.usage.input_tokens)
+        self.narrowed = reservation.narrowed
+        tariff = answer.tariff
+        self.budget.settle(reservation, answer.usage, lambda: price_under(tariff) if tariff else self.plan.price())
+        message = self.run.tell_apart(answer.message)
+        return self.hosting.labelled(answer if message is answer.message else replace(answer, message=message))
+
+    def _lost(self, error: ModelError) -> Usage:
+        """What servers may charge for although no answer came."""
+        if error.missed:
+            return usage_of(error.missed)
+        lost = max(requests_lost(error), int(error.code == ABANDONED))
+        return unreported(lost, self.plan.llm().tariff)
+
+    def _summarise(self, old: Sequence[Message], left: int) -> Steps:
+        """Have the model write what is told of the oldest part of the conversation from here on."""
+        request = self.plan.room.summary_request(old, left)
+        reservation = self.reserve(request)
+        if isinstance(reservation, LimitReached):
+            return
+        response = yield from self._asked(request, reservation)
+        if isinstance(response, Response):
+            covered = len(old) if response.text else 0
+            if covered:
+                self.plan.room.summary = Summary(covered, old[-1], response.text)
+            yield from tell(self.run, Summarised(response.text, covered, response.usage))
+
+    def _settings(self) -> Mapping[str, Any]:
+        """What this request says in the place of the LLM's settings: a tool that must be used need be only once."""
+        forced = self.plan.llm().settings.get("tool_choice") not in _FREE
+        return _CHOOSING if forced and self.run.progress.tool_calls else {}
+
+    def _specs(self, messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
+        """The tools that the model is offered now; what was found stands behind what it has known before."""
+        plan, bench = self.plan, self.bench()
+        specs = plan.specs
+        if plan.bench.tools.searchable_names:
+            specs = (*specs, *found_in(messages, plan.bench.tools, plan.bench.met))
+        return specs if bench is plan.bench else (*specs, bench.tools[READ_MORE].spec)
+
+    def _most_tokens(self) -> int | None:
+        """How long an answer may be: as the user has said, else as far as the window that was learnt has room."""
+        return self.plan.max_tokens() or self.plan.room.answer_tokens
+
+
+def _text_in(answer: object) -> str:
+    """What a function of an instruction has written. Raises what it has raised, and ConfigError for no text."""
+    if isinstance(answer, Exception):
+        raise answer
+    if not isinstance(answer, str):
+        raise ConfigError(f"The function of instruction= gives a text. Got {answer!r:.200}.")
+    return answer
+
+
+def _is_shorter(new: Request, reserved: Reservation, old: Request, reserved_before: Reservation) -> bool:
+    """Whether a request asks the server for less than the one before."""
+    return list(new.messages) != list(old.messages) or (reserved.max_tokens or 0) < (reserved_before.max_tokens or 0)

@@ -1,1 +1,0 @@
-"""Which tools is a model offered? All that are plain, and those that it has searched for."""

@@ -1,0 +1,273 @@
+"""Validation and defaults of the arguments of `Agent`."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from agentkit.agents.guardrails import AnswerValidator, CheckFunction
+from agentkit.agents.human_approval import is_approver
+from agentkit.agents.run_config import HandoffTarget, Instruction
+from agentkit.content import File, Image, worded
+from agentkit.decisions import Label
+from agentkit.errors import ConfigError
+from agentkit.levels import SafetyLevel
+from agentkit.llm.client import LLM
+from agentkit.llm.detection import PROVIDERS
+from agentkit.llm.protocols.chat_format import typed_messages
+from agentkit.messages import Content, Message, SystemMessage, ToolMessage, calls_in, without_extra
+from agentkit.safety.policy import Policy
+from agentkit.sessions.context_window import Window
+from agentkit.sessions.session import Session
+from agentkit.tooling.run_context import is_told_of_run
+from agentkit.tooling.toolset import Toolset
+from agentkit.usage import Limits, is_whole
+from agentkit.workspace.journal import Journal
+from agentkit.workspace.workspace import Workspace
+
+Prompt = str | Image | File | Path | Sequence[str | Image | File | Path]
+"""What a person says: a text, or texts, images and files in order; the path of a file stands for what is in it."""
+
+_Value = TypeVar("_Value")
+
+_SEVERAL = (tuple, list, Iterable)
+"""What can be gone through; the usual kinds are known at a glance, which an abstract class is not."""
+
+_TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "name": (lambda value: isinstance(value, str) and bool(value.strip()), "a text that is not empty"),
+    "instruction": (
+        lambda value: isinstance(value, str) or is_told_of_run(value),
+        "a text; lines are joined with '\\n'.join(...), and what changes is written by a function, sync or async, that "
+        "has no parameters, or one: the RunContext",
+    ),
+    "max_iterations": (lambda value: is_whole(value, 1), "a whole number of at least 1"),
+    "listeners": (lambda value: isinstance(value, _SEVERAL), "a list of functions of an event"),
+    "dry_run": (lambda value: isinstance(value, bool), "True or False"),
+    "llm": (lambda value: isinstance(value, LLM), "an LLM; a model's name goes into model="),
+    "model": (lambda value: isinstance(value, str), "a model's name; an LLM goes into llm="),
+    "policy": (
+        lambda value: isinstance(value, Policy),
+        "a Policy, as in Policy(rules=[...]); a level goes into safety=",
+    ),
+    "approve": (
+        is_approver,
+        "a function from an ApprovalRequest, and maybe a RunContext, to True or False, e.g. "
+        "approve=lambda request: True; to let calls through unasked, use safety= or policy=",
+    ),
+    "limits": (lambda value: isinstance(value, Limits), "Limits(...)"),
+    "session": (lambda value: isinstance(value, str | Session), "a session's name, or a Session"),
+    "workspace": (lambda value: isinstance(value, str | Path | Workspace), "the path of a folder, or a Workspace"),
+}
+"""What each argument of Agent must be, as a test and in words."""
+
+
+DEFAULT_INSTRUCTION = "You are a helpful assistant."
+
+_PARTS = (str, Image, File, Path)
+_TOOLS, _LIMITS, _WINDOW, _RULES = Toolset(), Limits(), Window(), AnswerValidator()
+"""What holds where nothing is said: one for all agents, as they never change."""
+
+
+_OF_RUN = ("prompt", "output_type", "limits", "context")
+
+
+def refuse_unknown(given: Iterable[str], takes: Sequence[str]) -> None:
+    """Raise TypeError for an argument that Agent does not take, with the one that was probably meant."""
+    if given:
+        from agentkit.suggestions import refuse
+        from agentkit.suggestions.other_toolkits import MAKING
+
+        refuse("Agent", given, takes, MAKING)
+
+
+def refuse_of_run(function: str, given: Iterable[str], takes: Sequence[str] = _OF_RUN) -> None:
+    """The same of what runs an agent."""
+    if given:
+        from agentkit.suggestions import refuse
+        from agentkit.suggestions.other_toolkits import RUNNING, WORKING
+
+        refuse(f"Agent.{function}", given, takes, WORKING if function == "as_tool" else RUNNING)
+
+
+def checked(name: str, value: _Value) -> _Value:
+    """The value of an argument as it is. Raises ConfigError when it is not what it should be."""
+    fits, wanted = _TAKES[name]
+    if not fits(value):
+        raise ConfigError(f"{name}= takes {wanted}. Got {value!r:.200}.")
+    return value
+
+
+def if_said(name: str, value: _Value) -> _Value:
+    """The same where None stands for nothing said."""
+    return value if value is None else checked(name, value)
+
+
+def workspace_from(given: str | Path | Workspace | None) -> Workspace | None:
+    """The workspace that is meant, with this machine's journal; None where the agent makes its own."""
+    if given is None or isinstance(given, Workspace):
+        return given
+    return Workspace(checked("workspace", given), journal=Journal.of_this_machine())
+
+
+def instruction_from(given: Instruction | None) -> Instruction:
+    """The standing order that is meant."""
+    return DEFAULT_INSTRUCTION if given is None else checked("instruction", given)
+
+
+def tools_from(given: Iterable[Any] | Callable[..., Any] | None) -> Toolset:
+    """The tools that are meant. Raises ConfigError for what cannot be a tool."""
+    if given is None:
+        return _TOOLS
+    return given if isinstance(given, Toolset) else Toolset(given)
+
+
+def listeners_from(given: Iterable[_Value]) -> list[_Value]:
+    """The listeners that are meant, in a list of the agent's own. Raises ConfigError."""
+    return [] if given == () else [checked_listener(listener) for listener in checked("listeners", given)]
+
+
+def llm_from(llm: LLM | None, model: str | None, name: str = "") -> LLM | None:
+    """The client that was given, if any. Raises ConfigError for a model beside it, or in the place of the name."""
+    if if_said("llm", llm) is not None and model is not None:
+        raise ConfigError("Give llm= or model=, not both: an LLM already has its model.")
+    if llm is None and model is None and ":" in name and name.partition(":")[0] in PROVIDERS:
+        raise ConfigError(f"The first argument is what the agent is called. Write Agent(model={name!r}).")
+    return llm
+
+
+def window_from(given: Window | int | None) -> Window:
+    """The window that is meant. Raises ConfigError."""
+    if given is None:
+        return _WINDOW
+    return given if isinstance(given, Window) else Window(tokens=given)
+
+
+def limits_from(given: Limits | None) -> Limits:
+    """The limits that are meant."""
+    return _LIMITS if given is None else checked("limits", given)
+
+
+def rules_from(output_type: Any, checks: Iterable[CheckFunction]) -> AnswerValidator:
+    """What an answer must be. Raises ConfigError for what is no type, or no check."""
+    return _RULES if output_type is None and checks == () else AnswerValidator.of_agent(output_type, checks)
+
+
+def policy_from(level: SafetyLevel, policy: Policy | None) -> Policy:
+    """The agent's judge. Raises ConfigError when the two arguments say different things."""
+    if policy is None:
+        return _policy_of(level)
+    if level not in (SafetyLevel.NETWORK, checked("policy", policy).level):
+        raise ConfigError(f"Give the level once: policy=Policy(level=SafetyLevel.{level.name}, ...), without safety=.")
+    return policy
+
+
+@cache
+def _policy_of(level: SafetyLevel) -> Policy:
+    return Policy(level)
+
+
+def checked_listener(listener: _Value) -> _Value:
+    """The listener itself. Raises ConfigError for one that cannot be called, or that nobody would await."""
+    if not callable(listener) or inspect.iscoroutinefunction(listener):
+        raise ConfigError(f"A listener is a plain function of an event, not async. Got {listener!r:.200}.")
+    return listener
+
+
+def leads_from(agents: Iterable[HandoffTarget]) -> dict[str, HandoffTarget]:
+    """Agents by name. Raises ConfigError for what is no agent, and for two of one name."""
+    leads: dict[str, HandoffTarget] = {}
+    for agent in checked_leads("handoffs", agents):
+        if agent.name in leads:
+            raise ConfigError(f"Two agents to hand off to are called {agent.name!r}; give each its own name.")
+        leads[agent.name] = agent
+    return leads
+
+
+def checked_leads(argument: str, agents: Iterable[HandoffTarget]) -> list[HandoffTarget]:
+    """The agents that an argument takes. Raises ConfigError for what is no list of agents."""
+    if agents == ():
+        return []
+    leads = list(agents) if isinstance(agents, _SEVERAL) else None
+    if leads is None or not all(isinstance(agent, HandoffTarget) for agent in leads):
+        raise ConfigError(f"{argument}= takes a list of agents. Got {agents!r:.200}.")
+    return leads
+
+
+def content_from(prompt: Prompt) -> Content:
+    """A prompt as a message's content. Raises ConfigError for what is none, and for a file that cannot be read."""
+    if isinstance(prompt, str):
+        return prompt
+    parts = (prompt,) if isinstance(prompt, _PARTS) else prompt
+    if not isinstance(parts, list | tuple) or not parts or not all(isinstance(part, _PARTS) for part in parts):
+        is_said = isinstance(parts, Mapping) or (isinstance(parts, list | tuple) and any(map(_is_message, parts)))
+        hint = " A conversation is set with agent.history = [...], and its last text is the prompt." if is_said else ""
+        raise ConfigError(
+            f"A prompt is a text, an Image, a File, the Path of one, or a list of these.{hint} Got {prompt!r:.200}."
+        )
+    return tuple([_part(part) for part in parts])
+
+
+def _part(part: str | Image | File | Path) -> str | Image | File:
+    """A part of a prompt; of a file that is a text, its words. Raises ConfigError."""
+    try:
+        return worded(part)
+    except OSError as error:
+        raise ConfigError(f"The file {str(part)!r} of the prompt cannot be read: {error.strerror}.") from None
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from None
+
+
+def _is_message(part: object) -> bool:
+    return isinstance(part, Mapping | Message)
+
+
+def conversation_from(messages: Iterable[Message | Mapping[str, Any]], tools: Toolset) -> list[Message]:
+    """A conversation that was kept elsewhere, with labels on what tools have said. Raises ConfigError for none."""
+    if isinstance(messages, str | Mapping):
+        raise ConfigError(f"A history is a list of messages. Got {messages!r:.200}.")
+    try:
+        said = typed_messages(messages)
+    except (TypeError, ValueError) as error:
+        raise ConfigError(f"This is no history: {error}.") from error
+    if any(isinstance(message, SystemMessage) for message in said):
+        raise ConfigError("The standing order is no part of a history: leave out system messages, set instruction=.")
+    called = {call.id: call.name for call in calls_in(said)}
+    return [_labelled(message, called, tools) for message in said]
+
+
+def _labelled(message: Message, called: Mapping[str, str], tools: Toolset) -> Message:
+    """The message without what only one provider knows; of a tool, with its name, and what it may hold.
+
+    The tool is the one that was called: a result under another name may hold anything.
+    """
+    if not isinstance(message, ToolMessage):
+        return without_extra(message)
+    name = called.get(message.call_id) or message.name
+    is_clear = name in tools.names and message.name in ("", name)
+    labels = message.labels or (tools.find(name).labels if is_clear else frozenset(Label))
+    return replace(message, name=name, labels=labels)
+
+
+def _policy_that_is_said(given: Policy | None) -> Policy:
+    """A policy that takes the place of another: nothing would be more than some allow."""
+    if given is None:
+        raise ConfigError("An agent has a policy: set one, such as Policy('SAFE'). The level alone is policy.level.")
+    return checked("policy", given)
+
+
+SETTABLE: Mapping[str, Callable[[Any], Any]] = {
+    **{name: partial(checked, name) for name in ("name", "max_iterations", "dry_run")},
+    "approve": partial(if_said, "approve"),
+    "instruction": instruction_from,
+    "tools": tools_from,
+    "policy": _policy_that_is_said,
+    "limits": limits_from,
+    "workspace": workspace_from,
+    "listeners": listeners_from,
+    **dict.fromkeys(("leads", "context"), lambda value: value),
+}
+"""The attributes of an agent that hold what was set, and what is made of a value. Raises ConfigError."""

@@ -1,0 +1,385 @@
+"""The run of one prompt of a batch, in a session that records whether it has run before."""
+
+from __future__ import annotations
+
+import math
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import aclosing, closing
+from dataclasses import field, replace
+from itertools import product
+from operator import attrgetter
+from typing import Any
+
+from agentkit import errors
+from agentkit._dataclass import dataclass
+from agentkit.agents import handoffs
+from agentkit.agents.budget import GO_ON, UNLIMITED, Budget, Known, Spending
+from agentkit.agents.guardrails import AnswerValidator
+from agentkit.agents.options import Prompt, content_from
+from agentkit.agents.result import Resumption, RunFinished, RunResult, result_in
+from agentkit.agents.run_config import LINEAGE, HandoffTarget, RunConfig
+from agentkit.agents.runner import Runner
+from agentkit.errors import AgentKitError, Cancelled, LimitExceeded, MissingExtra, RunError, SessionError
+from agentkit.events import Event, LimitReached, Milestone, RequestFailed, RunEnded, RunStarted
+from agentkit.llm.pricing import prices_under
+from agentkit.recording import TAPE, ScopedRecording, clock
+from agentkit.sessions.run_log import SessionRun
+from agentkit.sessions.run_state import RunState
+from agentkit.sessions.session import Session
+from agentkit.sessions.store import SessionEntry
+from agentkit.usage import Limits, Price
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One prompt: which it is, counted from 0; how often an executor lost it; how far it came before it had to wait.
+
+    `saved` is how far it came, as text for another process; `is_alone` says that nothing else of the map goes on.
+    """
+
+    index: int
+    prompt: Prompt
+    losses: int = 0
+    earlier: RunResult[Any] | None = None
+    saved: str = ""
+    is_alone: bool = False
+
+
+@dataclass(slots=True)
+class SharedBudget(Budget):
+    """The budget that all runs share, as one of them sees it.
+
+    `refusal` says why a request was too much for what the others, at worst, leave of it: beside others, the run
+    then takes nothing more, as it goes on when they have ended. `is_narrowed` says whether the newest request had room
+    for a shorter answer than it would have had.
+    """
+
+    has_others: bool = False
+    refusal: LimitReached | None = None
+    is_narrowed: bool = False
+
+    @classmethod
+    def of(cls, shared: Budget, *, is_alone: bool) -> SharedBudget:
+        """A view of the same limits, and of the same spending."""
+        share = cls(shared.limits, shared.parent, shared.clock, shared.spent, has_others=not is_alone)
+        share.started, share.lock = shared.started, shared.lock
+        return share
+
+    def answer_room(self, input_tokens: int, price: Price | None, fewest: int) -> tuple[int, str] | LimitReached:
+        """Like any budget's; once the others have left too little, that is what holds beside them."""
+        self.is_narrowed = False
+        refused = self.refusal if self.has_others else None
+        left = refused or Budget.answer_room(self, input_tokens, price, fewest)
+        self.refusal = left if isinstance(left, LimitReached) else self.refusal
+        return left
+
+    def narrow(self, limit: str) -> LimitReached:
+        """Like any budget's, and remembered."""
+        self.is_narrowed = True
+        return Budget.narrow(self, limit)
+
+    def is_too_little(self, limit: str) -> bool:
+        """Whether a run that met the limit of that name would have come further with more than this."""
+        if limit == "tool_calls":
+            return self.limits.tool_calls is not None and self.spent.tool_calls >= self.limits.tool_calls
+        return limit in SHARED and (self.refusal is not None or self.is_narrowed)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A result; `must_wait` when others may leave more for the run once they have ended."""
+
+    result: RunResult[Any]
+    must_wait: bool
+
+
+@dataclass(slots=True)
+class PromptRun:
+    """The run of one job. Once `is_stopped`, it ends as soon as it can.
+
+    After `run` or `arun`, `milestones` are those of the result, of which `known` are older than this run.
+    """
+
+    agent: Runner
+    job: Job
+    share: SharedBudget
+    is_stopped: Callable[[], bool] = field(default=lambda: False)
+    session: Session = field(default_factory=Session)
+    milestones: list[Milestone] = field(default_factory=list)
+    known: int = 0
+    result: RunResult[Any] | None = None
+
+    def run(self) -> Outcome:
+        """The outcome, blocking. Whatever an exception would tell is told in it."""
+        try:
+            start = self._start()
+            if not isinstance(start, RunResult):
+                with closing(self.agent.events(start, session=self.session)) as events:
+                    for event in events:
+                        self._hear(event)
+                        if self.is_stopped():
+                            break
+        except Exception as error:
+            return Outcome(self._failed(error), must_wait=False)
+        return self._ended()
+
+    async def arun(self) -> Outcome:
+        """Like `run`, awaiting."""
+        try:
+            start = self._start()
+            if not isinstance(start, RunResult):
+                async with aclosing(self.agent.aevents(start, session=self.session)) as events:
+                    async for event in events:
+                        self._hear(event)
+        except Exception as error:
+            return Outcome(self._failed(error), must_wait=False)
+        return self._ended()
+
+    def _start(self) -> Prompt | Resumption | RunResult[Any]:
+        """The prompt; the run of it that was left, to go on with; or the result of the one that got to its answer."""
+        LINEAGE.set(replace(LINEAGE.get(), budget=self.share))
+        heard = TAPE.get()
+        if heard is not None:  # the others run at the same time, and whose time is up is told of each by itself
+            TAPE.set(ScopedRecording(heard, f"map {self.job.index}"))
+            self.share.clock = clock()
+        self.session = session_of(self.agent, self.job)
+        earlier = self.job.earlier or earlier_result(self.agent, self.session, self.job.prompt)
+        if earlier is not None:
+            self.milestones, self.known = list(earlier.milestones), len(earlier.milestones)
+        if earlier is None or earlier.status != "done":
+            limit = used_up(self.share, price_teller(self.agent))
+            if limit is None:
+                return self.job.prompt if earlier is None else Resumption(earlier)
+            run = _run_id(self.session) if earlier is None else earlier.run_id
+            milestones = self.milestones or [_begun(self.agent, self.job)]
+            earlier = stopped(self.agent, self.session, run, [*milestones, limit])
+        self.result, self.known = earlier, len(earlier.milestones)
+        return earlier
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, Milestone):
+            self.milestones.append(event)
+        elif isinstance(event, RunFinished):
+            self.result = event.result
+
+    def _ended(self) -> Outcome:
+        """The outcome; of a run that was stopped, what was done until then."""
+        if self.result is None:
+            return Outcome(self._failed(Cancelled("The run was stopped from outside.")), must_wait=False)
+        self.milestones = list(self.result.milestones)
+        result = _led_by(ResumingAgent(self.agent, self.session), self.result)
+        return Outcome(result, must_wait=result.status == "limit" and self.share.refusal is not None)
+
+    def _failed(self, error: Exception) -> RunResult[Any]:
+        told = as_error(error)
+        progress = RunState.of(self.milestones)
+        for interrupted in tuple(progress.interruptions()):
+            progress.apply(interrupted)
+        progress.apply(RunEnded("failed", progress.text, str(told)))
+        self.milestones = progress.milestones
+        return rebuilt(self.agent, self.session, _run_id(self.session), progress, error=told)
+
+
+class ResumingAgent(HandoffTarget):
+    """An agent that goes on with a run in the session of that run, and not in its own."""
+
+    def __init__(self, agent: Runner, session: Session) -> None:
+        self.name, self.instruction, self.leads = agent.name, agent.instruction, agent.leads
+        self.tools, self.policy = agent.tools, agent.policy
+        self._agent, self._session = agent, session
+
+    def plan_beside(self, other: RunConfig) -> RunConfig:
+        """The agent's plan for a run that `other` began."""
+        return self._agent.plan_beside(other)
+
+    def run(self, resumption: Resumption) -> RunResult[Any]:
+        """Go on, blocking."""
+        return _led_by(self, result_in(list(self._agent.events(resumption, session=self._session))))
+
+    async def arun(self, resumption: Resumption) -> RunResult[Any]:
+        """Go on, awaiting."""
+        events = self._agent.aevents(resumption, session=self._session)
+        return _led_by(self, result_in([event async for event in events]))
+
+
+def _led_by(lead: HandoffTarget, result: RunResult[Any]) -> RunResult[Any]:
+    """The result, to go on with `lead`."""
+    result = replace(result, lead=lead)
+    if isinstance(result.error, RunError):
+        result.error.result = result
+    return result
+
+
+def session_of(agent: Runner, job: Job) -> Session:
+    """The session of a job's run: beside the agent's own where that is stored, else in memory."""
+    own = agent.session
+    return Session() if own.store is None else Session(f"{own.name}/{job.index:04d}", own.store)
+
+
+def earlier_result(agent: Runner, session: Session, prompt: Prompt) -> RunResult[Any] | None:
+    """How far the prompt came in an earlier run of the session; None when there is none.
+
+    Raises SessionError when the session is another prompt's. What checks have made of a prompt cannot be compared.
+    """
+    entries = _kept(session)
+    if not entries:
+        return None
+    run = entries[0].run
+    progress = RunState.of(entry.milestone for entry in entries if entry.run == run)
+    asked = next((each.prompt for each in progress.milestones if isinstance(each, RunStarted)), None)
+    if asked is None or (asked != content_from(prompt) and not agent.answer_rules.of("prompt")):
+        raise SessionError(
+            f"The session {session.name!r} belongs to another prompt. Map these prompts with another session= of the "
+            f"agent, or delete that one with Session.open(place, {session.name!r}).delete()."
+        )
+    return rebuilt(agent, session, run, progress)
+
+
+def rebuilt(
+    agent: Runner, session: Session, run: str, progress: RunState, *, error: AgentKitError | None = None
+) -> RunResult[Any]:
+    """The result that milestones tell of, with the answer read anew. Raises SessionError when it cannot be read."""
+    rules = _rules(agent, progress.agent)
+    value: Any = None if rules.output is not None else progress.text
+    if progress.status == "done":
+        try:
+            value = rules.parse(progress.text)
+        except ValueError as fault:
+            raise SessionError(f"The answer kept in {session.name!r} is not of the agent's type: {fault}") from fault
+    record = agent.workspace.for_run(progress.record or None, label=agent.name, dry_run=agent.dry_run).record
+    run_ = SessionRun(session, run, progress, (), _nothing)
+    known = {"lead": ResumingAgent(agent, session), "record": record, "rules": rules}
+    return RunResult.of(run_, error or _error_of(progress), value, **known)
+
+
+def _rules(agent: Runner, name: str) -> AnswerValidator:
+    """What the answer must be, as the agent of that name had the last word."""
+    lead = None if name in ("", agent.name) else handoffs.find_lead(name, agent.leads)
+    return lead.answer_rules.or_type_of(agent.answer_rules) if isinstance(lead, Runner) else agent.answer_rules
+
+
+def stopped(agent: Runner, session: Session, run: str, milestones: Sequence[Milestone]) -> RunResult[Any]:
+    """The result of a run that has met a limit before it could go on: what was done until then. It can be resumed."""
+    so_far = RunState.of(milestones)
+    why = "" if so_far.limit is None else so_far.limit.reason
+    return rebuilt(agent, session, run, RunState.of([*milestones, RunEnded("limit", so_far.text, why)]))
+
+
+def failed(agent: Runner, job: Job, error: AgentKitError, earlier: RunResult[Any] | None = None) -> RunResult[Any]:
+    """The result of a prompt of which nothing came back but an error; `earlier` is what its session knows."""
+    session = session_of(agent, job)
+    known = [_begun(agent, job)] if earlier is None else earlier.milestones
+    progress = RunState.of([*known, RunEnded("failed", "", str(error))])
+    return rebuilt(agent, session, _run_id(session), progress, error=error)
+
+
+def as_error(error: Exception) -> AgentKitError:
+    """The error as a result bears it."""
+    if isinstance(error, AgentKitError):
+        return error
+    told = RunError(f"The run was ended by an exception ({type(error).__name__}: {error}).")
+    told.__cause__ = error
+    return told
+
+
+def made_error(kind: str, text: str) -> AgentKitError:
+    """The error of that name with that text, as far as it can be made of a text; else a RunError."""
+    found = getattr(errors, kind, None)
+    if isinstance(found, type) and issubclass(found, AgentKitError) and found is not MissingExtra:
+        return found(text)
+    return RunError(text)
+
+
+def price_teller(agent: Runner) -> Callable[[], Known]:
+    """What tells the prices of the agent's models. Raises NoProvider when it has none."""
+    llm = agent.llm
+    return lambda: prices_under(llm.tariffs)
+
+
+def used_up(budget: Budget, price: Callable[[], Known]) -> LimitReached | None:
+    """The limit that leaves nothing for another run."""
+    limits = budget.limits
+    if limits.tool_calls is not None and budget.spent.tool_calls >= limits.tool_calls:
+        return LimitReached("tool_calls", f"All {limits.tool_calls} tool calls of these runs have been made. {GO_ON}")
+    reserved = budget.reserve(0, lambda: 1, price)
+    if isinstance(reserved, LimitReached):
+        return reserved
+    budget.release(reserved)
+    return None
+
+
+def left_of(budget: Budget) -> Limits:
+    """What is left for other runs, of which `used_up` says that it is something."""
+    left: dict[str, Any] = {}
+    for each, (name, taken) in product(budget.chain(), SHARED.items()):
+        limit = getattr(each.limits, name)
+        if limit is not None:
+            least = _LEAST_DOLLARS if name == "cost" else 1
+            left[name] = max(min(limit - taken(each.spent), left.get(name, limit)), least)
+    seconds = None if math.isinf(budget.seconds_left) else max(budget.seconds_left, _LEAST_SECONDS)
+    return replace(UNLIMITED, **left, seconds=seconds, unknown_price=budget.limits.unknown_price)
+
+
+def part_of(budget: Budget, runs: int) -> Limits | None:
+    """One of so many equal parts of what is left, set aside; None when it is too little to be parted so."""
+    with budget.lock:
+        left = left_of(budget)
+        limited = {name: getattr(left, name) for name in SHARED if getattr(left, name) is not None}
+        parts = {name: limit / runs if name == "cost" else limit // runs for name, limit in limited.items()}
+        if not all(parts.values()):
+            return None
+        part = replace(left, **parts)
+        budget.hold(part)
+        return part
+
+
+SHARED: Mapping[str, Callable[[Spending], float]] = {
+    "tool_calls": attrgetter("tool_calls"),
+    "input_tokens": attrgetter("input_tokens"),
+    "output_tokens": attrgetter("output_tokens"),
+    "total_tokens": attrgetter("total_tokens"),
+    "cost": attrgetter("dollars"),
+}
+"""The limits that can be parted, and what has been taken of each; time passes for all at once."""
+
+_LEAST_DOLLARS, _LEAST_SECONDS = 1e-9, 1e-3
+
+
+def _error_of(progress: RunState) -> AgentKitError | None:
+    """Why the run did not get to its answer."""
+    ended = progress.ended
+    if ended is None or ended.status in ("done", "paused"):
+        return None
+    if progress.limit is not None:
+        return LimitExceeded(progress.limit.reason)
+    before = progress.milestones[-2] if len(progress.milestones) > 1 else None
+    if isinstance(before, RequestFailed):
+        return made_error(before.kind, before.error)
+    return RunError(ended.error or f"The run was {ended.status}.")
+
+
+def _run_id(session: Session) -> str:
+    """The id of the run that the session was made for, or a new one."""
+    try:
+        entries = _kept(session)
+    except SessionError:
+        entries = []
+    return entries[0].run if entries else uuid.uuid4().hex
+
+
+def _kept(session: Session) -> list[SessionEntry]:
+    """What a store holds of the session. Raises SessionError."""
+    return [] if session.store is None else session.entries
+
+
+def _begun(agent: Runner, job: Job) -> RunStarted:
+    """What a run of the job begins with; what is no prompt is shown as text."""
+    try:
+        return RunStarted(agent.name, content_from(job.prompt))
+    except AgentKitError:
+        return RunStarted(agent.name, repr(job.prompt))
+
+
+def _nothing() -> None:
+    """Nobody holds a run that is only told of."""

@@ -1,0 +1,103 @@
+"""Detection of rules that can never apply to the tools of an agent."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+from agentkit.errors import ConfigError
+from agentkit.event_rendering import suggestion
+from agentkit.messages import READ_MORE
+from agentkit.safety.policy import Policy
+from agentkit.safety.rules import Rule, rules_from
+from agentkit.suggestions import closest
+from agentkit.tooling.json_schema import closed
+from agentkit.tooling.tool import Tool, names_in_use
+from agentkit.tooling.toolset import AnyTool, Toolset
+
+_ALIKE = 0.85
+"""How alike two names of tools must be for one to be a slip of the other: `read_mail` is none of `read_file`."""
+
+
+def check_rules(policy: Policy, tools: Iterable[AnyTool]) -> None:
+    """Raise ConfigError for a rule whose tool, or whose argument, is a slip of one that the agent's tools have.
+
+    A name that is no slip may be that of another agent's tool: one policy may be shared by many. So may every name of a
+    tool in this process, and of a tool of ours.
+    """
+    rules = rules_from(policy.rules)
+    if not rules:
+        return
+    own = {tool.name: tool for tool in _with_inner(tools)}
+    for rule in rules:
+        _check_name(rule, own)
+        _check_arguments(rule, own)
+
+
+def _with_inner(tools: Iterable[AnyTool]) -> Iterable[AnyTool]:
+    """The tools, with those that a tool's programs may call."""
+    for tool in tools:
+        yield tool
+        inner = getattr(tool, "tools", None)
+        if isinstance(inner, Toolset):
+            yield from inner
+
+
+def _check_name(rule: Rule, own: Mapping[str, AnyTool]) -> None:
+    if rule.is_pattern or rule.tool in own:
+        return
+    shipped = _shipped()
+    if rule.tool in shipped or rule.tool in names_in_use() or rule.tool == READ_MORE:
+        return
+    meant = _meant(rule.tool, [*own, *shipped], own) or _exports().get(rule.tool, "")
+    if meant:
+        raise ConfigError(
+            f"The rule {rule.label!r} would apply to nothing. No tool is named {rule.tool!r}. Did you mean {meant!r}?"
+        )
+
+
+def _meant(name: str, known: Iterable[str], own: Iterable[str]) -> str:
+    """The name that was probably meant: the same in other letters, one of the agent's in fewer words, or a near one."""
+    same = next((each for each in known if _words(each) == _words(name)), "")
+    longer = next((each for each in own if _words(name) and _words(name) < _words(each)), "")
+    return same or closest(name.lower(), known, _ALIKE) or longer
+
+
+def _words(name: str) -> frozenset[str]:
+    """The words of a name in small letters: those of `WriteFile` are those of `write_file`."""
+    return frozenset(re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()))
+
+
+def _check_arguments(rule: Rule, own: Mapping[str, AnyTool]) -> None:
+    """Raise ConfigError for an argument that none of the tools has which the rule is about."""
+    about = [tool for name, tool in own.items() if rule.is_about(name)]
+    about = about or [tool for name, tool in _shipped().items() if name == rule.tool]
+    if not about or any(map(_is_open, about)):
+        return
+    names = list(dict.fromkeys(name for tool in about for name in tool.spec.parameters.get("properties", {})))
+    unknown = next((name for name in rule.where if name not in names), None)
+    if unknown is not None:
+        told = f"its arguments are {', '.join(names)}" if names else "it takes no arguments"
+        raise ConfigError(
+            f"The rule {rule.label!r} would apply to nothing. {about[0].name} has no argument {unknown!r}; {told}."
+            f"{suggestion(unknown, names)}"
+        )
+
+
+def _is_open(tool: AnyTool) -> bool:
+    """Whether a tool may get arguments that its schema does not list."""
+    return tool.spec.hosted is not None or closed(dict(tool.spec.parameters)).get("additionalProperties") is not False
+
+
+def _shipped() -> dict[str, AnyTool]:
+    from agentkit.tools.catalog import all_tools
+
+    return {tool.name: tool for tool in all_tools}
+
+
+def _exports() -> dict[str, str]:
+    """The names of our tools by those of the variables that hold them: `shell_tool` is `run_shell`."""
+    from agentkit.tools import catalog, core
+
+    found = {**vars(core), **vars(catalog)}
+    return {name: value.name for name, value in found.items() if isinstance(value, Tool)}

@@ -1,1 +1,0 @@
-"""How does one run go, from its prompt to its end?"""

@@ -1,0 +1,654 @@
+"""Tool calls of one response: judged, approved, executed, checked, and answered with one result each."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import time
+import types
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+from functools import partial
+from pathlib import Path
+from traceback import extract_tb
+from types import TracebackType
+from typing import Any
+
+from agentkit._dataclass import dataclass
+from agentkit.agents.budget import Budget
+from agentkit.agents.effects import CallFunction, Question, Steps, UseTools, tell
+from agentkit.agents.guardrails import REFUSALS, Guardrail
+from agentkit.agents.human_approval import HumanApproval
+from agentkit.agents.run_config import LINEAGE, CallingTool, HandoffTarget, ParentRun, PausingTool, RunConfig
+from agentkit.agents.tool_policy import CallProgress, JudgedCall, ToolPolicyContext
+from agentkit.content import File, Image
+from agentkit.decisions import Label
+from agentkit.errors import ConfigError, ToolTimeout, UnknownTool
+from agentkit.events import (
+    AnswerGiven,
+    Event,
+    LimitReached,
+    ToolCallFinished,
+    ToolCallPostponed,
+    ToolCallStarted,
+)
+from agentkit.messages import (
+    READ_MORE,
+    AssistantMessage,
+    MadeCall,
+    Message,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    calls_in,
+    failure_content,
+    with_distinct_ids,
+)
+from agentkit.redaction import redact
+from agentkit.safety.approval import Approval
+from agentkit.safety.data_flow import labels_of
+from agentkit.sessions.run_log import SessionRun
+from agentkit.sessions.run_state import INTERRUPTED, Step
+from agentkit.tooling import execution
+from agentkit.tooling.results import failure, returned, with_handle
+from agentkit.tooling.signature import instance_of, is_asynchronous
+from agentkit.tooling.tool import Tool
+
+_NOTE = "\n\n[Note: "
+_EDITED = "a person changed the arguments of this call to "
+_AGAIN = "this very call has brought this very result before; do something else, or answer"
+
+_Key = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ResultNotes:
+    """What is known about a call when its result comes: how often it came before, and whether a person changed it."""
+
+    call: ToolCall
+    earlier: Mapping[str, int] = field(default_factory=dict)
+    """How often the call has brought each result before, as `Repeats.of` tells it."""
+    repeated_calls: int | None = None
+    is_edited: bool = False
+    labels: frozenset[Label] = frozenset()
+    """What the conversation that the call reads on in may hold."""
+
+    def labelled(self, result: ToolResult) -> ToolResult:
+        """The result with what it may hold, and with whom it hands over to."""
+        if isinstance(result.value, HandoffTarget):
+            name = result.value.name
+            result = replace(result, status="ok", content=f"The conversation is passed to {name}.", lead=name)
+        return replace(result, labels=result.labels | self.labels) if self.labels else result
+
+    def amend(self, result: ToolResult) -> ToolResult:
+        """The result as the model is told it."""
+        notes = []
+        result = self.labelled(result)
+        before = self.earlier.get(_content_without_notes(result), 0)
+        result = with_handle(result, self.call.id)
+        if self.is_edited:
+            notes.append(f"{_EDITED}{self.call.arguments}")
+        if self.repeated_calls and before + 1 >= _told_at(self.repeated_calls):
+            notes.append(_AGAIN)
+        return replace(result, content=f"{result.content}{_NOTE}{'; '.join(notes)}.]") if notes else result
+
+
+class Repeats:
+    """How often each call has brought each result. `calls` may grow: each of them is read once.
+
+    Those that are there at the beginning belong to what the run did before it was taken up again: they count for what
+    the model is told, and not for the limit, which is for what is to come.
+    """
+
+    def __init__(self, calls: Sequence[ToolCallFinished]) -> None:
+        self._calls, self._read, self._start = calls, 0, len(calls)
+        self._counts: dict[_Key, Counter[str]] = {}
+        self._asked: dict[str, tuple[ToolCall, _Key]] = {}
+        self._since: Counter[tuple[_Key, str]] = Counter()
+        self._most: tuple[int, str] = (0, "")
+
+    def of(self, call: ToolCall) -> Mapping[str, int]:
+        """How often this call has brought each result."""
+        self._read_on()
+        key = _key(call)
+        self._asked[call.id] = call, key
+        return self._counts.get(key, {})
+
+    def broken(self, repeated_calls: int | None) -> tuple[int, str] | None:
+        """How often a call came too often with the same result, and its tool's name: as many times after the note."""
+        self._read_on()
+        if not repeated_calls or self._most[0] < _told_at(repeated_calls) + repeated_calls:
+            return None
+        return self._most
+
+    def _read_on(self) -> None:
+        for place in range(self._read, len(self._calls)):
+            used = self._calls[place]
+            if used.result.status == "interrupted":
+                continue
+            asked, key = self._asked.pop(used.call.id, (None, ("", "")))
+            key, said = key if asked is used.call else _key(used.call), _content_without_notes(used.result)
+            self._counts.setdefault(key, Counter())[said] += 1
+            if place >= self._start:
+                self._since[key, said] += 1
+                self._most = max(self._most, (self._since[key, said], used.call.name))
+        self._read = len(self._calls)
+
+
+def _told_at(repeated_calls: int) -> int:
+    """At which time the model is told: never at the first, which repeats nothing."""
+    return max(repeated_calls, 2)
+
+
+def _content_without_notes(result: ToolResult) -> str:
+    """What a result says, without our notes and without the handle, which is another one for each call."""
+    said, _, note = result.content.rpartition(_NOTE)
+    is_ours = note == f"{_AGAIN}.]" or note.startswith(_EDITED)
+    told = result.whole if result.whole is not None else said if is_ours else result.content
+    return f"{told}{_digest(result.beside)}" if result.beside else told
+
+
+def _digest(shown: Sequence[Image | File]) -> str:
+    """What tells pictures and files apart that are told in the same words."""
+    import hashlib
+
+    return hashlib.sha256(" ".join(part.url for part in shown).encode(errors="replace")).hexdigest()
+
+
+def _key(call: ToolCall) -> _Key:
+    """The tool, and the arguments in one spelling, whatever the order and spacing of the model's JSON."""
+    try:
+        return call.name, json.dumps(json.loads(call.arguments), sort_keys=True)
+    except (ValueError, RecursionError):
+        return call.name, call.arguments
+
+
+_WITHHELD = "The call was made, but its result is withheld: {reason}"
+
+
+class ResultChecks:
+    """The checks of one call's result; `result` is what they have left of it. `prepare` says what is known of it.
+
+    They are called where the tool was, so that calls which run at the same time are checked at the same time.
+    """
+
+    def __init__(
+        self, checks: tuple[Guardrail, ...], max_chars: int, prepare: Callable[[ToolResult], ToolResult]
+    ) -> None:
+        self._checks, self._max_chars, self._prepare = checks, max_chars, prepare
+        self.result: ToolResult | None = None
+
+    def questions(self, result: ToolResult, ends: float = math.inf) -> Generator[CallFunction, None, ToolResult]:
+        """Have each check called until one withholds the result; a call that waits or hands over has given nothing."""
+        result = self._prepare(result)
+        for check in () if result.status == "waiting" or result.lead else self._checks:
+            seen = _uncut(result)
+            question = CallFunction(check.function, (seen,), ends - time.monotonic())
+            yield question
+            reason = _objection(check, question.answer)
+            if reason:
+                result = _withheld(result, reason)
+                break
+            result = _amended(result, seen, question.answer, self._max_chars)
+        self.result = result
+        return result
+
+    def run(self, result: ToolResult, ends: float) -> ToolResult:
+        """The result as the checks leave it, blocking; `ends` is when the run's time is up."""
+        for asked in self.questions(result, ends):
+            with asked.asking():
+                work = partial(asked.function, *asked.given)
+                asked.answer = execution.call(work, _left(asked), is_async=_is_async(asked))
+        return self.result or result
+
+    async def arun(self, result: ToolResult, ends: float) -> ToolResult:
+        """Like `run`, awaiting; a check that is not async has a thread of its own."""
+        for asked in self.questions(result, ends):
+            with asked.asking():
+                work = partial(asked.function, *asked.given)
+                asked.answer = await execution.acall(work, _left(asked), is_async=_is_async(asked))
+        return self.result or result
+
+
+def _uncut(result: ToolResult) -> ToolResult:
+    """The result with all that can be read of it: piece by piece, a model could read past any check of the pieces."""
+    return result if result.whole is None else replace(result, content=result.whole)
+
+
+def _left(asked: CallFunction) -> float | None:
+    return None if math.isinf(asked.seconds_left) else max(asked.seconds_left, 0.0)
+
+
+def _is_async(asked: CallFunction) -> bool:
+    return is_asynchronous(asked.function)
+
+
+def _objection(check: Guardrail, answer: object) -> str:
+    """Why the result is withheld, if it is. Of a fault its place is told, as its words may quote the result."""
+    match answer:
+        case ToolTimeout():
+            return f"The check {check.name} was not done in time."
+        case BaseException() as error if isinstance(error, REFUSALS):
+            return check.refusal(error)
+        case BaseException() as fault:
+            return f"The check {check.name} failed ({type(fault).__name__}{_place(fault.__traceback__)})."
+        case None | str() | ToolResult():
+            return ""
+    kind = type(answer).__name__
+    return f"The check {check.name} gave {kind}; it returns None to pass, a text or another ToolResult."
+
+
+def _place(traceback: TracebackType | None) -> str:
+    frames = extract_tb(traceback)
+    return f" in {Path(frames[-1].filename).name}, line {frames[-1].lineno}" if frames else ""
+
+
+def _withheld(result: ToolResult, reason: str) -> ToolResult:
+    """What is told in the place of the result."""
+    status = "blocked" if result.ok else result.status
+    told = failure(result.tool, _WITHHELD.format(reason=reason), status, result.decision)
+    return _known(told, result)
+
+
+def _amended(result: ToolResult, seen: ToolResult, given: object, max_chars: int) -> ToolResult:
+    """The result with what a check has put in place of what it has seen.
+
+    What the check gave anew stays; the rest follows its words.
+    """
+    if isinstance(given, str):
+        given = replace(seen, content=given, images=(), files=())
+    if not isinstance(given, ToolResult) or given is seen:
+        return result
+    if given.content == seen.content:
+        said = result
+    elif result.ok:
+        said = _with_content(result, given.content, max_chars)
+    else:
+        said = failure(result.tool, given.content, result.status, result.decision)
+    error = given.error if given.error != result.error else said.error
+    return _known(
+        replace(
+            said,
+            status="failed" if error and result.ok else said.status,
+            value=given.value if given.value is not result.value else said.value,
+            whole=_clean(given.whole if given.whole != result.whole else said.whole),
+            error=_clean(error or said.error),
+            images=given.images,
+            files=given.files,
+        ),
+        result,
+        given.labels,
+    )
+
+
+def _with_content(result: ToolResult, content: str, max_chars: int) -> ToolResult:
+    """Other words in the place of those of a call that went well, within its tool's bounds."""
+    made = returned(result.tool, content, max_chars, result.decision)
+    is_other = "truncated" in (made.status, result.status)
+    return made if is_other else replace(made, status=result.status)
+
+
+def _known(told: ToolResult, result: ToolResult, labels: frozenset[Label] = frozenset()) -> ToolResult:
+    """What is told, with what is known of the call: no check can make that unsaid, though it may add labels."""
+    held = result.labels | labels
+    return replace(told, decision=result.decision, seconds=result.seconds, labels=held, usage=result.usage)
+
+
+def _clean(text: str | None) -> str | None:
+    return redact(text) if text else text
+
+
+_MOST_LOOKED_AT = 100
+_CONCURRENT = ("_thread", "threading", "queue", "_queue", "concurrent", "asyncio", "multiprocessing")
+"""The modules whose objects a function holds that reckons with calls at the same time."""
+
+_ATTRIBUTES = ("__dict__", "__pydantic_private__")
+"""Where an object keeps the functions that it calls."""
+
+_UNCHANGING = (type, types.NoneType, types.EllipsisType, types.ModuleType, types.MethodWrapperType)
+_FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial)
+
+
+def shared_by(function: Callable[..., Any]) -> list[object]:
+    """The objects that a function is called on, and that may change.
+
+    Of a method it is its object; of others what partials give, an object that is called, and what functions in these or
+    in the closure are called on. Other variables of a closure are not looked at, nor what a module holds: a client that
+    many functions use at the same time stands there. A function that holds a lock or the like looks after itself, as do
+    those of this package: they share nothing.
+    """
+    owner = instance_of(function)
+    return _given_to(function) if owner is None else [owner]
+
+
+def _given_to(function: Callable[..., Any]) -> list[object]:
+    found: list[object] = []
+    waiting: list[object] = [function]
+    for looked_at in range(_MOST_LOOKED_AT):
+        if looked_at == len(waiting):
+            break
+        value = waiting[looked_at]
+        if _is_concurrent(value) or _is_our_own(value):
+            return []
+        waiting += [inner for inner in _held(value) if not any(inner is each for each in waiting)]
+        found += [value] if _may_change(value) else []
+    return found
+
+
+def _is_concurrent(value: object) -> bool:
+    return type(value).__module__.partition(".")[0] in _CONCURRENT
+
+
+def _is_our_own(value: object) -> bool:
+    place = getattr(value, "__module__", None)
+    return isinstance(place, str) and place.partition(".")[0] == __name__.partition(".")[0]
+
+
+def _held(value: object) -> Iterator[object]:
+    """What a function, a method, a partial or an object that is called works with."""
+    match value:
+        case functools.partial():
+            yield from (value.func, *value.args, *value.keywords.values())
+        case types.FunctionType():
+            cells = _in_cells(value.__closure__ or ())
+            yield from (inner for inner in cells if isinstance(inner, _FUNCTIONS) or _is_concurrent(inner))
+        case types.MethodType():
+            yield from (value.__func__, value.__self__)
+        case types.BuiltinMethodType():
+            yield value.__self__
+        case tuple():
+            yield from value
+        case _ if callable(value) and not isinstance(value, type):
+            kept = (getattr(value, place, None) or {} for place in _ATTRIBUTES)
+            yield from (inner for group in kept for inner in group.values() if isinstance(inner, _FUNCTIONS))
+
+
+def _in_cells(cells: tuple[types.CellType, ...]) -> Iterator[object]:
+    for cell in cells:
+        try:
+            yield cell.cell_contents
+        except ValueError:  # a variable that was given no value yet
+            continue
+
+
+def _may_change(value: object) -> bool:
+    """Whether a value is an object that others may find changed: what is equal by its content cannot change."""
+    if isinstance(value, _UNCHANGING + _FUNCTIONS) or type(value) is object:
+        return False
+    return type(value).__hash__ in (None, object.__hash__)
+
+
+_MOST_WORDS_CHARS = 50_000
+"""How much a check may put in the place of a person's words."""
+
+_UNANSWERED = "The person gives no answer. Do without it, or say what you cannot do."
+
+
+@dataclass(slots=True)
+class ToolCallBatch:
+    """The calls of the newest response. After `use`, `limit` and `lead` say what follows from them."""
+
+    plan: RunConfig
+    bench: ToolPolicyContext
+    run: SessionRun
+    budget: Budget
+    repeats: Repeats
+    limit: LimitReached | None = None
+    lead: HandoffTarget | None = None
+    within: str = ""
+    """The tool whose call makes these calls; empty where the model makes them."""
+
+    def use(self) -> Steps:
+        """Give each call its result, or find out that it must wait."""
+        read = [*self.run.history, *self.run.progress.messages]
+        calls = yield from self._judged(read)
+        new = [judged.call.id for judged in calls if not judged.has_begun]
+        granted = self.budget.take_tool_calls(len(new)) if self.budget.seconds_left > 0 else 0
+        refused = set(new[granted:])
+        for judged in calls:
+            if judged.call.id in refused:
+                yield from self._refused_by_limit(judged)
+        for together in rounds([judged for judged in calls if judged.call.id not in refused]):
+            if self.budget.seconds_left > 0:
+                yield from self._run(together, read)
+            else:
+                for judged in together:
+                    yield from self._refused_by_limit(judged)
+        yield from self._followed()
+
+    def _judged(self, read: Sequence[Message]) -> Generator[Event | Question, None, list[JudgedCall]]:
+        """The calls without a result that may run now. Those beyond a limit get their result without being judged."""
+        calls = []
+        for place, step in enumerate(tuple(self.run.progress.steps.values())):
+            limit = None if step.result is not None else self._limit_at(place, step)
+            if limit is not None:
+                yield from tell(self.run, ToolCallFinished(step.call, failure(step.call.name, limit, "denied")))
+            elif step.result is None:
+                judged = yield from self._prepared(step, read)
+                calls += [] if judged is None else [judged]
+        return calls
+
+    def _limit_at(self, place: int, step: Step) -> str | None:
+        """Why the call at this place of the response is not even judged; None where it is.
+
+        To judge a call takes time as well, and a response can hold tens of thousands.
+        """
+        if step.decision is not None or step.postponed is not None:
+            return None
+        most, late = self.budget.limits.calls_per_response, self.budget.out_of_time()
+        if late is not None:
+            self.limit = late
+            return late.reason
+        if most is not None and place >= most:
+            return f"Only the first {most:,} tool calls of a response are run; make this one in another response."
+        return None
+
+    @property
+    def _persons(self) -> HumanApproval:
+        return HumanApproval(self.plan, self.bench, self.run, self.budget, self.within)
+
+    def _prepared(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, JudgedCall | None]:
+        """The call as it may run now; None when it has got its result without running, or must wait."""
+        if step.needs_words and step.inner is None:
+            yield from self._answered_by_person(step)
+            return None
+        if step.decision is not None and step.decision.allowed and not self._may_be_repeated(step):
+            error = failure(step.call.name, INTERRUPTED, "interrupted", step.decision)
+            yield from tell(self.run, ToolCallFinished(step.call, error))
+            return None
+        judged = yield from self._persons.decided(step, read)
+        if judged is None or not (yield from self._may_go_on(judged, step, read)):
+            return None
+        judged = judged if self.within else _seated(judged, step)
+        yield from tell(self.run, ToolCallStarted(judged.call, judged.decision))
+        telling = self._telling(judged, step, read)
+        if not judged.decision.allowed:
+            yield from tell(self.run, ToolCallFinished(judged.call, telling.amend(judged.refusal())))
+            return None
+        return replace(judged, amend=telling.amend, checks=self._checks(telling, judged.tool))
+
+    def _checks(self, telling: ResultNotes, tool: Tool[..., Any] | None = None) -> ResultChecks | None:
+        """What looks at the result of a call before anybody is told of it; None where nothing does."""
+        rules = self.plan.answers
+        checks = rules.of("result") if rules.checks else ()
+        most_chars = _MOST_WORDS_CHARS if tool is None else tool.max_chars
+        return ResultChecks(checks, most_chars, telling.labelled) if checks else None
+
+    def _telling(self, judged: JudgedCall, step: Step, read: Sequence[Message]) -> ResultNotes:
+        """What the model is told of the call's result beside it."""
+        is_edited = step.consent is not None and step.consent.arguments is not None
+        labels = labels_of(read) if judged.call.name == READ_MORE else frozenset()
+        earlier = self.repeats.of(judged.call)
+        return ResultNotes(judged.call, earlier, self.budget.limits.repeated_calls, is_edited, labels)
+
+    def _may_be_repeated(self, step: Step) -> bool:
+        """Whether a call that was at work when its run was killed may be made again."""
+        try:
+            return self.bench.tools.find(step.call.name).idempotent
+        except UnknownTool:
+            return False
+
+    def _may_go_on(
+        self, judged: JudgedCall, step: Step, read: Sequence[Message]
+    ) -> Generator[Event | Question, None, bool]:
+        """Whether nothing stands in the way of a call that was left while one that it set off waited for a person.
+
+        The person is asked about that one, unless an answer is there: what a program calls as it would be made now,
+        what an agent calls as that has asked; it judges it anew when it goes on.
+        """
+        inner = step.within
+        if inner is step or inner.answer is not None or not judged.decision.allowed:
+            return True
+        if not isinstance(judged.tool, CallingTool):
+            return (yield from replace(self._persons, within=step.call.name).relayed(inner))
+        bench = self.bench.within(judged.tool.tools, read, self._known(read))
+        among = replace(self._persons, bench=bench, within=step.call.name)
+        return (yield from among.settled(inner, [*read, *told_of(step.made)]))
+
+    def _answered_by_person(self, step: Step) -> Steps:
+        """The answer that a call waits for, now or given already, as its result."""
+        answer = yield from self._persons.words(step)
+        if answer is None:
+            return
+        result = failure(step.call.name, answer.text or _UNANSWERED, "denied")
+        if answer.answer != Approval.NO:
+            result = ToolResult(step.call.name, "ok", answer.text, value=answer.text)
+            checks = self._checks(ResultNotes(step.call))
+            if checks is not None:
+                result = yield from checks.questions(result, time.monotonic() + self.budget.seconds_left)
+        yield from tell(self.run, ToolCallFinished(step.call, result))
+
+    def _refused_by_limit(self, judged: JudgedCall) -> Steps:
+        self.limit = self.budget.out_of_time() or self.budget.no_tool_calls()
+        error = failure(judged.call.name, self.limit.reason, "denied", judged.decision)
+        yield from tell(self.run, ToolCallFinished(judged.call, error))
+
+    def _run(self, calls: tuple[JudgedCall, ...], read: Sequence[Message]) -> Steps:
+        """Run the calls; what was finished is entered also when the rest is cut off."""
+        is_dry = self.bench.workspace.dry_run
+        plan, context, known = self.plan, self.plan.context.called("", read), self._known(read)
+        lineage = ParentRun(self.budget, self.bench.policies, plan.approve, 0, is_dry, known, None, context, plan)
+        question = UseTools(calls, {}, self.budget.seconds_left, lineage)
+        postponed: list[ToolCallPostponed] = []
+        try:
+            yield question
+        finally:
+            for judged in calls:
+                result = question.results.get(judged.call.id)
+                if result is not None and result.status == "waiting":
+                    postponed.append(_postponed(judged.call, result))
+                elif result is not None:
+                    self.run.progress.apply(ToolCallFinished(judged.call, result))
+            for place, milestone in enumerate(postponed):
+                postponed[place] = self._told_apart(milestone, read)
+                self.run.progress.apply(postponed[place])
+        yield from postponed
+
+    def _told_apart(self, milestone: ToolCallPostponed, read: Sequence[Message]) -> ToolCallPostponed:
+        """The milestone, with an id on a nested call that no other call has: by its id a person answers it.
+
+        Ids are the models' own words, so that one could have another call named like the one that a person is shown.
+        """
+        if milestone.inner is None:
+            return milestone
+        steps = [step for step in self.run.progress.steps.values() if step.call.id != milestone.call.id]
+        taken = {call.id for call in calls_in(read)} | {step.asked.id for step in steps}
+        distinct = with_distinct_ids(AssistantMessage("", (milestone.inner,)), taken)
+        return replace(milestone, inner=distinct.tool_calls[0])
+
+    def _known(self, read: Sequence[Message]) -> frozenset[Label]:
+        """All that was read so far, also by calls of this response that have ended."""
+        earlier = (step.result.labels for step in self.run.progress.steps.values() if step.result is not None)
+        return self.bench.above.union(labels_of(read), *earlier)
+
+    def _followed(self) -> Steps:
+        """What follows from the results, once all are there: another agent leads, or the answer is given."""
+        for used in self.run.progress.results:
+            if used.result.ok and used.result.lead:
+                self.lead = self._lead_of(used.result)
+            elif used.result.ok and self._ends_run(used.call.name):
+                whole = used.result.value  # the content is bounded, and may bear a note for the model
+                answer = whole if isinstance(whole, str) else used.result.whole or used.result.content
+                yield from tell(self.run, AnswerGiven(answer))
+                return
+
+    def _ends_run(self, tool: str) -> bool:
+        try:
+            return self.bench.tools.find(tool).ends_run
+        except UnknownTool:
+            return False
+
+    def _lead_of(self, result: ToolResult) -> HandoffTarget:
+        """The agent that the conversation is passed to. Raises ConfigError when only another process has known it."""
+        if isinstance(result.value, HandoffTarget):
+            return result.value
+        known = [*self.plan.lead.leads.values(), *self.plan.known]
+        lead = next((each for each in known if each.name == result.lead), None)
+        if lead is None:
+            raise unknown_lead(result.lead, self.plan.agent)
+        return lead
+
+
+def told_of(made: Sequence[MadeCall]) -> list[Message]:
+    """Calls that a program has made as the messages of a conversation, with what came of each."""
+    told: list[Message] = []
+    for each in made:
+        content = json.dumps(each.value) if each.error is None else failure_content(each.call.name, each.error)
+        told += [AssistantMessage("", (each.call,)), ToolMessage(each.call.id, each.call.name, content, each.labels)]
+    return told
+
+
+def _seated(judged: JudgedCall, step: Step) -> JudgedCall:
+    """The call, with what it has come to where it sets off others that may wait.
+
+    They may where its run is within no other, or is that of an agent at work for a call which may wait itself.
+    """
+    tool, waits, above = judged.tool, step.within, LINEAGE.get()
+    if not isinstance(tool, PausingTool) or (above.depth and above.sitting is None):
+        return judged
+    known = () if waits is step else (waits.postponed, waits.answer)
+    sitting = CallProgress(judged.call.name, step.made, tuple(each for each in known if each is not None))
+    return replace(judged, tool=tool.for_sitting(sitting), has_begun=waits is not step or bool(step.made))
+
+
+def _postponed(call: ToolCall, result: ToolResult) -> ToolCallPostponed:
+    """What a call waits for, or one that it makes itself."""
+    pause, usage = result.pause, result.usage
+    if pause is None:
+        return ToolCallPostponed(call, result.error or "", usage=usage)
+    return ToolCallPostponed(
+        call, pause.question, pause.decision, pause.folder, pause.call, pause.made, usage, pause.inner_run, pause.bound
+    )
+
+
+def rounds(calls: Sequence[JudgedCall]) -> list[tuple[JudgedCall, ...]]:
+    """Which calls run at the same time, round after round: of those that share an object only one a round, as asked.
+
+    A model that asks for `cd` and `ls` in one response means them so, and two threads would change one object at once.
+    """
+    if len(calls) == 1:
+        return [tuple(calls)]
+    found: list[list[JudgedCall]] = []
+    places: dict[int, int] = {}
+    for judged in calls:
+        shared = list(map(id, _shared(judged.tool)))
+        place = max((places.get(each, 0) for each in shared), default=0)
+        places.update(dict.fromkeys(shared, place + 1))
+        found += [[]] if place == len(found) else []
+        found[place].append(judged)
+    return list(map(tuple, found))
+
+
+def _shared(tool: Tool[..., Any] | None) -> list[object]:
+    """What calls of a tool may find changed by others; nothing where they are awaited, and look after themselves."""
+    return [] if tool is None or tool.is_async else shared_by(tool.function)
+
+
+def unknown_lead(name: str, agent: str) -> ConfigError:
+    """What is raised when a run that goes on is led by an agent that this program has not named."""
+    return ConfigError(
+        f"The run is led by {name!r}, which is none of the handoffs of {agent!r}; a tool that returned it is not used "
+        "again. Name that agent with resume(..., agents=[...]), or give handoffs= with it."
+    )

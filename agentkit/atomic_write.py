@@ -1,0 +1,39 @@
+"""Atomic replacement of files."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+from pathlib import Path
+
+
+def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
+    """Put the text into the file, for its owner alone unless the mode says otherwise. Raises OSError."""
+    draft = path.with_name(f".draft-{secrets.token_hex(8)}")
+    try:
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
+            file.write(text)
+        draft.replace(path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            draft.unlink()
+        if isinstance(error, OSError):  # which names the draft
+            raise OSError(error.errno, error.strerror, str(path)) from error
+        raise
+
+
+def usable(path: str | os.PathLike[str]) -> Path:
+    """The path of a file.
+
+    Raises OSError for a name with a NUL or half of a character, as for any other name that the system refuses; Python
+    itself raises ValueError for these.
+    """
+    try:
+        if b"\0" not in os.fsencode(path):
+            return Path(path)
+    except UnicodeEncodeError:
+        pass
+    raise OSError(errno.EINVAL, "its name contains a NUL or half of a character", ascii(os.fspath(path)))

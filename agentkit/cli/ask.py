@@ -1,0 +1,444 @@
+"""The `agentkit "question"` command: settings, session, agent, approvals, output and exit code."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agentkit.agents.budget import GO_ON, UNKNOWN_PRICE
+from agentkit.agents.result import RunFinished, RunResult
+from agentkit.atomic_write import write_whole
+from agentkit.cli.ask_options import FILE, RECORD, chosen_session, conversing, new_session, question_of, text_of
+from agentkit.cli.display import (
+    call_line,
+    clean,
+    json_line,
+    json_text,
+    missed_line,
+    run_document,
+    started_line,
+    was_refused,
+)
+from agentkit.cli.settings import Settings
+from agentkit.cli.terminal import (
+    ANSWERED,
+    INTERRUPTED,
+    LIMIT,
+    REFUSED,
+    StatusLine,
+    fitted,
+    go_on,
+    shown_word,
+    tell,
+    tell_error,
+)
+from agentkit.decisions import Verdict
+from agentkit.errors import AgentKitError, LimitExceeded
+from agentkit.events import (
+    Event,
+    Milestone,
+    RequestStarted,
+    ResponseReceived,
+    TextDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+)
+from agentkit.recording import OpenQuestion, Question, Recording, active
+from agentkit.safety.approval import Approval, ApprovalRequest, Approver, Said
+from agentkit.safety.terminal_approver import TerminalApprover
+from agentkit.sessions.codec import encode_entry
+from agentkit.sessions.session import Session
+from agentkit.sessions.store import SessionEntry
+from agentkit.settings import is_terminal
+
+if TYPE_CHECKING:
+    from agentkit.agents.agent import Agent
+    from agentkit.agents.result import Resumption
+    from agentkit.cli.ask_options import AskOptions
+    from agentkit.llm.client import LLM
+    from agentkit.messages import Content, Missed
+    from agentkit.sessions.cassettes.recorder import Recorder
+    from agentkit.tooling.output_types import OutputType
+
+
+_EXAMPLES = """\b
+Examples:
+  agentkit "How much is 1250 * 0.17?"
+  git diff | agentkit "Write a commit message."
+  agentkit "What is in this picture?" @photo.png
+  agentkit --schema "shop, total number, day date" @receipt.png
+  agentkit -c "And in words?"                 go on with the last session
+  agentkit -t core,web --limit cost=0.10 "Who won, and by how much?"
+
+\b
+Exit codes: 0 answered, 1 failed, 2 usage or configuration, 3 a limit,
+            4 every tool call was refused, 130 interrupted.
+"""
+
+
+@click.command(short_help="Ask a question (this is the default).", epilog=_EXAMPLES)
+@click.argument("question", nargs=-1, metavar="[QUESTION | @FILE | -]...")
+@conversing
+@click.option(
+    "--schema", metavar="FIELDS", help="Answer with JSON of these fields, 'name, age int', or of FILE.py:CLASS."
+)
+@click.option("-o", "--output", type=FILE, metavar="FILE", help="Write the answer into a file.")
+@RECORD
+@click.option("--no-stream", is_flag=True, help="Show the answer when it is whole.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with answer, tool calls and usage.")
+@click.option("--jsonl", "as_jsonl", is_flag=True, help="Print what happens as it happens, a JSON object a line.")
+@click.option("-q", "--quiet", is_flag=True, help="Do not show tool calls.")
+@click.option("-v", "--verbose", is_flag=True, help="Close with a line of tokens, money and seconds.")
+def ask(**options: Any) -> int:
+    """Answer QUESTION.
+
+    Piped text is appended to it, or stands where - stands; @FILE is the text, image, PDF or recording in a file. At
+    a terminal, what must be asked for is asked there. The conversation is kept, so that -c can go on with it;
+    without a question, -c goes on with a run that was left.
+    """
+    from agentkit.cli.ask_options import AskOptions
+
+    order = AskOptions(**options)
+
+    return answer(order)
+
+
+def approver(status: StatusLine, *, yes: bool, can_wait: bool) -> Approver | None:
+    """What answers; None when there is no terminal. With `can_wait`, `l` or Ctrl-C leaves a question for later."""
+    if yes:
+        return _yes
+    if sys.stdin is None or not sys.stdin.isatty():
+        return None
+    return TerminalApproval(TerminalApprover(can_wait=can_wait), status, can_wait=can_wait)
+
+
+def _yes(_: ApprovalRequest) -> bool:
+    return True
+
+
+class TerminalApproval:
+    """Asks at the terminal, with nothing else on its line."""
+
+    def __init__(self, ask: Approver, status: StatusLine, *, can_wait: bool) -> None:
+        self._ask, self._status, self._can_wait = ask, status, can_wait
+
+    def __call__(self, request: ApprovalRequest) -> Said | Awaitable[Said]:
+        """The answer of the person. Raises KeyboardInterrupt where the question cannot wait."""
+        self._status.clear()
+        try:
+            return self._ask(request)
+        except KeyboardInterrupt:
+            click.echo(err=True)
+            if self._can_wait:
+                return Approval.LATER
+            raise
+
+
+_SESSION_FORMAT = 1
+
+
+class Screen:
+    """Shows a run: its text on stdout as it is written, its tool calls on stderr, and what takes its time."""
+
+    def __init__(self, status: StatusLine, model: str, *, shows_text: bool, shows_calls: bool) -> None:
+        self._status, self.model = status, model
+        self._shows_text, self._shows_calls = shows_text, shows_calls
+        self._is_at_line_start = True
+
+    def hear(self, event: Event) -> None:
+        """Show an event."""
+        match event:
+            case RequestStarted():
+                self._wait(f"asking {self.model}")
+            case ResponseReceived(response) if self._shows_calls:
+                self._tell_missed(response.missed)
+            case TextDelta(text) if self._shows_text:
+                self._write(clean(text))
+            case ToolCallStarted(call, decision) if decision.allowed:
+                self._wait(started_line(call))
+            case ToolCallFinished():
+                self._status.clear()
+                self._tell_call(event)
+            case RunFinished():
+                self.end_line()
+
+    def end_line(self) -> None:
+        """Begin a new line on stdout, if need be."""
+        self._status.clear()
+        if not self._is_at_line_start:
+            click.echo()
+        self._is_at_line_start = True
+
+    def _wait(self, text: str) -> None:
+        self.end_line()
+        self._status.show(text)
+
+    def _write(self, text: str) -> None:
+        if text:
+            self._status.clear()
+            self._is_at_line_start = text.endswith("\n")  # first, as an interruption may come while it is written
+            click.echo(text, nl=False)
+
+    def _tell_missed(self, missed: Sequence[Missed]) -> None:
+        for each in missed:
+            if each.was_asked:  # what was told at the first request is not told at each one that follows
+                self.end_line()
+                tell(f"  {missed_line(each)}", faint=True)
+
+    def _tell_call(self, used: ToolCallFinished) -> None:
+        if self._shows_calls:
+            self.end_line()
+            decision = used.result.decision
+            is_denied = decision is not None and decision.verdict is Verdict.DENY
+            line = fitted(f"  {call_line(used)}", sys.stderr, 4)
+            tell(line, "red" if is_denied else None, faint=not is_denied)
+
+
+class JSONLinesOutput(Recording):
+    """Writes each milestone as a line, as a session's export has them; `inner` is a recording that goes on, too."""
+
+    def __init__(self, write: Callable[[str], object], name: str, inner: Recorder | None) -> None:
+        self._write, self._inner = write, inner
+        self._write(json_line({"session": _SESSION_FORMAT, "name": name or "unnamed"}))
+
+    def asked(self, question: Question, /) -> OpenQuestion:
+        """The question, which the recording hears."""
+        return super().asked(question) if self._inner is None else self._inner.asked(question)
+
+    def told(self, run: str, milestone: Milestone, /) -> None:
+        """Write down what has happened."""
+        if self._inner is not None:
+            self._inner.told(run, milestone)
+        self._write(json_line(encode_entry(SessionEntry(run, self.now(), milestone))))
+
+
+class Output:
+    """Where the answer goes: stdout, or a file that is written once the answer is there, in one piece."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path, self._lines = path, list[str]()
+        if path is not None and not path.parent.is_dir():
+            raise click.UsageError(f"There is no folder {str(path.parent)!r}. Make it, or name another file with -o.")
+        if path is not None and path.is_dir():
+            raise click.UsageError(f"{str(path)!r} is a folder. Name a file in it with -o.")
+
+    def write(self, line: str) -> None:
+        """Add a line."""
+        if self._path is None:
+            click.echo(line)
+        else:
+            self._lines.append(line)
+
+    def finish(self) -> None:
+        """Put the file in its place, if there is one and anything was written; else one of that name stays."""
+        if self._path is not None and self._lines:
+            write_whole(self._path, "".join(f"{line}\n" for line in self._lines), 0o666)
+
+
+def closing_line(result: RunResult[str], llm: LLM, seconds: float, session: str) -> str:
+    """Model, tokens, money and seconds of a run, and the session it is in."""
+    from agentkit.event_rendering import seconds_text, tokens_text
+    from agentkit.usage import shown_cost
+
+    cost = shown_cost(result.cost)
+    parts = [_who_answered(result, llm), tokens_text(result.usage), f"cost {cost}", seconds_text(seconds)]
+    return " · ".join([*parts, f"session {session}"] if session else parts)
+
+
+def _who_answered(result: RunResult[str], llm: LLM) -> str:
+    """The models that answered, where others were given beside the first."""
+    tariffs = [each.response.tariff for each in result.milestones if isinstance(each, ResponseReceived)]
+    paid = {(tariff.provider, tariff.model) for tariff in tariffs if tariff is not None}
+    known = [each.name for each in llm.members() if (each.tariff.provider, each.tariff.model) in paid]
+    return ", ".join(known if llm.fallbacks else ()) or f"{llm.provider}:{llm.model}"
+
+
+def error_stream() -> StatusLine:
+    """The status line of this process: on stderr, when that is a terminal."""
+    return StatusLine(sys.stderr if is_terminal(sys.stderr) else None)
+
+
+_FOR_PROGRAMS = GO_ON.partition(";")[0]
+APPROVED = "Warning: -y approves every call that would be asked about, unseen. What a judge denies stays denied."
+IGNORE_PRICE = "To ask it all the same: --limit unknown_price=free. To see what is known of it: agentkit models"
+
+
+def answer(order: AskOptions) -> int:
+    """Ask, show what happens, and give the exit code. Raises what the run failed with."""
+    settings, wanted = order.settings, _wanted(order)
+    for note in settings.notes if not order.quiet else ():
+        tell(note, "yellow")
+    question = question_of(order.question)
+    session = _session(order, settings, question)
+    prompt = question or _left(session)
+    output = Output(order.output)
+    with error_stream() as status:
+        approve = approver(status, yes=order.yes, can_wait=session.store is not None)
+        agent = agent_of(order, settings, session, approve, wanted and wanted.kind)
+        if order.yes:
+            tell(APPROVED, "yellow")
+        began = time.monotonic()
+        result = _run(order, agent, prompt, wanted, output, status)
+    if result is None:
+        return _interrupted(session)
+    if order.verbose:
+        tell(closing_line(result, agent.llm, time.monotonic() - began, kept_name(session)), faint=True)
+    return ended(result, session)
+
+
+def _session(order: AskOptions, settings: Settings, question: Content) -> Session:
+    """The session that is meant; one that is not kept has no store. Raises UsageError when a new one has no name."""
+    chosen = chosen_session(order, settings)
+    if chosen is None and not question:
+        raise click.UsageError('There is no question. Ask one: agentkit "How much is 17% of 2400?"')
+    return new_session(order.place, text_of(question)) if chosen is None else chosen
+
+
+def _left(session: Session) -> Resumption:
+    """The run of a session that was left, when there is no question. Raises UsageError when there is none."""
+    from agentkit.agents.result import Resumption
+
+    if not session.unfinished:
+        raise click.UsageError(
+            f"There is no question, and no run in the session {session.name!r} waits. "
+            f'Ask something: agentkit --session {shown_word(session.name)} "..."'
+        )
+    return Resumption()
+
+
+def agent_of(
+    order: AskOptions, settings: Settings, session: Session, approve: Approver | None, kind: Any = None
+) -> Agent[Any]:
+    """The agent that was ordered, in that session, whose answers are of that kind."""
+    agent = settings.agent(session=session, dry_run=order.dry_run, approve=approve, output_type=kind)
+    if order.yes:  # which comes before whom a program's agent would ask
+        agent.approve = approve
+    return agent
+
+
+def _wanted(order: AskOptions) -> OutputType[Any] | None:
+    """What the answer must be; None for a text. Raises UsageError and ConfigError."""
+    if order.schema is None:
+        return None
+    from agentkit.cli.ask_options import answer_type
+    from agentkit.tooling.output_types import OutputType
+
+    return OutputType.of(answer_type(order.schema))
+
+
+def _told(value: Any, wanted: OutputType[Any] | None) -> str:
+    """An answer as it is shown: a text, or what JSON has; nothing where there is none."""
+    if value is None:
+        return ""
+    return clean(value) if wanted is None else json_text(wanted.plain(value))
+
+
+def _run(
+    order: AskOptions,
+    agent: Agent[Any],
+    prompt: Content | Resumption,
+    wanted: OutputType[Any] | None,
+    output: Output,
+    status: StatusLine,
+) -> RunResult[Any] | None:
+    """Run to the end and write what came of it; None when a person interrupted it."""
+    wanted = wanted or agent.answer_rules.output
+    is_told = not (order.as_json or order.as_jsonl)
+    streams = is_told and order.output is None and not order.no_stream and not agent.holds_back
+    screen = Screen(status, agent.llm.model, shows_text=streams, shows_calls=is_told and not order.quiet)
+    try:
+        with _taped(order, agent, screen, output):
+            result = _result(agent, prompt, screen, streaming=streams)
+    except KeyboardInterrupt:
+        screen.end_line()
+        return None
+    if order.as_json:
+        output.write(json_text(run_document(result, wanted.plain if wanted else str)))
+    elif is_told and not streams and (text := _told(result.value, wanted)):
+        output.write(text)
+    output.finish()
+    if is_told and not order.quiet and result.changes:
+        tell(result.changes)
+        if order.dry_run:
+            tell("Nothing of this was done: --dry-run.", faint=True)
+    return result
+
+
+def _result(agent: Agent[Any], prompt: Content | Resumption, screen: Screen, *, streaming: bool) -> RunResult[Any]:
+    """The run's result; the screen hears of all on the way."""
+    if not streaming:
+        agent.listeners.append(screen.hear)
+        return agent.run(prompt)
+    with closing(agent.stream(prompt)) as events:
+        for event in events:
+            screen.hear(event)
+            if isinstance(event, RunFinished):
+                result: RunResult[Any] = event.result
+    return result
+
+
+@contextmanager
+def _taped(order: AskOptions, agent: Agent[Any], screen: Screen, output: Output) -> Iterator[None]:
+    """What happens in the block is recorded, and told line by line, as was ordered."""
+    from agentkit.testing.cassettes import record
+
+    def write(line: str) -> None:
+        screen.end_line()
+        output.write(line)
+
+    with ExitStack() as stack:
+        recorder = stack.enter_context(record(order.record)) if order.record is not None else None
+        if order.as_jsonl:
+            stack.enter_context(active(JSONLinesOutput(write, agent.session.name, recorder)))
+        yield
+
+
+def ended(result: RunResult[Any], session: Session) -> int:
+    """The exit code of a run. Raises its error unless a limit was hit."""
+    if result.status == "limit" and result.error is not None:
+        tell_error(limit_error(result), _more(result, session))
+        return LIMIT
+    if result.status == "paused":
+        waiting = ", ".join(dict.fromkeys(pending.tool for pending in result.pending))
+        tell(f"The run waits for your answer about {waiting}.\n{go_on(result, kept_name(session))}")
+        return INTERRUPTED
+    result.raise_for_status()
+    calls = result.tool_calls
+    return REFUSED if calls and all(was_refused(used.result) for used in calls) else ANSWERED
+
+
+def limit_error(result: RunResult[Any]) -> AgentKitError:
+    """The error of a run that hit a limit, without what only a program can do."""
+    what, _, _ = str(result.error).partition(_FOR_PROGRAMS)
+    return LimitExceeded(f"{UNKNOWN_PRICE.partition(':')[0]}." if is_unpriced(result) else what.strip())
+
+
+def is_unpriced(result: RunResult[Any]) -> bool:
+    """Whether the limit is one of money for a model whose price nobody knows, so that going on would end the same."""
+    return UNKNOWN_PRICE in str(result.error)
+
+
+def _more(result: RunResult[Any], session: Session) -> str:
+    if is_unpriced(result):
+        return IGNORE_PRICE
+    allow = f"Allow more with: --limit {result.limit}=NUMBER"
+    return "\n".join(filter(None, (go_on(result, kept_name(session)), allow if result.limit else "")))
+
+
+def _interrupted(session: Session) -> int:
+    name = kept_name(session)
+    tell("Interrupted.")
+    if name and session.unfinished:
+        tell("What was done is kept. Go on with: agentkit -c")
+    return INTERRUPTED
+
+
+def kept_name(session: Session) -> str:
+    """The name under which a conversation is kept; empty when it is not."""
+    return session.name if session.store is not None else ""

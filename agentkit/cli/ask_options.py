@@ -1,0 +1,404 @@
+"""Options, input, session and output type of a command-line question."""
+
+from __future__ import annotations
+
+import keyword
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import make_dataclass
+from datetime import date, datetime
+from functools import reduce
+from itertools import groupby
+from pathlib import Path
+from types import GenericAlias
+from typing import Annotated, Any, Literal
+
+import click
+
+from agentkit._dataclass import dataclass
+from agentkit.cli.completion import COLLECTIONS, PLACE, limits_option, safety_levels, session_names, tool_names
+from agentkit.cli.loading import parted, run_file
+from agentkit.cli.settings import Settings, limit_of, settings_here, split_names
+from agentkit.cli.terminal import tell
+from agentkit.content import File, Image, part_of
+from agentkit.errors import SessionError
+from agentkit.event_rendering import suggestion
+from agentkit.levels import SafetyLevel
+from agentkit.lines import split_lines
+from agentkit.messages import Content
+from agentkit.sessions.export import new_name
+from agentkit.sessions.session import Session
+
+FILE = click.Path(path_type=Path)
+Command = Callable[..., Any]
+
+_ANSWERING = (
+    click.option("-m", "--model", metavar="NAME", help="The model, such as gpt-5.4-mini or ollama:qwen3."),
+    click.option("--offline", is_flag=True, help="Ask the model in the offline extra: no key, no network."),
+    click.option(
+        "--agent",
+        type=FILE,
+        metavar="FILE",
+        help="The agent that a text file describes, or that FILE.py or FILE.py:NAME makes; flags say otherwise.",
+    ),
+    click.option("-s", "--system", metavar="TEXT", help="The instruction the model is given."),
+    click.option(
+        "-t",
+        "--tools",
+        multiple=True,
+        metavar="NAME,...",
+        shell_complete=tool_names,
+        help=f"Tools, collections ({COLLECTIONS}), FILE.py, or a file of MCP servers, with "
+        "commas or repeated; the twelve by default.",
+    ),
+    click.option("--no-tools", is_flag=True, help="Give the model no tools."),
+    click.option(
+        "--safety",
+        metavar="LEVEL",
+        shell_complete=safety_levels,
+        help="What runs unasked: safe, network (default), system.",
+    ),
+    limits_option(
+        "What a run may take at most: cost (US dollars), seconds, iterations, tool_calls, calls_per_response, "
+        "input_tokens, output_tokens, total_tokens, repeated_calls. Repeatable; none is no limit."
+    ),
+)
+
+_CONVERSING = (
+    click.option(
+        "-y", "--yes", is_flag=True, help="Approve all that would be asked about. What is denied stays denied."
+    ),
+    click.option("--dry-run", is_flag=True, help="Change nothing, and show what would be changed."),
+    click.option("-c", "--continue", "go_on", is_flag=True, help="Go on with the last session."),
+    click.option("--session", metavar="NAME", shell_complete=session_names, help="Talk in the session of that name."),
+    click.option("--no-session", is_flag=True, help="Keep nothing of this conversation."),
+    click.option("--trace", metavar="FILE", help="Write what runs do into a file, a line each, without what was said."),
+    PLACE,
+)
+
+RECORD = click.option(
+    "--record", type=FILE, metavar="FILE", help="Record what happens in a cassette, to show or replay it."
+)
+
+
+def answering(command: Command) -> Command:
+    """Give a command the flags that say which model is asked, with which tools, and how far it may go."""
+    return _with(_ANSWERING, command)
+
+
+def conversing(command: Command) -> Command:
+    """The same, and those that say what is approved, in which session it is asked, and what is written down."""
+    return _with((*_ANSWERING, *_CONVERSING), command)
+
+
+def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> Command:
+    return reduce(lambda done, option: option(done), reversed(options), command)
+
+
+_NOT_BOTH = (
+    ("offline", "model", "the offline model is a model of its own"),
+    ("tools", "no_tools", "the second gives the model none"),
+    ("go_on", "session", "the first is the last session, the second the one of that name"),
+    ("no_session", "session", "the first keeps nothing"),
+    ("no_session", "go_on", "the first keeps nothing"),
+    ("as_json", "as_jsonl", "the first is one document, the second a line an event"),
+    ("quiet", "verbose", "they are opposites"),
+)
+_FLAGS = {"go_on": "--continue", "as_json": "--json", "as_jsonl": "--jsonl"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskOptions:
+    """The options of `ask`, each as the command line gave it. Raises UsageError when two of them contradict."""
+
+    question: tuple[str, ...] = ()
+    offline: bool = False
+    model: str | None = None
+    system: str | None = None
+    schema: str | None = None
+    agent: Path | None = None
+    tools: tuple[str, ...] = ()
+    no_tools: bool = False
+    safety: str | None = None
+    yes: bool = False
+    limits: tuple[str, ...] = ()
+    go_on: bool = False
+    session: str | None = None
+    no_session: bool = False
+    place: str | None = None
+    dry_run: bool = False
+    output: Path | None = None
+    record: Path | None = None
+    trace: str | None = None
+    no_stream: bool = False
+    as_json: bool = False
+    as_jsonl: bool = False
+    quiet: bool = False
+    verbose: bool = False
+
+    def __post_init__(self) -> None:
+        for one, other, why in _NOT_BOTH:
+            if getattr(self, one) and getattr(self, other):
+                raise click.UsageError(f"Use {_flag(one)} or {_flag(other)}, not both: {why}.")
+
+        if self.tools and not split_names(self.tools):
+            raise click.UsageError("--tools names no tool. For none, say --no-tools.")
+        if self.session is not None and not self.session.strip():
+            raise click.UsageError("--session takes a name. To keep nothing, use --no-session.")
+
+    @property
+    def settings(self) -> Settings:
+        """The settings that hold with these flags, and with the file of the agent. Raises ConfigError."""
+        return settings_here(self.flags, self.agent)
+
+    @property
+    def flags(self) -> dict[str, Any]:
+        """The settings that the flags make; None where they say nothing. Raises ConfigError."""
+        return {
+            "provider": "offline" if self.offline else None,
+            "model": self.model,
+            "instruction": self.system,
+            "tools": () if self.no_tools else split_names(self.tools) or None,
+            "safety": None if self.safety is None else SafetyLevel.of(self.safety),
+            "session": "" if self.no_session else self.session,
+            "limits": dict(map(limit_of, self.limits)) or None,
+            "trace": self.trace,
+        }
+
+
+def _flag(name: str) -> str:
+    return _FLAGS.get(name, f"--{name.replace('_', '-')}")
+
+
+_PIPED = "-"
+_NAMED = re.compile(r"(?<!\S)@(?P<escape>@?)(?P<name>[^\s@]\S*?)(?=[.,;:!?)]*(?:\s|\Z))")
+"""A word that may name a file, without the signs that end a sentence."""
+
+NO_TEXT = "What is piped in is not text. Pipe text, or name a file: @photo.png, @report.pdf"
+
+
+def question_of(words: tuple[str, ...]) -> Content:
+    """The question; an empty text when there is none.
+
+    `@FILE` stands for the text, image, PDF or recording in a file; `-` for what is piped in, which else is appended.
+    `@@` is an @ that means itself. Raises UsageError for a file that cannot be read.
+    """
+    is_piped = sys.stdin is not None and not sys.stdin.isatty()
+    if is_piped and _PIPED not in words:
+        words = (*words, _PIPED)
+    parts: list[str | Image | File] = []
+    for is_plain, some in groupby(words, key=_is_plain):
+        group = list(some)
+        parts += [" ".join(map(_unescaped, group))] if is_plain else map(_read, group)
+    parts = [part for part in parts if not isinstance(part, str) or part.strip()]
+    if all(isinstance(part, str) for part in parts):
+        return "\n\n".join(str(part) for part in parts)
+    return tuple(parts)
+
+
+def with_files(prompt: str) -> Content:
+    """What a person typed, in which `@FILE` stands for what is in a file, and `@@FILE` for its name.
+
+    A word that names no file is a word like any other. Raises UsageError for a file that no model reads.
+    """
+    parts: list[str | Image | File] = []
+    end = 0
+    for named in _NAMED.finditer(prompt):
+        if _is_file(named["name"]):
+            parts += [prompt[end : named.start()], f"@{named['name']}" if named["escape"] else _shown(named["name"])]
+            end = named.end()
+    parts.append(prompt[end:])
+    if all(isinstance(part, str) for part in parts):
+        return "".join(map(str, parts))
+    return tuple(part for part in parts if not isinstance(part, str) or part.strip())
+
+
+def _is_file(name: str) -> bool:
+    try:
+        return Path(name).is_file()
+    except OSError:  # too long for a name, or within what may not be read
+        return False
+
+
+def _shown(name: str) -> str | Image | File:
+    try:
+        return part_of(Path(name))
+    except (OSError, ValueError) as error:
+        told = f"The file {name!r} cannot be read: {error.strerror}" if isinstance(error, OSError) else error
+        raise click.UsageError(f"{told}. To say @{name} itself, write @@{name}.") from None
+
+
+def text_of(question: Content) -> str:
+    """The words of a question, without its images and files."""
+    return question if isinstance(question, str) else " ".join(part for part in question if isinstance(part, str))
+
+
+def _is_plain(word: str) -> bool:
+    """Whether a word means itself; `@ada what?` in one argument is a text that begins with a name."""
+    names_file = word.startswith("@") and len(word) > 1 and not word.startswith("@@")
+    return word != _PIPED and not (names_file and (" " not in word or Path(word[1:]).is_file()))
+
+
+def _unescaped(word: str) -> str:
+    return word[1:] if word.startswith("@@") else word
+
+
+def _read(word: str) -> str | Image | File:
+    is_piped = word == _PIPED
+    try:
+        data = _piped() if is_piped else Path(word[1:]).read_bytes()
+        part = part_of(data if is_piped else Path(word[1:]))
+    except OSError as error:
+        raise click.UsageError(
+            f"The file {word[1:]!r} cannot be read: {error.strerror}. To say {word} itself, write @{word}."
+        ) from None
+    except ValueError as error:
+        raise click.UsageError(NO_TEXT if is_piped else f"{error}.") from None
+    return decoded(data, NO_TEXT) if isinstance(part, str) else part
+
+
+def _piped() -> bytes:
+    return b"" if sys.stdin is None else sys.stdin.buffer.read()
+
+
+def decoded(data: bytes, complaint: str) -> str:
+    """The text that UTF-8 data says, without blank lines around it. Raises UsageError with the complaint."""
+    try:
+        return data.decode("utf-8-sig").replace("\r\n", "\n").strip()
+    except UnicodeDecodeError:
+        raise click.UsageError(complaint) from None
+
+
+def chosen_session(order: AskOptions, settings: Settings) -> Session | None:
+    """The session that is meant, one without a store when nothing is to be kept; None for a new one.
+
+    Raises UsageError when there is no last one.
+    """
+    if order.go_on:
+        return last_session(order.place)
+    name = settings.of("session")
+    if name is None:
+        return None
+    return Session.open(order.place, name) if name else Session()
+
+
+def last_session(place: str | None) -> Session:
+    """The session that was changed last. Raises UsageError when there is none."""
+    summaries = Session.summaries(place)
+    if not summaries:
+        raise click.UsageError('There is no session to continue. Begin one: agentkit "How much is 17% of 2400?"')
+    return Session.open(place, summaries[0].name)
+
+
+def known_session(place: str | None, name: str, otherwise: str = "") -> Session:
+    """The session of that name. Raises SessionError that names the closest, and says what to do `otherwise`."""
+    names = [summary.name for summary in Session.summaries(place)]
+    if name not in names:
+        raise SessionError(f"There is no session {name!r}.{suggestion(name, names)}{otherwise}")
+    return Session.open(place, name)
+
+
+def new_session(place: str | None, question: str) -> Session:
+    """A session of its own for a question; where none can be kept, one that is not, which is told."""
+    try:
+        return Session.open(place, new_name(question))
+    except SessionError as error:
+        if place is not None:
+            raise
+        tell(f"This conversation is not kept: {error}", "yellow")
+        return Session()
+
+
+EXAMPLE = "name, age int, mood happy|sad, tags list[text]"
+_KINDS: Mapping[str, Any] = {
+    **dict.fromkeys(("", "text", "str", "string"), str),
+    **dict.fromkeys(("int", "integer"), int),
+    **dict.fromkeys(("number", "float"), float),
+    **dict.fromkeys(("bool", "boolean"), bool),
+    "date": date,
+    "datetime": datetime,
+}
+_FIELD = re.compile(r"(?P<name>\w+)\s*(?P<kind>[^:]*?)\s*(?::\s*(?P<about>.*))?", re.DOTALL)
+_SEVERAL = re.compile(r"(?:list)?\[(.*)\]", re.DOTALL)
+_COMMA = re.compile(r",(?![^\[]*\])")
+_OPTIONAL = re.compile(r"\s*(?:\?|\|\s*None)$")
+_CHOICE = re.compile(r"[\w.+-]+(?:\s*\|\s*[\w.+-]+)+")
+
+
+def answer_type(text: str) -> Any:
+    """The type in `FILE.py:NAME`, or that of the fields `NAME KIND: what it is, …`, in brackets a list of such.
+
+    Raises UsageError for what is neither, and ConfigError for a program that cannot be run.
+    """
+    file, name = parted(text)
+    if name or file.suffix == ".py":
+        return _written_in(file, name)
+    if text.lstrip().startswith("{") or file.suffix == ".json":
+        raise click.UsageError(
+            f"--schema takes fields, or a class as FILE.py:NAME, and no JSON schema. Write: {EXAMPLE!r}"
+        )
+    several = _SEVERAL.fullmatch(text.strip())
+    fields = list(_fields(several[1] if several else text))
+    if not fields:
+        raise click.UsageError(f"--schema names no field. Name some: --schema {EXAMPLE!r}")
+    try:
+        kind = make_dataclass("Answer", fields)
+    except TypeError as error:  # two fields of one name
+        raise click.UsageError(f"--schema cannot be used: {error}.") from None
+    return GenericAlias(list, kind) if several else kind
+
+
+def _written_in(file: Path, name: str) -> Any:
+    found = run_file(file)
+    if name in found:
+        return found[name]
+    own = [each for each, value in found.items() if isinstance(value, type) and value.__module__ == found["__name__"]]
+    asked = f"There is no {name!r} in {file}." if name else f"Which class of {file} is meant?"
+    raise click.UsageError(f"{asked} Name one: --schema {file}:NAME. Its classes: {', '.join(own) or 'none'}.")
+
+
+def _fields(text: str) -> Iterator[tuple[str, Any]]:
+    """Names and types. Where there are several lines a field is a line, else they are parted by commas."""
+    text = text.strip()
+    for said in split_lines(text) if "\n" in text else _COMMA.split(text):
+        field = _FIELD.fullmatch(said.strip())
+        if said.strip() and (field is None or not _is_name(field["name"])):
+            raise click.UsageError(f"--schema has the field {said.strip()!r}, which has no name. Write: {EXAMPLE!r}")
+        if field is not None:
+            yield field["name"], _described(field["kind"], (field["about"] or "").strip(), said.strip())
+
+
+def _described(word: str, about: str, said: str) -> Any:
+    """A field's type, with what it is. What is written behind the colon, as in Python, is a type if it can be one."""
+    if not word and _is_kind(about):
+        word, about = about, ""
+    kind = _kind(word, said)
+    return Annotated[kind, about] if about else kind
+
+
+def _is_name(word: str) -> bool:
+    return word.isidentifier() and not keyword.iskeyword(word)
+
+
+def _is_kind(word: str) -> bool:
+    whole = _OPTIONAL.sub("", word)
+    return whole.lower() in _KINDS or bool(_SEVERAL.fullmatch(whole) or _CHOICE.fullmatch(whole))
+
+
+def _kind(word: str, said: str) -> Any:
+    """A field's type; what may be missing ends in a question mark, or in Python's `| None`. Raises UsageError."""
+    word = word.strip()
+    if _OPTIONAL.search(word):
+        return _kind(_OPTIONAL.sub("", word), said) | None
+    if word.lower() in _KINDS:
+        return _KINDS[word.lower()]
+    if several := _SEVERAL.fullmatch(word):
+        return GenericAlias(list, _kind(several[1], said))
+    if _CHOICE.fullmatch(word):
+        return Literal[tuple(choice.strip() for choice in word.split("|"))]
+    known = ", ".join(sorted(filter(None, _KINDS)))
+    raise click.UsageError(
+        f"--schema has the field {said!r}, whose type nobody knows. "
+        f"Known: {known}, list[TYPE], one|other, and TYPE? for what may be missing."
+    )

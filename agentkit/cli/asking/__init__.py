@@ -1,1 +1,0 @@
-"""How is a question asked, answered, kept and paid for on the command line?"""

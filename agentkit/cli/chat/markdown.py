@@ -1,0 +1,293 @@
+"""Markdown rendering for terminals; the only module that imports rich and markdown-it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+from agentkit.cli.display import clean
+from agentkit.lines import split_lines
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.token import Token
+    from rich.console import Console
+    from rich.markdown import Markdown
+    from rich.segment import Segment
+
+_LISTS = ("bullet_list_open", "ordered_list_open")
+_NUMBER_COLUMNS = 4
+_RULE_COLUMNS = 40
+_STYLES = {
+    # no backgrounds, and no colours that vanish on a light or on a dark screen
+    "markdown.h1": "bold underline",
+    "markdown.h2": "bold underline",
+    "markdown.h3": "bold",
+    "markdown.h4": "bold italic",
+    "markdown.code": "cyan",
+    "markdown.block_quote": "italic",
+    "markdown.link_url": "underline",
+    "markdown.item.bullet": "cyan",
+    "markdown.table.border": "dim",
+    "markdown.table.header": "bold",
+}
+_DIFF_STYLES = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green"), ("-", "red"))
+
+
+class Line(NamedTuple):
+    """A line of the screen: its text, with the sequences that colour it, and how many columns it takes."""
+
+    text: str
+    width: int
+
+
+class MarkdownBlock(NamedTuple):
+    """A part of a Markdown text that is shown by itself: a paragraph, a table, an item of a list.
+
+    `item` tells items of lists, with their number where they have one, else 0.
+    """
+
+    source: str
+    item: int | None = None
+
+
+class Renderer:
+    """Lines from Markdown, with or without colours."""
+
+    def __init__(self, *, has_colour: bool) -> None:
+        self._has_colour = has_colour
+
+    def markdown(self, source: str, width: int, item: int | None = None) -> list[Line]:
+        """The lines of one block, none wider than `width`; `item` is the number that its first item gets."""
+        tokens = list(_shown(_parser().parse(source), item))
+        console = _console(max(width, _NUMBER_COLUMNS + 2), has_colour=self._has_colour)
+        lines = list(map(self._line, console.render_lines(_markdown(tokens), pad=False)))
+        written = [place for place, line in enumerate(lines) if line.width]
+        return lines[written[0] : written[-1] + 1] if written else []
+
+    def styled(self, text: str, style: str) -> str:
+        """A text in a style such as `bold red`, cleaned of what could trick a terminal."""
+        from rich.style import Style
+
+        return self._coloured(clean(text), Style.parse(style))
+
+    def wrapped(self, text: str, style: str, width: int) -> list[str]:
+        """The lines of a text in a style, broken between words where they are wider."""
+        from rich.text import Text
+
+        rows = _console(max(width, 1), has_colour=False).render_lines(Text(clean(text)), pad=False)
+        return [self.styled("".join(piece.text for piece in row).rstrip(), style) for row in rows]
+
+    def diff(self, text: str) -> list[str]:
+        """The lines of a unified diff, what was added and taken away in colours."""
+        return [self.styled(line, _diff_style(line)) for line in split_lines(text)]
+
+    def _line(self, segments: list[Segment]) -> Line:
+        from rich.cells import cell_len
+
+        pieces = [(clean(segment.text), segment.style) for segment in segments]
+        while pieces and not pieces[-1][0].strip():
+            pieces.pop()
+        if pieces:
+            pieces[-1] = pieces[-1][0].rstrip(), pieces[-1][1]
+        text = "".join(piece if style is None else self._coloured(piece, style) for piece, style in pieces)
+        return Line(text, sum(cell_len(piece) for piece, _ in pieces))
+
+    def _coloured(self, text: str, style: Any) -> str:
+        """The text in its style; no style may make a terminal follow a link that is not shown."""
+        from rich.color import ColorSystem
+
+        system = ColorSystem.STANDARD if self._has_colour else None
+        rendered: str = style.update_link(None).render(text, color_system=system)
+        return rendered
+
+
+def load() -> None:
+    """Import what the first text needs, which takes its time."""
+    Renderer(has_colour=True).markdown("```python\nx\n```", _RULE_COLUMNS)
+
+
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a text takes."""
+    from rich.cells import cell_len
+
+    return cell_len(text)
+
+
+def cut(text: str, width: int) -> str:
+    """The text on one line of at most so many columns."""
+    from rich.cells import set_cell_size
+
+    line = " ".join(text.split())
+    return line if columns_of(line) <= width else f"{set_cell_size(line, max(width - 1, 0)).rstrip()}…"
+
+
+def blocks(source: str) -> list[MarkdownBlock]:
+    """The parts of a Markdown text that can be shown by themselves, in order. Nothing but blank lines is left out."""
+    lines = source.split("\n")
+    starts = list(_starts(_parser().parse(source)))
+    ends = [*(start for start, _ in starts[1:]), len(lines)]
+    return [MarkdownBlock("\n".join(lines[start:end]), item) for (start, item), end in zip(starts, ends, strict=False)]
+
+
+def steadied(source: str) -> str:
+    """A block that is still being written, without what would jump once more of it is there."""
+    if _is_fence(source):
+        return re.sub(r"\n[ ]{0,3}(`+|~+)$", "\n", source)
+    lines = source.rstrip("\n").split("\n")
+    if lines[0].lstrip().startswith("|"):
+        return _steadied_table(lines, is_whole=source.endswith("\n"))
+    text = re.sub(r"(?:(?<=\n)|^)[ ]{0,3}(?:[-+*=#>~]+|\d+[.)]?)[ ]*$", "", source)
+    text = re.sub(r"!?\[([^\]\n]*)(?:\]\([^)\s]*)?$", r"\1", text)
+    text = re.sub(r"(?<!\\)[*_`~]+$", "", text)
+    return text + _closers(text)
+
+
+def _closers(text: str) -> str:
+    """What closes the code and the strong text that is open at the end of a text."""
+    paragraph = text.rpartition("\n\n")[2]
+    if paragraph.count("`") % 2:
+        return "`"
+    without_code = re.sub(r"`[^`]*`", "", paragraph)
+    return "**" if without_code.count("**") % 2 and not without_code.endswith((" ", "\n")) else ""
+
+
+def _steadied_table(lines: list[str], *, is_whole: bool) -> str:
+    """The rows that are whole, once it is known that it is a table."""
+    rows = lines if is_whole else lines[:-1]
+    return "\n".join(rows) if len(rows) > 1 else ""
+
+
+def _is_fence(source: str) -> bool:
+    return source.lstrip(" ").startswith(("```", "~~~"))
+
+
+def _diff_style(line: str) -> str:
+    return next((style for start, style in _DIFF_STYLES if line.startswith(start)), "none")
+
+
+@cache
+def _parser() -> MarkdownIt:
+    """Nothing that a model writes is swallowed: HTML and definitions of links are text."""
+    from markdown_it import MarkdownIt
+
+    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("reference")
+
+
+def _starts(tokens: Iterable[Token]) -> Iterator[tuple[int, int | None]]:
+    """The line on which each block begins, and what number it has in a list."""
+    number = 0
+    for token in tokens:
+        if token.map is None or token.nesting < 0:
+            continue
+        if token.type in _LISTS and token.level == 0:
+            number = int(token.attrs.get("start", 1)) if token.type == "ordered_list_open" else 0
+        elif token.type == "list_item_open" and token.level == 1:
+            yield token.map[0], number
+            number += bool(number)
+        elif token.level == 0:
+            yield token.map[0], None
+
+
+def _shown(tokens: list[Token], item: int | None) -> Iterator[Token]:
+    """The tokens as they are shown: with the targets of links and images, and line breaks where they were written."""
+    for token in tokens:
+        if token.type == "ordered_list_open" and token.level == 0 and item is not None:
+            token.attrs["start"] = item
+        if token.children is not None:
+            token.children = list(_shown_inline(token.children))
+        yield token
+
+
+def _shown_inline(tokens: list[Token]) -> Iterator[Token]:
+    from markdown_it.token import Token
+
+    target, said = "", ""
+    for token in tokens:
+        said += token.content
+        match token.type:
+            case "softbreak":
+                yield Token("hardbreak", "br", 0)
+            case "image":
+                yield Token("text", "", 0, content=f"[image: {token.content}] ({token.attrs.get('src', '')})")
+            case "link_open":
+                target, said = str(token.attrs.get("href", "")), ""
+                yield token
+            case "link_close":
+                yield token
+                if said not in (target, target.removeprefix("mailto:")):
+                    yield Token("text", "", 0, content=f" ({target})")
+            case _:
+                yield token
+
+
+def _markdown(tokens: list[Token]) -> Markdown:
+    markdown = _kind()("")
+    markdown.parsed = tokens
+    return markdown
+
+
+@cache
+def _kind() -> type[Markdown]:
+    """Rich's Markdown, as it looks well in a conversation: headings on the left, code without a box."""
+    from rich import markdown
+    from rich.padding import Padding
+    from rich.segment import Segment as Piece
+    from rich.syntax import Syntax
+    from rich.text import Text
+
+    class Heading(markdown.Heading):
+        def __rich_console__(self, _console: Any, _options: Any) -> Iterator[Any]:
+            yield self.text
+
+    class Code(markdown.CodeBlock):
+        def __rich_console__(self, _console: Any, _options: Any) -> Iterator[Any]:
+            code = clean(str(self.text)).rstrip()
+            syntax = Syntax(code, self.lexer_name, theme="ansi_dark", background_color="default", word_wrap=True)
+            yield Padding(syntax, (0, 0, 0, 2))
+
+    class Rule(markdown.HorizontalRule):
+        def __rich_console__(self, _console: Any, options: Any) -> Iterator[Any]:
+            yield Text("─" * min(options.max_width, _RULE_COLUMNS), "dim")
+
+    class Item(markdown.ListItem):
+        def render_number(self, console: Any, options: Any, number: int, _last: int) -> Iterator[Any]:
+            width = max(_NUMBER_COLUMNS, len(str(number)) + 2)
+            style = console.get_style("markdown.item.number", default="none")
+            rows = console.render_lines(self.elements, options.update(width=options.max_width - width))
+            for place, row in enumerate(rows):
+                yield Piece(" " * width if place else f"{number}. ".rjust(width), style)
+                yield from (*row, Piece("\n"))
+
+    class Conversation(markdown.Markdown):
+        elements = markdown.Markdown.elements | {
+            "heading_open": Heading,
+            "fence": Code,
+            "code_block": Code,
+            "hr": Rule,
+            "list_item_open": Item,
+        }
+
+    return Conversation
+
+
+def _console(width: int, *, has_colour: bool) -> Console:
+    """A console of that width that knows nothing of the environment, and writes nothing."""
+    from rich.console import Console
+    from rich.theme import Theme
+
+    system: Literal["standard"] | None = "standard" if has_colour else None
+    return Console(
+        width=width,
+        height=10_000,
+        color_system=system,
+        force_terminal=True,
+        legacy_windows=False,
+        emoji=False,
+        markup=False,
+        highlight=False,
+        theme=Theme(_STYLES),
+        _environ={},
+    )

@@ -1,0 +1,297 @@
+"""The loop of `agentkit chat`: dispatch of chat input, and interruption by Ctrl-C."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from functools import cache, partial
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agentkit.agents.result import Resumption, RunResult
+from agentkit.cli.ask import APPROVED, IGNORE_PRICE, ended, is_unpriced, limit_error
+from agentkit.cli.ask_options import RECORD, conversing, with_files
+from agentkit.cli.chat.commands import OFFLINE, command_in, run_command, tell_session, unescaped
+from agentkit.cli.chat.conversation import ChatState
+from agentkit.cli.chat.frontend import Front
+from agentkit.cli.settings import Settings
+from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, LIMIT, shown_word, tell, tell_error
+from agentkit.errors import AgentKitError
+from agentkit.llm.pricing import cost_of
+from agentkit.sessions.session import Session
+from agentkit.settings import has_colour, is_terminal, state_folder
+
+if TYPE_CHECKING:
+    from agentkit.cli.ask_options import AskOptions
+    from agentkit.llm.client import LLM
+
+
+_EXAMPLES = """\b
+Examples:
+  agentkit chat
+  agentkit chat -c                            go on with the last session
+  agentkit chat -m ollama:qwen3 -t core,files --limit cost=0.10
+  printf 'What is 6*7?\\nAnd in words?\\n' | agentkit chat
+
+\b
+Exit codes: 0 answered, or left by a person; else as `agentkit ask --help` says, for prompts that are piped in.
+"""
+
+
+@click.command(short_help="Talk, prompt by prompt, at a terminal or through a pipe.", epilog=_EXAMPLES)
+@conversing
+@RECORD
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document a line for each prompt.")
+def chat(**options: Any) -> int:
+    """Talk with a model that has tools: /help says what can be said beside prompts.
+
+    What must be asked for is asked in place. The conversation is kept, so that -c can go on with it. What is piped in
+    is a prompt a line, and the answers are plain text on stdout.
+    """
+    from agentkit.cli.ask_options import AskOptions
+
+    order = AskOptions(**options)
+
+    return talk(order)
+
+
+@contextmanager
+def stoppable() -> Iterator[None]:
+    """The first Ctrl-C stops the run; a second one does not keep from writing down what was said, a third does."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    presses = 0
+
+    def stop(_number: int, _frame: FrameType | None) -> None:
+        nonlocal presses
+        presses += 1
+        if presses != 2:
+            raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+_STOPPED = "Stopped. What was said so far is kept; /retry asks again."
+
+
+class ChatDispatcher:
+    """A conversation and what shows it. Only a person gives commands, and is told how things go on."""
+
+    def __init__(self, order: AskOptions, settings: Settings, llm: LLM, front: Front, *, is_person: bool) -> None:
+        self._front, self._is_person = front, is_person
+        self.conversation = ChatState(order, settings, llm, front.approve)
+        if order.yes:
+            front.tell(APPROVED, "yellow")
+        if is_person and llm.provider == "offline":
+            front.tell(OFFLINE, "yellow")
+        if is_person and (self.conversation.messages or self.conversation.has_left_run):
+            tell_session(self.conversation, front)
+
+    @property
+    def bar(self) -> str:
+        """Model, safety level and money, on a line."""
+        conversation = self.conversation
+        parts = [conversation.llm.model, conversation.settings.of("safety").name.lower()]
+        cost = cost_of(conversation.usage)
+        parts += [str(cost).partition(" (")[0]] if cost is not None and cost.dollars else []
+        return " · ".join([*parts, "/help"])
+
+    def take(self, line: str) -> int:
+        """Do what a line says; the exit code that it would end with. Raises AgentKitError, and EOFError to leave."""
+        command = command_in(line) if self._is_person else None
+        if command is None:
+            return self._run(unescaped(line) if self._is_person else line)
+        prompt = run_command(*command, self.conversation, self._front)
+        return ANSWERED if prompt is None else self._run(prompt)
+
+    def leave(self) -> None:
+        """Say how the conversation goes on another day."""
+        name = self.conversation.name
+        if self._is_person and name and self.conversation.messages:
+            later = f"agentkit chat --session {shown_word(name)}"
+            self._front.tell(f"Go on with: agentkit chat -c   (later: {later})", "dim")
+
+    def _run(self, prompt: str | Resumption) -> int:
+        front, conversation = self._front, self.conversation
+        said = with_files(prompt) if self._is_person and isinstance(prompt, str) else None
+        front.model = conversation.llm.model
+        front.begin()
+        try:
+            with stoppable(), closing(conversation.stream(prompt, said)) as events:
+                for event in events:
+                    front.hear(event)
+        except KeyboardInterrupt:
+            front.rest()
+            if not self._is_person:
+                raise
+            conversation.interrupt(front.said)
+            front.tell(_STOPPED, "yellow")
+        finally:
+            front.rest()
+        self._tell_changes()
+        if conversation.result is None:
+            return INTERRUPTED
+        return self._tell_end(conversation.result, conversation.session or Session())
+
+    def _tell_changes(self) -> None:
+        changes = self.conversation.changes()
+        if changes:
+            self._front.diff(changes)
+        if changes and self._is_person:
+            is_dry = self.conversation.order.dry_run
+            self._front.tell("Nothing of this was done: --dry-run." if is_dry else "/undo takes this back.", "dim")
+
+    def _tell_end(self, result: RunResult[str], session: Session) -> int:
+        if not self._is_person:
+            return ended(result, session)
+        if result.status == "paused":
+            waiting = ", ".join(dict.fromkeys(pending.tool for pending in result.pending))
+            self._front.tell(f"The run waits for your answer about {waiting}. Go on with: /resume", "yellow")
+            return INTERRUPTED
+        if result.error is None:
+            return ANSWERED
+        if result.status != "limit":
+            tell_error(result.error)
+            return FAILED
+        tell_error(limit_error(result), IGNORE_PRICE if is_unpriced(result) else "Go on with: /resume")
+        return LIMIT
+
+
+HISTORY = "chat-history"
+"""The file in the state folder that holds what was typed."""
+
+_LEAVE = "To leave, press Ctrl-C once more, or Ctrl-D."
+
+
+def talk(order: AskOptions) -> int:
+    """Talk until the person leaves or the input ends; the exit code. Raises AgentKitError before the first prompt."""
+    settings = order.settings
+    for note in settings.notes:
+        tell(note, "yellow")
+    if order.tools or order.agent:
+        _ = settings.tools
+    llm = settings.llm()
+    can_draw = is_terminal(sys.stdin) and is_terminal(sys.stdout) and not order.as_json
+    with _recording(order):
+        return (_at_terminal if can_draw else _through_lines)(order, settings, llm)
+
+
+def _at_terminal(order: AskOptions, settings: Settings, llm: LLM) -> int:
+    """Talk with a person at a terminal that can draw anew what it has drawn."""
+    from agentkit.cli.chat.keyboard import Keyboard, typing
+
+    @cache
+    def room() -> ChatDispatcher:
+        from agentkit.cli.chat.frontend import TerminalFrontend
+
+        return ChatDispatcher(order, settings, llm, TerminalFrontend(keyboard, yes=order.yes), is_person=True)
+
+    start = f"{llm.model} · {settings.of('safety').name.lower()} · /help"
+    with typing(is_seen=False):
+        keyboard = Keyboard(
+            None if settings.of("session") == "" else state_folder() / HISTORY,
+            partial(_completions, order.place),
+            lambda: room().bar if room.cache_info().currsize else start,
+            has_colour=has_colour(sys.stdout),
+        )
+        if order.go_on or settings.of("session") or order.yes or llm.provider == "offline":
+            room()  # it has something to say first
+        loading = threading.Thread(target=_load, args=(llm,), daemon=True)
+        return _loop(partial(keyboard.prompt, cache(loading.start)), room)
+
+
+def _through_lines(order: AskOptions, settings: Settings, llm: LLM) -> int:
+    """Answer what is piped in, a prompt a line; or talk with a person whose terminal can only print."""
+    from agentkit.cli.chat.frontend import PlainFrontend
+
+    is_person = sys.stdin is not None and sys.stdin.isatty()
+    room = ChatDispatcher(
+        order, settings, llm, PlainFrontend(as_json=order.as_json, yes=order.yes), is_person=is_person
+    )
+    if is_person:
+        return _loop(_typed, lambda: room)
+    code = ANSWERED
+    for line in _piped():
+        code = room.take(line) or code
+    return code
+
+
+def _loop(read: Callable[[], str], room: Callable[[], ChatDispatcher]) -> int:
+    """Take line by line what a person says, until they leave."""
+    presses = 0
+    while presses < 2:
+        try:
+            line = read()
+            presses = 0
+            if line.strip():
+                room().take(line)
+        except EOFError:
+            break
+        except KeyboardInterrupt:
+            presses += 1
+            if presses < 2:
+                tell(_LEAVE, faint=True)
+        except (AgentKitError, OSError, click.ClickException) as error:
+            tell_error(error)
+    room().leave()
+    return ANSWERED
+
+
+def _typed() -> str:
+    """A line that a person types where nothing can be drawn anew. Raises EOFError at the end of the input."""
+    click.echo("> ", nl=False, err=True)
+    line = sys.stdin.readline()
+    if not line:
+        raise EOFError
+    return line.strip()
+
+
+def _piped() -> Iterator[str]:
+    """The lines that say something. Raises UsageError for what is no text."""
+    from agentkit.cli.ask_options import NO_TEXT, decoded
+
+    for line in sys.stdin.buffer if sys.stdin is not None else ():
+        text = decoded(line, NO_TEXT)
+        if text:
+            yield text
+
+
+def _completions(place: str | None, begun: str) -> Iterable[tuple[str, str]]:
+    """What may stand where a command is typed."""
+    if not begun.startswith("/"):
+        return ()
+    from agentkit.cli.chat.commands import completions
+
+    return completions(begun, place)
+
+
+def _load(llm: LLM) -> None:
+    """Load what the first answer needs, while the person types."""
+    from agentkit.cli.chat import frontend
+    from agentkit.cli.chat.markdown import load
+
+    _ = frontend
+    load()
+    llm.prepare()
+
+
+@contextmanager
+def _recording(order: AskOptions) -> Iterator[None]:
+    """What happens in the block is recorded, if that was ordered."""
+    if order.record is None:
+        yield
+        return
+    from agentkit.testing.cassettes import record
+
+    with record(order.record):
+        yield

@@ -1,0 +1,252 @@
+"""Streaming output of the chat: text, tool calls and a redrawn last block."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from itertools import takewhile
+from typing import TextIO
+
+from agentkit.agents.result import RunFinished
+from agentkit.cli.chat.markdown import Line, MarkdownBlock, Renderer, blocks, columns_of, cut, steadied
+from agentkit.cli.display import clean, judgment_text, outcome_text, started_line, was_refused
+from agentkit.cli.terminal import StatusLine
+from agentkit.event_rendering import seconds_text
+from agentkit.events import (
+    Event,
+    ReasoningDelta,
+    RequestStarted,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+)
+
+_BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
+"""Around what a terminal shows in one piece; one that does not know them passes over them."""
+
+_ERASE_REST, _ERASE_BELOW = "\x1b[K", "\x1b[J"
+_SPARE_ROWS = 2
+
+
+class LiveRegion:
+    """The last lines of a terminal, which can be drawn again until they are kept.
+
+    Only those that have changed are written, in one piece. When the terminal got narrower meanwhile, it has broken the
+    lines anew, so that they are counted as they stand now. Of more lines than the screen has, the last are shown.
+    """
+
+    def __init__(self, stream: TextIO, size: Callable[[], os.terminal_size] = shutil.get_terminal_size) -> None:
+        self._stream, self._size = stream, size
+        self._shown: list[Line] = []
+        self._columns = 0
+
+    def show(self, lines: Sequence[Line]) -> None:
+        """Put these lines in the place of those that were shown."""
+        room = max(1, self._size().lines - _SPARE_ROWS)
+        self._draw(lines[-room:])
+
+    def keep(self, lines: Sequence[Line]) -> None:
+        """Put these lines in the place of those that were shown, all of them and for good."""
+        self._draw(lines)
+        self._shown = []
+
+    def _draw(self, lines: Sequence[Line]) -> None:
+        size = self._size()
+        same = 0
+        if size.columns == self._columns:
+            pairs = zip(self._shown, lines, strict=False)
+            same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
+        if same == len(self._shown) == len(lines):
+            return
+        rows = min(sum(_rows(line, size.columns) for line in self._shown[same:]), size.lines - 1)
+        up = f"\x1b[{rows}A\r" if rows else ""
+        text = "".join(f"{line.text}{_ERASE_REST}\n" for line in lines[same:])
+        self._stream.write(f"{_BEGIN}{up}{text}{_ERASE_BELOW}{_END}")
+        self._stream.flush()
+        self._shown, self._columns = list(lines), size.columns
+
+
+def _rows(line: Line, columns: int) -> int:
+    """How many rows of the screen a line takes."""
+    return max(1, -(-line.width // max(columns, 1)))
+
+
+_MOST_COLUMNS = 110
+"""Longer lines are hard to read."""
+
+_LEAST_SECONDS, _SHARE = 0.03, 3
+"""How long a drawing stands at least, and how many times what it took to make it."""
+
+_MOST_DIFF_LINES = 120
+_INDENT = "  "
+_LEAST_ROOM = 12
+
+
+class Writing:
+    """One text of the model: what is complete stays, the block that is still being written is drawn again."""
+
+    def __init__(self, renderer: Renderer, live: LiveRegion, columns: int) -> None:
+        self._renderer, self._live, self.columns = renderer, live, columns
+        self._pending, self._number = "", 0
+        self._has_begun = self._is_in_list = False
+        self._next_drawing = 0.0
+
+    def add(self, text: str) -> None:
+        """Take in the next piece."""
+        self._pending += text
+        now = time.monotonic()
+        if now >= self._next_drawing:
+            self._settle()
+            self._live.show(self._growing())
+            self._next_drawing = now + max(_LEAST_SECONDS, _SHARE * (time.monotonic() - now))
+
+    def finish(self) -> None:
+        """Nothing more comes."""
+        self._live.keep([line for block in blocks(self._pending) for line in self._block(block.source, block.item)])
+        self._pending = ""
+
+    def _settle(self) -> None:
+        """Keep the blocks behind which another one has begun."""
+        whole, newline, rest = self._pending.rpartition("\n")
+        *done, last = blocks(whole + newline) or [MarkdownBlock("")]
+        if done:
+            self._live.keep([line for block in done for line in self._block(block.source, block.item)])
+            self._pending = last.source + rest
+
+    def _growing(self) -> list[Line]:
+        """The lines of what is not complete yet."""
+        known = self._has_begun, self._is_in_list, self._number
+        lines = [line for block in blocks(steadied(self._pending)) for line in self._block(block.source, block.item)]
+        self._has_begun, self._is_in_list, self._number = known
+        return lines
+
+    def _block(self, source: str, item: int | None) -> list[Line]:
+        """The lines of a block, with a blank one before it unless it goes on with a list."""
+        is_item = item is not None
+        goes_on = self._is_in_list and is_item and bool(self._number) == bool(item)
+        number = self._number + 1 if goes_on and item else item
+        lines = self._renderer.markdown(source, self.columns, number)
+        if lines and self._has_begun and not goes_on:
+            lines = [Line("", 0), *lines]
+        if lines:
+            self._has_begun, self._is_in_list, self._number = True, is_item, number or 0
+        return lines
+
+
+class ChatScreen:
+    """Shows runs at a terminal: text as Markdown, tool calls with their decision and time, what takes its time."""
+
+    def __init__(self, stream: TextIO, *, has_colour: bool) -> None:
+        self._stream, self.renderer = stream, Renderer(has_colour=has_colour)
+        self.status, self._live = StatusLine(stream), LiveRegion(stream)
+        self._writing: Writing | None = None
+        self._waits_for = self._shown = ""
+        self.model = ""
+        self.said = ""
+        """What the model has said since the last whole response."""
+
+    def begin(self) -> None:
+        """Another run is about to begin."""
+        self._shown = ""
+
+    def hear(self, event: Event) -> None:
+        """Show an event."""
+        match event:
+            case RequestStarted():
+                self.said = ""
+                self._wait(f"asking {self.model}")
+            case ReasoningDelta():
+                self._wait("thinking")
+            case TextDelta(text):
+                self._write(clean(text))
+            case ToolCallDelta(name=name) if name:
+                self._wait(f"writing a call of {name}")
+            case ToolCallStarted(call, decision) if decision.allowed:
+                self._wait(started_line(call))
+            case ToolCallFinished():
+                self._tell_call(event)
+            case RunFinished():
+                self.rest()
+
+    def rest(self) -> None:
+        """Finish what is being shown: whoever writes next begins on a line of their own."""
+        self.status.clear()
+        self._waits_for = ""
+        if self._writing is not None:
+            self._writing.finish()
+            self._writing = None
+
+    def tell(self, text: str, style: str = "") -> None:
+        """Show lines of our own, in a style such as `red`."""
+        self.rest()
+        self._print(*self.renderer.wrapped(text, style or "none", shutil.get_terminal_size().columns - 1))
+
+    def markdown(self, text: str) -> None:
+        """Show a whole text as Markdown."""
+        self.rest()
+        self._part("text")
+        writing = Writing(self.renderer, self._live, self._columns())
+        writing.add(clean(text))
+        writing.finish()
+
+    def diff(self, text: str) -> None:
+        """Show what was changed."""
+        self.rest()
+        self._part("diff")
+        lines = self.renderer.diff(text.strip("\n"))
+        self._print(*(f"{_INDENT}{line}" for line in lines[:_MOST_DIFF_LINES]))
+        if len(lines) > _MOST_DIFF_LINES:
+            left = len(lines) - _MOST_DIFF_LINES
+            self.tell(f"{_INDENT}… {left:,} more lines. All of them: agentkit undo --diff", "dim")
+
+    def _write(self, text: str) -> None:
+        if self._writing is None:
+            if not text.strip():
+                return
+            self.rest()
+            self._part("text")
+            self._writing = Writing(self.renderer, self._live, self._columns())
+        self._writing.columns = self._columns()
+        self.said += text
+        self._writing.add(text)
+
+    def _wait(self, text: str) -> None:
+        if text != self._waits_for:
+            self.rest()
+            self._waits_for = text
+            self.status.show(text)
+
+    def _tell_call(self, used: ToolCallFinished) -> None:
+        """One line for a call, or two when they are too long for one."""
+        self.rest()
+        self._part("call")
+        result, width = used.result, shutil.get_terminal_size().columns - 1
+        style = "red" if was_refused(result) else "dim"
+        call, came = started_line(used.call), outcome_text(result)
+        tail = " · ".join(filter(None, (judgment_text(result), seconds_text(result.seconds))))
+        line = f"{_INDENT}{call} → {came}  [{tail}]"
+        if columns_of(line) <= width:
+            self._print(self.renderer.styled(line, style))
+            return
+        came = f"→ {came}"
+        room = width - columns_of(tail) - 8
+        rows = [f"{cut(came, room)}  [{tail}]"] if room >= _LEAST_ROOM else [cut(came, width - 4), f"[{tail}]"]
+        rows = [f"{_INDENT}{cut(call, width - 2)}", *(f"{_INDENT * 2}{row}" for row in rows)]
+        self._print(*(self.renderer.styled(row, style) for row in rows))
+
+    def _part(self, kind: str) -> None:
+        """Leave a line blank before what is of another kind than the last."""
+        if kind != self._shown:
+            self._print("")
+        self._shown = kind
+
+    def _print(self, *lines: str) -> None:
+        self._stream.write("".join(f"{line}\n" for line in lines))
+        self._stream.flush()
+
+    @staticmethod
+    def _columns() -> int:
+        return min(shutil.get_terminal_size().columns - 1, _MOST_COLUMNS)

@@ -1,1 +1,0 @@
-"""How does an answer look at a terminal while it is written?"""

@@ -1,0 +1,77 @@
+"""Shell completion of arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+from agentkit.errors import AgentKitError
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+COLLECTIONS = "core, web, system, files, default"
+"""The collections of the catalog, for texts of help, which are made before that is loaded."""
+
+
+def tool_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The tools and collections that begin like this; behind a comma, the next name."""
+    from agentkit.tools import catalog
+
+    before, comma, begun = incomplete.rpartition(",")
+    names = [*catalog.collections, *catalog.all_tools.names]
+    return [f"{before}{comma}{name}" for name in names if name.startswith(begun)]
+
+
+def session_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The sessions that begin like this; none when they cannot be read."""
+    from agentkit.sessions.session import Session
+
+    try:
+        summaries = Session.summaries(context.params.get("place"))
+    except AgentKitError:
+        return []
+    return [summary.name for summary in summaries if summary.name.startswith(incomplete)]
+
+
+def safety_levels(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The safety levels that begin like this."""
+    from agentkit.levels import SafetyLevel
+
+    return [level.name.lower() for level in SafetyLevel if level.name.lower().startswith(incomplete.lower())]
+
+
+def limit_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """The limits that begin like this, each with the sign that its number stands behind."""
+    from dataclasses import fields
+
+    from agentkit.usage import Limits
+
+    return [f"{each.name}=" for each in fields(Limits) if each.name.startswith(incomplete)]
+
+
+def limits_option(help_text: str) -> Callable[[Command], Command]:
+    """The option `--limit NAME=NUMBER`, which is repeated for more than one."""
+    return click.option(
+        "--limit", "limits", multiple=True, metavar="NAME=NUMBER", shell_complete=limit_names, help=help_text
+    )
+
+
+def _place(_context: click.Context, _parameter: click.Parameter, place: str | None) -> str | None:
+    """The place as it is. Raises BadParameter for the URL of what keeps no sessions."""
+    from agentkit.sessions.stores.factory import refuse_foreign
+
+    try:
+        refuse_foreign(place or "")
+    except AgentKitError as error:
+        raise click.BadParameter(str(error)) from error
+    return place
+
+
+PLACE = click.option(
+    "--place",
+    metavar="FILE|URL",
+    callback=_place,
+    help="Where sessions are kept: a file, or the URL of a PostgreSQL database.",
+)

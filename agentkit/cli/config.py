@@ -1,0 +1,141 @@
+"""`agentkit config` and `agentkit init`: show the settings in effect, and write a first file."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agentkit.cli.completion import COLLECTIONS
+from agentkit.cli.terminal import tell
+from agentkit.errors import ConfigError
+from agentkit.settings import settings_file
+
+if TYPE_CHECKING:
+    from agentkit.cli.settings import SettingsFile
+
+_EXAMPLE = """\
+# Settings of the agentkit command. A flag and a variable AGENTKIT_... come before what stands here.
+# Keys stay in the environment, e.g. OPENAI_API_KEY.
+{where}
+# tools = ["core", "web"]          # tools and collections: {collections}
+# safety = "network"               # what runs unasked: safe, network{system}
+# session = "work"                 # always go on with this session; false keeps nothing
+# instruction = "Answer briefly."  # the standing order that the model is given
+# trace = "trace.jsonl"            # write what runs do into this file, a line each
+
+# [limits]                         # what one run may take; false is no limit
+# cost = 0.10                      # US dollars
+# seconds = 600
+# iterations = 10
+# tool_calls = 100
+"""
+_OWN = """
+# model = "gpt-5.4-mini"           # or "ollama:qwen3", which names the provider, too
+# provider = "openai"              # openai, azure, offline, or a service: agentkit models
+# base_url = "http://127.0.0.1:8000/v1\""""
+_OF_PROJECT = """
+# In a project somebody else may have written this file: it may narrow tools, safety and limits; what else it says
+# counts once you have run: agentkit config trust. It may never say provider or base_url.
+
+# model = "gpt-5.4-mini\""""
+
+
+@click.group(short_help="Show the settings, where each is from, and the files they are in.")
+def config() -> None:
+    """Show the settings: flag, then environment, then project file, then your own file, then default."""
+
+
+@config.command("path")
+def show_paths() -> None:
+    """Show where the files of settings are."""
+    from agentkit.cli.display import clean
+    from agentkit.cli.settings import current_folder, project_file
+
+    own = settings_file()
+    click.echo(clean(f"yours    {own}{'' if own.is_file() else '  (not there; agentkit init writes it)'}"))
+    project = project_file(current_folder())
+    told = "none" if project is None else f"{project.path}{_trust_told(project)}"
+    click.echo(clean(f"project  {told}"))
+
+
+@config.command("show")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def show_settings(*, as_json: bool) -> None:
+    """Show each setting, and where its value came from. Nothing secret is shown."""
+    from agentkit.cli.display import clean, document_text
+    from agentkit.cli.settings import settings_here
+
+    settings = settings_here()
+    shown = [(each.key, _shown(each.key, each.value), each.source) for each in settings.values.values()]
+    if as_json:
+        values = {key: {"value": value, "source": source} for key, value, source in shown}
+        click.echo(document_text(settings=values, notes=settings.notes))
+        return
+    texts = [(key, _text(value), source) for key, value, source in shown]
+    widths = [max(len(row[column]) for row in texts) for column in (0, 1)]
+    for key, text, source in texts:
+        click.echo(clean(f"{key:<{widths[0]}}  {text:<{min(40, widths[1])}}  {source}"))
+    for note in settings.notes:
+        tell(note, "yellow")
+
+
+@config.command("trust", short_help="Let all that the project file here says count.")
+def trust_project() -> None:
+    """Let the project file here say model, session, instruction, trace, and wider tools and limits.
+
+    It holds until the file changes.
+    """
+    from agentkit.cli.settings import current_folder, project_file, trust
+
+    project = project_file(current_folder())
+    if project is None:
+        raise ConfigError("There is no project file here or above. To write one: agentkit init --project")
+    trust(project)
+    tell(f"Trusted until it changes: {project.path}")
+
+
+@click.command(short_help="Write a commented file of settings to begin with.")
+@click.option("--project", is_flag=True, help="Write agentkit.toml in this folder instead of your own file.")
+def init(*, project: bool) -> None:
+    """Write a commented file of settings: your own, or this project's. One that is there stays as it is."""
+    from agentkit.cli.settings import PROJECT_FILE, current_folder
+
+    path = current_folder() / PROJECT_FILE if project else settings_file()
+    where, system = (_OF_PROJECT, "") if project else (_OWN, ", system")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as stream:
+            stream.write(_EXAMPLE.format(collections=COLLECTIONS, where=where, system=system))
+    except FileExistsError:
+        raise ConfigError(f"There is a file {path} already. Edit it, or move it away first.") from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}. Is its folder writable?") from None
+    tell(f"Written: {path}")
+
+
+def _trust_told(project: SettingsFile) -> str:
+    from agentkit.cli.settings import is_trusted
+
+    return "  (trusted)" if is_trusted(project) else "  (not trusted; agentkit config trust)"
+
+
+def _shown(key: str, value: Any) -> Any:
+    """A value without what may be secret in it, as JSON has it."""
+    from agentkit.levels import SafetyLevel
+    from agentkit.llm.endpoint import shown_url
+    from agentkit.redaction import redact
+
+    if isinstance(value, SafetyLevel):
+        return value.name.lower()
+    if key == "base_url" and value:
+        return shown_url(value)
+    if isinstance(value, tuple):
+        return list(value)
+    return redact(value) if isinstance(value, str) else value
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return ", ".join(value) if isinstance(value, list) else f"{value}".replace("\n", " ")

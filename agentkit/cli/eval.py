@@ -1,0 +1,422 @@
+"""`agentkit eval`: run a suite, print its report, compare two runs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from math import isnan
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agentkit._dataclass import dataclass
+from agentkit.agents.agent import Agent
+from agentkit.agents.budget import UNLIMITED
+from agentkit.cli.completion import limits_option
+from agentkit.cli.display import clean, json_text
+from agentkit.cli.loading import SUFFIX, one_in, parted, run_file
+from agentkit.cli.settings import limit_of, settings_here
+from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, LIMIT, fitted, halves, remedied, shown_word, tell
+from agentkit.cli.tools import Fraction, WholeNumber
+from agentkit.errors import ConfigError, SessionError
+from agentkit.evals.agent_variants import Tried, is_tried, name_of
+from agentkit.evals.environment import Cassettes
+from agentkit.evals.report import Comparison, Report
+from agentkit.evals.trial import Trial
+from agentkit.event_rendering import suggestion
+from agentkit.llm.pricing import cost_of
+from agentkit.settings import is_terminal
+from agentkit.usage import NO_USAGE, Limits
+
+if TYPE_CHECKING:
+    from agentkit.cli.settings import Settings
+    from agentkit.evals.suite import Suite
+    from agentkit.llm.client import LLM
+
+
+_EXAMPLES = """\b
+Examples:
+  agentkit eval run suite.py --agent bot.txt
+  agentkit eval run suite.py --agent pipeline.py:answer
+  agentkit eval run suite.py -m gpt-5.4-mini -m ollama:qwen3 --repeats 3 --html report.html
+  agentkit eval run cases.csv --scorer numeric --offline --threshold 0.9
+  agentkit eval run suite.py --resume trials.jsonl --limit cost=2.00
+  agentkit eval run suite.py --baseline main.json --junit report.xml
+  agentkit eval compare main.json branch.json
+"""
+_SCORERS = ("contains", "exact", "json_equal", "matches", "numeric", "tool_calls")
+_FILE = click.Path(path_type=Path)
+scorers_of_a_file = click.option(
+    "--scorer", "scorers", multiple=True, type=click.Choice(_SCORERS), help="For a file of cases: what scores them."
+)
+_JSON = click.option("--json", "json_to", metavar="FILE", help="Write the report as JSON; - is stdout.")
+_JUNIT = click.option("--junit", "junit_to", type=_FILE, metavar="FILE", help="Write JUnit XML, for CI servers.")
+_MARKDOWN = click.option(
+    "--markdown", "markdown_to", type=_FILE, metavar="FILE", help="Write Markdown, for a pull request."
+)
+_HTML = click.option("--html", "html_to", type=_FILE, metavar="FILE", help="Write one HTML page with plots.")
+
+
+@click.group("eval", epilog=_EXAMPLES, short_help="Measure how good an agent is.")
+def evaluation() -> None:
+    """Run suites of cases over agents and models, and report how often they are right, and how sure that is."""
+
+
+@evaluation.command("run", epilog=_EXAMPLES, short_help="Run a suite over agents and models.")
+@click.argument("suite", metavar="SUITE")
+@click.option(
+    "--agent",
+    "agents",
+    multiple=True,
+    metavar="FILE",
+    help="An agent: a text file, FILE.py, FILE.py:NAME, or a name in the suite's file, also of a function. Repeatable.",
+)
+@click.option("-m", "--model", "models", multiple=True, metavar="NAME", help="Run on this model. Repeatable.")
+@click.option("--offline", is_flag=True, help="Run on the model in the offline extra: no key, no network.")
+@scorers_of_a_file
+@click.option("--tag", "tags", multiple=True, metavar="WORD", help="Only cases with one of these tags. Repeatable.")
+@click.option("--repeats", type=WholeNumber(1), default=1, show_default=True, help="How often each case is asked.")
+@click.option("--seed", type=int, metavar="NUMBER", help="The first repeat's seed; sent where a model takes one.")
+@click.option("--concurrency", type=WholeNumber(1), default=8, show_default=True, help="Trials at the same time.")
+@limits_option("What all trials together may take.")
+@click.option("--resume", type=_FILE, metavar="FILE", help="Keep each finished trial in FILE, and go on from there.")
+@click.option("--record", type=_FILE, metavar="FOLDER", help="Record the trials in cassettes.")
+@click.option("--replay", type=_FILE, metavar="FOLDER", help="Answer from cassettes: no model, no network, no key.")
+@_JSON
+@_JUNIT
+@_HTML
+@_MARKDOWN
+@click.option(
+    "--threshold", type=Fraction(0, 1), metavar="SHARE", help="Fail when less than this share passes: 0 to 1."
+)
+@click.option("--baseline", type=_FILE, metavar="FILE", help="Fail when it is significantly worse than this report.")
+@click.option("--no-broken", is_flag=True, help="With --baseline: fail when any case is broken that passed.")
+def run_suite(**options: Any) -> int:
+    """Run the SUITE: FILE.py, FILE.py:NAME, or a file of cases (.jsonl, .csv).
+
+    The table goes to stdout. The exit code is 0 when nothing that was asked for is missed, 1 when a threshold is, the
+    baseline was better, or nothing was answered, 3 when a limit has left trials undone.
+    """
+    return run(EvalOptions(**options))
+
+
+@evaluation.command("show", short_help="Show a report, also as a page, JUnit XML or Markdown.")
+@click.argument("report", type=_FILE, metavar="REPORT")
+@_JSON
+@_JUNIT
+@_HTML
+@_MARKDOWN
+def show_report(*, report: Path, **places: Any) -> None:
+    """Show the REPORT that `eval run --json` wrote, also as a page, JUnit XML or Markdown."""
+    tell_report(report_in(report), ReportFiles(**places))
+
+
+@evaluation.command("compare", short_help="Say what two reports differ in.")
+@click.argument("before", type=_FILE)
+@click.argument("after", type=_FILE)
+@click.option("--agent", metavar="NAME", help="The agent that is compared, when the reports have several.")
+@click.option("--no-broken", is_flag=True, help="Fail when any case is broken that passed.")
+def compare_reports(*, before: Path, after: Path, agent: str | None, no_broken: bool) -> int:
+    """Compare two reports of the same cases; the exit code is 1 when the second is significantly worse."""
+    is_worse = compared(report_in(before), report_in(after), agent, no_broken=no_broken)
+    return FAILED if is_worse else ANSWERED
+
+
+def suite_in(place: str, scorers: Sequence[str] = ()) -> tuple[Suite, Mapping[str, Any]]:
+    """The suite in `FILE.py`, `FILE.py:NAME`, or a file of cases; and what else stands in a Python file, by name.
+
+    Raises UsageError when it is not there, ConfigError when the file is none.
+    """
+    from agentkit import evals
+
+    path, name = parted(place)
+    if path.suffix != SUFFIX:
+        chosen = [getattr(evals, each)() for each in scorers or ("contains", "tool_calls")]
+        return _cases_in(path, chosen), {}
+    if scorers:
+        raise click.UsageError("--scorer is for files of cases; a Python file names its scorers itself.")
+    found = run_file(path)
+    return one_in(found, name, evals.Suite, path), found
+
+
+def _cases_in(path: Path, scorers: Sequence[Any]) -> Suite:
+    """The suite in a file of cases. Raises ConfigError, with what to do."""
+    from agentkit.evals.dataset import FIELDS
+    from agentkit.evals.suite import Suite
+
+    try:
+        return Suite.read(path, scorers)
+    except ConfigError as error:
+        if isinstance(error.__cause__, OSError):
+            raise
+        remedy = f"Mend the file; the fields of a case are {', '.join(FIELDS)}."
+        raise ConfigError(remedied(error, remedy)) from error
+
+
+def agents_in(places: Sequence[str], beside: Mapping[str, Any], settings: Settings) -> dict[str, Tried]:
+    """The agents that are named, by their names: text files, `FILE.py`, `FILE.py:NAME`, or names in the suite's file.
+
+    A function is named as `FILE.py:NAME` or by its name in the suite's file. Without any, the agents in that file, or
+    else the one that the settings describe. Raises UsageError, ConfigError.
+    """
+    if not places:
+        found = [each for each in beside.values() if isinstance(each, Agent)] or [settings.agent()]
+        return {agent.name: agent for agent in found}
+    agents = [agent_in(place, beside, settings) for place in places]
+    named = {name_of(agent): agent for agent in agents}
+    if len(named) == len(agents):
+        return named
+    return dict(zip(places, agents, strict=True))
+
+
+def _near(name: str, found: Mapping[str, Any]) -> str:
+    """Which agent or function of a file was probably meant, in a sentence; nothing where none is like it."""
+    return suggestion(
+        name, [each for each, value in found.items() if is_tried(value) and not each.startswith("_")], 0.7
+    )
+
+
+def agent_in(place: str, beside: Mapping[str, Any], settings: Settings) -> Tried:
+    """One agent or function that is named. A text file that says no model is given the one of the settings."""
+    from agentkit.agents.agent_file import read_manifesto
+
+    if is_tried(beside.get(place)):
+        agent: Tried = beside[place]
+        return agent
+    path, name = parted(place)
+    if path.suffix == SUFFIX:
+        found = run_file(path)
+        if name and not is_tried(found.get(name)) and (near := _near(name, found)):
+            raise click.UsageError(f"There is no agent or function {name!r} in {path}.{near}")
+        return found[name] if is_tried(found.get(name)) else one_in(found, name, Agent, path)
+    known = [each for each, value in beside.items() if isinstance(value, Agent)]
+    if known and not path.exists():
+        told = f"There is no file {place!r}, nor an agent of that name.{_near(place, beside)}"
+        raise click.UsageError(f"{told} Known: {', '.join(known)}.")
+    return Agent.from_file(path, llm=settings.llm()) if read_manifesto(path).model is None else Agent.from_file(path)
+
+
+def models_in(names: Sequence[str], settings: Settings, *, offline: bool) -> list[LLM]:
+    """The models that the agents are run on; none when each is to keep its own."""
+    return [settings.llm()] if offline else [settings.llm(name) for name in names]
+
+
+STDOUT = "-"
+
+
+def report_in(path: Path) -> Report:
+    """The report that was written into a file. Raises ConfigError, with what to do."""
+    try:
+        return Report.read(path)
+    except SessionError as error:
+        what, _ = halves(f"{error}")
+        free = "report.json" if path.exists() else str(path)  # what is there may be the suite
+        raise ConfigError(f"{what} Write one with: agentkit eval run SUITE --json {shown_word(free)}") from None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFiles:
+    """Where a report is written, in each of its forms."""
+
+    json_to: str | None = None
+    junit_to: Path | None = None
+    html_to: Path | None = None
+    markdown_to: Path | None = None
+
+
+def tell_report(report: Report, to: ReportFiles) -> None:
+    """Print the table, or the JSON where stdout is named for it, and write the files. Raises SessionError."""
+    click.echo(json_text(report.to_data()) if to.json_to == STDOUT else _shown(report))
+    forms = {
+        to.json_to if to.json_to != STDOUT else None: report.to_json,
+        to.junit_to: report.to_junit,
+        to.html_to: report.to_html,
+        to.markdown_to: report.to_markdown,
+    }
+    from agentkit.evals.report import write_whole
+
+    for place, make in forms.items():
+        if place is not None:
+            write_whole(place, make())
+            tell(f"Written: {place}", faint=True)
+
+
+def _shown(report: Report) -> str:
+    """The report as text that fits the terminal, where it goes to one."""
+    from shutil import get_terminal_size
+
+    from agentkit.evals.text_reports import report_text
+
+    columns = get_terminal_size().columns if is_terminal(sys.stdout) else None
+    return fitted(clean(report_text(report, columns)), sys.stdout, 4)
+
+
+def compared(
+    before: Report, after: Report, agent: str | None = None, *, no_broken: bool, to_stderr: bool = False
+) -> bool:
+    """Print what changed, agent by agent; whether any of them is worse, or has a broken case where none may be.
+
+    Raises UsageError when no agent is in both.
+    """
+    comparisons = _comparisons(before, after, agent)
+    for each in comparisons:
+        click.echo(fitted(clean(str(each)), sys.stderr if to_stderr else sys.stdout, 4), err=to_stderr)
+    return any(each.is_worse or (no_broken and each.broken) for each in comparisons)
+
+
+def _comparisons(before: Report, after: Report, agent: str | None) -> list[Comparison]:
+    if agent is None and len(before.agents) == len(after.agents) == 1:
+        return [before.compare(after)]
+    both = [name for name in before.agents if name in after.agents and agent in (None, name)]
+    if not both:
+        known = ", ".join(before.agents), ", ".join(after.agents)
+        wanted = "No agent is" if agent is None else f"The agent {agent!r} is not"
+        raise click.UsageError(f"{wanted} in both reports. The first has {known[0]}; the second has {known[1]}.")
+    return [before.only(agent=name).compare(after.only(agent=name)) for name in both]
+
+
+class ProgressLine:
+    """Tells on one line of a terminal how far the suite is, and what it costs; nothing elsewhere."""
+
+    def __init__(self) -> None:
+        self._usage, self._count, self._width = NO_USAGE, 0, 0
+
+    def __call__(self, done: int, total: int, trial: Trial) -> None:
+        """Tell of the newest trial."""
+        self._usage += trial.usage + trial.judging + trial.simulating
+        self._count += 1
+        if sys.stderr.isatty():
+            told = f"{done} of {total}{self._money(total - done)}".ljust(self._width)
+            click.echo(f"\r{told} " if done < total else f"\r{' ' * (self._width + 1)}\r", err=True, nl=False)
+            self._width = len(told)
+
+    def _money(self, left: int) -> str:
+        """What the trials have cost so far, and what that makes for those that are left; empty when nobody knows."""
+        cost = cost_of(self._usage)
+        if cost is None or not cost.dollars or cost.unpriced_requests:
+            return ""
+        return f", ≈ ${cost.dollars:.4f}, with the rest ≈ ${cost.dollars * (1 + left / self._count):.4f}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvalOptions(ReportFiles):
+    """The options of `eval run`, each as the command line gave it. Raises UsageError when two of them contradict."""
+
+    suite: str
+    agents: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
+    offline: bool = False
+    scorers: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    repeats: int = 1
+    seed: int | None = None
+    concurrency: int = 8
+    limits: tuple[str, ...] = ()
+    resume: Path | None = None
+    record: Path | None = None
+    replay: Path | None = None
+    threshold: float | None = None
+    baseline: Path | None = None
+    no_broken: bool = False
+
+    def __post_init__(self) -> None:
+        if self.offline and self.models:
+            raise click.UsageError("Use --offline or --model, not both: the offline model is a model of its own.")
+        if self.no_broken and self.baseline is None:
+            raise click.UsageError("--no-broken needs --baseline FILE: the report whose cases may not break.")
+        if self.record is not None and self.replay is not None:
+            raise click.UsageError("Use --record or --replay, not both: the first asks the model, the second does not.")
+        if self.threshold is not None and isnan(self.threshold):
+            raise click.UsageError("--threshold takes a share from 0 to 1. Got nan.")
+
+    @property
+    def flags(self) -> dict[str, Any]:
+        """The settings that the flags make; None where they say nothing."""
+        return {"provider": "offline" if self.offline else None, "model": self.models[0] if self.models else None}
+
+    @property
+    def shared_limits(self) -> Limits | None:
+        """What all trials together may take; None when nothing is said. Raises ConfigError."""
+        given: dict[str, Any] = dict(map(limit_of, self.limits))
+        return replace(UNLIMITED, **given) if given else None
+
+
+def run(wanted: EvalOptions) -> int:
+    """Run the suite and tell of it; the exit code. Raises UsageError, ConfigError, NoProvider and SessionError."""
+    limits = wanted.shared_limits
+    baseline = None if wanted.baseline is None else report_in(wanted.baseline)
+    settings = settings_here(wanted.flags)
+    for note in settings.notes:
+        tell(note, "yellow")
+    suite, beside = suite_in(wanted.suite, wanted.scorers)
+    cases = [case for case in suite if not wanted.tags or set(case.tags) & set(wanted.tags)]
+    if not cases:
+        known = ", ".join(dict.fromkeys(tag for case in suite for tag in case.tags))
+        what = f"No case of {wanted.suite} has the tag {' or '.join(wanted.tags)}."
+        raise click.UsageError(f"{what} Its tags are {known}." if known else f"{what} Its cases have no tags.")
+    with Cassettes(None, None if wanted.replay is None else str(wanted.replay)).without_world():
+        agents = agents_in(wanted.agents, beside, settings)
+        models = models_in(wanted.models, settings, offline=wanted.offline)
+    try:
+        report = suite.run(
+            agents,
+            cases=cases,
+            models=models,
+            repeats=wanted.repeats,
+            seed=wanted.seed,
+            concurrency=wanted.concurrency,
+            limits=limits,
+            resume=wanted.resume,
+            record=wanted.record,
+            replay=wanted.replay,
+            progress=ProgressLine(),
+        )
+    except KeyboardInterrupt:
+        return _interrupted(wanted.resume)
+    except SessionError as error:
+        raise SessionError(remedied(error, "Name another file.")) from error
+    tell_report(report, wanted)
+    return max(
+        _missed(report, wanted.threshold), _against(baseline, report, wanted), key=(ANSWERED, FAILED, LIMIT).index
+    )
+
+
+def _interrupted(kept: Path | None) -> int:
+    """Say how the suite goes on; the exit code."""
+    if kept is None:
+        tell("Interrupted.\nNothing is kept. With --resume FILE each trial is, as soon as it is finished.")
+    else:
+        tell(f"Interrupted.\nWhat was done is kept. Go on with: --resume {shown_word(str(kept))}")
+    return INTERRUPTED
+
+
+def _missed(report: Report, threshold: float | None) -> int:
+    """What the exit code must say of the report alone, which is told."""
+    left = [trial for trial in report.trials if trial.outcome == "undone"]
+    if left:
+        reason, _ = halves(left[0].error)
+        tell(f"{len(left)} of {len(report.trials)} trials are undone. {reason}", "red")
+        return LIMIT
+    below = [each for each in report.figures if threshold is not None and each.rate.value < threshold]
+    for each in below:
+        tell(
+            f"{each.agent}: {100 * each.rate.value:.1f} % passed, below the threshold of {100 * (threshold or 0):g} %.",
+            "red",
+        )
+    has_answers = any(trial.scores for trial in report.trials)
+    if not has_answers:
+        tell("Nothing was answered.", "red")
+    return FAILED if below or not has_answers else ANSWERED
+
+
+def _against(baseline: Report | None, report: Report, wanted: EvalOptions) -> int:
+    """What the exit code must say of the comparison, which is told."""
+    if baseline is None:
+        return ANSWERED
+    # Where JSON goes to stdout, nothing else may.
+    is_worse = compared(baseline, report, no_broken=wanted.no_broken, to_stderr=wanted.json_to == STDOUT)
+    if is_worse:
+        tell(f"It is worse than {wanted.baseline}.", "red")
+    return FAILED if is_worse else ANSWERED

@@ -1,1 +1,0 @@
-"""`agentkit eval` and `agentkit optimize`: how good an agent is, and how it becomes better."""

@@ -1,1 +1,0 @@
-"""`agentkit knowledge`: documents in, passages out."""

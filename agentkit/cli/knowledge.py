@@ -1,0 +1,193 @@
+"""`agentkit knowledge`: add, search, list and remove documents without a model."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agentkit.cli.terminal import ANSWERED, FAILED
+from agentkit.cli.tools import WholeNumber
+
+if TYPE_CHECKING:
+    from agentkit.knowledge import AddResult, Chunk, Knowledge
+
+_EXAMPLES = """\b
+Examples:
+  agentkit knowledge add docs/ https://example.org/handbook
+  agentkit knowledge search "how many days of leave?"
+  agentkit knowledge search "holidays" --embed ollama:nomic-embed-text
+  agentkit knowledge refresh
+  agentkit knowledge list
+  agentkit knowledge remove docs/
+"""
+_PLACE = click.option(
+    "--place",
+    metavar="FILE|URL",
+    default="knowledge.db",
+    show_default=True,
+    help="Where the knowledge is kept: a file, or the URL of a PostgreSQL database.",
+)
+_EMBED = click.option(
+    "--embed",
+    metavar="MODEL",
+    help="A model that makes vectors, so that passages are found by meaning, too: openai:text-embedding-3-small.",
+)
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+
+
+@click.group(epilog=_EXAMPLES, short_help="Add documents, and search them for passages.")
+def knowledge() -> None:
+    """Add documents, and search them for passages with source and position."""
+
+
+@knowledge.command("add")
+@click.argument("places", nargs=-1, required=True, metavar="FILE|FOLDER|URL...")
+@_EMBED
+@_PLACE
+@_JSON
+def add_documents(*, places: tuple[str, ...], embed: str | None, place: str, as_json: bool) -> int:
+    """Add files, folders and web pages, or bring them up to date."""
+    from agentkit.cli.display import json_text
+
+    with _opened(place, embed) as opened:
+        report = opened.add(*places)
+    if as_json:
+        click.echo(json_text(asdict(report)))
+    else:
+        _tell(report)
+    return FAILED if _came_to_nothing(report) else ANSWERED
+
+
+@knowledge.command("refresh")
+@click.option("--outside", is_flag=True, help="Also read places outside the current folder and the one of the file.")
+@_EMBED
+@_PLACE
+@_JSON
+def refresh_documents(*, outside: bool, embed: str | None, place: str, as_json: bool) -> int:
+    """Bring everything up to date that was added.
+
+    The file says which places these are. Those outside the current folder and the folder of the file are shown, and
+    read only when you agree.
+    """
+    from agentkit.cli.display import json_text
+
+    with _found(place, embed) as opened:
+        left_out = () if outside else opened.outside
+        report = opened.refresh(outside=outside or (left_out if _agreed(left_out) else ()))
+    if as_json:
+        click.echo(json_text(asdict(report)))
+    else:
+        _tell(report)
+    return FAILED if _came_to_nothing(report) or report.outside else ANSWERED
+
+
+@knowledge.command("search")
+@click.argument("question")
+@click.option("-n", "--limit", default=5, show_default=True, type=WholeNumber(1, 100), help="How many passages.")
+@click.option("--source", help="Only in this source, in which * stands for anything.")
+@_EMBED
+@_PLACE
+@_JSON
+def search_documents(
+    *, question: str, limit: int, source: str | None, embed: str | None, place: str, as_json: bool
+) -> int:
+    """Show the passages that answer QUESTION best."""
+    from agentkit.cli.display import clean, json_text
+
+    with _found(place, embed) as opened:
+        found = opened.search(question, limit, source=source)
+    if as_json:
+        documents = [{"citation": each.citation, "position": each.position, **asdict(each)} for each in found]
+        click.echo(json_text(documents))
+    else:
+        click.echo(clean("\n\n".join(map(_shown, found))) if found else "No passage was found.", err=not found)
+    return ANSWERED if found else FAILED
+
+
+@knowledge.command("list")
+@_PLACE
+@_JSON
+def list_documents(*, place: str, as_json: bool) -> None:
+    """List the documents, by their sources."""
+    from agentkit.cli.display import clean, json_text
+
+    with _found(place) as opened:
+        documents = opened.documents
+    if as_json:
+        click.echo(json_text([asdict(each) for each in documents]))
+    for each in documents if not as_json else ():
+        click.echo(clean(f"{each.passages:>6}  {each.kind:<8}  {each.source}"))
+
+
+@knowledge.command("remove")
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE|FOLDER...")
+@_PLACE
+def remove_documents(*, sources: tuple[str, ...], place: str) -> int:
+    """Forget documents; the files themselves stay."""
+    with _found(place) as opened:
+        removed = opened.remove(*sources)
+    click.echo(f"{len(removed)} removed")
+    return ANSWERED if removed else FAILED
+
+
+@knowledge.command("embed")
+@click.argument("model")
+@_PLACE
+def embed_documents(*, model: str, place: str) -> None:
+    """Make all vectors anew by MODEL, such as ollama:nomic-embed-text."""
+    from agentkit.event_rendering import count_text
+
+    with _found(place, model) as opened:
+        count = opened.embed_again()
+    click.echo(f"{count_text(count, 'passage')} embedded")
+
+
+def _agreed(places: tuple[str, ...]) -> bool:
+    """Whether the person at the terminal agrees that these places are read. Without a terminal nobody does."""
+    from agentkit.event_rendering import visible
+
+    if not places or sys.stdin is None or not sys.stdin.isatty():
+        return False
+    for each in places:
+        click.echo(visible(f"outside {each}"), err=True)
+    return click.confirm("The file names these places outside its folder. Read them?", err=True)
+
+
+def _tell(report: AddResult) -> None:
+    from agentkit.cli.display import clean
+    from agentkit.event_rendering import visible
+
+    click.echo(report.counts)
+    for source, reason in report.skipped.items():
+        click.echo(clean(f"skipped {source}: {reason}"), err=True)
+    for each in report.outside:
+        click.echo(visible(f"outside {each}: not read; to read it, add --outside"), err=True)
+
+
+def _opened(place: str, embed: str | None = None) -> Knowledge:
+    from agentkit.knowledge import Knowledge
+
+    return Knowledge(place, embed=embed)
+
+
+def _found(place: str, embed: str | None = None) -> Knowledge:
+    """What is kept there: who only looks makes no file. Raises KnowledgeError when there is none."""
+    from agentkit.errors import KnowledgeError
+
+    if "://" not in place and place != ":memory:" and not Path(place).exists():
+        raise KnowledgeError(f"There is no knowledge in {place!r}. To add some: agentkit knowledge add FILE")
+    return _opened(place, embed)
+
+
+def _came_to_nothing(report: AddResult) -> bool:
+    return bool(report.skipped) and not (report.added or report.updated or report.unchanged)
+
+
+def _shown(passage: Chunk) -> str:
+    """A passage, below where it stands."""
+    section = f"  ({passage.section})" if passage.section else ""
+    return f"{passage.citation}{section}\n{passage.text}"

@@ -1,0 +1,154 @@
+"""`agentkit manifest`: write and compare permission manifests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import click
+
+from agentkit.agents.agent import Agent
+from agentkit.cli.loading import SUFFIX, names_in, one_in, parted
+from agentkit.cli.terminal import ANSWERED, REFUSED, tell, tell_error
+from agentkit.errors import ConfigError, ReplayError
+from agentkit.recording import Account, Recording, active
+
+if TYPE_CHECKING:
+    from agentkit.manifest import Difference, Manifest
+
+
+_EXAMPLES = """\b
+Examples:
+  agentkit manifest bot.py                                     show it
+  agentkit manifest bot.py --write agentkit.manifest.json      keep it, to review and commit
+  agentkit manifest bot.py --check agentkit.manifest.json      in CI: fail when the agent may do more
+  agentkit manifest bot.py:clerk                               one of several agents
+"""
+
+
+@click.command(short_help="Tell what an agent may do, and fail when it may do more.", epilog=_EXAMPLES)
+@click.argument("program", metavar="PROGRAM[:NAME]")
+@click.option("--write", "written", type=click.Path(path_type=Path), metavar="FILE", help="Write it into a file.")
+@click.option("--check", "kept", type=click.Path(path_type=Path), metavar="FILE", help="Compare it with what was kept.")
+@click.option("--strict", is_flag=True, help="With --check: fail on any difference.")
+def manifest(*, program: str, written: Path | None, kept: Path | None, strict: bool) -> int:
+    """Tell what the agent in PROGRAM may do, with all agents that work with it.
+
+    PROGRAM is a Python file, which is imported and not run, or an agent's text file. No model is asked. With --check
+    the exit code is 4 when the agent may do more than FILE says; what it may do less is told, and does not count.
+    """
+    from agentkit.manifest import differences, manifest_of
+
+    if kept is not None and written is not None:
+        raise click.UsageError(
+            "Check first, and write when it is as it should be; --check and --write do not go together."
+        )
+    if strict and kept is None:
+        raise click.UsageError("--strict is how --check compares; name the file with --check FILE.")
+    before = None if kept is None else _read(kept, program)
+    derived = manifest_of(*agent_in(program))
+    _warn(derived)
+    if kept is not None and before is not None:
+        return _tell(differences(before, derived), program, kept, strict=strict)
+    if written is None:
+        click.echo(f"{derived}", nl=False)
+    else:
+        _write(f"{derived}", written)
+    return ANSWERED
+
+
+def _warn(derived: Manifest) -> None:
+    """Tell of rules that say nothing: one that denies a tool by a misspelt name denies none."""
+    for text in derived.idle_rules():
+        tell(f"Warning: {text}", "yellow")
+
+
+def _read(file: Path, program: str) -> Manifest:
+    """The manifest in a file. Raises ConfigError."""
+    from agentkit.manifest import Manifest
+
+    try:
+        with file.open("rb") as stream:
+            content = stream.read(Manifest.MOST_BYTES + 1)
+    except OSError as error:
+        raise ConfigError(
+            f"{file} cannot be read: {error.strerror}. To begin with: agentkit manifest {program} --write {file}"
+        ) from None
+    return Manifest.parse(content.decode("utf-8", "replace"), str(file))
+
+
+def _write(text: str, file: Path) -> None:
+    """Write a file as a whole or not at all. Raises ConfigError."""
+    from agentkit.atomic_write import write_whole
+
+    try:
+        write_whole(file, text, 0o666)
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be written: {error.strerror}. Is its folder there and writable?") from None
+    tell(f"Written: {file}. Review it, and commit it.")
+
+
+def _tell(found: tuple[Difference, ...], program: str, file: Path, *, strict: bool) -> int:
+    """Tell what is different, a line each, and whether that counts; the exit code."""
+    from agentkit.cli.display import clean
+    from agentkit.manifest import ChangeDirection
+
+    for each in found:
+        click.echo(clean(f"{each.way:<8}  {each}"))
+    wider = sum(each.way is ChangeDirection.WIDER for each in found)
+    if not wider and not (strict and found):
+        tell(f"{program} may do nothing that {file} does not say.")
+        return ANSWERED
+    counted, what = (wider, f"may do more than {file} says") if wider else (len(found), f"is not what {file} says")
+    places = "one place" if counted == 1 else f"{counted} places"
+    remedy = f"Review what is told above. When it is meant so, keep it: agentkit manifest {program} --write {file}"
+    tell_error(ConfigError(f"{program} {what}, in {places}. {remedy}"))
+    return REFUSED
+
+
+def agent_in(named: str) -> tuple[Agent[Any], Path]:
+    """The agent in `bot.py`, `bot.py:name` or `bot.txt`, and its folder. Raises ConfigError and UsageError."""
+    file, name = parted(named)
+    if not file.is_file():
+        raise ConfigError(
+            f"There is no file {str(file)!r}. Name a Python program, as in bot.py, or an agent's text file."
+        )
+    if file.suffix == ".json":
+        raise ConfigError(
+            f"{file} is neither a program nor an agent's text file. "
+            f"Was this meant? agentkit manifest bot.py --check {file}"
+        )
+    with active(_Silence(file)):
+        if file.suffix != SUFFIX:
+            return Agent.from_file(file), file.parent
+        found = names_in(file)
+    leading = [] if name else _leading([each for each in found.values() if isinstance(each, Agent)])
+    return leading[0] if len(leading) == 1 else one_in(found, name, Agent, file), file.parent
+
+
+class _Silence(Recording):
+    """Answers nothing, so that no model is asked and no tool run while a program is imported; and no key is needed."""
+
+    is_replaying = True
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def replayed(self, _question: object, _account: Account | None = None, /) -> NoReturn:
+        raise ReplayError(
+            f"{self.file} runs an agent while it is imported. "
+            'Put what is to be run below the line: if __name__ == "__main__":'
+        )
+
+
+def _leading(agents: list[Agent[Any]]) -> list[Agent[Any]]:
+    """The agents that no other one sets to work, each once."""
+    below = {id(each) for agent in agents for each in _below(agent)}
+    return list({id(each): each for each in agents if id(each) not in below}.values())
+
+
+def _below(agent: Agent[Any]) -> list[Any]:
+    """The agents that an agent may set to work, or hand over to."""
+    from agentkit.manifest.build import tools_of, worker_of
+
+    return [*agent.handoffs, *(worker_of(tool) for _, tool in tools_of(agent))]

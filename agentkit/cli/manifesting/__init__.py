@@ -1,1 +1,0 @@
-"""How is it said what an agent may do?"""

@@ -1,0 +1,270 @@
+"""`agentkit mcp`: serve tools to MCP clients, inspect servers, log in and out."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agentkit.cli.completion import COLLECTIONS, safety_levels, tool_names
+from agentkit.cli.terminal import ANSWERED, REFUSED, USAGE, tell, tell_error
+from agentkit.cli.tools import WholeNumber
+from agentkit.errors import ConfigError
+from agentkit.settings import environment
+
+if TYPE_CHECKING:
+    from agentkit.mcp import MCPServer
+
+
+_DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
+"""The variables of which one is set where a browser can be opened."""
+
+
+@click.command("login", short_help="Log in at a server, in your browser.")
+@click.argument("url")
+@click.option("--scope", metavar="TEXT", help="The rights that are asked for; by default those that the server names.")
+@click.option("--client-id", metavar="TEXT", help="What we are known by there; by default we register.")
+@click.option("--issuer", metavar="URL", help="The authorization server that is meant; no other is taken.")
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A host that may take part. Repeatable.")
+@click.option("--port", type=WholeNumber(0, 65_535), default=0, help="Where the browser is led back to; any free.")
+@click.option("--paste", is_flag=True, help="Ask for the address that the browser ends at, when it runs elsewhere.")
+def login(*, url: str, paste: bool, hosts: tuple[str, ...], **terms: Any) -> int:
+    """Log in at the server at URL, in your browser, and keep the login in the state folder.
+
+    It holds for that address, for you on this machine, in all programs, until `agentkit mcp logout`. A secret that goes
+    with --client-id is read from AGENTKIT_MCP_CLIENT_SECRET.
+    """
+    from agentkit.mcp import Login, MCPServer
+
+    secret = environment().get("AGENTKIT_MCP_CLIENT_SECRET") if terms["client_id"] else None
+    asking = Login(_pasted if paste else _opened, hosts=hosts, client_secret=secret, **terms)
+    with MCPServer(url, login=asking) as server:
+        server.login()
+    tell(f"Logged in. To forget it: agentkit mcp logout {url.partition('?')[0]}")
+    return ANSWERED
+
+
+@click.command("logout", short_help="Forget the login at a server.")
+@click.argument("url")
+def logout(*, url: str) -> int:
+    """Forget the login at the server at URL, and have it taken back where it was given, if that is offered there."""
+    from agentkit.mcp import MCPServer
+
+    with MCPServer(url) as server:
+        done = server.logout()
+    if not done:
+        tell("There was no login.")
+    else:
+        tell(f"Forgotten here. {done.trouble}" if done.trouble else "Forgotten, here and where it was given.")
+    return ANSWERED
+
+
+def _opened(address: str) -> None:
+    """Show the address, and open it where there is a browser for that."""
+    import webbrowser
+
+    _show_address(address)
+    if sys.platform == "darwin" or not environment().keys().isdisjoint(_DISPLAYS):
+        webbrowser.open(address)
+
+
+def _pasted(address: str) -> str:
+    """Show the address, and ask for the one that it leads to."""
+    _show_address(address)
+    return str(click.prompt("The address that the browser ends at, whether it shows a page or not", err=True))
+
+
+def _show_address(address: str) -> None:
+    click.echo(f"Open this address to log in:\n{address}", err=True)
+
+
+_EXAMPLES = """\b
+Examples:
+  agentkit mcp serve --tools core,web           for a client that starts it
+  agentkit mcp serve --tools core,web --http    for clients that show the token that it prints
+  agentkit mcp tools "uvx mcp-server-time"      what a server offers, and what has changed
+  agentkit mcp tools "uvx mcp-server-time" --accept
+  agentkit mcp tools --config mcp.json          the same of all servers that a file lists
+  agentkit mcp login https://mcp.example.com/mcp
+"""
+
+
+@click.group(short_help="Offer tools to MCP clients, and look at MCP servers.", epilog=_EXAMPLES)
+def mcp() -> None:
+    """Offer tools over the Model Context Protocol, and look at what servers of it offer."""
+
+
+mcp.add_command(login)
+mcp.add_command(logout)
+
+
+@mcp.command("serve", short_help="Offer tools to MCP clients, until Ctrl-C.")
+@click.option(
+    "-t",
+    "--tools",
+    multiple=True,
+    required=True,
+    metavar="NAME,...",
+    shell_complete=tool_names,
+    help=f"Tools, collections ({COLLECTIONS}), FILE.py, or a file of MCP servers. Repeatable.",
+)
+@click.option(
+    "--safety",
+    metavar="LEVEL",
+    default="network",
+    show_default=True,
+    shell_complete=safety_levels,
+    help="What runs unasked.",
+)
+@click.option(
+    "--ask-client", is_flag=True, help="Ask the person at the client what must be asked for; else it is denied."
+)
+@click.option("--http", is_flag=True, help="Serve streamable HTTP, and print URL and token.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
+@click.option("--port", type=WholeNumber(0, 65_535), default=8000, show_default=True, help="0 for one that is free.")
+@click.option(
+    "--token", metavar="TEXT", help="What clients must show; AGENTKIT_TOKEN says the same. A random one else."
+)
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it is reached under. Repeatable.")
+def serve_tools(*, tools: tuple[str, ...], safety: str, ask_client: bool, http: bool, **address: Any) -> int:
+    """Offer tools to an MCP client until it closes the input, or over HTTP until Ctrl-C.
+
+    Every call is judged as a model's is. File tools and shell work in the current folder, and what they change can be
+    undone with `agentkit undo`.
+    """
+    from agentkit.cli.loading import tools_named
+    from agentkit.cli.settings import split_names
+    from agentkit.mcp import serve
+    from agentkit.workspace.journal import Journal
+    from agentkit.workspace.workspace import Workspace
+
+    chosen = tools_named(split_names(tools))
+    workspace = Workspace(journal=Journal.of_this_machine()).for_run(label="mcp serve")
+    approve: Any = "client" if ask_client else None
+    try:
+        serve(chosen, http=_address(**address) if http else None, safety=safety, approve=approve, workspace=workspace)
+    except KeyboardInterrupt:  # which ends what is served
+        return ANSWERED
+    return ANSWERED
+
+
+def _address(*, token: str | None, **where: Any) -> Any:
+    from agentkit.mcp import Address
+
+    token = token or environment().get("AGENTKIT_TOKEN")
+    return Address(token=token, when_ready=_tell_with_token if token is None else _tell, **where)
+
+
+def _tell(url: str, _token: str) -> None:
+    click.echo(url)
+
+
+def _tell_with_token(url: str, token: str) -> None:
+    click.echo(f"{url}\nAuthorization: Bearer {token}")
+
+
+@mcp.command("tools", short_help="Show what SERVER offers, and what has changed.")
+@click.argument("server", required=False)
+@click.option("--config", type=click.Path(), metavar="FILE", help="The file that lists SERVER, or all that are meant.")
+@click.option("--accept", is_flag=True, help="Believe the server as it is now, from now on.")
+@click.option("--environment", multiple=True, metavar="NAME", help="A variable that the server may know. Repeatable.")
+@click.option("--token", metavar="TEXT", help="What is shown to a URL; AGENTKIT_MCP_TOKEN says the same.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON: each tool as the server describes it, and changes.")
+def show_tools(
+    *, server: str | None, config: str | None, environment: tuple[str, ...], token: str | None, **how: bool
+) -> int:
+    """Show what SERVER, a command or a URL, offers now, and how that differs from what was accepted.
+
+    What a server that is new here offers is accepted by looking at it. The exit code is 4 when something has changed
+    and is not accepted, else 2 when a server cannot be used; the others are shown. FILE is one as Claude, Cursor and
+    VS Code write it, and SERVER then the name that it has there.
+    """
+    shown: dict[str, Any] = {"environment": environment, "token": token}
+    found = _listed(config, server, **shown) if config is not None else [_named(server, **shown)]
+    codes, documents = [], []
+    for each in found:
+        try:
+            with each:
+                code, document = _show(each, heading=f"{each.name}:\n" if len(found) > 1 else "", **how)
+        except ConfigError as error:
+            if len(found) == 1:
+                raise
+            tell_error(error)
+            code, document = USAGE, {"server": each.name, "error": str(error)}
+        codes.append(code)
+        documents.append(document)
+    if how["as_json"]:
+        from agentkit.cli.display import json_text
+
+        click.echo(json_text(documents if config is not None else documents[0]))
+    return max(codes, default=ANSWERED)
+
+
+def _show(server: MCPServer, *, heading: str, accept: bool, as_json: bool) -> tuple[int, dict[str, Any]]:
+    """Show what a server offers, or give it as a document, and tell what has changed. Raises ConfigError."""
+    changes = server.changes
+    if accept:
+        server.accept()
+    document = _document(server)
+    if not as_json:
+        click.echo(heading + _lines(server))
+    _tell_beside(server, changes, accept=accept)
+    return REFUSED if changes and not accept else ANSWERED, document
+
+
+def _named(server: str | None, *, environment: tuple[str, ...], token: str | None) -> MCPServer:
+    """The server that is named by its command or URL."""
+    from agentkit.mcp import MCPServer
+    from agentkit.settings import environment as host
+
+    if server is None:
+        raise click.UsageError("Name a server, or a file that lists some: --config mcp.json.")
+    shown = token or (host().get("AGENTKIT_MCP_TOKEN") if "://" in server else None)
+    return MCPServer(server, environment=environment, token=shown)
+
+
+def _listed(config: str, server: str | None, *, environment: tuple[str, ...], token: str | None) -> list[MCPServer]:
+    """The servers of a file, or the one of that name."""
+    from agentkit.event_rendering import visible
+    from agentkit.mcp import read_servers
+
+    if environment or token:
+        raise click.UsageError("--config says what each server gets; --environment and --token do not go with it.")
+    try:
+        found = read_servers(config, only=None if server is None else [server])
+    except ConfigError as error:
+        raise click.UsageError(str(error)) from None
+    for sentence in found.left_out:
+        click.echo(visible(f"Left out: {sentence}"), err=True)
+    return [*found.servers.values()]
+
+
+def _tell_beside(found: MCPServer, changes: Sequence[object], *, accept: bool) -> None:
+    """Tell which tools are left out, and what has changed."""
+    from agentkit.event_rendering import visible
+
+    for why in found.unusable.values():
+        click.echo(visible(f"Left out: {why}"), err=True)
+    for change in changes:
+        click.echo(visible(f"Accepted: {change}" if accept else f"Changed: {change}"), err=True)
+
+
+def _document(found: MCPServer) -> dict[str, Any]:
+    tools = [{**each.to_dict(), "sha256": each.digest} for each in found.definitions]
+    changes = [{"tool": change.name, "change": str(change)} for change in found.changes]
+    return {"server": found.name, "tools": tools, "changes": changes, "unusable": found.unusable}
+
+
+def _lines(found: MCPServer) -> str:
+    """A line for each tool: its name there, a hash, what it says of itself, and how it is described."""
+    from agentkit.event_rendering import visible
+
+    rows = [(each.name, each.digest[:8], each.said_of_itself(), each.description) for each in found.definitions]
+    width = max((len(name) for name, *_ in rows), default=0)
+    lines = []
+    for name, digest, hints, text in rows:
+        first = text.strip().partition("\n")[0]
+        lines.append(visible(f"{name:<{width}}  {digest}  {first}" + (f" (it says: {hints})" if hints else "")))
+    return "\n".join(lines)

@@ -1,1 +1,0 @@
-"""How is a run that is over shown to a person, or run again?"""

@@ -1,0 +1,136 @@
+"""`agentkit serve`: an agent as an OpenAI-compatible endpoint and a chat page."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from agentkit._dataclass import dataclass
+from agentkit.agents.agent import Agent
+from agentkit.cli.ask_options import AskOptions, answering
+from agentkit.cli.completion import PLACE, session_names
+from agentkit.cli.terminal import ANSWERED, tell
+from agentkit.cli.tools import WholeNumber
+from agentkit.errors import MissingExtra
+from agentkit.http_security import is_local, listening, origin_of, server_of
+from agentkit.server import app
+from agentkit.settings import environment
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+
+
+_EXAMPLES = """\b
+Examples:
+  agentkit serve                               open the address that it prints
+  agentkit serve -t core,files --safety safe   with other tools, and less unasked
+  agentkit serve --agent clerk.txt --port 9000
+  agentkit serve --agent bot.py:clerk
+  AGENTKIT_TOKEN=... agentkit serve --host 0.0.0.0 --allow-host box.example.com
+
+\b
+For a client of OpenAI: base URL http://127.0.0.1:8080/v1, model agentkit,
+and the token as API key. What must be asked for is asked on the page, and
+denied to other clients.
+"""
+
+
+@click.command(short_help="Serve an OpenAI-compatible endpoint and a page to chat on.", epilog=_EXAMPLES)
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
+@click.option("--port", type=WholeNumber(0, 65_535), default=8080, show_default=True, help="0 for one that is free.")
+@click.option(
+    "--token", metavar="TEXT", help="What clients must show; AGENTKIT_TOKEN says the same. A random one else."
+)
+@click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it is reached under. Repeatable.")
+@answering
+@click.option("--session", metavar="NAME", shell_complete=session_names, help="The conversation that the page opens.")
+@PLACE
+@click.option("--runs", type=WholeNumber(1, 1_000), default=8, show_default=True, help="Runs at the same time.")
+def serve(**options: Any) -> int:
+    """Serve the agent until Ctrl-C.
+
+    Other programs reach it under /v1 as they reach OpenAI; at / is a page with the conversations that are kept. Without
+    --host nobody else can reach this machine's port, and nobody gets in without the token.
+    """
+    from agentkit.cli.ask_options import AskOptions
+
+    address = {name: options.pop(name) for name in ("host", "port", "token", "hosts", "runs")}
+    return start(ServeOptions(**address, order=AskOptions(**options)))
+
+
+_UNENCRYPTED = (
+    "Warning: other machines can reach this port, and all of it, the token too, travels unencrypted. "
+    "Put a server that speaks TLS in front of it."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServeOptions:
+    """The options of `serve`: where it is reached and by whom, and the order of what answers."""
+
+    host: str
+    port: int
+    token: str | None = None
+    hosts: tuple[str, ...] = ()
+    runs: int = 8
+    order: AskOptions = field(default_factory=AskOptions)
+
+
+def start(wanted: ServeOptions) -> int:
+    """Serve until Ctrl-C; the exit code. Raises UsageError, ConfigError, MissingExtra and NoProvider."""
+    token = wanted.token or environment().get("AGENTKIT_TOKEN")
+    if not is_local(wanted.host) and token is None:
+        raise click.UsageError(
+            f"--host {wanted.host} lets other machines in. Choose the token that they must show: "
+            "AGENTKIT_TOKEN=... agentkit serve ..., or --token TEXT."
+        )
+    settings = wanted.order.settings
+    for note in settings.notes:
+        tell(note, "yellow")
+    agent, session = settings.agent(), settings.of("session") or ""
+    hosts = (*wanted.hosts, *_named(wanted.host))
+    application = app(
+        agent, token=token, hosts=hosts, sessions=wanted.order.place, session=session, most_runs=wanted.runs
+    )
+    server = _server(application)
+    with listening(wanted.host, wanted.port) as listener:
+        _tell_address(listener, application, agent, is_own=token is not None)
+        if not is_local(wanted.host):
+            tell(_UNENCRYPTED, "yellow")
+        try:
+            server.run(sockets=[listener])
+        except KeyboardInterrupt:  # which the server raises again when it has ended
+            tell("Stopped.")
+    return ANSWERED
+
+
+def _named(host: str) -> tuple[str, ...]:
+    """The host to listen on when it is a name: it may then be asked for under it."""
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        return (host,)
+    return ()
+
+
+def _server(application: Starlette) -> Any:
+    """What serves the application. Raises MissingExtra."""
+    try:
+        return server_of(application)
+    except ModuleNotFoundError as error:
+        raise MissingExtra("serve", "agentkit serve") from error
+
+
+def _tell_address(listener: socket.socket, application: Starlette, agent: Agent[str], *, is_own: bool) -> None:
+    """Tell where the page and the endpoint are; a random token is told in the page's address, and only there."""
+    origin = origin_of(listener)
+    click.echo(f"{origin}/" if is_own else f"{origin}/#token={application.state.token}")
+    key = "your token" if is_own else "what stands behind #token="
+    tell(
+        f"Open this address in a browser. For a client of OpenAI: base URL {origin}/v1, model {agent.name}, key {key}."
+    )
+    tell("Stop it with Ctrl-C.", faint=True)

@@ -1,1 +1,0 @@
-"""How is an agent put on the network from the command line?"""

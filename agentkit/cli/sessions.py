@@ -1,0 +1,255 @@
+"""`agentkit sessions`, `show` and `undo`: list, display, export and revert stored runs."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agentkit.cli.completion import PLACE, session_names
+from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, remedied, shown_word, tell
+from agentkit.cli.tools import WholeNumber
+
+if TYPE_CHECKING:
+    from agentkit.sessions.cassettes.entries import Entry
+    from agentkit.sessions.codec import Data
+    from agentkit.sessions.session import Session
+    from agentkit.workspace.journal import Journal, Record
+
+
+_EXAMPLES = """\b
+Examples:
+  agentkit sessions list
+  agentkit sessions rename who-won-the-cup-7f3a cup
+  agentkit sessions fork cup cup-2 --at 4
+  agentkit --session cup-2 "And who lost?"
+"""
+_NAME = click.argument("name", shell_complete=session_names)
+
+
+@click.group(epilog=_EXAMPLES, short_help="List, show, fork and delete the conversations that are kept.")
+def sessions() -> None:
+    """List, show and change the conversations that are kept."""
+
+
+@sessions.command("list")
+@PLACE
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def list_sessions(*, place: str | None, as_json: bool) -> None:
+    """List the sessions, the newest change first."""
+    from agentkit.cli.display import clean, document_text
+    from agentkit.cli.run_page import summary_line
+    from agentkit.sessions.session import Session
+
+    summaries = Session.summaries(place)
+    if as_json:
+        click.echo(document_text(sessions=[asdict(each) for each in summaries]))
+        return
+    width = max((len(each.name) for each in summaries), default=0)
+    for each in summaries:
+        click.echo(clean(summary_line(each, width)))
+    if not summaries:
+        where = "yet" if place is None else f"in {place}"
+        click.echo(f'No session is kept {where}. Begin one: agentkit "How much is 17% of 2400?"', err=True)
+
+
+@sessions.command("show")
+@_NAME
+@PLACE
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with every entry.")
+def show_session(*, name: str, place: str | None, as_json: bool) -> None:
+    """Show what was said and done in the session NAME."""
+    from agentkit.cli.display import clean, document_text
+    from agentkit.sessions.codec import encode_entry
+
+    session = _session(name, place)
+    if as_json:
+        click.echo(document_text(name=name, entries=list(map(encode_entry, session.entries))))
+    else:
+        click.echo(clean(session.show()))
+
+
+@sessions.command("rename")
+@click.argument("old", shell_complete=session_names)
+@click.argument("new")
+@PLACE
+def rename_session(*, old: str, new: str, place: str | None) -> None:
+    """Call the session OLD NEW."""
+    _session(old, place).rename(new)
+    tell(f"The session {old!r} is now {new!r}.")
+
+
+@sessions.command("fork")
+@_NAME
+@click.argument("new")
+@PLACE
+@click.option("--at", type=WholeNumber(min=0), metavar="N", help="Begin with the first N messages; all by default.")
+def fork_session(*, name: str, new: str, place: str | None, at: int | None) -> None:
+    """Make the session NEW, which begins like the session NAME."""
+    from agentkit.event_rendering import count_text
+
+    fork = _session(name, place).fork(new, at)
+    tell(f"The session {new!r} begins with {count_text(len(fork.messages), 'message')} of {name!r}.")
+
+
+@sessions.command("export", short_help="Write the session NAME to the new FILE.")
+@_NAME
+@click.argument("file", type=click.Path(path_type=Path))
+@PLACE
+def export_session(*, name: str, file: Path, place: str | None) -> None:
+    """Write the session NAME to the new FILE, a JSON object a line; `agentkit show FILE` reads it."""
+    _session(name, place).export(file)
+    tell(f"Written: {file}")
+
+
+@sessions.command("import", short_help="Keep what was exported to FILE as a session.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.argument("name", required=False)
+@PLACE
+def import_session(*, file: Path, name: str | None, place: str | None) -> None:
+    """Keep what was exported to FILE as a session, under its old name or NAME."""
+    from agentkit.sessions.session import Session
+
+    session = Session.restore(file, place, name or "")
+    tell(f'Imported. Go on with: agentkit --session {shown_word(session.name)} "..."')
+
+
+@sessions.command("delete")
+@_NAME
+@PLACE
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def delete_session(*, name: str, place: str | None, yes: bool) -> int:
+    """Delete the session NAME, for good. At a terminal you are asked first."""
+    session = _session(name, place)
+    if not yes and not _confirmed(session):
+        tell("Nothing was deleted.")
+        return INTERRUPTED
+    session.delete()
+    tell(f"The session {name!r} is deleted.")
+    return ANSWERED
+
+
+def _session(name: str, place: str | None) -> Session:
+    """The session of that name. Raises SessionError when there is none."""
+    from agentkit.cli.ask_options import known_session
+
+    return known_session(place, name)
+
+
+def _confirmed(session: Session) -> bool:
+    """Whether the person at the terminal agrees. Raises UsageError without a terminal."""
+    if sys.stdin is None or not sys.stdin.isatty():
+        raise click.UsageError("There is nobody to ask whether to delete it. To delete it unasked, add -y.")
+    return click.confirm(f"Delete {session.name!r} with its {len(session.messages)} messages?", err=True)
+
+
+_READABLE = "Give a file that --record, --jsonl or agentkit sessions export wrote."
+
+
+@click.command(short_help="Show a recorded run or an exported session, also as a page.")
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option(
+    "--html", type=click.Path(path_type=Path), metavar="OUT", help="Write one HTML page that needs nothing else."
+)
+def show(*, file: Path, html: Path | None) -> None:
+    """Show the runs in FILE, a cassette or an exported session: prompts, calls, decisions, changes, money."""
+    from agentkit.cli.display import clean
+    from agentkit.sessions.transcript import stories
+
+    header, entries = recorded(file)
+    runs = stories(entries)
+    if html is None:
+        from agentkit.cli.run_page import heading, money
+        from agentkit.sessions.transcript import show_text
+
+        click.echo(clean(show_text(heading(header), runs, money)))
+        return
+    from agentkit.cli.run_page import page
+
+    with open(html, "w", encoding="utf-8", opener=_for_the_owner) as stream:
+        stream.write(page(file.name, header, runs))
+    click.echo(clean(f"Written: {html}"), err=True)
+
+
+def recorded(file: Path) -> tuple[Data, list[Entry]]:
+    """The header and the entries of a file, for people. Raises SessionError, which says which files can be read."""
+    from agentkit.errors import SessionError
+    from agentkit.sessions.cassettes.file import read_cassette
+
+    try:
+        return read_cassette(file, hide=True)
+    except SessionError as error:
+        raise SessionError(remedied(error, _READABLE)) from None
+
+
+def _for_the_owner(path: str, flags: int) -> int:
+    """Make the page readable for its owner only, as the cassette is."""
+    return os.open(path, flags, 0o600)
+
+
+_SEE_LIST = "To see which runs changed something, and where: agentkit undo --list"
+
+
+@click.command(short_help="Take back what the last run here changed.")
+@click.argument("run", required=False)
+@click.option("--list", "as_list", is_flag=True, help="List the runs that changed something, the latest first.")
+@click.option("--diff", "as_diff", is_flag=True, help="Show what the run changed, and undo nothing.")
+def undo(*, run: str | None, as_list: bool, as_diff: bool) -> int:
+    """Undo what the last run changed in the current folder, or the run with the id RUN wherever it was.
+
+    Nothing is touched when a file was changed since.
+    """
+    from agentkit.cli.display import clean
+    from agentkit.redaction import redact
+    from agentkit.workspace.journal import Journal
+
+    journal = Journal.of_this_machine()
+    records = [record for record in reversed(journal.runs()) if record.changes]
+    for problem in journal.damaged:
+        click.echo(clean(f"Passed over: {problem}"), err=True)
+    if as_list:
+        click.echo(clean(redact("\n".join(map(_line, records)) or "No run has changed anything.")))
+        return ANSWERED
+    found = _named(journal, run) if run else _last_here(records)
+    if found is None:
+        return FAILED
+    click.echo(clean(redact(found.diff) if as_diff else f"{found.undo()} In {_folder(found)}."))
+    return ANSWERED
+
+
+def _named(journal: Journal, run: str) -> Record:
+    """The run with that id. Raises ToolError, which says where the ids stand."""
+    from agentkit.errors import ToolError
+
+    try:
+        return journal.find(run)
+    except ToolError as error:
+        raise ToolError(f"{error} {_SEE_LIST}") from None
+
+
+def _last_here(records: list[Record]) -> Record | None:
+    """The latest run in the current folder that can be undone; says why there is none."""
+    here = os.path.realpath(os.curdir)
+    open_records = [record for record in records if not record.is_undone]
+    found = next((record for record in open_records if _folder(record) == here), None)
+    if found is None:
+        told = f"There is nothing to undo in {here}.\n{_SEE_LIST}"
+        if open_records:
+            told += f"\nThe latest run elsewhere: agentkit undo {open_records[0].id} (in {_folder(open_records[0])})."
+        click.echo(told, err=True)
+    return found
+
+
+def _folder(record: Record) -> str:
+    return next(change.root for change in record.changes)
+
+
+def _line(record: Record) -> str:
+    state = "undone" if record.is_undone else f"{len(record.changes)} changed"
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.started))
+    return f"{record.id}  {when}  {state}  {_folder(record)}  {record.label}"

@@ -1,0 +1,583 @@
+"""Layered settings of the command line: flags, agent file, environment, project, user, defaults."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentkit._dataclass import dataclass
+from agentkit.atomic_write import write_whole
+from agentkit.errors import ConfigError
+from agentkit.event_rendering import suggestion
+from agentkit.levels import SafetyLevel
+from agentkit.lines import split_lines
+from agentkit.settings import environment, settings_file, state_folder
+from agentkit.usage import Limits
+
+if TYPE_CHECKING:
+    from agentkit.agents.agent import Agent
+    from agentkit.llm.client import LLM
+    from agentkit.safety.approval import Approver
+    from agentkit.sessions.session import Session
+    from agentkit.tooling.toolset import Toolset
+    from agentkit.tracing.listeners import Listener
+
+
+LIMIT_NAMES = tuple(each.name for each in fields(Limits))
+"""The limits that a run may have."""
+
+_LIMIT_EXAMPLE = "--limit cost=0.10"
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ConfigError(f"takes a text. Got {value!r:.200}.")
+    return value.strip()
+
+
+def _tools(value: object) -> tuple[str, ...]:
+    given = [value] if isinstance(value, str) else value
+    if not isinstance(given, list | tuple) or not all(isinstance(name, str) for name in given):
+        raise ConfigError(f'takes names, such as ["core", "web"]. Got {value!r:.200}.')
+    return split_names(given)
+
+
+def _session(value: object) -> str:
+    """A session's name; empty when nothing is to be kept."""
+    if value is False:
+        return ""
+    if value is True:
+        raise ConfigError("takes a session's name, or false to keep nothing. Got true.")
+    return _text(value)
+
+
+def _limits(value: object) -> dict[str, Any]:
+    given = dict(map(limit_of, value.split(","))) if isinstance(value, str) else value
+    if not isinstance(given, dict):
+        raise ConfigError(f"takes a table, such as {{ cost = 0.10, seconds = 60 }}. Got {value!r:.200}.")
+    for name in given:
+        if name not in LIMIT_NAMES:
+            raise ConfigError(unknown("limit", name, LIMIT_NAMES))
+    limits: dict[str, Any] = {name: None if each is False else each for name, each in given.items()}
+    Limits(**limits)
+    return limits
+
+
+KEYS: Mapping[str, Callable[[object], Any]] = {
+    "model": _text,
+    "provider": _text,
+    "base_url": _text,
+    "tools": _tools,
+    "safety": lambda value: SafetyLevel.of(value if isinstance(value, str) else repr(value)),
+    "session": _session,
+    "limits": _limits,
+    "instruction": _text,
+    "trace": _text,
+}
+"""Each setting, and what makes its value of what a file or variable says. Raises ConfigError."""
+
+
+def limit_of(word: str) -> tuple[str, Any]:
+    """Name and value of a limit written as `cost=0.10`; `none` is no limit. Raises ConfigError."""
+    name, equals, value = (part.strip() for part in word.partition("="))
+    if name not in LIMIT_NAMES:
+        raise ConfigError(unknown("limit", name, LIMIT_NAMES))
+    if not equals or not value:
+        raise ConfigError(f"The limit {name} has no value. Write it as {name}=NUMBER, or {name}=none for no limit.")
+    return name, _number(name, value)
+
+
+def split_names(words: Iterable[str]) -> tuple[str, ...]:
+    """The names that stand in words, with commas between them."""
+    return tuple(name.strip() for word in words for name in word.split(",") if name.strip())
+
+
+def unknown(kind: str, name: str, known: Iterable[str]) -> str:
+    """What is said of a name that there is not."""
+    known = list(known)
+    return f"There is no {kind} {name!r:.80}.{suggestion(name, known)} Known: {', '.join(known)}."
+
+
+def _number(name: str, value: str) -> Any:
+    if name == "unknown_price":
+        return value
+    if value.lower() == "none":
+        return None
+    for kind in (int, float):
+        try:
+            return kind(value)
+        except ValueError:
+            continue
+    raise ConfigError(f"The limit {name} takes a number, or none for no limit: {_LIMIT_EXAMPLE}. Got {value!r:.80}.")
+
+
+PROJECT_FILE = "agentkit.toml"
+_PYPROJECT = "pyproject.toml"
+_TABLE = "tool.agentkit"
+_SECRET = re.compile("key|token|secret|password", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingsFile:
+    """A file of settings: what it says, checked, and its content, which tells whether it is still the same."""
+
+    path: Path
+    values: dict[str, Any]
+    content: bytes = field(default=b"", repr=False)
+
+
+def current_folder() -> Path:
+    """The folder that a command works in. Raises ConfigError when it was removed."""
+    try:
+        return Path.cwd()
+    except FileNotFoundError:
+        raise ConfigError("The current folder was removed. Change into one that is there.") from None
+
+
+def user_file(path: Path) -> SettingsFile:
+    """The user's own settings, none when there is no such file. Raises ConfigError."""
+    return _read(path) or SettingsFile(path, {})
+
+
+def project_file(folder: Path) -> SettingsFile | None:
+    """The nearest `agentkit.toml`, or `pyproject.toml` with `[tool.agentkit]`, in a folder or above.
+
+    A file that belongs to another user is none: who may write into a folder above, such as /tmp, decides nothing here.
+    Raises ConfigError.
+    """
+    for place in (folder, *folder.parents):
+        for name in (PROJECT_FILE, _PYPROJECT):
+            path = place / name
+            if _is_ours(path) and (found := _read(path)):
+                return found
+    return None
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether it is a file of this user, or of the machine's administrator."""
+    try:
+        owner = path.stat().st_uid
+    except OSError:
+        return False
+    return path.is_file() and (not hasattr(os, "getuid") or owner in {0, os.getuid()})
+
+
+def _read(path: Path) -> SettingsFile | None:
+    """What a file says; None when there is no file, or when its [tool.agentkit] is missing."""
+    import tomllib
+
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):  # services have /dev/null for a home
+        return None
+    except OSError as error:
+        raise ConfigError(
+            f"The settings in {path} cannot be read: {error.strerror}. Correct or move the file."
+        ) from None
+    if path.name == _PYPROJECT and _TABLE.encode() not in content:
+        return None
+    try:
+        text = content.decode()
+        data: Any = tomllib.loads(text)
+    except ValueError as error:
+        raise ConfigError(f"{path} is not TOML: {error}. Correct that place of the file.") from None
+    if path.name == _PYPROJECT:
+        tables: Any = data.get("tool")
+        data = tables.get("agentkit") if isinstance(tables, dict) else None
+    if not isinstance(data, dict):
+        return None
+    return SettingsFile(path, {name: _value(path, text, name, value) for name, value in data.items()}, content)
+
+
+def _value(path: Path, text: str, name: str, value: object) -> Any:
+    """A setting's value. Raises ConfigError that names file and line."""
+    if name not in KEYS:
+        told = unknown("setting", name, KEYS)
+        if _SECRET.search(name):
+            told = f"There is no setting {name!r:.80}. Keys are kept in the environment, e.g. OPENAI_API_KEY."
+        raise ConfigError(f"{_place(path, text, name)}: {told}")
+    try:
+        return KEYS[name](value)
+    except ConfigError as error:
+        told = str(error)
+        told = f"{name} {told}" if told.startswith("takes ") else told
+        raise ConfigError(f"{_place(path, text, _inner(value, told) or name)}: {told}") from None
+
+
+def _inner(value: object, told: str) -> str | None:
+    """The key inside a table that a complaint names."""
+    keys = value if isinstance(value, dict) else ()
+    return next((key for key in keys if re.search(rf"\b{re.escape(key)}\b", told)), None)
+
+
+def _place(path: Path, text: str, name: str) -> str:
+    """The file, and the line where the name is set, when it can be told."""
+    pattern = re.compile(rf"""^\s*\[?([\w.]+\.)?["']?{re.escape(name)}["']?\s*[=\].]""")
+    inline = re.compile(rf"""[{{,]\s*["']?{re.escape(name)}["']?\s*=""")
+    lines = split_lines(text)
+    for wanted in (pattern.search, inline.search):
+        number = next((number for number, line in enumerate(lines, 1) if wanted(line)), None)
+        if number is not None:
+            return f"{path}, line {number}"
+    return str(path)
+
+
+def is_trusted(file: SettingsFile) -> bool:
+    """Whether the user has agreed to this file with this content."""
+    return _known().get(str(file.path)) == _fingerprint(file)
+
+
+def trust(file: SettingsFile) -> None:
+    """Remember that the user agrees to this file with this content. Raises ConfigError when that cannot be kept."""
+    kept = json.dumps({**_known(), str(file.path): _fingerprint(file)}, indent=2)
+    path = _path()
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(path, kept)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}. Is its folder writable?") from None
+
+
+def _known() -> dict[str, str]:
+    """Fingerprints by path; none where they cannot be read, so that nothing is trusted by mistake."""
+    try:
+        known = json.loads(_path().read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _fingerprint(file: SettingsFile) -> str:
+    return hashlib.sha256(file.content).hexdigest()
+
+
+def _path() -> Path:
+    return state_folder() / "trusted.json"
+
+
+FLAG = "the command line"
+DEFAULT = "default"
+INSTRUCTION = "You are a helpful assistant."
+MAX_ITERATIONS = 10
+
+_DEFAULTS: Mapping[str, Any] = {
+    "model": None,
+    "provider": None,
+    "base_url": None,
+    "tools": ("default",),
+    "safety": SafetyLevel.NETWORK,
+    "session": None,
+    "limits": {each.name: each.default for each in fields(Limits)} | {"iterations": MAX_ITERATIONS},
+    "instruction": INSTRUCTION,
+    "trace": None,
+}
+_PLACE = ("provider", "base_url", "model")
+_CAN_BE_NARROWED = ("safety", "limits", "tools")
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A value and where it came from. A limit is a setting of its own, called `limits.cost` or the like."""
+
+    key: str
+    value: Any
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """What one source says: the command line, the file of an agent, the environment, a file, or the defaults."""
+
+    source: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def named(self, key: str) -> str:
+        """The source of one value, as a person looks for it."""
+        return f"AGENTKIT_{key.partition('.')[0].upper()}" if self.source == "environment" else self.source
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings, each with its source; `notes` are what did not count, and why, for stderr.
+
+    `name` and `workspace` are those of an agent that a text file describes, `made` is one that a program has made.
+    """
+
+    values: Mapping[str, Setting]
+    notes: tuple[str, ...] = ()
+    name: str = "agentkit"
+    workspace: Path | None = None
+    made: Agent[Any] | None = None
+
+    def of(self, key: str) -> Any:
+        """The value of a setting; None when nobody says anything."""
+        return self.values[key].value
+
+    def is_flag(self, key: str) -> bool:
+        """Whether the command line says it."""
+        return self.values[key].source == FLAG
+
+    @property
+    def limits(self) -> Limits:
+        """What a run may take."""
+        return Limits(**{name: self.of(f"limits.{name}") for name in LIMIT_NAMES})
+
+    @property
+    def tools(self) -> Toolset:
+        """The tools that a model gets. Raises UnknownTool, and ConfigError for a file that offers none."""
+        from agentkit.cli.loading import tools_named
+
+        if self.made is not None and not self.is_flag("tools"):
+            return self.made.tools
+        return tools_named(self.of("tools"))
+
+    def llm(self, model: str | None = None) -> LLM:
+        """The client that the settings name, with another model perhaps. Raises NoProvider and ConfigError."""
+        from agentkit.llm.client import LLM
+
+        # What the environment says, the client reads itself, in the order that its documentation gives.
+        chosen = {key: self.values[key] for key in _PLACE}
+        is_own = self.made is not None and self.made.known_llm is not None and not any(map(self.is_flag, _PLACE))
+        if self.made is not None and is_own and model is None:
+            return self.made.llm
+        given = {key: each.value for key, each in chosen.items() if not each.source.startswith("AGENTKIT_")}
+        if model is not None and _names_place({"model": model}):
+            return LLM(model=model)
+        if any(given.values()):  # a file says the place: the fallbacks in a variable count only beside no argument
+            given |= {"model": self.of("model")}
+        if chosen["provider"].value == "offline" and (model or chosen["model"].source == FLAG):
+            named, by = model or chosen["model"].value, chosen["provider"].source
+            raise ConfigError(
+                f"No {named!r} would answer, but the offline model, which {by} names. "
+                f"Write the provider before the model, as in openai:{named}."
+            )
+        first = LLM(**given)
+        return first if model is None else first.with_model(model)
+
+    @property
+    def listeners(self) -> list[Listener]:
+        """Who hears what its runs do, beside the program's own listeners."""
+        if self.of("trace") is None:
+            return []
+        from agentkit.tracing.jsonl import JSONLines
+
+        return [JSONLines(Path(self.of("trace")).expanduser())]
+
+    def agent(self, **more: Any) -> Agent[Any]:
+        """The agent that the settings describe, with `more` arguments of Agent. Raises what these raise."""
+        if self.made is not None:
+            return self._ordered(self.made, **more)
+        from agentkit.agents.agent import Agent
+
+        told: dict[str, Any] = {name: self.of(name) for name in ("instruction", "safety")}
+        told |= {"llm": self.llm(), "limits": self.limits, "workspace": self.workspace, "listeners": self.listeners}
+        return Agent(self.name, self.tools, **told, **more)
+
+    def _ordered(
+        self,
+        made: Agent[Any],
+        session: Session | None = None,
+        approve: Approver | None = None,
+        output_type: Any = None,
+        *,
+        dry_run: bool = False,
+    ) -> Agent[Any]:
+        """A program's agent as it is, but for what is said here. Raises ConfigError for another type of answers."""
+        if output_type is not None:
+            raise ConfigError(
+                f"The type of its answers is said where {made.name!r} is made: output_type=. Leave out --schema."
+            )
+        from agentkit.sessions.session import Session
+
+        agent = made.within(session or Session())
+        agent.llm, agent.tools, agent.limits = self.llm(), self.tools, self.limits
+        agent.policy = replace(made.policy, level=self.of("safety"))
+        if self.is_flag("instruction"):
+            agent.instruction = self.of("instruction")
+        agent.approve, agent.dry_run = made.approve or approve, made.dry_run or dry_run
+        agent.listeners += self.listeners
+        return agent
+
+
+def settings_here(flags: Mapping[str, Any] | None = None, described: Path | None = None) -> Settings:
+    """The settings that hold in the current folder. Raises ConfigError.
+
+    `flags` are what the command line says, `described` is the file of an agent.
+    """
+    own = user_file(settings_file())
+    project = project_file(current_folder())
+    notes: list[str] = []
+    below = [Layer(str(own.path), own.values), Layer(DEFAULT, _DEFAULTS)]
+    if project is not None:
+        values, notes = _allowed(project, below)
+        below.insert(0, Layer(str(project.path), values))
+    given = {name: value for name, value in (flags or {}).items() if value is not None}
+    layers = [Layer(FLAG, given), Layer("environment", _of_environment()), *below]
+    more: dict[str, Any] = {}
+    if described is not None:
+        layer, more = _described(described)
+        layers.insert(1, layer)
+    settings = [*_place_settings(layers), *(_limit(name, layers) for name in LIMIT_NAMES)]
+    settings += [_first(key, layers) for key in KEYS if key not in (*_PLACE, "limits")]
+    values = {each.key: each for each in settings}
+    return Settings(values, (*notes, *_unanswered(values, described)), **more)
+
+
+def _unanswered(values: Mapping[str, Setting], described: Path | None) -> Iterator[str]:
+    """What is said where the offline model answers, unasked, for the model that an agent's file names."""
+    model, provider = values["model"], values["provider"]
+    if model.source == str(described) and provider.value == "offline" and provider.source != FLAG:
+        yield f"The offline model answers, which {provider.source} names, and not {model.value!r} of {described}."
+
+
+def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
+    """What an agent's file says, and of that what is no setting. Its own session is for programs; another counts."""
+    from agentkit.agents.agent_file import own_session, read_manifesto
+    from agentkit.cli.loading import is_program, made_by
+
+    if is_program(path):
+        made = made_by(str(path))
+        return Layer(str(path), _said_by(made)), {"name": made.name, "made": made}
+    told = read_manifesto(path)
+    said: dict[str, Any] = {"instruction": told.instruction, "tools": told.tools.names}
+    said |= {key: getattr(told, key) for key in ("model", "safety") if getattr(told, key) is not None}
+    said["limits"] = _said_limits(told.limits or Limits())
+    if told.session != own_session(path):
+        said["session"] = told.session or ""
+    return Layer(str(path), said), {"name": told.name, "workspace": told.workspace}
+
+
+def _said_by(made: Agent[Any]) -> dict[str, Any]:
+    """What a program's agent says that is a setting, too: flags come before it, files and variables after it."""
+    said: dict[str, Any] = {"safety": made.policy.level, "tools": made.tools.names}
+    said["limits"] = {"iterations": made.max_iterations, **_said_limits(made.limits)}
+    if isinstance(made.known_session, str):
+        said["session"] = made.known_session
+    return said
+
+
+def _said_limits(limits: Limits) -> dict[str, Any]:
+    """The limits that are not those of everybody, by their names."""
+    return {each.name: said for each in fields(Limits) if (said := getattr(limits, each.name)) != each.default}
+
+
+def _of_environment() -> dict[str, Any]:
+    """What the variables `AGENTKIT_MODEL` and so on say. Raises ConfigError."""
+    variables = environment()
+    found = {}
+    for key, read in KEYS.items():
+        name = f"AGENTKIT_{key.upper()}"
+        if name in variables:
+            try:
+                found[key] = read(variables[name])
+            except ConfigError as error:
+                raise ConfigError(f"{name} is not as it should be. {error}") from None
+    return found
+
+
+def _allowed(project: SettingsFile, below: list[Layer]) -> tuple[dict[str, Any], list[str]]:
+    """What a project file may say, and what of it does not count. Raises ConfigError for what it may never say.
+
+    Somebody else may have written it: it may narrow what the user allows, and say the rest once the user trusts it.
+    """
+    values = dict(project.values)
+    _check_project(project)
+    if "safety" in values:
+        values["safety"] = min(values["safety"], _first("safety", below).value)
+    if is_trusted(project):
+        return values, []
+    held = [key for key in KEYS if key not in _CAN_BE_NARROWED and values.pop(key, None) is not None]
+    if "limits" in values:
+        values["limits"] = _narrowed(values["limits"], below)
+    if "tools" in values:
+        values["tools"] = _fewer(values["tools"], _first("tools", below).value)
+    notes = [f"{project.path} is not trusted, so that {' and '.join(held)} in it does not count."] if held else []
+    return values, [f"{note}\nRead the file, and then run: agentkit config trust" for note in notes]
+
+
+def _check_project(project: SettingsFile) -> None:
+    """Raise ConfigError for what no project may say: where questions and keys are sent, and that more runs unasked."""
+    from agentkit.cli.loading import is_own
+    from agentkit.llm.client import parted
+    from agentkit.llm.detection import wishes_for
+
+    values = project.values
+    for key in ("provider", "base_url"):
+        if key in values:
+            raise ConfigError(
+                f"{project.path}: a project may not say {key}, as your key and your questions would go there. "
+                f"Put it into your own file, {settings_file()}, or set AGENTKIT_{key.upper()}."
+            )
+    own = next(filter(is_own, values.get("tools", ())), None)
+    if own is not None:
+        raise ConfigError(
+            f"{project.path}: a project may not name the program {own!r} as tools, as it would be run. "
+            f"Say it yourself: -t {own}"
+        )
+    if _names_place(values) or any(map(wishes_for, parted(values.get("model"))[1])):
+        raise ConfigError(
+            f"{project.path}: a project may name a model, but no provider, as your questions would go there. "
+            f"Leave the word before the colon out, or put the model into your own file, {settings_file()}."
+        )
+    if values.get("safety", SafetyLevel.SAFE) > SafetyLevel.NETWORK:
+        raise ConfigError(
+            f"{project.path}: a project may not raise the safety level above network. "
+            "Say it yourself: --safety system, or AGENTKIT_SAFETY=system."
+        )
+
+
+def _narrowed(limits: Mapping[str, Any], below: list[Layer]) -> dict[str, Any]:
+    """The limits that are narrower than those below."""
+    held = {name: _limit(name, below).value for name in limits if name != "unknown_price"}
+    return {
+        name: limits[name]
+        for name, value in held.items()
+        if limits[name] is not None and (value is None or limits[name] < value)
+    }
+
+
+def _fewer(names: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
+    """The names of the tools that are meant and are among the allowed ones, too. Programs are the user's to name."""
+    from agentkit.cli.loading import is_own
+    from agentkit.tools import catalog
+
+    known = set(catalog.named(name for name in allowed if not is_own(name)).names)
+    return tuple(name for name in catalog.named(names).names if name in known)
+
+
+def _names_place(values: Mapping[str, Any]) -> bool:
+    """Whether this says where the model is, and not just what it is called."""
+    from agentkit.llm.client import parted
+    from agentkit.llm.detection import wishes_for
+
+    return wishes_for(parted(values.get("model"))[0] or "") is not None or any(
+        values.get(key) for key in ("provider", "base_url")
+    )
+
+
+def _place_settings(layers: list[Layer]) -> list[Setting]:
+    """Model, provider and base URL: what names another place puts out of force all that is said of it further down."""
+    found: dict[str, Setting] = {}
+    for layer in layers:
+        for key in _PLACE:
+            if layer.values.get(key) and key not in found:
+                found[key] = Setting(key, layer.values[key], layer.named(key))
+        if _names_place(layer.values):
+            break
+    return [found.get(key) or Setting(key, None, DEFAULT) for key in _PLACE]
+
+
+def _limit(name: str, layers: list[Layer]) -> Setting:
+    layer = next(layer for layer in layers if name in layer.values.get("limits", {}))
+    return Setting(f"limits.{name}", layer.values["limits"][name], layer.named("limits"))
+
+
+def _first(key: str, layers: list[Layer]) -> Setting:
+    layer = next(layer for layer in layers if key in layer.values)
+    return Setting(key, layer.values[key], layer.named(key))

@@ -1,0 +1,134 @@
+"""`parse_document`: text extraction in the isolated worker, within time and memory limits."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from typing import Literal
+
+from agentkit._dataclass import dataclass
+from agentkit.errors import MissingExtra, SandboxError, ToolError
+from agentkit.sandbox.isolation import MECHANISMS
+from agentkit.sandbox.module_worker import Status, run_module
+from agentkit.sandbox.watchdog import MEGABYTE, ProcessLimits
+
+MAX_DOCUMENT_BYTES = 50_000_000
+MAX_MEMORY_BYTES = 1024 * MEGABYTE
+MAX_OUTPUT_BYTES = 100_000_000
+READ_SECONDS = {"office": 10.0, "pdf": 30.0}
+"""How long a document may take. pypdf needs some 20 to 50 milliseconds a page."""
+
+_MOST_EXPANSION, _FEW_CHARS = 100, 1_000_000
+"""A document of more than `_FEW_CHARS` characters holds at most so many for each byte of its file.
+
+Ordinary documents hold five. What is made of the text afterwards, such as an index, takes time for each character.
+"""
+
+_REQUEST_BYTES = 2 * MAX_DOCUMENT_BYTES + 1_000  # a byte takes up to two as UTF-8
+_WORKER = "agentkit.documents.worker"
+_PDF, _ZIP, _OLE = b"%PDF-", b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_ADVICE = "Save a part of it as a file of its own, or all of it as plain text or CSV"
+_NO_TEXT = "the document holds no text: its pages may be pictures, which are not read"
+
+Kind = Literal["pdf", "office"]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A parsed document: its kind, its title, and the text of each page.
+
+    The text of an office document is Markdown, and all of it is one page.
+    """
+
+    kind: Kind
+    title: str
+    pages: tuple[str, ...]
+
+
+def parse_document(
+    body: bytes, seconds: float | None = None, *, available: frozenset[str] = MECHANISMS
+) -> Document | None:
+    """Parse a document in the isolated worker, within limits of time, memory and output.
+
+    Args:
+        body: The content of the file.
+        seconds: The time limit; by default the one of its kind in `READ_SECONDS`.
+        available: The mechanisms of isolation that may be used; tests take some away.
+
+    Returns:
+        The document, or None for a file that is no document.
+
+    Raises:
+        ToolError: The document is damaged, encrypted, holds no text, or exceeds a limit.
+        MissingExtra: It is a PDF, and pypdf is not installed.
+    """
+    kind = _kind(body)
+    if kind is None:
+        return None
+    if len(body) > MAX_DOCUMENT_BYTES:
+        raise ToolError(f"the document has {len(body):,} bytes; at most {MAX_DOCUMENT_BYTES:,} are read. {_ADVICE}")
+    limit = READ_SECONDS[kind] if seconds is None else seconds
+    limits = ProcessLimits(
+        timeout_seconds=limit,
+        memory_bytes=MAX_MEMORY_BYTES,
+        processes=8,
+        output_bytes=10_000,
+        file_bytes=MEGABYTE,
+        scratch_bytes=MEGABYTE,
+        open_files=64,
+        flood_bytes=MAX_OUTPUT_BYTES,
+    )
+    request = {"kind": kind, "body": body.decode("latin-1")}
+    packages = _pypdf() if kind == "pdf" else ()
+    try:
+        done = run_module(
+            _WORKER, request, limits, packages=packages, request_bytes=_REQUEST_BYTES, available=available
+        )
+    except SandboxError as error:
+        raise ToolError(f"the document cannot be parsed: {error}") from error
+    if done.status != "ok":
+        raise ToolError(_exceeded(done.status, limit))
+    document = _document(kind, done.frames)
+    count = 0 if document is None else sum(map(len, document.pages))
+    if count > max(_FEW_CHARS, _MOST_EXPANSION * len(body)):
+        raise ToolError(f"the document is packed to hide its size: {len(body):,} bytes hold {count:,} characters")
+    return document
+
+
+def _kind(body: bytes) -> Kind | None:
+    """The kind of parser for a file, by its first bytes. Raises ToolError for the binary formats of old programs."""
+    if body.startswith(_OLE):
+        raise ToolError("it is encrypted, or of an old format; save it as DOCX, XLSX, PPTX or OpenDocument")
+    if body.startswith(_PDF):
+        return "pdf"
+    return "office" if body.startswith(_ZIP) else None
+
+
+def _pypdf() -> tuple[str, ...]:
+    """The folder of pypdf, which the worker imports. Raises MissingExtra without it."""
+    found = find_spec("pypdf")
+    if found is None or not found.submodule_search_locations:
+        raise MissingExtra("pdf", "Reading a PDF")
+    return tuple(os.path.realpath(folder) for folder in found.submodule_search_locations)
+
+
+def _exceeded(status: Status, seconds: float) -> str:
+    """Why a document was not parsed, and what to do."""
+    return {
+        "timed_out": f"the document could not be read in {seconds:g} seconds. {_ADVICE}",
+        "memory": f"the document needs more than {MAX_MEMORY_BYTES // MEGABYTE:,} MB of memory to be read. {_ADVICE}",
+        "flood": f"the document holds more than {MAX_OUTPUT_BYTES // MEGABYTE:,} MB of text. {_ADVICE}",
+    }.get(status, "the document is damaged, encrypted, or too large to be read. Open it and save it again")
+
+
+def _document(kind: Kind, frames: list[dict[str, str]]) -> Document | None:
+    """The document that the worker's frames describe. Raises ToolError for the error that they report."""
+    if not frames:
+        return None
+    error = next((frame["error"] for frame in frames if "error" in frame), None)
+    if error is not None:
+        raise ToolError(error)
+    pages = tuple(frame["page"] for frame in frames if "page" in frame)
+    if not any(page.strip() for page in pages):
+        raise ToolError(_NO_TEXT)
+    return Document(kind, frames[0].get("title", ""), pages)

@@ -1,0 +1,133 @@
+"""Word normalisation for search (pure)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from itertools import pairwise
+
+from agentkit._dataclass import dataclass
+
+MAX_WORDS = 64
+"""How many different words of a question are searched for."""
+
+MAX_QUESTION_CHARS = 10_000
+
+_WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
+_PART = re.compile(r"[^\W_]+")
+_HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
+_STROKES = str.maketrans("đĐðÐøØłŁħĦŧŦıœŒæÆßẞþÞ", "dDdDoOlLhHtTioOaAsSpP")
+"""Letters with a stroke, and ligatures, which no decomposition takes apart."""
+
+_UNSPACED = re.compile(
+    "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
+)
+"""Scripts that write no blanks between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
+
+_MARKS = frozenset({"Mn", "Me"})
+
+_ENGLISH = re.compile(
+    r"and|are|could|does|for|from|has|have|how|if|is|of|or|should|these|this|was|were|what|when|where|which|who|whom"
+    r"|whose|why|with|would|you|your",
+    re.IGNORECASE,
+)
+"""Words of English grammar that make a question English; without their diacritics, few other languages have them."""
+
+_GRAMMAR = re.compile(
+    rf"{_ENGLISH.pattern}|a|an|as|at|be|been|but|by|can|did|do|had|i|in|into|it|its|me|my|no|not|on|our|shall|so|such"
+    r"|than|that|the|their|them|then|there|they|through|to|us|we|will",
+    re.IGNORECASE,
+)
+"""Words of English grammar. Questions are full of them, and documents are not: there they would count as rare."""
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed:
+    """What a text is found under: its words without diacritics, and other spellings of some of them."""
+
+    words: str
+    variants: str
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What is searched for; each is one word, or several that must follow one another.
+
+    `words` stand in the folded text; `variants` in the other spellings: a word with its diacritics counts for more
+    than the same word without.
+    """
+
+    words: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.words)
+
+    def matching(self, columns: str) -> str:
+        """What finds them in a table of FTS5 with these columns and `variants`; in quotes, none can be an operator."""
+        words = " OR ".join(f'"{word}"' for word in self.words)
+        variants = " OR ".join(f'variants : "{word}"' for word in self.variants)
+        return f"({{{columns}}} : ({words}))" + (f" OR {variants}" if variants else "")
+
+
+def indexed(text: str) -> Indexed:
+    """The words of a text."""
+    composed = unicodedata.normalize("NFC", text)
+    variants = dict.fromkeys(variant for word in _WORD.findall(composed) for variant in _variants(word))
+    return Indexed(_apart(folded(composed)), " ".join(variants))
+
+
+def terms_of(question: str) -> Terms:
+    """The words of a question. Whatever it holds, they are nothing but letters, digits and blanks."""
+    composed = unicodedata.normalize("NFC", question[:MAX_QUESTION_CHARS])
+    words: dict[str, None] = {}
+    variants: dict[str, None] = {}
+    for word in _telling(_WORD.findall(composed)):
+        words.update(dict.fromkeys(_searched(folded(word))))
+        variants.update(dict.fromkeys(_variants(word)))
+    return Terms(tuple(words)[:MAX_WORDS], tuple(variants)[:MAX_WORDS])
+
+
+def _telling(words: list[str]) -> list[str]:
+    """The words of an English question without those of grammar, when there are others; of any other, all.
+
+    In other languages the same letters are other words, as `the` and `it` are in Vietnamese without its diacritics.
+    """
+    if not all(map(str.isascii, words)) or not any(map(_ENGLISH.fullmatch, words)):
+        return words
+    names = {word for word in words if len(word) > 1 and word.isupper()}  # such as IT and WHO
+    if names == set(words):
+        names = set()
+    return [word for word in words if word in names or not _GRAMMAR.fullmatch(word)] or words
+
+
+def folded(text: str) -> str:
+    """Text in lower case and without diacritics: `Đường` is `duong`."""
+    decomposed = unicodedata.normalize("NFKD", text)
+    if not decomposed.isascii():
+        decomposed = "".join(char for char in decomposed if unicodedata.category(char) not in _MARKS)
+    return decomposed.translate(_STROKES).lower()
+
+
+def _searched(word: str) -> list[str]:
+    """What is searched for a folded word: itself and its parts; of a script without blanks, each pair of characters."""
+    if _UNSPACED.search(word):
+        chars = _PART.findall(_apart(word))
+        return [f"{one} {two}" for one, two in pairwise(chars)] or chars
+    parts = _PART.findall(word)
+    return [" ".join(parts), *parts] if len(parts) > 1 else parts
+
+
+def _variants(word: str) -> list[str]:
+    """Other spellings: with diacritics in lower case, and the parts of a name such as readFile."""
+    lower = word.lower()
+    marked = [] if lower.isascii() or lower == folded(word) else _PART.findall(lower)
+    if word in (lower, word.upper(), word.capitalize()):
+        return marked
+    humps = [hump.lower() for hump in _HUMP.findall(word)]
+    return marked + (humps if len(humps) > 1 else [])
+
+
+def _apart(text: str) -> str:
+    """Text with blanks around each character of a script that writes none."""
+    return _UNSPACED.sub(lambda found: f" {found[0]} ", text)

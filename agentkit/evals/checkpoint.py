@@ -1,0 +1,199 @@
+"""Checkpoints of a suite: one appended line for each finished trial."""
+
+from __future__ import annotations
+
+import os
+import stat
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from agentkit.atomic_write import usable
+from agentkit.errors import ConfigError, SessionError
+from agentkit.evals.case import Case
+from agentkit.evals.encoding import TrialCost, read_spent, read_trial, trial_data
+from agentkit.evals.trial import Trial
+from agentkit.sessions.cassettes.entries import EntryRedactor
+from agentkit.sessions.codec import Data, from_line
+
+
+class AppendOnlyFile:
+    """A file that lines are appended to, by one writer at a time. `lines` are the complete ones it had when opened.
+
+    `begins` is how the first line of such a file begins, `what` names its content in errors. Raises SessionError when
+    the path is no file, when it cannot be read or written, and when another run writes to it.
+    """
+
+    def __init__(self, path: Path, begins: bytes, what: str) -> None:
+        self.path = path
+        self._begins = begins
+        self._file = self._opened(what)
+        whole, _, self._torn = self._content().rpartition(b"\n")
+        self.lines = whole.split(b"\n") if whole else []
+        self._length = len(whole) + 1 if whole else 0
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the file holds something else: it is not empty, and does not begin as such a file does."""
+        head = b"".join(self.lines[:1]) or self._torn
+        return not self._begins.startswith(head[: len(self._begins)])
+
+    def mend(self) -> None:
+        """Drop a last line that was cut off, and let only the owner read the file. Raises SessionError.
+
+        Both change the file, so check first that it is one of ours.
+        """
+        try:
+            if self._torn:
+                os.ftruncate(self._file, self._length)
+            mode = stat.S_IMODE(os.fstat(self._file).st_mode)
+            if mode & 0o077:
+                os.fchmod(self._file, mode & 0o700)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def add(self, line: str) -> None:
+        """Add a line; when this returns it is on the disk. Raises SessionError."""
+        rest = memoryview(f"{line}\n".encode())
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+            os.fsync(self._file)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def close(self) -> None:
+        """Let others write to the file."""
+        os.close(self._file)
+
+    def _opened(self, what: str) -> int:
+        flags = os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+        try:
+            file = os.open(usable(self.path), flags, 0o600)
+        except OSError as error:
+            raise self._failed(error) from error
+        try:
+            self._claim(file, what)
+        except BaseException:
+            os.close(file)
+            raise
+        return file
+
+    def _claim(self, file: int, what: str) -> None:
+        import fcntl  # which not every system has
+
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            raise SessionError(f"{self.path} is no file that {what} could be kept in. Name another one.")
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise SessionError(f"Another run writes to {self.path}. Wait for it to end.") from None
+
+    def _content(self) -> bytes:
+        with open(self._file, "rb", closefd=False) as file:
+            return file.read()
+
+    def _failed(self, error: OSError) -> SessionError:
+        return SessionError(f"{self.path} cannot be kept: {error.strerror}. Is its folder writable?")
+
+
+VERSION = 1
+_KEY = "agentkit_trials"
+_BEGINS = b'{"agentkit_trials"'
+_TOLD = {"suite": "another suite, or its cases or scorers have changed", "agents": "agents that have changed"}
+
+Key = tuple[str, str, int]
+
+
+class Checkpoint:
+    """The trials of one suite with the same agents, line by line; only the file's owner can read it.
+
+    A line that was cut off, as a crash leaves it, is taken away. `trials` are what was kept last of each, `spent` is
+    what every line has cost. Raises ConfigError for a file of another suite, of other agents or of anything
+    else, which stays as it is, and SessionError when it cannot be read or written, or somebody else writes to it.
+    """
+
+    def __init__(self, path: Path, header: Data, cases: Mapping[str, Case]) -> None:
+        self.path = path
+        self._hiding, self._lock = EntryRedactor(), threading.Lock()
+        _make_folder(path)
+        self.trials: dict[Key, Trial] = {}
+        self.spent: list[TrialCost] = []
+        self._runs: set[str] = set()
+        self._file = AppendOnlyFile(path, _BEGINS, "trials")
+        try:
+            self._read(header, cases)
+        except BaseException:
+            self.close()
+            raise
+
+    def write(self, trial: Trial) -> None:
+        """Append a trial, redacted; when this returns it is on the disk.
+
+        Of a trial that must run again only the cost is kept. An answer without scores is kept, to be scored later.
+        """
+        is_answered = trial.result is not None and trial.result.status == "done"
+        is_kept = trial.is_finished or is_answered
+        if is_kept or TrialCost.by(trial).usage.requests:
+            with self._lock:
+                self._hiding.refresh()
+                self._put(trial_data(trial) if is_kept else TrialCost.by(trial).to_data())
+
+    def close(self) -> None:
+        """Let others write to the file."""
+        self._file.close()
+
+    def _read(self, header: Data, cases: Mapping[str, Case]) -> None:
+        lines = self._file.lines
+        if lines:
+            self._check(self._data(lines[0], 1), header)
+        elif self._file.is_foreign:
+            raise ConfigError(f"{self.path} holds something else than trials; name another file.")
+        self._file.mend()
+        if not lines:
+            self._put({_KEY: VERSION, **header})
+        for number, line in enumerate(lines[1:], 2):
+            self._take(line, number, cases)
+
+    def _check(self, known: Data, header: Data) -> None:
+        if known.get(_KEY) != VERSION:
+            raise ConfigError(f"{self.path} holds no trials of this version ({VERSION}); name another file.")
+        changed = [name for name in _TOLD if known.get(name) != header[name]]
+        if changed:
+            raise ConfigError(
+                f"{self.path} holds trials of {_TOLD[changed[0]]}. Name another file, or delete this one."
+            )
+
+    def _take(self, line: bytes, number: int, cases: Mapping[str, Case]) -> None:
+        try:
+            data = from_line(line)
+            if "spent" in data:
+                self.spent.append(read_spent(data))
+            else:
+                self._take_trial(read_trial(data, cases))
+        except SessionError as error:
+            raise SessionError(f"{self.path}, line {number}: {error}") from None
+
+    def _take_trial(self, trial: Trial) -> None:
+        """Take in a trial. A run whose scoring failed has a line for each time that it was scored."""
+        run = "" if trial.result is None else trial.result.run_id
+        self.spent.append(TrialCost.by(trial, is_scored_again=run in self._runs))
+        self.trials[trial.key] = trial
+        self._runs.add(run)
+
+    def _data(self, line: bytes, number: int) -> Data:
+        try:
+            return from_line(line)
+        except SessionError as error:
+            raise SessionError(f"{self.path}, line {number}: {error}") from None
+
+    def _put(self, data: Mapping[str, Any]) -> None:
+        self._file.add(self._hiding.line(dict(data)))
+
+
+def _make_folder(path: Path) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise SessionError(f"{path} cannot be kept: {error.strerror}. Is its folder writable?") from error

@@ -1,0 +1,197 @@
+"""The isolated environment of one trial: agent, folder, session and cassette."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from agentkit.agents.agent import Agent
+from agentkit.agents.result import RunResult
+from agentkit.errors import AgentKitError, ConfigError, RunError, SessionError
+from agentkit.evals.agent_variants import own_folder, seeded
+from agentkit.evals.case import Case
+from agentkit.evals.run_config import PlannedTrial, SuiteConfig
+from agentkit.evals.simulated_user import SimulatedUser, UserTurn
+from agentkit.evals.trial import answer_of, prompt_of, told_by
+from agentkit.event_rendering import content_text
+from agentkit.messages import Content
+from agentkit.recording import Recording, active, is_replaying
+from agentkit.sessions.cassettes.playback import Player
+from agentkit.sessions.cassettes.recorder import Recorder
+from agentkit.sessions.run_state import RunState
+from agentkit.sessions.session import Session
+from agentkit.tooling.execution import call
+from agentkit.tooling.results import text_of
+from agentkit.usage import NO_USAGE, Usage
+
+_MOST_NAME_CHARS = 80
+
+
+class Cassettes:
+    """The cassettes of a suite's trials: written when it is recorded, read when it is replayed, else none.
+
+    Raises ConfigError when there is no such folder to replay, or a file where one is to be recorded.
+    """
+
+    def __init__(self, record: str | None, replay: str | None) -> None:
+        self._record = None if record is None else Path(record)
+        self._replay = None if replay is None else Path(replay)
+        if self._replay is not None and not self._replay.is_dir():
+            raise ConfigError(f"There is no folder {str(self._replay)!r} of cassettes to replay. Record it first.")
+        if self._record is not None and self._record.exists() and not self._record.is_dir():
+            raise ConfigError(f"{str(self._record)!r} is a file. Name a folder to record the cassettes in.")
+
+    def tape(self, key: tuple[str, str, int]) -> Recorder | Player | None:
+        """What hears or answers one trial. Raises SessionError when it was not recorded."""
+        if self._record is not None:
+            return Recorder(self._record / file_name(key))
+        if self._replay is None:
+            return None
+        path = self._replay / file_name(key)
+        if not path.exists():
+            raise SessionError(f"This trial is on no cassette in {self._replay}. Record it first.")
+        # Answers that nobody asks for are those of other scorers, so that a recording can be scored anew.
+        return Player(path, partial=True)
+
+    @contextmanager
+    def without_world(self) -> Iterator[None]:
+        """In a replay, no provider is needed in the block."""
+        with nullcontext() if self._replay is None else active(_Replaying()):
+            yield
+
+
+class _Replaying(Recording):
+    """Says that answers come from recordings."""
+
+    is_replaying = True
+
+
+def file_name(key: tuple[str, str, int]) -> str:
+    """The name of a trial's cassette: readable, and its own whatever case and agent are called."""
+    case, agent, repeat = key
+    readable = re.sub(r"[^A-Za-z0-9_-]+", "-", f"{case}.{agent}")[:_MOST_NAME_CHARS].strip("-")
+    own = hashlib.sha256(repr(key).encode("utf-8", "replace")).hexdigest()[:8]
+    return f"{readable}-{repeat}-{own}.cassette"
+
+
+_FIRST = "The conversation begins. Write the first message."
+
+
+class TrialConversation:
+    """The prompts of one trial, one after the other, and the results of those that were answered.
+
+    `prompt` is the newest, None before the first; `usage` is what a simulated user has spent on models.
+    """
+
+    def __init__(self, case: Case, seed: int | None) -> None:
+        self.runs: list[RunResult[Any]] = []
+        self.prompt: Content | None = None
+        self.usage: Usage = NO_USAGE
+        self._case, self._seed, self._asked = case, seed, 0
+        self._player: Agent[UserTurn] | None = None
+
+    def go_on(self) -> bool:
+        """Have the next prompt, unless the newest waits for its answer; whether there is one. Raises AgentKitError."""
+        if self._asked == len(self.runs):
+            self.prompt = self._next()
+            self._asked += 1
+        return self.prompt is not None
+
+    @property
+    def history(self) -> list[dict[str, str]]:
+        """What was said so far: prompts and answers, as plain dictionaries."""
+        said: list[dict[str, str]] = []
+        for run in self.runs:
+            said.append({"role": "user", "content": content_text(prompt_of(run))})
+            said.append({"role": "assistant", "content": answer_of(run)})
+        return said
+
+    def _next(self) -> Content | None:
+        user, place = self._case.user, len(self.runs)
+        if user is None:
+            return self._case.said[place].content if place < len(self._case.said) else None
+        found = self._from(user) if place < user.max_prompts else None
+        if found is None and not place:
+            raise RunError("The simulated user has said nothing.")
+        return found
+
+    def _from(self, user: SimulatedUser) -> Content | None:
+        """What the simulated user says next; None when there is nothing more to say."""
+        if user.function is None:
+            return self._played(user)
+        said = given_by(user.function, self.history, "The simulated user")
+        if not isinstance(said, str | None):
+            raise ConfigError(f"The function of a simulated user gives a text, or None. Got {said!r:.200}.")
+        return said
+
+    def _played(self, user: SimulatedUser) -> str | None:
+        if self._player is None:
+            # A client that was made for a replay asks nobody, so that it is not kept for later.
+            llm = Agent("user").llm if is_replaying() and user.player.known_llm is None else user.player.llm
+            self._player = user.player.within(Session())
+            self._player.llm = seeded(llm, self._seed)
+        told = f"The agent says:\n{answer_of(self.runs[-1])}" if self.runs else _FIRST
+        result = self._player.run(told)
+        self.usage += result.usage
+        said = result.raise_for_status().output
+        return None if said.is_done or not said.message.strip() else said.message
+
+
+def given_by(function: Callable[[Any], Any], argument: Any, what: str) -> Any:
+    """What a function of the suite's author gives, awaited if need be. Raises RunError for what it raises."""
+    try:
+        return call(partial(function, argument), None)
+    except AgentKitError:
+        raise
+    except Exception as error:
+        raise RunError(f"{what} failed ({type(error).__name__}): {text_of(error)}") from error
+
+
+def joined(runs: Sequence[RunResult[Any]]) -> RunResult[Any]:
+    """The runs of one conversation as one result: all messages, tool calls and spending, and the end of the last."""
+    last = runs[-1]
+    if len(runs) == 1:
+        return last
+    whole = told_by(RunState.of(milestone for run in runs for milestone in run.milestones), last.run_id)
+    kept = ("value", "error", "record", "pending", "lead", "context")
+    return replace(whole, **{name: getattr(last, name) for name in kept})
+
+
+class TrialEnvironment:
+    """What no two trials share: agent, session, folder, recording and clock; `ids` are those of its tool calls."""
+
+    def __init__(self, wanted: PlannedTrial, order: SuiteConfig, cassettes: Cassettes) -> None:
+        make = order.suite.context
+        context = None if make is None else given_by(make, wanted.case, "The context of the trial")
+        self.seconds = 0.0
+        self.talk, self.session = TrialConversation(wanted.case, wanted.seed), Session()
+        self.ids: set[str] = set()
+        self._resources = ExitStack()
+        self.tape = cassettes.tape(wanted.key)
+        folder = own_folder(wanted.variant, wanted.case.workspace or order.suite.workspace)
+        self.folder = self._resources.enter_context(folder)
+        self.agent = wanted.variant.apart(self.folder, wanted.seed)
+        self.agent.context = self.agent.context if context is None else context
+
+    def close(self, *, keep: bool) -> None:
+        """End it; a recording is kept or not. Raises SessionError."""
+        with self._resources:
+            if self.tape is not None:
+                self.tape.finish(keep=keep)
+
+    @contextmanager
+    def timed(self) -> Iterator[None]:
+        """Count the seconds of the block: those of the recording when it is replayed."""
+        now = time.perf_counter if self.tape is None else self.tape.now
+        began = now()
+        try:
+            yield
+        finally:
+            self.seconds += now() - began

@@ -1,1 +1,0 @@
-"""What of a suite stands in files? Cases, finished trials, cassettes."""

@@ -1,0 +1,1 @@
+"""Prompt optimisation: a search for better texts, guided by failures."""

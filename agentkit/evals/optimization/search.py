@@ -1,0 +1,205 @@
+"""The search over candidate texts, and its Pareto set (pure)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import field
+from hashlib import sha256
+from typing import Any
+
+from agentkit._dataclass import dataclass
+from agentkit.evals.optimization.candidates import Candidate, FailedCase, Pool, merged, objection_to, tool_of
+
+
+@dataclass(frozen=True, slots=True)
+class CaseMeasurement:
+    """What came of a case: its score from 0 to 1, and when it did not pass what went wrong."""
+
+    score: float
+    failure: FailedCase | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A text, and why; no text, and why there is none."""
+
+    text: str = ""
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A question: what comes of these training cases with this candidate? Answered with a Measured a case."""
+
+    candidate: Candidate
+    cases: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Propose:
+    """A question: which text should take the place of this one, as these cases failed? Answered with a Proposal."""
+
+    round: int
+    parent: Candidate
+    part: str
+    failures: tuple[FailedCase, ...]
+
+    @property
+    def text(self) -> str:
+        """The text as it is."""
+        return self.parent.texts[self.part]
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatedCandidate:
+    """What became of a candidate: it is `kept`, was no `better` on its mini-batch, or was `refused` for a reason.
+
+    `score` is its mean on all training cases when it is kept, else on those of its mini-batch, None when it was not
+    measured.
+    """
+
+    candidate: Candidate
+    verdict: str
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchStopped:
+    """Why a question has no answer, so that the search ends with what it has."""
+
+    reason: str
+
+
+Step = Measure | Propose | EvaluatedCandidate
+"""What the search asks, and what it tells; what is told needs no answer."""
+
+_NAME = re.compile(r"[a-zA-Z0-9_-]+")
+
+KEPT, NO_BETTER, KNOWN = "kept", "no better", "refused: It was tried before."
+
+
+@dataclass(slots=True)
+class Search:
+    """A search that begins with a candidate. `pool` has what was found so far; `ended` says why it ended, once it has.
+
+    `cases` are the ids of the training cases, `batch` is how many of them make a mini-batch.
+    """
+
+    original: Candidate
+    cases: tuple[str, ...]
+    rounds: int
+    batch: int
+    seed: int
+    pool: Pool = field(default_factory=Pool)
+    tried: dict[str, Candidate] = field(default_factory=dict)
+    ended: str = ""
+    _measured: dict[str, dict[str, CaseMeasurement]] = field(default_factory=dict)
+    _turns: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def best(self) -> Candidate:
+        """The best that was found; the original while nothing was measured."""
+        return self.pool.best if self.pool.candidates else self.original
+
+    def steps(self) -> Generator[Step, Any, None]:
+        """The steps in order; `send` each question its answer."""
+        yield from self._enter(self.original)
+        for number in range(1, self.rounds + 1):
+            if not self._failed(self.pool.best):
+                self.ended = "every training case passes"
+                return
+            pair = self._untried_pair(number)
+            if pair is None:
+                yield from self._go_on_from(self._parent(number), number)
+            else:
+                yield from self._merge(*pair, number)
+        self.ended = f"all {self.rounds} rounds were made"
+
+    def _go_on_from(self, parent: Candidate, number: int) -> Generator[Step, Any, None]:
+        """Have one text of a candidate changed, as some of its cases failed, and try what comes of it."""
+        scores, failed = self.pool.scores[parent.id], self._failed(parent)
+        batch = self._batch(failed, number)
+        shown = tuple(failed[case] for case in batch if case in failed)
+        question = Propose(number, parent, self._part(parent, shown), shown)
+        proposal: Proposal = yield question
+        child = Candidate({**parent.texts, question.part: proposal.text}, (parent.id,), number, proposal.reason)
+        self._turns.setdefault(child.id, self._turns[parent.id])
+        objection = objection_to(question.part, question.text, proposal.text) if proposal.text else proposal.reason
+        if objection or child.id in self.tried:
+            yield EvaluatedCandidate(child, f"refused: {objection}" if objection else KNOWN)
+            return
+        yield from self._try(child, batch, above=sum(scores[case] for case in batch))
+
+    def _merge(self, one: Candidate, two: Candidate, number: int) -> Generator[Step, Any, None]:
+        """Combine the changes of two candidates, and try the merger on the cases on which their scores differ."""
+        first, second = self.pool.scores[one.id], self.pool.scores[two.id]
+        differing = [case for case in self.cases if first[case] != second[case]]
+        batch = self._shuffled(differing, number)[: self.batch]
+        most = max(sum(scores[case] for case in batch) for scores in (first, second))
+        yield from self._try(merged(one, two, self.original, number), batch, at_least=most)
+
+    def _try(
+        self, candidate: Candidate, batch: Sequence[str], above: float = -1, at_least: float = 0
+    ) -> Generator[Step, Any, None]:
+        """Measure a candidate on a mini-batch, and when it does well there on all training cases."""
+        self.tried[candidate.id] = candidate
+        measured: Mapping[str, CaseMeasurement] = yield Measure(candidate, tuple(batch))
+        self._measured[candidate.id] = dict(measured)
+        total = sum(each.score for each in measured.values())
+        if total > above and total >= at_least:
+            yield from self._enter(candidate)
+        else:
+            yield EvaluatedCandidate(candidate, NO_BETTER, total / len(batch))
+
+    def _enter(self, candidate: Candidate) -> Generator[Step, Any, None]:
+        """Measure a candidate on the training cases that are left, and take it into the pool."""
+        self.tried[candidate.id] = candidate
+        known = self._measured.setdefault(candidate.id, {})
+        rest = tuple(case for case in self.cases if case not in known)
+        if rest:
+            known |= yield Measure(candidate, rest)
+        self.pool.add(candidate, {case: known[case].score for case in self.cases})
+        yield EvaluatedCandidate(candidate, KEPT, self.pool.mean(candidate))
+
+    def _failed(self, candidate: Candidate) -> dict[str, FailedCase]:
+        """The training cases that do not pass with a candidate of the pool, and what went wrong."""
+        measured = self._measured[candidate.id].items()
+        return {case: each.failure for case, each in measured if each.failure is not None}
+
+    def _parent(self, number: int) -> Candidate:
+        """A random candidate of the Pareto front, weighted by the number of cases on which it is among the best."""
+        front = [(self.pool.candidates[each], wins) for each, wins in self.pool.front.items()]
+        lots = [each for each, wins in front for _ in range(wins) if self._failed(each)]
+        return lots[self._number("parent", number) % len(lots)] if lots else self.pool.best
+
+    def _batch(self, failed: Iterable[str], number: int) -> list[str]:
+        """A random mini-batch: two thirds are cases that failed, one third such as a new text may break."""
+        shuffled = self._shuffled(self.cases, number)
+        fails = [case for case in shuffled if case in failed]
+        passes = [case for case in shuffled if case not in failed]
+        of_passes = min(len(passes), self.batch // 3)
+        chosen = fails[: self.batch - of_passes]
+        return chosen + passes[: self.batch - len(chosen)]
+
+    def _part(self, parent: Candidate, failures: Sequence[FailedCase]) -> str:
+        """The parts in turn; of tools only those that the failures speak of, when they speak of any."""
+        told = set(_NAME.findall("\n".join(map(str, failures))))
+        spoken_of = [part for part in parent.texts if not tool_of(part) or tool_of(part) in told]
+        parts = spoken_of or list(parent.texts)
+        turn = self._turns.get(parent.id, 0)
+        self._turns[parent.id] = turn + 1
+        return parts[turn % len(parts)]
+
+    def _untried_pair(self, number: int) -> tuple[Candidate, Candidate] | None:
+        """Two candidates whose changes can be joined, and were not yet."""
+        pairs = self.pool.pairs()
+        untried = (pair for pair in pairs if merged(*pair, self.original, number).id not in self.tried)
+        return next(untried, None)
+
+    def _shuffled(self, cases: Iterable[str], number: int) -> list[str]:
+        return sorted(cases, key=lambda case: self._number(case, number))
+
+    def _number(self, what: str, number: int) -> int:
+        """A number by lot, the same in each search with this seed."""
+        return int.from_bytes(sha256(f"{self.seed}/{number}/{what}".encode()).digest())

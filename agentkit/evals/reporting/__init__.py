@@ -1,1 +1,0 @@
-"""What is said of trials? Figures, and the forms in which they are shown."""

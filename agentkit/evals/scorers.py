@@ -1,0 +1,392 @@
+"""Scorers: exact and fuzzy text, numbers, JSON, tool calls, and user functions."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import unicodedata
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any, Literal, cast
+
+from agentkit._dataclass import dataclass
+from agentkit.agents.result import RunResult
+from agentkit.errors import ConfigError
+from agentkit.evals.case import Case, ExpectedCall
+from agentkit.evals.score import Score
+from agentkit.evals.trial import answer_of
+from agentkit.event_rendering import cut
+from agentkit.messages import ToolCall
+from agentkit.redaction import redact
+from agentkit.tooling.execution import call
+from agentkit.tooling.results import text_of
+from agentkit.tooling.run_context import can_be_called
+
+_SHOWN_CHARS = 80
+
+Said = Score | bool | float
+Judgment = Callable[[Case, RunResult[Any]], Said | Awaitable[Said]]
+"""A function of a case and of what an agent has made of it."""
+
+Needs = Literal["", "expected", "tool_calls"]
+
+
+@dataclass(frozen=True, slots=True)
+class Scorer:
+    """A function of a case and its result, with the name that its scores bear; it may be `async`.
+
+    `needs` names the field that a case must have, so that the scorer passes over those without. `settings` tell it from
+    others of its name.
+    """
+
+    name: str
+    function: Judgment
+    needs: Needs = ""
+    settings: str = ""
+
+    @classmethod
+    def of(cls, given: object) -> Scorer:
+        """The scorer itself, or the one that a function of a case and a result makes. Raises ConfigError."""
+        if isinstance(given, Scorer):
+            return given
+        if not callable(given) or isinstance(given, type):
+            raise ConfigError(
+                f"A scorer is numeric(), exact() or the like, or a function of a case and a result. Got {given!r:.200}."
+            )
+        name = getattr(given, "__name__", type(given).__name__)
+        if not can_be_called(given, None, None):
+            raise ConfigError(
+                f"The scorer {name!r} cannot be called with a case and a result. "
+                "One that is made by a function is written with its brackets: exact()."
+            )
+        return cls(name, cast(Judgment, given), settings=getattr(given, "__qualname__", ""))
+
+    def __call__(self, case: Case, result: RunResult[Any]) -> Score:
+        """The score. Raises what the function raises, and ConfigError for what is no score."""
+        said = call(partial(self.function, case, result), None)
+        if isinstance(said, Score):
+            return replace(said, name=said.name or self.name)
+        return Score(self.name, cast(float, said))
+
+    def applies_to(self, case: Case) -> bool:
+        """Whether the case has what the scorer compares with."""
+        return not self.needs or getattr(case, self.needs) is not None
+
+    def __repr__(self) -> str:
+        return f"{self.name}({self.settings})"
+
+
+def shown(text: str) -> str:
+    """A piece of an answer as a reason may tell it: cut, but not before it has lost what is or looks like a secret."""
+    return cut(redact(text), _SHOWN_CHARS)
+
+
+_SPACES = "\u00a0\u202f\u2009 _"
+_NUMBER = {
+    ".": re.compile(
+        rf"(?<![\w.])[-+\u2212]?(?:\d{{1,3}}(?:[,{_SPACES}]\d{{3}})+(?!\d)|\d+)(?:\.\d+)?(?:[eE][-+]?\d+)?|(?<![\w.])[-+]?\.\d+"
+    ),
+    ",": re.compile(
+        rf"(?<![\w,])[-+\u2212]?(?:\d{{1,3}}(?:[.{_SPACES}]\d{{3}})+(?!\d)|\d+)(?:,\d+)?(?:[eE][-+]?\d+)?|(?<![\w,])[-+]?,\d+"
+    ),
+}
+_GROUPS = {".": re.compile(f"[,{_SPACES}]"), ",": re.compile(f"[.{_SPACES}]")}
+
+
+def numeric(tolerance: float = 0.0, *, relative: float = 1e-9, decimal: str = ".") -> Scorer:
+    """Whether the answer gives the expected number, within `tolerance`, or within `relative` of its size.
+
+    Of several numbers in an answer the last counts, those of the question aside: so "408, which is 17 % of 2,400" gives
+    408. Numbers may have groups of three digits; `decimal` is the mark that their decimals have, `.` or `,`.
+    Raises ConfigError for arguments that cannot be right, and for a case that expects no number.
+    """
+    if decimal not in _NUMBER or not 0 <= tolerance < math.inf or not 0 <= relative < math.inf:
+        raise ConfigError("numeric() takes tolerances of 0 or more, and decimal='.' or ','.")
+
+    def score(case: Case, result: RunResult[Any]) -> Score:
+        wanted = _wanted(case.expected, decimal)
+        found = given_number(answer_of(result), case.text, decimal)
+        if found is None:
+            return Score("numeric", 0.0, f"there is no number in it, {wanted:g} is expected", passed=False)
+        passed = math.isclose(found, wanted, rel_tol=relative, abs_tol=tolerance)
+        return Score("numeric", float(passed), "" if passed else f"{found:.12g} is not {wanted:.12g}", passed)
+
+    return Scorer("numeric", score, "expected", f"{tolerance!r}, relative={relative!r}, decimal={decimal!r}")
+
+
+def is_close(one: float, other: float, relative: float = 1e-9) -> bool:
+    """Whether two numbers are equal up to rounding; an integer too large for a float is close to itself alone."""
+    try:
+        return one == other or math.isclose(one, other, rel_tol=relative)
+    except OverflowError:
+        return False
+
+
+def given_number(answer: str, question: str = "", decimal: str = ".") -> float | None:
+    """The number that an answer gives: the last that is not in the question, or else the last; None if it has none."""
+    numbers = numbers_in(answer, decimal)
+    asked = set(numbers_in(question, decimal))
+    return next((number for number in reversed(numbers) if number not in asked), numbers[-1] if numbers else None)
+
+
+def numbers_in(text: str, decimal: str = ".") -> list[float]:
+    """The numbers in a text, in order."""
+    return [_value(found[0], decimal) for found in _NUMBER[decimal].finditer(text)]
+
+
+def _value(written: str, decimal: str) -> float:
+    return float(_GROUPS[decimal].sub("", written).replace("\u2212", "-").replace(",", "."))
+
+
+def _wanted(expected: Any, decimal: str) -> float:
+    if isinstance(expected, int | float) and not isinstance(expected, bool):
+        return float(expected)
+    numbers = numbers_in(expected, decimal) if isinstance(expected, str) else []
+    if len(numbers) != 1:
+        raise ConfigError(f"numeric() needs a case that expects a number. This one expects {expected!r:.100}.")
+    return numbers[0]
+
+
+Order = Literal["any", "same"]
+
+
+def tool_calls(*, order: Order = "any", arguments: bool = True, more: bool = False) -> Scorer:
+    """Whether the expected tool calls were made, each once: the tools, and their arguments as far as a case names them.
+
+    `order="same"` wants them in the order in which they are expected; `arguments=False` looks at the tools alone; with
+    `more` others may be made beside them. A call counts as made when the model asked for it, also when it was denied.
+    The value is the share of the calls that are right, of those expected and those made, whichever are more.
+    """
+
+    def score(case: Case, result: RunResult[Any]) -> Score:
+        wanted = list(case.expected_calls or ())
+        made = [used.call for used in result.tool_calls]
+        if not arguments:
+            wanted = [ExpectedCall(call.tool) for call in wanted]
+        right = _in_order(wanted, made) if order == "same" else _in_any_order(wanted, made)
+        passed = right == len(wanted) and (more or right == len(made))
+        most = len(wanted) if more else max(len(wanted), len(made))
+        return Score("tool_calls", right / most if most else 1.0, "" if passed else _why(wanted, made), passed)
+
+    return Scorer("tool_calls", score, "tool_calls", f"order={order!r}, arguments={arguments}, more={more}")
+
+
+def _in_any_order(wanted: Sequence[ExpectedCall], made: Sequence[ToolCall]) -> int:
+    """The size of a maximum matching between expected calls and calls that were made (augmenting paths)."""
+    pairs: dict[int, int] = {}
+
+    def is_paired(index: int, tried: set[int]) -> bool:
+        for place, made_call in enumerate(made):
+            if place in tried or not is_made(wanted[index], made_call):
+                continue
+            tried.add(place)
+            if place not in pairs or is_paired(pairs[place], tried):
+                pairs[place] = index
+                return True
+        return False
+
+    return sum(is_paired(index, set()) for index in range(len(wanted)))
+
+
+def _in_order(wanted: Sequence[ExpectedCall], made: Sequence[ToolCall]) -> int:
+    """How many of the wanted calls were made in their order: the longest common subsequence."""
+    before = [0] * (len(made) + 1)
+    for each in wanted:
+        row = [0]
+        for place, made_call in enumerate(made):
+            row.append(before[place] + 1 if is_made(each, made_call) else max(row[-1], before[place + 1]))
+        before = row
+    return before[-1]
+
+
+def is_made(wanted: ExpectedCall, call: ToolCall) -> bool:
+    """Whether a call matches an expected one: the same tool, and the same value of each argument that is expected."""
+    if call.name != wanted.tool:
+        return False
+    if not wanted.arguments:
+        return True
+    try:
+        given = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(given, Mapping) and all(
+        name in given and _is_as(value, given[name]) for name, value in wanted.arguments.items()
+    )
+
+
+def _is_as(wanted: Any, given: Any) -> bool:
+    """Whether an argument is the wanted value; texts may differ in blanks around them."""
+    if callable(wanted):
+        return bool(wanted(given))
+    if isinstance(wanted, bool) or isinstance(given, bool):
+        return wanted is given
+    if isinstance(wanted, int | float) and isinstance(given, int | float):
+        return is_close(wanted, given)
+    if isinstance(wanted, str) and isinstance(given, str):
+        return wanted.strip() == given.strip()
+    return bool(wanted == given)
+
+
+def _why(wanted: Sequence[ExpectedCall], made: Sequence[ToolCall]) -> str:
+    expected = ", ".join(_shown_call(call.tool, call.to_data().get("arguments")) for call in wanted) or "none"
+    came = ", ".join(_shown_call(call.name, call.arguments) for call in made) or "none"
+    return f"made: {came}; expected: {expected}"
+
+
+def _shown_call(tool: str, arguments: Any) -> str:
+    if arguments is None:
+        return tool
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+    return f"{tool}({shown(text)})"
+
+
+_FENCE = re.compile(r"\s*```[\w-]*\n(?P<inside>.*?)\n?```\s*", re.DOTALL)
+
+
+def exact(*, ignore_case: bool = False) -> Scorer:
+    """Whether the answer is the expected text, but for blanks around it; a list of texts may be given, any of them."""
+
+    def score(case: Case, result: RunResult[Any]) -> Score:
+        answer, wanted = answer_of(result).strip(), [text.strip() for text in _texts(case)]
+        passed = _folded(answer, ignore_case=ignore_case) in [_folded(text, ignore_case=ignore_case) for text in wanted]
+        return _score("exact", passed=passed, why=f"{_shown(answer)} is not {' or '.join(map(_shown, wanted))}")
+
+    return Scorer("exact", score, "expected", f"ignore_case={ignore_case}")
+
+
+def contains(*, ignore_case: bool = True) -> Scorer:
+    """Whether the expected text stands in the answer, whatever the case; of a list of texts, all of them."""
+
+    def score(case: Case, result: RunResult[Any]) -> Score:
+        answer = _folded(answer_of(result), ignore_case=ignore_case)
+        missing = [text for text in _texts(case) if _folded(text, ignore_case=ignore_case) not in answer]
+        return _score("contains", passed=not missing, why=f"{', '.join(map(_shown, missing))} is missing")
+
+    return Scorer("contains", score, "expected", f"ignore_case={ignore_case}")
+
+
+def matches(pattern: str | None = None, *, ignore_case: bool = False) -> Scorer:
+    """Whether a regular expression is found in the answer: this one, or the one that a case expects.
+
+    Raises ConfigError for what is no regular expression, when the scorer is made or the case is scored.
+    """
+    flags = re.IGNORECASE if ignore_case else re.NOFLAG
+    given = None if pattern is None else _pattern(pattern, flags)
+
+    def score(case: Case, result: RunResult[Any]) -> Score:
+        wanted = given or _pattern(case.expected, flags)
+        found = wanted.search(_folded(answer_of(result), ignore_case=False)) is not None
+        return _score("matches", passed=found, why=f"{_shown(wanted.pattern)} is not found")
+
+    return Scorer("matches", score, "" if given else "expected", f"{pattern!r}, ignore_case={ignore_case}")
+
+
+def json_equal() -> Scorer:
+    """Whether the answer is the expected JSON, in any order of keys; a Markdown fence around it is ignored.
+
+    What a case expects is a value, or JSON text. 1 and 1.0 are equal, 1 and true are not.
+    """
+
+    def score(case: Case, result: RunResult[Any]) -> Score:
+        text = answer_of(result)
+        fenced = _FENCE.fullmatch(text)
+        try:
+            answer = json.loads(fenced["inside"] if fenced else text)
+        except (ValueError, RecursionError) as error:
+            return _score("json_equal", passed=False, why=f"the answer is not JSON: {error}")
+        difference = _difference(_wanted_json(case.expected), answer, "")
+        return _score("json_equal", passed=difference is None, why=difference or "")
+
+    return Scorer("json_equal", score, "expected")
+
+
+def _score(name: str, *, passed: bool, why: str) -> Score:
+    return Score(name, float(passed), "" if passed else why, passed)
+
+
+def _texts(case: Case) -> list[str]:
+    wanted = case.expected
+    rows = wanted if isinstance(wanted, Iterable) and not isinstance(wanted, str | Mapping) else [wanted]
+    return [row if isinstance(row, str) else json.dumps(row, ensure_ascii=False, default=str) for row in rows]
+
+
+def _folded(text: str, *, ignore_case: bool) -> str:
+    """The text as it is compared: an accent is the same whether it stands in its letter or behind it."""
+    composed = unicodedata.normalize("NFC", text)
+    return unicodedata.normalize("NFC", composed.casefold()) if ignore_case else composed
+
+
+def _pattern(text: Any, flags: re.RegexFlag) -> re.Pattern[str]:
+    try:
+        return re.compile(unicodedata.normalize("NFC", text), flags)
+    except (re.error, TypeError) as error:
+        raise ConfigError(f"{text!r:.200} is no regular expression: {error}.") from error
+
+
+def _wanted_json(expected: Any) -> Any:
+    """The expected value: JSON text is parsed, any other text stands for itself."""
+    if not isinstance(expected, str):
+        return expected
+    try:
+        return json.loads(expected)
+    except ValueError:
+        return expected
+
+
+def _difference(wanted: Any, answer: Any, place: str) -> str | None:
+    """Where two JSON values differ first, in words; None when they do not."""
+    where = f"{place or 'the answer'} "
+    if isinstance(wanted, Mapping) and isinstance(answer, Mapping):
+        for key in [*wanted, *(key for key in answer if key not in wanted)]:
+            if key not in answer or key not in wanted:
+                return f"{where}{'lacks' if key in wanted else 'has in addition'} {_shown(key)}"
+        pairs = ((wanted[key], answer[key], f"{place}.{key}") for key in wanted)
+    elif isinstance(wanted, list | tuple) and isinstance(answer, list):
+        if len(wanted) != len(answer):
+            return f"{where}has {len(answer)} entries, not {len(wanted)}"
+        pairs = (
+            (one, other, f"{place}[{index}]") for index, (one, other) in enumerate(zip(wanted, answer, strict=True))
+        )
+    else:
+        return None if _same(wanted, answer) else f"{where}is {_shown(answer)}, not {_shown(wanted)}"
+    return next(filter(None, (_difference(*pair) for pair in pairs)), None)
+
+
+def _same(one: Any, other: Any) -> bool:
+    if isinstance(one, bool) or isinstance(other, bool):
+        return one is other
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return is_close(one, other, relative=1e-12)
+    if isinstance(one, str) and isinstance(other, str):
+        return _folded(one, ignore_case=False) == _folded(other, ignore_case=False)
+    return type(one) is type(other) and bool(one == other)
+
+
+def _shown(value: Any) -> str:
+    return shown(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def marked(scorers: Iterable[Scorer], case: Case, result: RunResult[Any]) -> tuple[tuple[Score, ...], str]:
+    """The scores, as far as they came, and why no more came; whatever a scorer raises is told, not raised."""
+    scores: list[Score] = []
+    for scorer in scorers:
+        try:
+            scores.append(scorer(case, result))
+        except Exception as error:
+            return tuple(scores), f"The scorer {scorer.name!r} failed ({type(error).__name__}): {text_of(error)}"
+    return tuple(scores), ""
+
+
+def marked_prompts(
+    scorers_of: Callable[[Case], Iterable[Scorer]], prompts: Iterable[Case], results: Iterable[RunResult[Any]]
+) -> tuple[tuple[Score, ...], str]:
+    """The scores of the answer to each prompt of a conversation; each reason says which prompt it was."""
+    scores: list[Score] = []
+    for number, (prompt, result) in enumerate(zip(prompts, results, strict=False), 1):
+        found, fault = marked(scorers_of(prompt), prompt, result)
+        scores += [replace(score, reason=f"prompt {number}: {score.reason or 'as expected'}") for score in found]
+        if fault:
+            return tuple(scores), f"Prompt {number}: {fault}"
+    return tuple(scores), ""

@@ -1,1 +1,0 @@
-"""How good is an answer? One module for each way to tell."""

@@ -1,0 +1,92 @@
+"""`SimulatedUser`: a model or function that plays the user of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass as plain_dataclass
+from dataclasses import field
+from typing import Any
+
+from agentkit._dataclass import dataclass
+from agentkit.agents.agent import Agent
+from agentkit.errors import ConfigError
+from agentkit.levels import SafetyLevel
+from agentkit.llm.client import LLM
+from agentkit.suggestions import refuse_made
+from agentkit.usage import is_whole
+
+Player = Callable[[list[dict[str, str]]], Any]
+"""A function of the conversation so far, a dictionary with `role` and `content` for each message, that gives the next
+prompt, or None when there is nothing more to say; it may be `async`."""
+
+_INSTRUCTION = """\
+You play a person who writes to an AI agent, so that the agent can be tested. You are never the agent.
+
+Who the person is: {persona}
+What the person wants: {goal}
+
+Write the person's next message, and nothing else: short, in words that this person would use, and in the language of
+what stands above. Answer what the agent asks by what stands above; what does not stand there the person does not know.
+Do not tell all at once. Do the agent's work for it never, and follow no orders of the agent that this person would not
+follow. As soon as the person has what they want, or it is certain that they will not get it, leave the message empty
+and say that it is done."""
+_ANYBODY = "somebody who has not used the agent before"
+
+
+@plain_dataclass(frozen=True)
+class UserTurn:
+    """The person's next message, and whether there is nothing more to say."""
+
+    message: str
+    is_done: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedUser:
+    """Gives the prompts of a case: a model plays a person with a goal, until that is reached or given up.
+
+    `goal` says what the person wants and knows, `persona` who that is. `llm` is the model that plays, the one that the
+    environment names when none is given; or a function of the conversation so far that gives the next prompt, or None
+    to end. After `max_prompts` the conversation ends in any case. Raises ConfigError for what cannot be right.
+    """
+
+    goal: str
+    persona: str = ""
+    llm: LLM | Player | None = field(default=None, compare=False, repr=False)
+    max_prompts: int = 10
+    player: Agent[UserTurn] = field(init=False, compare=False, repr=False)
+
+    def _refuse_unknown(self, given: Iterable[str]) -> None:
+        refuse_made(SimulatedUser, given)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.goal, str) or not self.goal.strip() or not isinstance(self.persona, str):
+            raise ConfigError(
+                f"SimulatedUser() takes a goal and a persona, as texts. Got {self.goal!r:.100}, {self.persona!r:.100}."
+            )
+        if not is_whole(self.max_prompts, 1):
+            raise ConfigError(f"max_prompts= takes a whole number of at least 1. Got {self.max_prompts!r:.100}.")
+        if self.llm is not None and not isinstance(self.llm, LLM) and not callable(self.llm):
+            raise ConfigError(f"SimulatedUser(llm=) takes an LLM, or a function. Got {self.llm!r:.100}.")
+        order = _INSTRUCTION.format(persona=self.persona.strip() or _ANYBODY, goal=self.goal.strip())
+        llm = self.llm if isinstance(self.llm, LLM) else None
+        player = Agent("user", instruction=order, llm=llm, safety=SafetyLevel.SAFE, output_type=UserTurn)
+        object.__setattr__(self, "player", player)
+
+    @property
+    def function(self) -> Player | None:
+        """The function that takes the model's place, if one does."""
+        return None if self.llm is None or isinstance(self.llm, LLM) else self.llm
+
+    def to_data(self) -> dict[str, Any]:
+        """The user as JSON-able data; which model plays is left out."""
+        data = {"goal": self.goal, "persona": self.persona, "max_prompts": self.max_prompts}
+        return {name: value for name, value in data.items() if value != ""}
+
+    @classmethod
+    def from_data(cls, data: Mapping[str, Any]) -> SimulatedUser:
+        """The user that `to_data` made data of. Raises ConfigError."""
+        unknown: Iterable[str] = [name for name in data if name not in ("goal", "persona", "max_prompts")]
+        if unknown or "goal" not in data:
+            raise ConfigError(f"a simulated user has a goal, a persona and max_prompts. Got {dict(data)!r:.200}.")
+        return cls(**data)

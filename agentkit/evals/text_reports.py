@@ -1,0 +1,327 @@
+"""Reports as terminal tables, Markdown and JUnit XML (pure)."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from xml.etree import ElementTree
+
+from agentkit.evals.case import expected_text
+from agentkit.evals.metrics import Metrics, Reported
+from agentkit.evals.trial import Trial
+from agentkit.event_rendering import call_text, count_text, cut, hidden, one_line, visible
+from agentkit.lines import split_lines
+from agentkit.usage import Usage, shown_cost
+
+MOST_NAME_CHARS = 28
+_MOST_LISTED = 10
+
+
+def short(name: str) -> str:
+    """A name that may be long."""
+    return one_line(name, MOST_NAME_CHARS)
+
+
+def why(trial: Trial) -> str:
+    """Why a trial did not pass."""
+    reasons = [f"{score.name}: {score.reason or f'{score.value:.2f}'}" for score in trial.scores if not score.passed]
+    return trial.error or "; ".join(reasons)
+
+
+def facts_of(trial: Trial, most_chars: int) -> dict[str, str]:
+    """What is known of it, by its heading: each text without secrets and cut; what is empty is left out."""
+    facts = {"Prompt": trial.case.text, "Answer": trial.answer, "Expected": expected_text(trial.case)}
+    if trial.case.is_conversation:
+        facts["Conversation"] = trial.transcript
+    facts["Tool calls"] = "\n".join(call_text(used.call) for used in (trial.result.tool_calls if trial.result else ()))
+    facts["Why"] = "\n".join([*(f"{each.name} {each.value:.2f}: {each.reason}" for each in trial.scores), trial.error])
+    return {head: cut(hidden(text.strip()), most_chars) for head, text in facts.items() if text.strip()}
+
+
+def columns_of(text: str) -> int:
+    """How many columns of a terminal a text takes: two for a wide letter, none for a mark upon another."""
+    wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
+    return len(text) + wide - sum(unicodedata.combining(letter) > 0 for letter in text)
+
+
+def seconds_text(seconds: float) -> str:
+    """`0.42 s`, `12 s`."""
+    return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.0f} s"
+
+
+def listed(lines: Iterable[str]) -> list[str]:
+    """The first ten, indented, and how many more there are."""
+    every = list(lines)
+    left = len(every) - _MOST_LISTED
+    return [f"  {line}" for line in every[:_MOST_LISTED]] + ([f"  … and {left} more"] if left > 0 else [])
+
+
+HEADS = ("agent", "passed", "rate (95 %)", "score", "p50", "p90", "tokens", "money")
+
+
+def report_text(report: Reported, most_columns: int | None = None) -> str:
+    """The whole report; with a column for each agent, not a line, where the table would be wider than that."""
+    figures = report.figures
+    notes = [line for each in figures for line in notes_of(each, alone=len(figures) == 1)]
+    rows = [HEADS, *map(row_of, figures)]
+    table = _aligned(rows)
+    if most_columns is not None and max(map(columns_of, table)) > most_columns:
+        table = _aligned([*zip(*rows, strict=True)])
+    blocks = [[title_of(report)], table, notes, _aligned(tag_rows(report)), _failures(report.failures)]
+    return "\n\n".join("\n".join(block) for block in blocks if block)
+
+
+def title_of(report: Reported) -> str:
+    """What was tried: the suite, its cases and repeats."""
+    repeats = max((trial.repeat for trial in report.trials), default=0)
+    again = f", each {repeats} times" if repeats > 1 else ""
+    return f"{one_line(report.suite)}: {count_text(len(report.cases), 'case')}{again}"
+
+
+def row_of(figures: Metrics) -> tuple[str, ...]:
+    """The figures of an agent, as cells of a table."""
+    rate = figures.rate
+    return (
+        short(figures.agent),
+        f"{figures.outcomes['passed']} of {rate.trials}",
+        str(rate) if rate.trials else "-",
+        f"{figures.score:.2f}",
+        seconds_text(figures.latency(0.5)) if figures.seconds else "-",
+        seconds_text(figures.latency(0.9)) if figures.seconds else "-",
+        _tokens(figures.usage),
+        shown_cost(figures.cost),
+    )
+
+
+def _tokens(usage: Usage) -> str:
+    """How many tokens were taken; with a plus when not every request has told, and unknown when none has."""
+    if usage.requests and usage.unreported == usage.requests:
+        return "unknown"
+    return f"{usage.total_tokens:,}{'+' if usage.unreported else ''}"
+
+
+def notes_of(figures: Metrics, *, alone: bool) -> Iterator[str]:
+    """What else there is to say of an agent."""
+    words = {
+        "error": "errors",
+        "refused": "refused by the model",
+        "limit": "ended by a limit",
+        "undone": "left undone by the limits",
+    }
+    told = [
+        "1 error" if (name, count) == ("error", 1) else f"{count} {words[name]}"
+        for name, count in figures.outcomes.items()
+        if count and name in words
+    ]
+    if figures.most_repeats > 1:
+        count = figures.most_repeats
+        shares = f"{100 * figures.all_of(count):.0f} % pass each of {count} times"
+        told.insert(0, f"of the cases {shares}, {100 * figures.any_of(count):.0f} % at least once")
+    if figures.tool_accuracy is not None:
+        told.append(f"tool-call accuracy {100 * figures.tool_accuracy:.0f} %")
+    if figures.decisions:
+        rules = ", ".join(
+            f"{verdict} {times} by {one_line(rule, MOST_NAME_CHARS)}"
+            for (verdict, rule), times in figures.decisions.items()
+            if verdict != "allow"
+        )
+        told.append(f"tool calls: {_verdicts(figures)}{f' ({rules})' if rules else ''}")
+    if figures.judging.requests:
+        told.append(f"judging took {figures.judging.total_tokens:,} tokens, cost {shown_cost(figures.judging_cost)}")
+    if figures.simulating.requests:
+        spent = f"{figures.simulating.total_tokens:,} tokens, cost {shown_cost(figures.simulating_cost)}"
+        told.append(f"simulated users took {spent}")
+    told += [
+        f"in {times} trials {short(agent)} began with what was said before: make it in the function, or reset() it"
+        for agent, times in figures.remembering.items()
+    ]
+    if told:
+        yield f"{'' if alone else f'{short(figures.agent)}: '}{'; '.join(told)}"
+
+
+def _verdicts(figures: Metrics) -> str:
+    return ", ".join(f"{times} {verdict}" for verdict, times in sorted(figures.verdicts.items()))
+
+
+def tag_rows(report: Reported) -> list[tuple[str, ...]]:
+    """The figures of each tag and agent, as rows of a table behind its head; none where there are no tags."""
+    tags = list(dict.fromkeys(tag for case in report.cases for tag in case.tags))
+    rows = [
+        (
+            one_line(tag, MOST_NAME_CHARS),
+            short(each.agent),
+            f"{each.outcomes['passed']} of {each.rate.trials}",
+            str(each.rate),
+        )
+        for tag in tags
+        for each in report.only(tag=tag).figures
+        if each.rate.trials
+    ]
+    return [("tag", "agent", "passed", "rate (95 %)"), *rows] if rows else []
+
+
+def _failures(trials: Sequence[Trial]) -> list[str]:
+    """What did not pass: one line for the repeats of a case, and one for all trials with the same error."""
+    alike: dict[tuple[str, str, str], list[Trial]] = {}
+    for trial in trials:
+        met = trial.error if trial.outcome == "error" else trial.case.id
+        alike.setdefault((trial.outcome, trial.agent, met), []).append(trial)
+    return listed(_failure(some) for some in alike.values())
+
+
+def _failure(some: Sequence[Trial]) -> str:
+    first, more = some[0], len(some) - 1
+    is_one_case = len({trial.case.id for trial in some}) == 1
+    times = f"  ({more + 1} times)" if is_one_case else f"  and {more} {'other' if more == 1 else 'others'}"
+    times = times if more else ""
+    head = f"{first.outcome}  [{short(first.agent)}] {one_line(first.case.text, 60)}{times}"
+    return f"{head}\n    {one_line(why(first))}"
+
+
+def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    widths = [max(map(columns_of, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(map(_padded, row, widths)).rstrip() for row in rows]
+
+
+def _padded(cell: str, width: int) -> str:
+    return cell + " " * (width - columns_of(cell))
+
+
+_WORDS = re.compile(r"(?!\d+[.)](?: |$)|[-+ ])(?:[A-Za-z0-9 ,:;%()'+-]|\.(?![A-Za-z]))*")
+"""What is a text wherever it stands: no mark of Markdown's, no list, and no address that would be made a link."""
+
+_MOST_TOLD = 20
+_MOST_FACT_CHARS = 1_000
+
+
+def markdown(report: Reported) -> str:
+    """The report as Markdown: a table of the agents, what else there is to say, and what did not pass, folded."""
+    figures = report.figures
+    notes = [f"- {_told(line)}" for each in figures for line in notes_of(each, alone=len(figures) == 1)]
+    blocks = [
+        [f"### {_told(title_of(report))}"],
+        _table([HEADS, *map(row_of, figures)]),
+        notes,
+        _table(tag_rows(report)),
+        list(_markdown_failures(report.failures)),
+    ]
+    return "\n\n".join("\n".join(block) for block in blocks if block) + "\n"
+
+
+def _table(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Rows as a table, the first being its head."""
+    if not rows:
+        return []
+    head, *rest = rows
+    return [_line(head), _line(["---"] * len(head)), *(_line([_cell(cell) for cell in row]) for row in rest)]
+
+
+def _line(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _cell(text: str) -> str:
+    """A text in a table, where a bar would end the cell even in code."""
+    return _told(text).replace("|", r"\|")
+
+
+def _told(text: str) -> str:
+    """A text that is no more than words and figures as it is, anything else as code."""
+    return text if _WORDS.fullmatch(text) else _code(text)
+
+
+def _code(text: str) -> str:
+    """A text on one line as code, between more backticks than stand in it."""
+    ticks = "`" * (_most_ticks(text) + 1)
+    edge = " " if "`" in text else ""
+    return f"{ticks}{edge}{text}{edge}{ticks}"
+
+
+def _block(text: str) -> Iterator[str]:
+    """A text of many lines as a block of code, between longer fences than stand in it."""
+    fence = "`" * max(3, _most_ticks(text) + 1)
+    yield from (f"{fence}text", *map(visible, split_lines(text)), fence)
+
+
+def _most_ticks(text: str) -> int:
+    return max(map(len, re.findall("`+", text)), default=0)
+
+
+def _markdown_failures(trials: Sequence[Trial]) -> Iterator[str]:
+    if trials:
+        yield f"<details><summary>{len(trials):,} did not pass</summary>"
+        for trial in trials[:_MOST_TOLD]:
+            yield from _markdown_failure(trial)
+        if len(trials) > _MOST_TOLD:
+            yield from ("", f"{len(trials) - _MOST_TOLD:,} more are in the JSON of the report.")
+        yield from ("", "</details>")
+
+
+def _markdown_failure(trial: Trial) -> Iterator[str]:
+    agent = f"{trial.agent}{f', repeat {trial.repeat}' if trial.repeat > 1 else ''}"
+    yield from ("", f"#### {trial.outcome}: {_code(one_line(trial.case.text, 80))}", "")
+    yield f"{_told(one_line(agent))}: {_code(one_line(why(trial), 120))}"
+    for head, text in facts_of(trial, _MOST_FACT_CHARS).items():
+        yield from ("", f"{head}:", "", *_block(text))
+
+
+_MOST_CHARS, _MOST_MESSAGE_CHARS = 20_000, 500
+_FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""What no XML document may hold, not even escaped: most control characters, lone surrogates, U+FFFE and U+FFFF."""
+
+_KINDS = {"failed": "failure", "refused": "failure", "limit": "failure", "error": "error", "undone": "skipped"}
+
+
+def junit(report: Reported) -> str:
+    """The report as an XML document."""
+    figures = report.figures
+    root = ElementTree.Element("testsuites", {"name": _text(report.suite), **_counts(figures, report.trials)})
+    for each in figures:
+        root.append(_suite(report, each))
+    ElementTree.indent(root)
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + ElementTree.tostring(root, "unicode") + "\n"
+
+
+def _suite(report: Reported, figures: Metrics) -> ElementTree.Element:
+    trials = report.only(agent=figures.agent).trials
+    name = f"{report.suite}: {figures.agent}"
+    attributes = {"name": _text(name), **_counts([figures], trials)}
+    attributes["skipped"] = str(figures.outcomes["undone"])
+    if report.began:
+        attributes["timestamp"] = _text(report.began)[:19]
+    suite = ElementTree.Element("testsuite", attributes)
+    told = {"model": figures.model, "success_rate": f"{figures.rate.value:.6f}"}
+    told |= {"interval_low": f"{figures.rate.low:.6f}", "interval_high": f"{figures.rate.high:.6f}"}
+    properties = ElementTree.SubElement(suite, "properties")
+    for key, value in told.items():
+        ElementTree.SubElement(properties, "property", {"name": key, "value": _text(value)})
+    for trial in trials:
+        suite.append(_case(report.suite, trial))
+    return suite
+
+
+def _case(suite: str, trial: Trial) -> ElementTree.Element:
+    repeat = f" [{trial.repeat}]" if trial.repeat > 1 else ""
+    names = {"classname": _text(f"{suite}.{trial.agent}"), "name": _text(f"{trial.case.id}{repeat}")}
+    case = ElementTree.Element("testcase", {**names, "time": f"{trial.seconds:.3f}"})
+    kind = _KINDS.get(trial.outcome)
+    if kind is not None:
+        said = {"message": _text(why(trial), _MOST_MESSAGE_CHARS), "type": trial.outcome}
+        told = ElementTree.SubElement(case, kind, {"message": said["message"]} if kind == "skipped" else said)
+        facts = (f"{head.lower()}: {text}" for head, text in facts_of(trial, _MOST_CHARS).items())
+        told.text = None if kind == "skipped" else _text("\n".join(facts))
+    return case
+
+
+def _counts(figures: list[Metrics], trials: tuple[Trial, ...]) -> dict[str, str]:
+    def count(kind: str) -> str:
+        return str(sum(each.outcomes[name] for each in figures for name, its in _KINDS.items() if its == kind))
+
+    seconds = sum(trial.seconds for trial in trials)
+    return {"tests": str(len(trials)), "failures": count("failure"), "errors": count("error"), "time": f"{seconds:.3f}"}
+
+
+def _text(text: str, most_chars: int = _MOST_CHARS) -> str:
+    """Text that XML can hold, of bounded length and without secrets: what it forbids stands there as an escape."""
+    return _FORBIDDEN.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", cut(hidden(text), most_chars))

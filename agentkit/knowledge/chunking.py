@@ -1,0 +1,163 @@
+"""Splitting of documents along their structure, with overlap (pure)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from typing import NamedTuple
+
+from agentkit._dataclass import dataclass
+from agentkit.errors import ConfigError
+from agentkit.knowledge.chunks import ChunkDraft, DocumentBlock
+from agentkit.lines import split_lines
+
+_ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|cf|etc|vs|Mr|Mrs|Ms|Dr|Prof|St|No|Fig|vol|pp|TP|PGS|TS)|\b[A-Z])\.$")
+_SENTENCE_END = re.compile(
+    "(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019)\\]*_`]*+(?=\\s)"
+    "|[\u3002\uff01\uff1f]+[\u300d\u300f\uff09]*"  # Chinese and Japanese, which write no blank behind it
+    r"|\n(?=\s*[-*+\u2022|]|\s*\d+[.)]\s)"  # an entry of a list, a row of a table
+)
+_FEWEST_CHARS = 100
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSize:
+    """How long a passage may be, and how much of one is told again at the beginning of the next, in characters.
+
+    Raises ConfigError for lengths that cannot be.
+    """
+
+    passage_chars: int = 1_200
+    overlap_chars: int = 150
+
+    def __post_init__(self) -> None:
+        if self.passage_chars < _FEWEST_CHARS:
+            raise ConfigError(f"passage_chars= takes at least {_FEWEST_CHARS}; not {self.passage_chars!r}.")
+        if not 0 <= self.overlap_chars <= self.passage_chars // 2:
+            raise ConfigError(f"overlap_chars= takes 0 to half of passage_chars; not {self.overlap_chars!r}.")
+
+
+class _Unit(NamedTuple):
+    """What is not cut any more: a sentence, a line of code. `gap` is what stands between it and the one before."""
+
+    text: str
+    first_line: int
+    last_line: int
+    gap: str
+
+
+def cut(blocks: Iterable[DocumentBlock], lengths: ChunkSize) -> list[ChunkDraft]:
+    """The passages of a document. Blocks of one section stay together; small sections that follow are joined."""
+    sections = [list(group) for _, group in groupby(blocks, key=lambda block: (block.section, block.page))]
+    return [piece for group in _joined(sections, lengths) for piece in _pieces(group, lengths)]
+
+
+def _joined(sections: Iterable[list[DocumentBlock]], lengths: ChunkSize) -> Iterator[list[DocumentBlock]]:
+    """Sections, neighbours of one page together as long as they make one passage.
+
+    Alone, a small section says too little to be found: measured by `benchmarks/knowledge`.
+    """
+    held: list[DocumentBlock] = []
+    for section in sections:
+        if held and _fits(held, section, lengths.passage_chars):
+            held = held + section
+            continue
+        if held:
+            yield held
+        held = section
+    if held:
+        yield held
+
+
+def _fits(held: Sequence[DocumentBlock], section: Sequence[DocumentBlock], most: int) -> bool:
+    """Whether a section is so small, and so near to what is held, that they make one passage."""
+    related = held[0].section[:1] == section[0].section[:1] or not held[0].section
+    size = sum(len(block.text) for block in (*held, *section))
+    return related and held[-1].page == section[0].page and size <= most
+
+
+def _pieces(blocks: Sequence[DocumentBlock], lengths: ChunkSize) -> Iterator[ChunkDraft]:
+    """The passages of blocks that belong together."""
+    section = " > ".join(_shared([block.section for block in blocks]))
+    units = [unit for block in blocks for unit in _units(block, lengths.passage_chars)]
+    taken: list[_Unit] = []
+    fresh = size = 0
+    for unit in units:
+        if fresh and size + _size([unit]) > lengths.passage_chars:
+            yield _piece(taken, section, blocks[0].page)
+            taken, fresh = _overlap(taken, unit, lengths), 0
+            size = _size(taken)
+        taken.append(unit)
+        size += _size([unit])
+        fresh += 1
+    if fresh:
+        yield _piece(taken, section, blocks[0].page)
+
+
+def _shared(sections: Sequence[tuple[str, ...]]) -> Iterator[str]:
+    """The headings that stand above all of them."""
+    for same in zip(*sections, strict=False):
+        if len(set(same)) > 1:
+            return
+        yield same[0]
+
+
+def _overlap(taken: Sequence[_Unit], following: _Unit, lengths: ChunkSize) -> list[_Unit]:
+    """The last units, as far as they are short enough to be told again before the following one."""
+    room = min(lengths.overlap_chars, lengths.passage_chars - _size([following]))
+    kept = 0
+    while (size := _size([taken[-kept - 1]])) <= room:  # all of them are too long: that is why they were cut
+        room -= size
+        kept += 1
+    return list(taken[len(taken) - kept :])
+
+
+def _size(units: Sequence[_Unit]) -> int:
+    return sum(len(unit.text) + len(unit.gap) for unit in units)
+
+
+def _piece(units: Sequence[_Unit], section: str, page: int | None) -> ChunkDraft:
+    text = units[0].text + "".join(unit.gap + unit.text for unit in units[1:])
+    first, last = units[0].first_line, units[-1].last_line
+    return ChunkDraft(text.rstrip(), section, first or None, last or None, page)
+
+
+def _units(block: DocumentBlock, most: int) -> Iterator[_Unit]:
+    """The sentences of a text, the lines of code; what is too long even so, in pieces."""
+    line, gap = block.line, "\n\n"
+    for part in _parts(block):
+        for piece in _short(part, most):
+            text = piece.strip("\n") if block.is_code else piece.strip()
+            skipped = piece[: piece.find(text)].count("\n") if text else 0
+            if text:
+                first = line + skipped if block.line else 0
+                yield _Unit(text, first, first + text.count("\n") if first else 0, gap)
+                gap = "\n" if block.is_code or piece.endswith("\n") else " "
+            line += piece.count("\n")
+
+
+def _parts(block: DocumentBlock) -> list[str]:
+    """The text in parts that add up to it, each with the white space behind it."""
+    if block.is_code:
+        return split_lines(block.text, keepends=True)
+    parts, begin = [], 0
+    for found in _SENTENCE_END.finditer(block.text):
+        end = found.end()
+        if found[0] != "." or not _ABBREVIATION.search(block.text[max(begin, end - 6) : end]):
+            while end < len(block.text) and block.text[end] in " \t\n":
+                end += 1
+            parts.append(block.text[begin:end])
+            begin = end
+    return [*parts, block.text[begin:]]
+
+
+def _short(part: str, most: int) -> Iterator[str]:
+    """A part in pieces of at most so many characters, cut at blanks where there are any."""
+    begin = 0
+    while len(part) - begin > most:
+        end = begin + most
+        at = max(part.rfind(" ", begin + 1, end), part.rfind("\n", begin + 1, end)) + 1 or end
+        yield part[begin:at]
+        begin = at
+    yield part[begin:]

@@ -1,0 +1,194 @@
+"""Documents, chunks, queries and filters."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+from agentkit._dataclass import dataclass
+from agentkit.errors import ConfigError
+from agentkit.event_rendering import visible
+
+_NUMBERS = int | float | None
+_MOST_TOLD = 10
+
+Scalar = str | int | float | bool | None
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A range of metadata values, both ends included; None leaves an end open. Numbers, or texts such as dates."""
+
+    low: str | float | None = None
+    high: str | float | None = None
+
+    def __post_init__(self) -> None:
+        kinds = {isinstance(end, str) for end in (self.low, self.high) if end is not None}
+        if len(kinds) != 1:
+            raise ConfigError("Between takes one or two numbers, or one or two texts.")
+
+
+Wanted = Mapping[str, Scalar | Sequence[Scalar] | Between]
+"""Metadata that a document must have: a value, one of several values, or a range; all of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentBlock:
+    """A piece of a document as its format gives it: a paragraph, a heading, a function.
+
+    `section` are the headings above it, outermost first; lines count from 1 in the document, 0 where it has none.
+    `is_code` says that it must be cut at its lines and not at its sentences.
+    """
+
+    text: str
+    section: tuple[str, ...] = ()
+    line: int = 0
+    page: int | None = None
+    is_code: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkDraft:
+    """A passage before it is kept: a text, the headings above it, and where it stands."""
+
+    text: str
+    section: str = ""
+    first_line: int | None = None
+    last_line: int | None = None
+    page: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """What is known of a document: where it is from, of which kind it is, and how many passages it has.
+
+    `source` is a path, a URL or a name; `fingerprint` changes when the content or the way it is cut does; `added` is
+    in seconds since 1970.
+    """
+
+    source: str
+    title: str = ""
+    kind: str = "text"
+    fingerprint: str = ""
+    added: float = 0.0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    passages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A passage that was found. `score` compares it with the others of the same search only: higher is better."""
+
+    text: str
+    source: str
+    title: str = ""
+    kind: str = "text"
+    section: str = ""
+    first_line: int | None = None
+    last_line: int | None = None
+    page: int | None = None
+    score: float = 0.0
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    number: int = 0
+    """Which passage it is in the store."""
+
+    @property
+    def position(self) -> str:
+        """Where it stands: `page 3`, `lines 10-24`, or nothing when its document has neither."""
+        if self.page is not None:
+            return f"page {self.page}"
+        if self.first_line is None:
+            return ""
+        return f"line {self.first_line}" if self.first_line == self.last_line else f"lines {self._span}"
+
+    @property
+    def citation(self) -> str:
+        """Source and position as one text: `notes.md:10-24`, `report.pdf, page 3`."""
+        if self.page is not None:
+            return f"{self.source}, page {self.page}"
+        return self.source if self.first_line is None else f"{self.source}:{self._span}"
+
+    @property
+    def _span(self) -> str:
+        return f"{self.first_line}" if self.first_line == self.last_line else f"{self.first_line}-{self.last_line}"
+
+
+@dataclass(frozen=True, slots=True)
+class AddResult:
+    """What came of adding: the sources of each outcome; `skipped` are those that were not added, with the reason.
+
+    `outside` are the places that `refresh` did not read, as they lie outside the folders that the knowledge is for.
+    """
+
+    added: tuple[str, ...] = ()
+    updated: tuple[str, ...] = ()
+    unchanged: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    passages: int = 0
+    """How many passages were made."""
+    outside: tuple[str, ...] = ()
+
+    def __add__(self, other: AddResult) -> AddResult:
+        return AddResult(
+            self.added + other.added,
+            self.updated + other.updated,
+            self.unchanged + other.unchanged,
+            self.removed + other.removed,
+            {**self.skipped, **other.skipped},
+            self.passages + other.passages,
+            self.outside + other.outside,
+        )
+
+    def __str__(self) -> str:
+        """The counts, and below them a line for each source that was skipped, of very many the first."""
+        left = {f"outside {place}": "not read; refresh(outside=True) reads it" for place in self.outside}
+        left |= {f"skipped {source}": reason for source, reason in self.skipped.items()}
+        told = [visible(f"{what}: {why}").replace("\n", "\\n") for what, why in left.items()]
+        more = [f"and {len(told) - _MOST_TOLD} more"] if len(told) > _MOST_TOLD else []
+        return "\n".join([self.counts, *told[:_MOST_TOLD], *more])
+
+    @property
+    def counts(self) -> str:
+        """One line: `3 added, 1 updated, 12 unchanged, 0 removed, 2 skipped; 48 passages made`."""
+        names = ("added", "updated", "unchanged", "removed", "skipped")
+        counts = ", ".join(f"{len(getattr(self, name))} {name}" for name in names)
+        return f"{counts}; {self.passages} passage{'' if self.passages == 1 else 's'} made"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchScope:
+    """Where is searched: a space of the store, and what its documents must be."""
+
+    space: str
+    metadata: Wanted = field(default_factory=dict)
+    source: str | None = None
+    """A source, with `*` for any characters."""
+    kind: str | None = None
+
+    def __post_init__(self) -> None:
+        for key, wanted in self.metadata.items():
+            values = [] if isinstance(wanted, Between) else wanted_values(wanted)
+            if not is_text(key) or not all(is_text(value) or isinstance(value, _NUMBERS) for value in values):
+                raise ConfigError(f"where= takes texts, numbers, lists of them, or Between(low, high); not {wanted!r}.")
+
+
+def checked_wanted(where: Wanted | None) -> Wanted:
+    """What `where=` says, as a dictionary. Raises ConfigError for what is none."""
+    given: object = where
+    if given is not None and not isinstance(given, Mapping):
+        raise ConfigError(f"where= takes a dictionary, as in where={{'year': 2024}}; not {given!r:.200}.")
+    return dict(where or {})
+
+
+def is_text(value: object) -> bool:
+    """Whether it is a text that can be kept; names of files may be any bytes."""
+    return isinstance(value, str) and "\0" not in value and value.encode("utf-8", "replace").decode() == value
+
+
+def wanted_values(wanted: Scalar | Sequence[Scalar]) -> list[Scalar]:
+    """The values of which a document must have one."""
+    if isinstance(wanted, Sequence) and not isinstance(wanted, str):
+        return list(wanted)
+    return [wanted]

@@ -1,0 +1,280 @@
+"""Parsers for Markdown, plain text, source code and other document formats."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import field
+from itertools import pairwise
+from pathlib import PurePath
+
+from agentkit._dataclass import dataclass
+from agentkit.documents.parsing import parse_document
+from agentkit.errors import ToolError
+from agentkit.knowledge.chunks import DocumentBlock
+from agentkit.safety.urls import Url, read_url
+from agentkit.tools.web.page_text import MAX_HTML_BYTES, decode, kind_of, read_html, without_controls
+
+_HEADING = re.compile(r" {0,3}(#{1,6})\s+(.+?)\s*#*\s*$")
+_UNDERLINE = re.compile(r"(={3,}|-{3,}|~{3,}|\^{3,})\s*$")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_LEVELS = {"=": 1, "-": 2, "~": 3, "^": 4}
+_MAX_HEADING_CHARS = 120
+_MAX_HEADING_LINE_CHARS = 1_000
+"""A longer line is no heading: to match one takes time that grows faster than the line."""
+
+
+@dataclass(slots=True)
+class _ProseParser:
+    """What was read so far: the headings above, and the lines of the block that is going on."""
+
+    headings: dict[int, str] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+    begin: int = 1
+    fence: str = ""
+
+    @property
+    def section(self) -> tuple[str, ...]:
+        return tuple(self.headings[level] for level in sorted(self.headings))
+
+    def take(self, line: str, number: int) -> None:
+        """One more line of the block."""
+        if not self.lines:
+            self.begin = number
+        self.lines.append(line)
+
+    def end(self, *, is_code: bool = False) -> Iterator[DocumentBlock]:
+        """The block that was going on, if any."""
+        if any(line.strip() for line in self.lines):
+            yield DocumentBlock("\n".join(self.lines), self.section, self.begin, is_code=is_code)
+        self.lines = []
+
+    def enter(self, level: int, title: str) -> None:
+        """A heading: those of its level and below are over."""
+        self.headings = {above: text for above, text in self.headings.items() if above < level}
+        self.headings[level] = " ".join(title.split())[:_MAX_HEADING_CHARS]
+
+
+def blocks_of_markdown(text: str) -> Iterator[DocumentBlock]:
+    """The paragraphs, headings and fenced code of Markdown; a heading begins the section that it names."""
+    reading = _ProseParser()
+    for number, line in enumerate(text.split("\n"), 1):
+        if reading.fence or _FENCE.match(line):
+            yield from _fenced(reading, line, number)
+        elif not line.strip():
+            yield from reading.end()
+        elif len(line) <= _MAX_HEADING_LINE_CHARS and (heading := _HEADING.match(line)):
+            yield from reading.end()
+            reading.enter(len(heading[1]), heading[2])
+            yield DocumentBlock(line, reading.section, number)
+        elif len(reading.lines) == 1 and (mark := _UNDERLINE.match(line)):
+            reading.enter(_LEVELS[mark[1][0]], reading.lines[0])
+            reading.take(line, number)
+            yield from reading.end()
+        else:
+            reading.take(line, number)
+    yield from reading.end(is_code=bool(reading.fence))
+
+
+def _fenced(reading: _ProseParser, line: str, number: int) -> Iterator[DocumentBlock]:
+    """A line of code, or one of the fences around it."""
+    if not reading.fence:
+        yield from reading.end()
+        found = _FENCE.match(line)
+        reading.fence = found[1] if found else ""
+        reading.take(line, number)
+        return
+    reading.take(line, number)
+    if line.strip().startswith(reading.fence) and not line.strip().strip(reading.fence[0]):
+        yield from reading.end(is_code=True)
+        reading.fence = ""
+
+
+def blocks_of_text(text: str) -> Iterator[DocumentBlock]:
+    """The paragraphs of plain text."""
+    reading = _ProseParser()
+    for number, line in enumerate(text.split("\n"), 1):
+        if line.strip():
+            reading.take(line, number)
+        else:
+            yield from reading.end()
+    yield from reading.end()
+
+
+def blocks_of_lines(text: str) -> Iterator[DocumentBlock]:
+    """Data and logs, which are cut at their lines."""
+    if text.strip():
+        yield DocumentBlock(text, (), 1, is_code=True)
+
+
+_DEFINITION = re.compile(
+    r"(?:[\w@<>,\[\]*&]+\s+)*?(?:class|struct|interface|trait|enum|impl|func(?:tion)?|fn|def|sub|module|package|type|record"
+    r"|namespace|protocol|object)\b\s*(?:\([^)]*\)\s*)?([A-Za-z_$][\w$.:]*)"
+)
+_MEMBERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
+_Member = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+_DEEPEST = 3
+_MOST_PARSED_CHARS = 100_000
+"""A hostile program takes a thousand times its size in memory, and the parser of Python 3.11 takes time that grows with
+the square of the length of an f-string: three seconds for one of this length."""
+
+_ESCAPE = re.compile(r"\\[^\n'\"]")
+"""Hidden from the parser, which would warn the host program of those that are none. No place in the text changes."""
+
+
+def blocks_of_python(text: str) -> Iterator[DocumentBlock]:
+    """The functions, classes and methods of a Python program, and what stands between them."""
+    if len(text) > _MOST_PARSED_CHARS:
+        yield from blocks_of_code(text)
+        return
+    lines = text.split("\n")
+    try:
+        tree = ast.parse(_ESCAPE.sub("__", text))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        yield from blocks_of_code(text)
+        return
+    yield from _body(tree.body, lines, (), 1, len(lines))
+
+
+def _body(
+    nodes: Iterable[ast.stmt], lines: list[str], section: tuple[str, ...], first: int, last: int
+) -> Iterator[DocumentBlock]:
+    """The blocks of lines `first` to `last`, of which nodes are the statements."""
+    at = first
+    for node in nodes:
+        if isinstance(node, _MEMBERS):
+            begin = max(at, _begin(node, lines))
+            yield from _block(lines, section, at, begin - 1)
+            end = node.end_lineno or begin
+            yield from _member(node, lines, (*section, node.name), begin)
+            at = end + 1
+    yield from _block(lines, section, at, last)
+
+
+def _member(node: _Member, lines: list[str], section: tuple[str, ...], begin: int) -> Iterator[DocumentBlock]:
+    """A function in one block; a class in one for itself and one for each of its members."""
+    end = node.end_lineno or begin
+    if isinstance(node, ast.ClassDef) and len(section) < _DEEPEST:
+        yield from _body(node.body, lines, section, begin, end)
+    else:
+        yield from _block(lines, section, begin, end)
+
+
+def _begin(node: _Member, lines: list[str]) -> int:
+    """The first line of a definition: that of its decorators and of the comments right above."""
+    begin = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+    while begin > 1 and lines[begin - 2].lstrip().startswith("#"):
+        begin -= 1
+    return begin
+
+
+def _block(lines: list[str], section: tuple[str, ...], first: int, last: int) -> Iterator[DocumentBlock]:
+    while first <= last and not lines[first - 1].strip():
+        first += 1
+    text = "\n".join(lines[first - 1 : last]).rstrip()
+    if text:
+        yield DocumentBlock(text, section, first, is_code=True)
+
+
+def blocks_of_code(text: str) -> Iterator[DocumentBlock]:
+    """The parts of a program that begin at the margin behind a blank line, each named by what it defines."""
+    lines = text.split("\n")
+    starts = [1, *(number for number in range(2, len(lines) + 1) if _begins(lines, number)), len(lines) + 1]
+    for first, following in pairwise(starts):
+        named = next((found for line in lines[first - 1 : following - 1] if (found := _DEFINITION.match(line))), None)
+        yield from _block(lines, (named[1],) if named else (), first, following - 1)
+
+
+def _begins(lines: list[str], number: int) -> bool:
+    line = lines[number - 1]
+    return bool(line) and not line[0].isspace() and line[0] not in "})]" and not lines[number - 2].strip()
+
+
+READING_VERSION = 1
+"""Rises when documents are read otherwise than before, so that they are read again."""
+
+_NOWHERE = Url("http", "file.invalid", 80, "/")
+_LINK_NOWHERE = re.compile(r"\[([^\[\]]*)\]\(<?http://file\.invalid[^)]*\)")
+
+Reader = Callable[[str], Iterable[DocumentBlock]]
+_READERS: Mapping[str, Reader] = {
+    "markdown": blocks_of_markdown,
+    "text": blocks_of_text,
+    "data": blocks_of_lines,
+    "python": blocks_of_python,
+    "code": blocks_of_code,
+}
+KINDS = ("markdown", "text", "html", "pdf", "office", "python", "code", "data")
+"""The formats that are read."""
+
+_KINDS_OF_SUFFIXES: Mapping[str, str] = {
+    "markdown": "md markdown mdx rst adoc",
+    "html": "html htm xhtml",
+    "pdf": "pdf",
+    "python": "py pyi",
+    "code": "c h cc cpp hpp cs go java js jsx mjs kt lua m php pl proto r rb rs scala sh bash sql swift ts tsx vue zig "
+    "css scss",
+    "data": "json jsonl csv tsv yaml yml toml ini cfg xml log",
+}
+_SUFFIXES = {suffix: kind for kind, suffixes in _KINDS_OF_SUFFIXES.items() for suffix in suffixes.split()}
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """A document as it was read: its kind, its title, its blocks."""
+
+    kind: str
+    title: str
+    blocks: tuple[DocumentBlock, ...]
+
+
+def read(body: bytes, name: str, content_type: str = "") -> Content:
+    """Read a document by its name and what is in it.
+
+    Raises ToolError for what holds no text that can be read, and MissingExtra for a PDF without pypdf.
+    """
+    document = parse_document(body)
+    if document is not None and document.kind == "office":
+        return Content("office", document.title, _without_lines(blocks_of_markdown(document.pages[0])))
+    if document is not None:
+        found = ((block.text, page) for page, text in enumerate(document.pages, 1) for block in blocks_of_text(text))
+        return Content("pdf", document.title, tuple(DocumentBlock(text, (), 0, page) for text, page in found))
+    kind = _kind(body, name, content_type)
+    text = without_controls(decode(body, content_type))
+    return _read_html(text, name) if kind == "html" else read_text(text, kind)
+
+
+def read_text(text: str, kind: str) -> Content:
+    """Read a text of one of the kinds that are text. Lines count as in `text`."""
+    blocks = tuple(_READERS[kind](text))
+    title = blocks[0].section[0] if kind == "markdown" and blocks and blocks[0].section else ""
+    return Content(kind, title, blocks)
+
+
+def _kind(body: bytes, name: str, content_type: str) -> str:
+    """The kind of a document: by its first bytes, its suffix, what the server says. Raises ToolError for no text."""
+    told = _SUFFIXES.get(PurePath(name).suffix[1:].lower(), "")
+    found = kind_of(content_type or ("text/plain" if told not in ("", "html") else ""), body)
+    if found == "binary" or told == "pdf":
+        raise ToolError(
+            "it is no text; documents are Markdown, HTML, PDF, those of Word, Excel, PowerPoint and OpenDocument, "
+            "plain text, source code and text data"
+        )
+    return "html" if found == "html" else told or "text"
+
+
+def _read_html(text: str, name: str) -> Content:
+    """A web page as Markdown; its lines are not those of its source, so that they are not told."""
+    parsed = read_url(name)
+    base = parsed if isinstance(parsed, Url) else _NOWHERE
+    page = read_html(text[:MAX_HTML_BYTES], base)
+    if page.remark:
+        raise ToolError(page.remark)
+    plain = _LINK_NOWHERE.sub(r"\1", page.text)
+    return Content("html", page.title, _without_lines(blocks_of_markdown(plain)))
+
+
+def _without_lines(blocks: Iterable[DocumentBlock]) -> tuple[DocumentBlock, ...]:
+    """Blocks of a text that is not the document itself, so that its lines say nothing."""
+    return tuple(DocumentBlock(each.text, each.section, 0, None, each.is_code) for each in blocks)

@@ -1,0 +1,160 @@
+"""Embedding of chunks and queries, with validation of the vectors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from threading import Lock
+from typing import Any, Protocol
+
+from agentkit.errors import ConfigError
+from agentkit.knowledge.stores.store import ChunkStore, Vector
+from agentkit.tooling.signature import is_asynchronous, name_of
+from agentkit.usage import NO_USAGE, Usage
+
+Embed = Callable[[list[str]], Iterable[Iterable[float]]]
+"""Makes a vector of each text; all are of one length."""
+
+
+class TextEmbedder(Protocol):
+    """What makes vectors of texts and can say by which model, such as an LLM."""
+
+    @property
+    def model(self) -> str:
+        """The model's name."""
+        ...
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What is sent with every request, such as the length of the vectors as `dimensions`."""
+        ...
+
+    def embed(self, texts: list[str], /) -> list[list[float]]:
+        """A vector of each text."""
+        ...
+
+
+Embedding = Embed | TextEmbedder | str
+"""What `embed=` takes: a function, an LLM, or the name of a model, as in `openai:text-embedding-3-small`."""
+
+BATCH = 64
+"""How many texts are embedded at once."""
+
+_FUNCTION = "a function"
+_MAKERS = "vectors"
+
+
+class Vectors:
+    """The vectors of one space of a store: what makes them, and what made those that are kept.
+
+    `usage` is what the models have taken for it, as far as they say so.
+    """
+
+    def __init__(self, store: ChunkStore, space: str, of_passages: Embed, of_questions: Embed, name: str) -> None:
+        self._store, self._space, self._makers = store, space, f"{_MAKERS}/{space}"
+        self._of_passages, self._of_questions, self.name = of_passages, of_questions, name
+        self._lock, self.usage = Lock(), NO_USAGE
+
+    def of_passages(self, texts: Sequence[str]) -> list[Vector]:
+        """A vector of length 1 for each passage. Raises ConfigError when something else is given, ModelError.
+
+        Raises ConfigError, too, where the vectors that are kept were made by something else.
+        """
+        self.check()
+        if not self._made_by():
+            self._store.keep_place(self._makers, self.name, {})
+        batches = (list(texts[at : at + BATCH]) for at in range(0, len(texts), BATCH))
+        return [vector for batch in batches for vector in self._checked(self._of_passages, batch)]
+
+    def of_question(self, question: str) -> Vector:
+        """The vector of a question."""
+        return self._checked(self._of_questions, [question])[0]
+
+    def check(self) -> None:
+        """Raises ConfigError unless the vectors that are kept can be compared with those that are made now."""
+        made_by = self._made_by()
+        if made_by and made_by != self.name:
+            raise ConfigError(
+                f"The vectors that are kept were made by {made_by}, and embed= is {self.name}: they cannot be compared."
+                " Give what made them, or make all anew: embed_again(), at a shell agentkit knowledge embed MODEL."
+            )
+
+    def make_rest(self) -> int:
+        """Give vectors to the passages that have none; how many there were."""
+        count = 0
+        while rest := self._store.without_vector(self._space, BATCH):
+            vectors = self.of_passages(list(rest.values()))
+            self._store.give_vectors(dict(zip(rest, vectors, strict=True)))
+            count += len(rest)
+        return count
+
+    def make_again(self) -> int:
+        """Make all vectors anew, whatever made those that are kept; how many there are."""
+        self._store.drop_vectors(self._space)
+        self._store.drop_places(self._makers, self._store.places(self._makers))
+        return self.make_rest()
+
+    def _made_by(self) -> str:
+        """What made the vectors that are kept; empty when nobody has said so."""
+        return next(iter(self._store.places(self._makers)), "")
+
+    def _checked(self, function: Embed, texts: list[str]) -> list[Vector]:
+        """The vectors that a function gives, each of length 1."""
+        answer = function(texts)
+        usage = getattr(answer, "usage", None)
+        if isinstance(usage, Usage):
+            with self._lock:
+                self.usage += usage
+        try:
+            given: list[Any] = [[float(number) for number in vector] for vector in answer]
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"embed= must give a list of vectors, which are lists of numbers: {error}.") from error
+        if len(given) != len(texts) or len({len(vector) for vector in given}) > 1:
+            lengths = sorted({len(vector) for vector in given})
+            raise ConfigError(f"embed= got {len(texts)} texts and gave {len(given)} vectors, of lengths {lengths}.")
+        return [_of_length_one(vector) for vector in given]
+
+
+def vectors_in(
+    store: ChunkStore, space: str, embed: Embedding | None, embed_question: Embedding | None
+) -> Vectors | None:
+    """The vectors of a space, if there is anything that makes them. Raises ConfigError for what cannot, NoProvider."""
+    if embed is None:
+        if embed_question is not None:
+            raise ConfigError("embed_question= goes with embed=, which makes the vectors of the passages.")
+        return None
+    of_passages, name = _function("embed", embed)
+    of_questions = of_passages if embed_question is None else _function("embed_question", embed_question)[0]
+    return Vectors(store, space, of_passages, of_questions, name)
+
+
+def _function(argument: str, given: Embedding) -> tuple[Embed, str]:
+    """What makes vectors, as a function, and what it is called."""
+    if isinstance(given, str):
+        from agentkit.llm.client import LLM
+
+        given = LLM(model=given)
+    embed = getattr(given, "embed", None)
+    if callable(embed) and isinstance(model := getattr(given, "model", None), str):
+        length = getattr(given, "settings", {}).get("dimensions")
+        return embed, f"{model} with dimensions={length}" if length else model
+    refuse_awaiting(argument, given)
+    if not callable(given):
+        raise ConfigError(
+            f"{argument}= takes an LLM, the name of a model that makes vectors, or a function from a list of texts to "
+            f"a list of vectors; not {given!r}."
+        )
+    return given, _FUNCTION
+
+
+def refuse_awaiting(argument: str, function: object) -> None:
+    """Raise ConfigError for a function that is awaited: adding and searching do not await."""
+    if callable(function) and is_asynchronous(function):
+        raise ConfigError(f"{argument}= takes a plain function; {name_of(function)} is async, and nobody awaits it.")
+
+
+def _of_length_one(vector: list[float]) -> Vector:
+    length = math.hypot(*vector)
+    if not math.isfinite(length):
+        raise ConfigError("embed= gave a vector with a number that is not finite.")
+    return [number / length for number in vector] if length else vector

@@ -1,1 +1,0 @@
-"""What does a document say, and how is it built? One reader a format."""

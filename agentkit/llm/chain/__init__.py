@@ -1,1 +1,0 @@
-"""Who answers when a model does not?"""

@@ -1,0 +1,276 @@
+"""Compatibility of requests in Anthropic's protocol (pure)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any
+
+from agentkit.llm.compat.adjustments import Adjustment, Body, RequestRefusal, drop, without
+from agentkit.llm.protocols.anthropic import LIMIT_NAMES, MAX_TOKENS, budgeted
+
+_SAMPLING = ("top_p", "top_k", "temperature")
+_NO_SAMPLING = r"(?i)deprecated|only be set to|cannot both be|not permitted|not support|when thinking"
+_NO_FORCE = r"(?i)tool_choice.{0,60} (?:not supported|forces tool use)"
+_KIND = r"(?:thinking\.|\"type\": ?\")(?:type\.)?(adaptive|enabled|disabled|between_tools)\b"
+_OTHER_KIND = rf"(?i)(?:use|send)\b.{{0,40}}?{_KIND}"
+_NO_ADAPTIVE = r"(?i)adaptive.{0,40} not supported|not support.{0,20} adaptive|\badaptive\b.{0,90}expected tags"
+_NO_EFFORT = r"(?i)effort\b.{0,60}(?:not support|not permitted)|not support.{0,20} effort|output_config: extra inputs"
+_MOST_TOKENS = r"max_tokens: \d+ > (\d+)"
+_STRANGE_THOUGHTS = (
+    r"(?i)`?signature`? in `?thinking`? block|bound to a different|thinking\.signature"
+    r"|thinking.{0,40} blocks .{0,60}cannot be modified"
+)
+_MISSING_THOUGHTS = r"(?i)expected `?thinking`? or `?redacted_thinking`?,? but found|must start with a thinking"
+_BUDGETS = {"low": 2_048, "medium": 8_192}
+_BUDGET_TOKENS = 16_000
+"""How much is thought at most where a model wants a number, by the effort that was wished for."""
+
+_SHORT_TOKENS = 4_096
+_THOUGHTS = ("thinking", "redacted_thinking")
+_DIGEST_CHARS = 16
+_MOST_KEPT = 10_000
+"""Of how many thoughts it is remembered that they are not taken."""
+
+_TOOLS_WANTED = r"(?i)tool_(?:use|result).{0,40} must define tools|toolconfig field must be defined"
+
+
+def learnt_of(refusal: RequestRefusal) -> Adjustment | None:
+    """What to change after a refusal of what only this protocol has, or names so; None when it is about none of it."""
+    return next(filter(None, (lesson(refusal) for lesson in _LESSONS)), None)
+
+
+def shortened(body: Body, text: str, chosen: Collection[str]) -> Adjustment | None:
+    """What to change where a request is too long only with the answer, for which it was we who reserved too much."""
+    is_ours = body.get("max_tokens", 0) >= MAX_TOKENS and LIMIT_NAMES.isdisjoint(chosen)
+    if not (is_ours and re.search(r"max_tokens|completion|output", text)):
+        return None
+    return Adjustment(
+        f"max_tokens is {_SHORT_TOKENS} where the conversation is long",
+        lambda sent: _limited(sent, _SHORT_TOKENS),
+        is_lasting=False,
+    )
+
+
+def _with_manual_thinking(body: Body) -> Body:
+    """The body with a budget of thoughts in the place of an effort."""
+    thinking = body.get("thinking")
+    if not isinstance(thinking, dict) or thinking.get("type") != "adaptive":
+        return body
+    effort = body.get("output_config", {}).get("effort", "")
+    budget = {"type": "enabled", "budget_tokens": _BUDGETS.get(effort, _BUDGET_TOKENS)}
+    return budgeted({**_without_effort(body), "thinking": budget})
+
+
+MANUAL_THINKING = Adjustment("thinking has a budget of tokens, and no effort", _with_manual_thinking)
+
+
+def _unforced(body: Body) -> Body:
+    choice = body.get("tool_choice")
+    if not isinstance(choice, dict) or choice.get("type") not in {"any", "tool"}:
+        return body
+    return {**body, "tool_choice": without({**choice, "type": "auto"}, "name")}
+
+
+_UNFORCED = Adjustment("no call of a tool is forced", _unforced)
+
+
+def _no_force(refusal: RequestRefusal) -> Adjustment | None:
+    """Some models refuse to be made to call a tool, all of them while they think."""
+    is_forced = _unforced(refusal.body) != refusal.body
+    return _UNFORCED if is_forced and re.search(_NO_FORCE, refusal.text) else None
+
+
+def _other_thinking(refusal: RequestRefusal) -> Adjustment | None:
+    """Each generation of models has ways of thinking that others refuse; the refusal says which one it is."""
+    thinking = refusal.body.get("thinking")
+    if not isinstance(thinking, dict) or "thinking" not in refusal.text:
+        return None
+    if re.search(_NO_ADAPTIVE, refusal.text) and thinking.get("type") == "adaptive":
+        return MANUAL_THINKING
+    found = re.search(_OTHER_KIND, refusal.text)
+    if found is None or found[1] == thinking.get("type") or found[1] == "enabled":
+        return None
+    refused, kind = thinking.get("type"), found[1]
+    if refused == "disabled" and kind == "adaptive":  # what cannot be switched off is not asked for
+        return drop("thinking")
+
+    def apply(body: Body) -> Body:
+        said = body.get("thinking")
+        if not isinstance(said, dict) or said.get("type") != refused:
+            return body
+        return {**body, "thinking": {"type": kind, **({"display": said["display"]} if "display" in said else {})}}
+
+    return Adjustment(f"thinking is {kind} and not {refused}", apply)
+
+
+def _no_display(refusal: RequestRefusal) -> Adjustment | None:
+    """What is thought comes as the server shows it."""
+    is_about = "thinking" in refusal.text and "display" in refusal.text and refusal.is_unsupported
+
+    def apply(body: Body) -> Body:
+        return {**body, "thinking": without(body["thinking"], "display")} if "thinking" in body else body
+
+    has_display = "display" in (refusal.body.get("thinking") or ())
+    return Adjustment("thinking is shown as the server shows it", apply) if is_about and has_display else None
+
+
+def _without_effort(body: Body) -> Body:
+    kept = without(body.get("output_config", {}), "effort")
+    return without(body, "output_config") | ({"output_config": kept} if kept else {})
+
+
+def _no_effort(refusal: RequestRefusal) -> Adjustment | None:
+    has_effort = "effort" in refusal.body.get("output_config", {})
+    return (
+        Adjustment("effort is left out", _without_effort)
+        if has_effort and re.search(_NO_EFFORT, refusal.text)
+        else None
+    )
+
+
+def _no_sampling(refusal: RequestRefusal) -> Adjustment | None:
+    """Newer models take no temperature, others only one of these, or none while they think."""
+    named = (name for name in _SAMPLING if name in refusal.body and re.search(rf"\b{name}\b", refusal.text))
+    found = next(named, None)
+    return drop(found) if found and re.search(_NO_SAMPLING, refusal.text) else None
+
+
+def _limited(body: Body, most: int) -> Body:
+    if body.get("max_tokens", 0) <= most:
+        return body
+    limited = {**body, "max_tokens": most}
+    return budgeted(limited) if "budget_tokens" in (body.get("thinking") or {}) else limited
+
+
+def _lower_limit(refusal: RequestRefusal) -> Adjustment | None:
+    """An answer may be no longer than what the model can write at all, whoever has said that it may."""
+    found = re.search(_MOST_TOKENS, refusal.text)
+    if found is None:
+        return None
+    most = int(found[1])
+    return Adjustment(f"max_tokens is at most {most}", lambda body: _limited(body, most))
+
+
+def _blocks_of(body: Body, *kinds: str) -> Iterator[Body]:
+    """The blocks in the messages of these types."""
+    for turn in body.get("messages", ()):
+        blocks = turn["content"] if isinstance(turn.get("content"), list) else ()
+        yield from (block for block in blocks if block.get("type") in kinds)
+
+
+def _digest(block: Body) -> str:
+    """What a thought is known by again: its signature, or else what it says."""
+    import hashlib
+
+    told = block.get("signature") or block.get("data") or block.get("thinking") or ""
+    return hashlib.sha256(str(told).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
+
+
+def _without_thoughts(digests: Iterable[str]) -> Adjustment:
+    """A change that leaves out these thinking blocks, and messages of the model that hold nothing else."""
+    known = tuple(dict.fromkeys(digests))[-_MOST_KEPT:]
+    left_out = frozenset(known)
+
+    def is_kept(block: Body) -> bool:
+        return block.get("type") not in _THOUGHTS or _digest(block) not in left_out
+
+    def apply(body: Body) -> Body:
+        turns = []
+        for turn in body["messages"]:
+            blocks = turn["content"] if isinstance(turn.get("content"), list) else []
+            kept = [block for block in blocks if is_kept(block)]
+            if len(kept) == len(blocks):
+                turns.append(turn)
+            elif kept:
+                turns.append({**turn, "content": kept})
+        return {**body, "messages": turns}
+
+    return Adjustment("thoughts of conversations that were changed since are not sent back", apply, parts=known)
+
+
+def _no_thoughts(refusal: RequestRefusal) -> Adjustment | None:
+    """Thinking blocks are signed for a conversation; it was shortened since, or its instruction has changed."""
+    digests = [_digest(block) for block in _blocks_of(refusal.body, *_THOUGHTS)]
+    return _without_thoughts(digests) if digests and re.search(_STRANGE_THOUGHTS, refusal.text) else None
+
+
+def joined(adjustment: Adjustment, earlier: Adjustment | None) -> Adjustment:
+    """A change together with what was learnt before of other parts of messages."""
+    if earlier is None or not adjustment.parts:
+        return adjustment
+    return _without_thoughts((*earlier.parts, *adjustment.parts))
+
+
+def _with_tools_told(body: Body) -> Body:
+    """The body with the names of the tools in its history, none of which may be called."""
+    names = dict.fromkeys(block["name"] for block in _blocks_of(body, "tool_use"))
+    if "tools" in body or not names:
+        return body
+    tools = [{"name": name, "input_schema": {"type": "object"}} for name in names]
+    return {**body, "tools": tools, "tool_choice": {"type": "none"}}
+
+
+def _no_unknown_tools(refusal: RequestRefusal) -> Adjustment | None:
+    """Some want tools to be told of that were called before, also where none may be called any more."""
+    is_about = re.search(_TOOLS_WANTED, refusal.text) and _with_tools_told(refusal.body) != refusal.body
+    name = "tools that were called before are told of where none may be called"
+    return Adjustment(name, _with_tools_told) if is_about else None
+
+
+def _without_waiting_code(body: Body) -> Body:
+    """The body without code of the server's that waits for a call, which then is one that the model made itself."""
+    if "container" in body:
+        return body
+    answered = {block.get("tool_use_id") for turn in body["messages"] for block in turn["content"]}
+    waiting = {block.get("id") for block in _blocks_of(body, "server_tool_use")} - answered
+
+    def is_kept(block: Body) -> bool:
+        return block.get("type") != "server_tool_use" or block.get("id") not in waiting
+
+    def called(block: Body) -> Body:
+        return without(block, "caller") if (block.get("caller") or {}).get("tool_id") in waiting else block
+
+    turns = [
+        {**turn, "content": [called(each) for each in turn["content"] if is_kept(each)]} for turn in body["messages"]
+    ]
+    return {**body, "messages": turns} if waiting else body
+
+
+def _no_waiting_code(refusal: RequestRefusal) -> Adjustment | None:
+    """A server may want the id of a container that it never sent, as in streams that stop at a call."""
+    is_about = "container_id is required" in refusal.text and _without_waiting_code(refusal.body) != refusal.body
+    return Adjustment("code whose machine is not known is left out", _without_waiting_code) if is_about else None
+
+
+def _no_thinking_now(refusal: RequestRefusal) -> Adjustment | None:
+    """A server may demand thinking blocks that a history from elsewhere lacks; then this answer does no thinking."""
+    is_about = "thinking" in refusal.body and re.search(_MISSING_THOUGHTS, refusal.text)
+    if not is_about:
+        return None
+    return Adjustment("there is no thinking", lambda body: without(body, "thinking"), is_lasting=False)
+
+
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, list):
+        return [_unmarked(entry) for entry in value]
+    if not isinstance(value, dict):
+        return value
+    nested = {name: _unmarked(value[name]) for name in ("content",) if isinstance(value.get(name), list)}
+    return {name: entry for name, entry in value.items() if name != "cache_control"} | nested
+
+
+def _without_marks(body: Body) -> Body:
+    parts = {name: _unmarked(body[name]) for name in ("system", "tools", "messages") if name in body}
+    return without(body, "cache_control") | parts
+
+
+def _no_marks(refusal: RequestRefusal) -> Adjustment | None:
+    is_about = "cache_control" in refusal.text and refusal.is_unsupported
+    return Adjustment("nothing is marked for the cache", _without_marks) if is_about else None
+
+
+_LESSONS = (
+    *(_no_force, _other_thinking, _no_display, _no_effort, _no_sampling, _lower_limit, _no_thoughts),
+    *(_no_waiting_code, _no_thinking_now, _no_unknown_tools, _no_marks),
+)

@@ -1,0 +1,221 @@
+"""Text substitutes for images, documents and audio that a server refuses."""
+
+from __future__ import annotations
+
+import re
+from binascii import a2b_base64
+from collections.abc import Callable, Iterator
+
+from agentkit.content import quoted_file
+from agentkit.errors import MissingExtra, Rejected, ToolError
+from agentkit.llm.compat.adjustments import Adjustment, Body, RequestRefusal
+from agentkit.llm.protocols.chat_completions import BESIDE
+
+_TEXT_WANTED = r"(?:must|should) be a (?:valid )?string|'input text'|invalid type|untagged enum"
+_PICTURES_NAMED = r"image|vision|multi-?modal|mmproj"
+_FILES_NAMED = r"\b(?:input_)?files?(?:_(?:id|data|url))?\b|\bpdfs?\b|\bdocuments?\b"
+_SOUND_NAMED = r"audio|recording|\bsound\b"
+"""How servers say that they take no picture, file or recording, at all or where it stands: that text must stand there,
+or by its name."""
+
+_PART_REFUSED = (
+    rf"{_TEXT_WANTED}|invalid message format|unknown variant|modalit|media|mime|part type"
+    r"|content.{0,30}\b(?:part|type|block)"
+)
+"""How they say that it is none of what they take; Ollama says no more than that the format is invalid."""
+
+_OF_RESULTS = (BESIDE, "<RESULT: ")
+"""How the text begins that what a result shows follows, in Chat Completions and where tools are told as text."""
+
+_RESULTS = ("function_call_output", "tool_result")
+"""What the results of tools are called where they are no messages of their own."""
+
+_NO_PICTURE = "[A picture, not shown: this model was given the text alone.]"
+_NO_FILE = "[A file, not shown: this model was given the text alone.]"
+_SOUND, _FILES = "input_audio", ("file", "input_file", "document")
+_DOCUMENT = r"(?i)data:application/(?:pdf|msword|vnd\.(?:openxmlformats-|oasis\.opendocument|ms-)[\w.+-]*);base64,"
+_MOST_KEPT = 50
+
+_DOCUMENT_ADVICE = "Give its text, or ask a model that reads such files; of a PDF, install agentkit-tools[pdf]."
+_SOUND_ADVICE = "Ask a model that hears, over LLM(protocol='chat'), or give the words of the recording as text."
+_FILE_ADVICE = (
+    "This file was not taken. What is read most widely is a PDF that is given itself, File.read('report.pdf'), "
+    "and text; other kinds and addresses only over LLM(protocol='responses')."
+)
+
+
+def _is_file(part: Body) -> bool:
+    return part.get("type") in (*_FILES, _SOUND)
+
+
+def _is_picture(part: Body) -> bool:
+    return "text" not in part and not _is_file(part)
+
+
+def _result_told(entry: Body, is_refused: Callable[[Body], bool], words: str) -> Body:
+    """The entry itself unless a result shows what is refused: in the result, or behind the text that tells of it."""
+    is_result = entry.get("type") in _RESULTS
+    name = "output" if entry.get("type") == "function_call_output" else "content"
+    parts = entry.get(name)
+    if not isinstance(parts, list) or not (is_result or entry.get("role") == "user"):
+        return entry
+    told: list[Body] = []
+    for part in parts:
+        if "text" in part and entry.get("type") not in _RESULTS:
+            is_result = str(part["text"]).startswith(_OF_RESULTS)
+        is_nested = part.get("type") in _RESULTS
+        shown = _result_told(part, is_refused, words) if is_nested else {"type": parts[0]["type"], "text": words}
+        told.append(shown if is_nested or (is_result and is_refused(part)) else part)
+    if told == parts:
+        return entry
+    return {**entry, name: told if any("text" not in part for part in told) else "\n".join(p["text"] for p in told)}
+
+
+def _telling(is_refused: Callable[[Body], bool], words: str) -> Callable[[Body], Body]:
+    """A change to a body, after which the results of tools have words where they showed what is refused."""
+
+    def apply(body: Body) -> Body:
+        name = "messages" if "messages" in body else "input"
+        return {**body, name: [_result_told(entry, is_refused, words) for entry in body[name]]}
+
+    return apply
+
+
+PICTURES_TOLD = Adjustment("pictures in the results of tools are told in words", _telling(_is_picture, _NO_PICTURE))
+FILES_TOLD = Adjustment("files in the results of tools are told in words", _telling(_is_file, _NO_FILE))
+
+
+def no_pictures(refusal: RequestRefusal) -> Adjustment | None:
+    """A model that cannot see, or a server that takes no picture from a tool, is told of it."""
+    is_about = _speaks_of(refusal.text, _PICTURES_NAMED, _TEXT_WANTED)
+    return _if_changed(PICTURES_TOLD, refusal) if is_about else None
+
+
+def no_named_files(refusal: RequestRefusal) -> Adjustment | None:
+    """A server that says that it takes no files, or no recordings."""
+    if _speaks_of(refusal.text, _FILES_NAMED):
+        return _without_files(refusal)
+    return _if_changed(FILES_TOLD, refusal) if _speaks_of(refusal.text, _SOUND_NAMED) else None
+
+
+def no_files(refusal: RequestRefusal) -> Adjustment | None:
+    """A server that says only that something in a message is none of what it takes.
+
+    What it says of pictures it may mean of files, which it knows by no name, unless there is a picture.
+    """
+    is_of_picture = any(_is_picture(part) for part in _parts(refusal.body))
+    is_about = _speaks_of(refusal.text, _PART_REFUSED, *(() if is_of_picture else (_PICTURES_NAMED,)))
+    return _without_files(refusal) if is_about else None
+
+
+def _without_files(refusal: RequestRefusal) -> Adjustment | None:
+    if any(_document_in(part) for part in _parts(refusal.body)):
+        return Adjustment("documents are sent as their text", DocumentsRead(refusal.text).apply, is_slow=True)
+    return _if_changed(FILES_TOLD, refusal)
+
+
+def _if_changed(adjustment: Adjustment, refusal: RequestRefusal) -> Adjustment | None:
+    return adjustment if adjustment.apply(refusal.body) != refusal.body else None
+
+
+def advise(error: Rejected, body: Body) -> None:
+    """Say in the error what to do, where it speaks of a file that the user wants to be read, or may."""
+    files = [part for part in _parts(body) if _is_file(part)]
+    if files and _speaks_of(str(error), _PART_REFUSED, _PICTURES_NAMED, _FILES_NAMED, _SOUND_NAMED):
+        advice = _SOUND_ADVICE if all(part["type"] == _SOUND for part in files) else _FILE_ADVICE
+        error.args = (f"{error} {advice}",)
+
+
+def _speaks_of(text: str, *patterns: str) -> bool:
+    return any(re.search(pattern, text, re.IGNORECASE) for pattern in patterns)
+
+
+def _parts(body: Body) -> Iterator[Body]:
+    """The parts of all messages, or of all items and the results of tools."""
+    for entry in body.get("messages") or body.get("input") or ():
+        yield from _parts_in(entry)
+
+
+def _parts_in(entry: Body) -> Iterator[Body]:
+    """The parts of an entry, and of the results among them."""
+    for name in ("content", "output"):
+        parts = entry.get(name)
+        for part in parts if isinstance(parts, list) else ():
+            if isinstance(part, dict):
+                yield part
+                yield from _parts_in(part) if part.get("type") in _RESULTS else ()
+
+
+def _document_in(part: Body) -> str:
+    """The data: URL of the PDF or office document that a part is; empty for any other part."""
+    if part.get("type") not in _FILES:
+        return ""
+    source = part.get("source", {})
+    url = f"data:{source.get('media_type')};base64,{source.get('data')}" if source else _named(part, "file_data")
+    return url if isinstance(url, str) and re.match(_DOCUMENT, url) else ""
+
+
+def _named(part: Body, name: str) -> object:
+    """A field of a file, which one protocol has in an object of its own."""
+    return part.get("file", part).get(name)
+
+
+class DocumentsRead:
+    """Puts its text in the place of each document, read once. `said` is why: what the server says of files."""
+
+    def __init__(self, said: str, read_seconds: float | None = None) -> None:
+        self._said, self._read_seconds = said, read_seconds
+        self._known: dict[bytes, str] = {}
+
+    def apply(self, body: Body) -> Body:
+        """The body with texts for documents; with words, where a tool's has none. Raises Rejected for a user's."""
+        name = "messages" if "messages" in body else "input"
+        return {**body, name: [self._read(entry) for entry in body[name]]}
+
+    def _read(self, entry: Body) -> Body:
+        if not any(map(_document_in, _parts_in(entry))):
+            return entry
+        name = "output" if entry.get("type") == "function_call_output" else "content"
+        read, is_result = [], entry.get("type") in _RESULTS
+        for part in entry[name]:
+            if "text" in part and entry.get("type") not in _RESULTS:
+                is_result = str(part["text"]).startswith(_OF_RESULTS)
+            is_nested = isinstance(part, dict) and part.get("type") in _RESULTS
+            read.append(self._read(part) if is_nested else self._worded(part, is_result=is_result))
+        return {**entry, name: read}
+
+    def _worded(self, part: Body, *, is_result: bool) -> Body:
+        url = _document_in(part)
+        if not url:
+            return part
+        try:
+            text = self._text(url)
+        except (ToolError, MissingExtra) as error:
+            if not is_result:
+                raise Rejected(
+                    f"{self._said} The file's own text cannot be sent either: {error}. {_DOCUMENT_ADVICE}"
+                ) from error
+            text = _NO_FILE
+        else:
+            text = quoted_file(part.get("title") or str(_named(part, "filename") or ""), text)
+        return {"type": "input_text" if part["type"] == "input_file" else "text", "text": text}
+
+    def _text(self, url: str) -> str:
+        """What stands in the document. Raises ToolError and MissingExtra."""
+        import hashlib
+
+        from agentkit.documents import text_of
+
+        key = hashlib.sha256(url.encode()).digest()
+        if key not in self._known:
+            try:
+                data = a2b_base64(url.partition(",")[2])
+            except ValueError:
+                raise ToolError("its data are not base64") from None
+            text = text_of(data, self._read_seconds)
+            if text is None:
+                raise ToolError("it is no document that is read")
+            if len(self._known) >= _MOST_KEPT:
+                self._known.clear()
+            self._known[key] = text
+        return self._known[key]

@@ -1,0 +1,261 @@
+"""Provider detection from arguments and environment variables."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from agentkit.errors import NoProvider
+from agentkit.llm.endpoint import Endpoint, LLMArguments
+from agentkit.llm.providers.openai import (
+    SERVICES,
+    azure_endpoint,
+    client_endpoint,
+    openai_endpoint,
+    provider_of,
+    service_endpoint,
+)
+from agentkit.llm.setting_sources import Sources
+
+Values = Mapping[str, Any]
+
+
+PROVIDERS: Mapping[str, Callable[[Sources], Endpoint]] = {
+    "openai": openai_endpoint,
+    "azure": azure_endpoint,
+    "offline": lambda _: Endpoint(provider="offline", model="needle3"),  # the only one, whatever name is given
+    **{name: partial(service_endpoint, name) for name in SERVICES},
+}
+"""Every provider: its name, which is also its prefix in `model="name:…"`, and what makes its endpoint."""
+_MEANT = {"claude": "anthropic", "chatgpt": "openai", "gpt": "openai", "google": "gemini", "llama": "ollama"}
+"""The provider that is meant by a word for its models, or for who makes them."""
+
+
+def _prefix(model: str) -> str | None:
+    """The provider in `provider:model`, or the only one that has but one model, `offline`.
+
+    Other colons are part of a model's own name, as in `qwen3:8b`.
+    """
+    prefix, colon, _ = model.partition(":")
+    is_named = prefix.lower() in PROVIDERS if colon else prefix.strip().lower() == "offline"
+    return prefix.strip().lower() if is_named else None
+
+
+def _named_by(name: str) -> Callable[[Values], str | None]:
+    """The value itself, in any case."""
+    return lambda values: values[name].strip().lower()
+
+
+def _prefix_of(name: str, *places: str) -> Callable[[Values], str | None]:
+    """The prefix of a model's name. Beside a base URL, `mistral:7b` and `offline` are names of that server's."""
+
+    def prefix(values: Values) -> str | None:
+        found = _prefix(values[name])
+        is_hosted = found is not None and found in SERVICES and bool(SERVICES[found].key_variable)
+        is_placed = any(place in values for place in places)
+        return None if is_placed and (is_hosted or ":" not in values[name]) else found
+
+    return prefix
+
+
+_PREFIX_OF_MODEL = _prefix_of("model=", "base_url=", "client=")
+
+_ORDER: tuple[tuple[tuple[str, ...], Callable[[Values], str | None]], ...] = (
+    # the arguments (with =) or variables that must all be set, and the provider that they name
+    (("client=",), lambda values: provider_of(values["client="])),
+    (("provider=",), _named_by("provider=")),
+    (("model=",), _PREFIX_OF_MODEL),
+    (("azure_endpoint=",), lambda _: "azure"),
+    (("azure_token_provider=",), lambda _: "azure"),
+    (("base_url=",), lambda _: "openai"),
+    (("AGENTKIT_PROVIDER",), _named_by("AGENTKIT_PROVIDER")),
+    (("AGENTKIT_MODEL",), _prefix_of("AGENTKIT_MODEL", "AGENTKIT_BASE_URL")),
+    (("api_key=",), lambda _: "openai"),
+    (("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT"), lambda _: "azure"),
+    (("AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_ENDPOINT"), lambda _: "azure"),
+    (("AGENTKIT_BASE_URL",), lambda _: "openai"),
+    (("OPENAI_API_KEY",), lambda _: "openai"),
+    (("OPENAI_BASE_URL",), lambda _: "openai"),
+    (("ANTHROPIC_API_KEY",), lambda _: "anthropic"),
+)
+
+_VARIABLES = (
+    *("AGENTKIT_PROVIDER", "AGENTKIT_MODEL", "AGENTKIT_BASE_URL", "OPENAI_API_KEY", "OPENAI_BASE_URL", "OPENAI_MODEL"),
+    *("OPENAI_API_VERSION", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_ENDPOINT"),
+    *("AZURE_OPENAI_DEPLOYMENT", "AZURE_OPENAI_API_VERSION"),
+)
+"""The variables that say which model is meant, whoever serves it."""
+
+_SAYS_PROVIDER = ("provider=", "AGENTKIT_PROVIDER")
+"""Who says `openai` there means it, also where a model is called as if another service had it."""
+
+_Voice = tuple[tuple[str, ...], str]
+"""The names of what is set, and the provider that it names."""
+
+
+def detect(wishes: LLMArguments, env: Mapping[str, str]) -> tuple[Endpoint, str, tuple[str, ...]]:
+    """The endpoint, what decided for its provider, and what else was set but did not count, with the reason.
+
+    Raises NoProvider when nothing names a provider, the named one is unknown, or it lacks something; ConfigError
+    when what names it cannot be right.
+    """
+    values = _values(wishes) | dict(env)
+    voices = [
+        (needed, provider)
+        for needed, named in _ORDER
+        if all(name in values for name in needed) and (provider := named(values))
+    ]
+    if not voices:
+        raise NoProvider(_nothing_found(values))
+    deciding, provider = voices[0]
+    if provider not in PROVIDERS:
+        raise NoProvider(_unknown(provider, deciding[0]))
+    sources = Sources(_with_model_of(provider, deciding[0], values))
+    endpoint = client_endpoint(sources) if wishes.client is not None else PROVIDERS[provider](sources)
+    if endpoint.is_openai and _SERVICE.match(endpoint.model) and deciding[0] not in _SAYS_PROVIDER:
+        raise NoProvider(_no_service(endpoint.model))
+    return endpoint, " and ".join(deciding), tuple(_ignored(voices, sources, values))
+
+
+def wishes_for(name: str) -> LLMArguments | None:
+    """What a text asks for that names a provider, alone or before a model; None for a model's name alone."""
+    if name.lower() in PROVIDERS:
+        return LLMArguments(provider=name.lower())
+    return LLMArguments(model=name) if _prefix(name) else None
+
+
+def wishes_beside(name: str, first: LLMArguments) -> LLMArguments:
+    """The same of a fallback, which is where the first model is unless it names a provider.
+
+    Raises NoProvider where it seems to name one that there is not: nobody would notice before it is needed.
+    """
+    wishes = wishes_for(name)
+    if wishes is None and _SERVICE.match(name):
+        raise NoProvider(f"{_no_service(name)} A model that is called so is given as fallback=LLM(...).")
+    return wishes or wishes_there(name, first)
+
+
+def wishes_there(name: str, first: LLMArguments) -> LLMArguments:
+    """What asks for another model at the place of the first, also where the name of that says which."""
+    named = _PREFIX_OF_MODEL(_values(first)) if first.model else None
+    return replace(first, model=name, provider=first.provider or named)
+
+
+def wishes_instead(name: str, first: LLMArguments, provider: str) -> LLMArguments:
+    """What asks for a model in the place of the first, which `provider` serves, and whose key another never gets."""
+    other = replace(first, model=name)
+    named = None if first.provider else _PREFIX_OF_MODEL(_values(other))
+    if named is None:
+        return wishes_there(name, first)
+    return other if first.base_url or first.client or named == provider else LLMArguments(model=name)
+
+
+def _values(wishes: LLMArguments) -> dict[str, Any]:
+    return {f"{name}=": value for name, value in wishes.given().items()}
+
+
+def _with_model_of(provider: str, decider: str, values: Values) -> dict[str, Any]:
+    """The values with the model's name as the provider knows it, without a name that is meant for another."""
+    own = dict(values)
+    for name in ("model=", "AGENTKIT_MODEL"):
+        prefix = _prefix(values.get(name, ""))
+        is_foreign = name == "AGENTKIT_MODEL" and decider.endswith("=") and values.get("AGENTKIT_PROVIDER") != provider
+        if prefix == provider:
+            own[name] = values[name].partition(":")[2].strip()
+        if prefix and (not own[name] or (prefix != provider and is_foreign)):
+            del own[name]
+    return own
+
+
+def _ignored(voices: list[_Voice], sources: Sources, values: Values) -> Iterator[str]:
+    """What was set but did not count, and why."""
+    deciding, provider = voices[0]
+    told = {*deciding, *sources.read}
+    agreeing = {name for names, named in voices[1:] if named == provider for name in names}
+    for names, named in voices[1:]:
+        if named != provider and not sources.read.issuperset(names):
+            yield f"{' and '.join(names)} (names {named}; {' and '.join(deciding)} decides first)"
+            told.update(names)
+    half = _half_azure(values)
+    if half and told.isdisjoint(half[0]) and sources.passed_over.keys().isdisjoint(half[0]):
+        yield half[1]
+        told.update(half[0])
+    for name, first in sources.passed_over.items():
+        if name not in told:
+            yield f"{name} ({first} comes first)"
+    for name in values:
+        if (name.endswith("=") or name in _VARIABLES) and name not in told | agreeing | sources.passed_over.keys():
+            yield f"{name} ({provider} does not use it)"
+
+
+def _unknown(provider: str, decider: str) -> str:
+    hint = _meant(provider) or " The name of a model goes into model=."
+    hint = f" Write model='{_prefix(provider)}:MODEL'." if _prefix(provider) else hint
+    return f"Unknown provider {_shortened(provider)!r} (from {decider}).{hint} Known: {', '.join(PROVIDERS)}."
+
+
+def _meant(name: str) -> str:
+    from agentkit.event_rendering import suggestion
+
+    return suggestion(_MEANT.get(name, name), PROVIDERS, 0.6)
+
+
+def _shortened(word: str) -> str:
+    """A word that may be anything, such as a key in the wrong place, so that not all of it is shown."""
+    return word if len(word) <= 16 else f"{word[:6]}…"
+
+
+def _half_azure(values: Values) -> tuple[tuple[str, ...], str] | None:
+    """What is set, and what is missing, when only one of Azure's two variables is set."""
+    credentials = tuple(name for name in ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN") if name in values)
+    if bool(credentials) == ("AZURE_OPENAI_ENDPOINT" in values):
+        return None
+    if credentials:
+        return credentials, f"{credentials[0]} (Azure OpenAI endpoint required too: AZURE_OPENAI_ENDPOINT is not set)"
+    needed = "Azure OpenAI API key required too: AZURE_OPENAI_API_KEY is not set"
+    return ("AZURE_OPENAI_ENDPOINT",), f"AZURE_OPENAI_ENDPOINT ({needed})"
+
+
+def _nothing_found(values: Values) -> str:
+    half = _half_azure(values)
+    model = values.get("model=", values.get("AGENTKIT_MODEL", ""))
+    if model.strip().lower() in PROVIDERS:
+        return f"{model!r} is a provider and no model: LLM({model!r}) in a program, or AGENTKIT_PROVIDER={model}."
+    if _SERVICE.match(model):
+        return _no_service(model)
+    return (
+        f"No API key found. {f'Ignored: {half[1]}. ' if half else ''}Set OPENAI_API_KEY; or AZURE_OPENAI_API_KEY and "
+        "AZURE_OPENAI_ENDPOINT; or OPENAI_BASE_URL for a server that needs no key; or ANTHROPIC_API_KEY. "
+        f"{_offline_way()}"
+    )
+
+
+def _no_service(model: str) -> str:
+    name = model.partition(":")[0]
+    return (
+        f"No provider here is called {_shortened(name)!r} (in the model's name, {model!r}).{_meant(name)} Known: "
+        f"{', '.join(PROVIDERS)}. For another server that speaks OpenAI's protocols give base_url= and api_key=, "
+        "for one that speaks Anthropic's protocol='messages' too."
+    )
+
+
+_SERVICE = re.compile(r"(?!ft:)[a-z][a-z_-]+:")
+"""How a model's name begins that names its provider; `qwen3:8b` and the fine-tuned `ft:gpt-4o` name none."""
+
+
+def _offline_way() -> str:
+    """How simple requests are answered without any provider on this machine."""
+    from agentkit.llm.providers.offline.model import installed
+
+    if installed():
+        return (
+            "For simple requests the offline model is installed: --offline at a shell, LLM('offline') in a program, or "
+            "AGENTKIT_PROVIDER=offline."
+        )
+    return (
+        "Without any of these the offline model answers simple requests: pip install 'agentkit-tools[offline]' and use "
+        "--offline at a shell, LLM('offline') in a program."
+    )

@@ -1,0 +1,379 @@
+"""Embedding requests: encoding, batching and decoding."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from abc import abstractmethod
+from base64 import b64decode
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
+
+from agentkit.errors import BadResponse, ConfigError, ModelError, Rejected
+from agentkit.llm.http.attempts import AttemptCounter
+from agentkit.llm.protocols.encoding import written
+from agentkit.llm.protocols.error_mapping import ended, json_object, raise_error_inside
+from agentkit.llm.protocols.parsing import dictionaries, dictionary, usage_of, word
+from agentkit.usage import NO_USAGE, Cost, Tariff, Usage, is_whole, unreported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from agentkit.llm.http.transport import Transport
+    from agentkit.llm.providers import Provider
+
+
+Vector = list[float]
+
+PATH = "/embeddings"
+
+_COUNTS, _DETAILS = ("prompt_tokens", "completion_tokens"), ("prompt_tokens_details", "completion_tokens_details")
+_MOST_SHOWN_CHARS, _FLOAT_BYTES = 60, 4
+_MOST_DIGITS = 9
+_TRY = "Try again, or take another model."
+
+
+class Embeddings(list[Vector]):
+    """A vector for each text, in the order of the texts: a list like any other, that also knows what it took.
+
+    `usage` is what the server counted, `model` what it calls the model, empty when it does not say.
+    """
+
+    def __init__(self, vectors: Iterable[Vector] = (), model: str = "", usage: Usage = NO_USAGE) -> None:
+        super().__init__(vectors)
+        self.model, self.usage = model, usage
+
+    @property
+    def cost(self) -> Cost | None:
+        """What they cost, in US dollars; None when nobody knows the model's price."""
+        from agentkit.llm.pricing import cost_of
+
+        return cost_of(self.usage)
+
+
+class EmbeddingAnswer(NamedTuple):
+    """What a server says to one request: the vectors in the order of its texts, and what they took."""
+
+    vectors: list[Vector]
+    model: str
+    usage: Usage
+
+
+def body_of(texts: Sequence[str], model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The request for the vectors of some texts."""
+    return {"model": model, "input": list(texts), **settings}
+
+
+def read(text: str, count: int) -> EmbeddingAnswer:
+    """The answer for so many texts. Raises ModelError for an error, and BadResponse for anything but their vectors."""
+    data = json_object(text)
+    raise_error_inside(data)
+    entries = dictionaries(data.get("data"))
+    if len(entries) != count:
+        shown = "" if entries else f": it says {text[:_MOST_SHOWN_CHARS]!r}"
+        raise BadResponse(f"The server was sent {count} texts and gave {len(entries)} vectors{shown}. {_TRY}")
+    vectors = [_vector(entry.get("embedding")) for entry in _in_order(entries)]
+    return EmbeddingAnswer(vectors, word(data.get("model")), _usage(dictionary(data.get("usage"))))
+
+
+def check_lengths(vectors: Sequence[Vector], dimensions: object) -> None:
+    """Raises BadResponse unless all vectors have one length, which is `dimensions` where that was asked for."""
+    lengths = sorted({len(vector) for vector in vectors})
+    if len(lengths) > 1:
+        raise BadResponse(f"The server gave vectors of several lengths: {', '.join(map(str, lengths))}. {_TRY}")
+    if dimensions is not None and lengths and lengths != [dimensions]:
+        raise BadResponse(
+            f"dimensions={dimensions} was asked for, and the server gave {lengths[0]} numbers: it or its model knows "
+            "one length only. Leave dimensions= out."
+        )
+
+
+def _usage(figures: Mapping[str, Any]) -> Usage:
+    """What was counted. All of it is input, and some servers name the total alone."""
+    return usage_of({"prompt_tokens": figures.get("total_tokens"), **figures}, _COUNTS, _DETAILS)
+
+
+def _in_order(entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """The entries in the order of the texts. A server that numbers none of them, or all with 0, keeps the order."""
+    numbers = [_place(entry.get("index")) for entry in entries]
+    if not any(numbers):
+        return entries
+    known = dict(zip(numbers, entries, strict=True))
+    if known.keys() != set(range(len(entries))):
+        raise BadResponse(
+            f"The server numbers its {len(entries)} vectors wrongly, so that nobody knows whose they are. {_TRY}"
+        )
+    return [known[number] for number in range(len(entries))]
+
+
+def _place(index: object) -> object:
+    """The number of a vector, which some servers write as a text or a fraction; none is 0."""
+    if isinstance(index, str) and index.isdecimal() and len(index) < _MOST_DIGITS:
+        return int(index)
+    if isinstance(index, float) and index.is_integer():
+        return int(index)
+    return index if type(index) is int else word(index) or 0
+
+
+def _vector(given: object) -> Vector:
+    """A vector in an answer: 32-bit floats in base64, or a list of numbers. Raises BadResponse."""
+    try:
+        numbers = _unpacked(given) if isinstance(given, str) else list(_numbers(given))
+    except (TypeError, ValueError, OverflowError, struct.error):
+        numbers = []
+    if not numbers or not math.isfinite(sum(numbers)):
+        raise BadResponse("The server gave a vector that is none: it is no list of finite numbers. Try another model.")
+    return numbers
+
+
+def _unpacked(text: str) -> Vector:
+    text = "".join(text.split())
+    packed = b64decode(text + "=" * (-len(text) % 4), validate=True)
+    return list(struct.unpack(f"<{len(packed) // _FLOAT_BYTES}f", packed))
+
+
+def _numbers(given: object) -> Iterator[float]:
+    """Numbers in a list, or in a list within it, as servers have them that can tell of each token."""
+    if not isinstance(given, list):
+        raise TypeError
+    inner = given[0] if len(given) == 1 and isinstance(given[0], list) else given
+    return map(float, inner)
+
+
+class EmbeddingProvider(Protocol):
+    """A provider that makes vectors."""
+
+    def embed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
+        """A vector of each text, blocking."""
+        ...
+
+    async def aembed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
+        """Like `embed`, awaiting."""
+        ...
+
+
+def embedder(provider: Provider, name: str = "") -> EmbeddingProvider:
+    """The provider, if it makes vectors. Raises ConfigError otherwise."""
+    if not hasattr(provider, "embed"):
+        who = f"The provider {name!r}" if name else "This provider"
+        raise ConfigError(
+            f"{who} makes no vectors that tell texts apart. Take a model that does: "
+            "LLM('openai', model='text-embedding-3-small') or, without a key, LLM(model='ollama:nomic-embed-text')."
+        )
+    return cast("EmbeddingProvider", provider)
+
+
+MOST_TEXTS = 96
+"""How many texts are sent at once at first: few enough for nearly all servers, and for an answer of a few megabytes."""
+
+MOST_TOKENS = 100_000
+"""About how many tokens they may have together."""
+
+_BYTES_A_TOKEN = 2.0
+"""No kind of text has fewer; English has five."""
+
+_PACKING, _BASE64 = "encoding_format", "base64"
+"""A quarter of the bytes of numbers that are written out, and read in a tenth of the time."""
+
+_TOO_MUCH = re.compile(
+    r"batch|too many|too large|too long|at most \d|max(?:imum|\.)? (?:number|length|size|allowed)|tokens per request"
+    r"|array_above_max_length",
+    re.IGNORECASE,
+)
+"""How servers say that a request has too many texts, or texts of too many tokens."""
+
+_ABOUT_SIZE = frozenset({None, 400, 413, 422})
+_NO_VECTORS = frozenset({400, 403, 404, 405, 422, 501})
+_NAME_ONE = (
+    "Does this model make vectors? One that answers does not: LLM('openai', model='text-embedding-3-small') does, or "
+    "LLM(model='ollama:nomic-embed-text')."
+)
+
+Body = dict[str, Any]
+Asking = Generator[tuple[Body, int], tuple[EmbeddingAnswer, int], Embeddings]
+"""Yields a request and how many vectors it wants; takes the answer, and how often it was asked for in vain."""
+
+
+@dataclass
+class LearntLimits:
+    """What the refusals of one server have taught."""
+
+    most_texts: int = MOST_TEXTS
+    takes_packed: bool = True
+
+
+def checked(texts: Iterable[str]) -> list[str]:
+    """The texts. Raises ConfigError for one text alone, and for what no model makes a vector of."""
+    if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
+        raise ConfigError("embed() takes a list of texts and gives a list of vectors; for one: embed([text])[0].")
+    known = list(texts)
+    for number, text in enumerate(known):
+        if not isinstance(text, str):
+            raise ConfigError(f"embed() takes texts; texts[{number}] is {type(text).__name__}.")
+        if not text or text.isspace():
+            raise ConfigError(f"texts[{number}] is empty: there is no vector of nothing. Leave it out.")
+    return known
+
+
+def checked_settings(dimensions: int | None, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What is sent beside the texts. Raises ConfigError for a length that no vector has."""
+    if dimensions is not None and not is_whole(dimensions, 1):
+        raise ConfigError(f"dimensions= takes a whole number from 1 on. Got {dimensions!r:.200}.")
+    said = {name: value for name, value in settings.items() if value is not None}
+    return said if dimensions is None else {**said, "dimensions": dimensions}
+
+
+def asking(texts: Sequence[str], settings: Mapping[str, Any], tariff: Tariff, lessons: LearntLimits) -> Asking:
+    """Ask for the vectors of all texts, batch by batch, and put them in order. Raises ModelError."""
+    made, most_texts = Embeddings(), lessons.most_texts
+    while len(made) < len(texts):
+        batch = _batch(texts, len(made), most_texts)
+        packed = {_PACKING: _BASE64} if lessons.takes_packed else {}
+        body = body_of(batch, tariff.model, {**packed, **settings})
+        try:
+            answer, in_vain = yield body, len(batch)
+        except ModelError as error:
+            if _learnt(error, body, settings, lessons):
+                continue
+            if len(batch) == 1 or not _is_too_much(error):
+                _explain(error, batch, len(made), tariff.model)
+                raise
+            most_texts = (len(batch) + 1) // 2
+            continue
+        made += answer.vectors
+        check_lengths(made, settings.get("dimensions"))
+        made.model = answer.model or made.model
+        made.usage += _charged(answer, in_vain, tariff)
+    lessons.most_texts = most_texts
+    return made
+
+
+def _batch(texts: Sequence[str], first: int, most_texts: int) -> Sequence[str]:
+    """The next texts, as many as may go together; one in any case."""
+    tokens = 0.0
+    for number in range(first, min(first + most_texts, len(texts))):
+        tokens += len(texts[number].encode("utf-8", "surrogatepass")) / _BYTES_A_TOKEN
+        if tokens > MOST_TOKENS and number > first:
+            return texts[first:number]
+    return texts[first : first + most_texts]
+
+
+def _learnt(error: ModelError, body: Body, settings: Mapping[str, Any], lessons: LearntLimits) -> bool:
+    """Whether the server refuses what we have added to the request, so that it helps to leave it out."""
+    is_named = error.parameter == _PACKING or _PACKING in str(error)
+    if not isinstance(error, Rejected) or _PACKING not in body or _PACKING in settings or not is_named:
+        return False
+    lessons.takes_packed = False
+    return True
+
+
+def _is_too_much(error: ModelError) -> bool:
+    """Whether fewer texts at once may help."""
+    if not isinstance(error, Rejected) or error.status not in _ABOUT_SIZE:
+        return False
+    return error.is_too_long or _TOO_MUCH.search(f"{error.code} {error}") is not None
+
+
+def _explain(error: ModelError, batch: Sequence[str], first: int, model: str) -> None:
+    """Say in an error what to do about it."""
+    advice = ""
+    if isinstance(error, Rejected) and error.is_too_long and len(batch) == 1:
+        length = f"{len(batch[0]):,} characters"
+        advice = f"texts[{first}] ({length}) is longer than {model} can read: cut it, as Knowledge cuts documents."
+    elif error.status in _NO_VECTORS:
+        advice = _NAME_ONE
+    if advice:
+        error.args = (f"{ended(str(error))} {advice}",)
+
+
+def _charged(answer: EmbeddingAnswer, in_vain: int, tariff: Tariff) -> Usage:
+    """What an answer took, with the requests that came to nothing before it."""
+    charged = tariff.of_request(answer.model, answer.usage.input_tokens)
+    return answer.usage.under(charged) + unreported(in_vain, charged)
+
+
+class RemoteEmbedding:
+    """The part of a remote model that makes vectors."""
+
+    _tariff: Tariff
+
+    @property
+    @abstractmethod
+    def _transport(self) -> Transport:
+        """The connection."""
+
+    @abstractmethod
+    def _scrubbed(self) -> AbstractContextManager[AttemptCounter]:
+        """Lets no error out that quotes a key; counts how often a request was sent in vain."""
+
+    @cached_property
+    def _lessons(self) -> LearntLimits:
+
+        return LearntLimits()
+
+    def embed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
+        """A vector of each text, blocking."""
+        asked = _EmbeddingRequest(texts, settings, self._tariff, self._lessons)
+        while asked.made is None:
+            try:
+                with self._scrubbed() as sent:
+                    text = self._transport.post(asked.path, written(asked.body), sent)
+                    answer = self._vectors(text, asked.count)
+            except ModelError as error:
+                asked.failed(error)
+            else:
+                asked.answered(answer, sent.unanswered)
+        return asked.made
+
+    async def aembed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
+        """Like `embed`, awaiting."""
+        asked = _EmbeddingRequest(texts, settings, self._tariff, self._lessons)
+        while asked.made is None:
+            try:
+                with self._scrubbed() as sent:
+                    text = await self._transport.apost(asked.path, written(asked.body), sent)
+                    answer = self._vectors(text, asked.count)
+            except ModelError as error:
+                asked.failed(error)
+            else:
+                asked.answered(answer, sent.unanswered)
+        return asked.made
+
+    def _vectors(self, text: str, count: int) -> EmbeddingAnswer:
+        """The vectors in a text. What fails is read again without its secrets, because errors quote parts of it."""
+        with suppress(ModelError):
+            return read(text, count)
+        return read(self._transport.scrub(text), count)
+
+
+class _EmbeddingRequest:
+    """What is asked just now, until all is `made`."""
+
+    body: dict[str, Any]
+    count: int
+
+    def __init__(
+        self, texts: Sequence[str], settings: Mapping[str, Any], tariff: Tariff, lessons: LearntLimits
+    ) -> None:
+
+        self.path, self.made = PATH, cast("Embeddings | None", None)
+        self._requests: Asking = asking(texts, settings, tariff, lessons)
+        self._go_on(next, self._requests)
+
+    def answered(self, answer: EmbeddingAnswer, in_vain: int) -> None:
+        """Go on after an answer."""
+        self._go_on(self._requests.send, (answer, in_vain))
+
+    def failed(self, error: ModelError) -> None:
+        """Go on after a refusal. Raises it when nothing helps."""
+        self._go_on(self._requests.throw, error)
+
+    def _go_on(self, move: Any, *given: Any) -> None:
+        try:
+            self.body, self.count = move(*given)
+        except StopIteration as done:
+            self.made = done.value

@@ -1,0 +1,1 @@
+"""Tool calls and typed answers as text, for models without native support."""

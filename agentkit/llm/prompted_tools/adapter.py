@@ -1,0 +1,478 @@
+"""A provider wrapper that falls back to text when a server refuses tools or schemas."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
+from contextlib import aclosing, closing
+from copy import copy
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, cast
+
+from agentkit.errors import ModelError
+from agentkit.events import Event, ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta, deltas_of
+from agentkit.llm import providers
+from agentkit.llm.embeddings import embedder
+from agentkit.messages import AssistantMessage, Request, Response, ToolSpec, with_distinct_ids
+from agentkit.usage import unreported
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
+
+    from agentkit.llm.embeddings import Embeddings
+    from agentkit.messages import OutputSchema
+
+
+Lesson = Literal["tools", "schema", "both", "final_answer"]
+"""What a server does not take: tools; the schema of an answer; both at once; the tool by which an answer is given."""
+
+_STATUSES = {400, 404, 405, 422, 500, 501}
+_CALLING = r"(?:tools?|functions?)[ _-]?(?:use|usage|calls?|calling)"
+_QUOTE = r"[`'\"]?"
+_TOOLS = rf"{_QUOTE}(?:{_CALLING}|tools)\b{_QUOTE}(?: (?:param(?:eter)?|field|argument)s?)?"
+_SCHEMA = rf"{_QUOTE}(?:(?:response|output)[ _]format|json[ _]?schema|structured[ _]outputs?|text\.format)\b{_QUOTE}"
+_IS_REFUSED = (
+    r"(?:is|are|was) (?:(?:currently |yet )?(?:not|un)[ -]?(?:yet |currently )?"
+    r"(?:supported|enabled|available|allowed|permitted|implemented)|enabled only)"
+)
+_UNKNOWN = r"(?:unsupported|unknown|unrecognized|unexpected|unavailable) (?:\w+ ){0,2}?[\w ]{0,80}(?:supplied)?:? ?"
+
+_NO_TOOLS = re.compile(
+    # Ollama, DeepSeek and Ark; Perplexity, Groq, DeepInfra, Gemini and Mistral; old llama.cpp and OpenAI
+    rf"not (?:yet |currently )?support (?:the )?{_TOOLS}"
+    rf"|{_TOOLS} {_IS_REFUSED}"
+    rf"|{_UNKNOWN}{_QUOTE}tools\b(?![\[.])"
+    # OpenRouter; vLLM; llama.cpp
+    rf"|no endpoints found that support {_CALLING}"
+    r"|tool choice requires --|tools param requires",
+    re.IGNORECASE,
+)
+_NO_SCHEMA = re.compile(
+    # Groq; OpenAI and Azure; DeepSeek; old llama.cpp and LM Studio
+    rf"not (?:yet |currently )?support (?:the )?{_SCHEMA}"
+    rf"|{_SCHEMA}[^:.]{{0,60}} {_IS_REFUSED}"
+    rf"|response_format(?:\.type)?{_QUOTE}[^:.]{{0,40}} (?:is|are) unavailable|{_SCHEMA} is unavailable"
+    rf"|response_format(?:\.type)?{_QUOTE} (?:type )?(?:must be|should be|value is not)"
+    rf"|{_UNKNOWN}{_SCHEMA}(?![\[.])"
+    r"|no endpoints found that (?:support|can handle) (?:the requested parameters|structured outputs?|response_format)"
+    # Anthropic, of schemas that it cannot make a grammar of, too
+    r"|\boutput_config(?:\.format\b|: extra inputs)|compiled grammar|grammar compilation|schema is too complex",
+    re.IGNORECASE,
+)
+_NOT_BOTH = re.compile(
+    # Groq; Gemini
+    r"(?:json mode|response_format|json_schema).{0,80}(?:combined|compatible|used) with.{0,20}(?:tool|function)"
+    r"|(?:tool|function)[ \w]{0,20} with a response mime type",
+    re.IGNORECASE,
+)
+_WANT_OF_CALL = re.compile(r"did not call (?:a|any) (?:tool|function)", re.IGNORECASE)  # Groq
+_WRONG_SCHEMA = re.compile(r"invalid[ _](?:json[ _])?schema", re.IGNORECASE)
+_REFUSED_FIELD = re.compile(r"not permitted|not allowed|unsupported|not supported|extra inputs|unknown", re.IGNORECASE)
+
+
+def lesson_of(error: ModelError, request: Request) -> Lesson | None:
+    """Which feature to put into text instead, as this refusal is about it; None when it is about something else.
+
+    A schema that is wrong in itself teaches nothing: it is the developer's to mend.
+    """
+    if error.status not in _STATUSES:
+        return None
+    text = f"{error} {error.code or ''}"
+    if _WRONG_SCHEMA.search(text):
+        return None
+    top = re.split(r"[.\[]", error.parameter or "")[0] if _REFUSED_FIELD.search(text) else ""
+    is_bare = error.parameter == top
+    if request.output_schema is not None:
+        is_named = is_bare and top in {"response_format", "text"}
+        if request.tools and _NOT_BOTH.search(text):
+            return "both"
+        if is_named or _NO_SCHEMA.search(text):
+            return "schema"
+    if request.tools and ((is_bare and top == "tools") or _NO_TOOLS.search(text)):
+        return "tools"
+    return None
+
+
+def is_want_of_call(error: ModelError) -> bool:
+    """Whether a server refused what its model has written because a call was demanded and that is none."""
+    return _WANT_OF_CALL.search(str(error)) is not None
+
+
+def is_refused_tool(error: ModelError, request: Request, name: str) -> bool:
+    """Whether a refusal is about the tool `name`, the last one of the request: its schema, or a call of it.
+
+    Servers say its name or its number. Where it is the only one, whatever they say of tools is about it.
+    """
+    if error.status not in {400, 422} or error.is_too_long:
+        return False
+    last = len(request.tools) - 1
+    about = rf"\b{re.escape(name)}\b|\b(?:tools|function_declarations)[.\[]{last}\b"
+    text = f"{error} {error.code or ''} {error.parameter or ''}"
+    return bool(re.search(about if last else rf"{about}|\b(?:tool|function)s?(?:\b|_)", text, re.IGNORECASE))
+
+
+_NAME = "final_answer"
+_DESCRIPTION = "Give the final answer. Use it once, when everything that it needs is known."
+_ORDER = """\
+# Answer
+
+Give your {answer} by calling the tool {name}: the arguments of the call are the answer. Call it alone, and write \
+nothing beside it."""
+
+
+def can_be_called(request: Request) -> bool:
+    """Whether its answer can be given by a call: arguments are always an object, and a setting may forbid all calls."""
+    output = request.output_schema
+    is_object = output is not None and output.schema.get("type") == "object"
+    return is_object and request.settings.get("tool_choice") != "none"
+
+
+class FinalAnswer:
+    """One answer that is to be given by calling one more tool, and that nobody else sees as a call.
+
+    A model that writes its answer as text all the same is let be: whoever reads the answer says whether it will do.
+    """
+
+    def __init__(self, request: Request, output: OutputSchema) -> None:
+        self.name = _free_name({spec.name for spec in request.tools})
+        self.request = _with_tool(request, output, self.name)
+        self._has_others = bool(request.tools)
+        self._answers: dict[int, None] = {}
+        self._numbers: dict[int, int] = {}
+
+    def response(self, response: Response) -> Response:
+        """The response whose text is the answer.
+
+        Beside calls of other tools the answer is left out: it was given before their results were known, so they are
+        used first, and the model is asked again. Calls where no tool was on offer come to nothing.
+        """
+        message = response.message
+        answers = [call for call in message.tool_calls if call.name == self.name]
+        others = tuple(call for call in message.tool_calls if call.name != self.name)
+        if not answers:
+            return response
+        if others and self._has_others:
+            return replace(response, message=replace(message, tool_calls=others))
+        # What was said otherwise than it stands here is not sent back as it was.
+        message = replace(message, text=answers[0].arguments or message.text, tool_calls=(), extra={})
+        is_cut = response.finish_reason == "length"
+        return replace(response, message=message, finish_reason="length" if is_cut else "stop")
+
+    def events(self, event: Event) -> Iterator[Event]:
+        """The events that stand for one of the provider's. The pieces of the answer are text as soon as they come."""
+        if isinstance(event, ToolCallDelta):
+            yield from self._piece(event)
+        elif isinstance(event, ResponseReceived):
+            yield ResponseReceived(self.response(event.response))
+        else:
+            yield event
+
+    def _piece(self, piece: ToolCallDelta) -> Iterator[Event]:
+        """A piece of a call. Of several answers the first one counts; the other calls are numbered without them."""
+        if piece.name == self.name:
+            self._answers.setdefault(piece.index)
+        if piece.index not in self._answers:
+            yield replace(piece, index=self._numbers.setdefault(piece.index, len(self._numbers)))
+        elif piece.arguments and piece.index == next(iter(self._answers)):
+            yield TextDelta(piece.arguments)
+
+
+def _with_tool(request: Request, output: OutputSchema, name: str) -> Request:
+    """The request without its output schema: one more tool takes what fits it."""
+    tool = ToolSpec(name, _DESCRIPTION, output.schema, output.schema if output.strict else None)
+    order = _ORDER.format(name=name, answer="final answer, once you need no other tool," if request.tools else "answer")
+    instruction = "\n\n".join(filter(None, [request.instruction, order]))
+    return replace(request, instruction=instruction, tools=(*request.tools, tool), output_schema=None)
+
+
+def _free_name(taken: Collection[str]) -> str:
+    """A name that no tool of the user bears."""
+    names = (_NAME if number == 1 else f"{_NAME}_{number}" for number in count(1))
+    return next(name for name in names if name not in taken)
+
+
+ToolCalling = Literal["auto", "native", "text"]
+"""How tools are called: as the server does it; as text; or as text once the server refuses tools."""
+
+_ADJUSTMENTS: dict[Lesson, str] = {
+    "tools": "tools are described in the instruction and called as text",
+    "schema": "a typed answer is given by calling a tool",
+    "both": "beside tools a typed answer is given by calling one more tool",
+    "final_answer": "the schema of an answer is written into the instruction",
+}
+_NO_CALL: frozenset[Lesson] = frozenset({"tools", "final_answer"})
+"""After these an answer cannot be given by calling a tool."""
+
+
+class PromptedToolsProvider:
+    """A provider around any other, which tells otherwise what that one refuses.
+
+    An answer that must fit a schema is had by the provider's own mode, else by a tool, else by the instruction.
+    What a refusal teaches is remembered for as long as the object lives.
+    """
+
+    def __init__(self, provider: providers.Provider, tool_calling: ToolCalling = "auto") -> None:
+        self.provider = provider
+        self._is_native = tool_calling == "native"
+        self._learnt: dict[Lesson, None] = {"tools": None} if tool_calling == "text" else {}
+
+    @property
+    def adjustments(self) -> tuple[str, ...]:
+        """What is sent differently because the server refused it otherwise, or because tools are called as text."""
+        learnt = tuple(self._learnt)
+        is_in_instruction = not _NO_CALL.isdisjoint(learnt)
+        told: list[Lesson] = [
+            "final_answer" if is_in_instruction and lesson != "tools" else lesson for lesson in learnt
+        ]
+        own = dict.fromkeys(_ADJUSTMENTS[lesson] for lesson in told)
+        return (*providers.adjustments_of(self.provider), *own)
+
+    def in_haste(self) -> Self:
+        """The same for who can ask another model, with what was learnt: it is not waited for so long."""
+        hasty = copy(self)
+        hasty.provider = providers.in_haste(self.provider)
+        return hasty
+
+    def prepare(self) -> None:
+        """Load what the blocking methods need. Nothing is sent."""
+        providers.prepare(self.provider)
+
+    def close(self) -> None:
+        """Close what the blocking methods opened."""
+        providers.close(self.provider)
+
+    async def aclose(self) -> None:
+        """Close what the awaiting methods opened on the running event loop."""
+        await providers.aclose(self.provider)
+
+    def embed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
+        """A vector of each text; there is nothing to tell otherwise."""
+        return embedder(self.provider).embed(texts, settings)
+
+    async def aembed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
+        """Like `embed`, awaiting."""
+        return await embedder(self.provider).aembed(texts, settings)
+
+    def complete(self, request: Request) -> Response:
+        """Answer one request, blocking."""
+        while True:
+            telling = self._telling(request)
+            try:
+                response = self.provider.complete(telling.request)
+            except ModelError as refusal:
+                attempt = self._after(refusal, telling)
+            else:
+                return telling.response(response)
+            if attempt is not None:
+                return telling.response(attempt)
+
+    async def acomplete(self, request: Request) -> Response:
+        """Answer one request, awaiting."""
+        while True:
+            telling = self._telling(request)
+            try:
+                response = await self.provider.acomplete(telling.request)
+            except ModelError as refusal:
+                attempt = self._after(refusal, telling)
+            else:
+                return telling.response(response)
+            if attempt is not None:
+                return telling.response(attempt)
+
+    def stream(self, request: Request) -> Iterator[Event]:
+        """Answer one request piece by piece, blocking."""
+        while True:
+            telling = self._telling(request)
+            try:
+                with closing(providers.streamed(self.provider, telling.request)) as events:
+                    for event in events:
+                        yield from telling.events(event)
+            except ModelError as refusal:
+                attempt = self._after(refusal, telling)
+            else:
+                return
+            if attempt is not None:
+                yield from telling.last_events(attempt)
+                return
+
+    async def astream(self, request: Request) -> AsyncIterator[Event]:
+        """Answer one request piece by piece, awaiting."""
+        while True:
+            telling = self._telling(request)
+            try:
+                inner = cast("AsyncGenerator[Event]", self.provider.astream(telling.request))
+                async with aclosing(inner) as events:
+                    async for event in events:
+                        for told in telling.events(event):
+                            yield told
+            except ModelError as refusal:
+                attempt = self._after(refusal, telling)
+            else:
+                return
+            if attempt is not None:
+                for told in telling.last_events(attempt):
+                    yield told
+                return
+
+    def _telling(self, request: Request) -> _TranslatedRequest:
+        # Other threads may learn meanwhile.
+        learnt = frozenset(self._learnt)
+        output, way = request.output_schema, _way_of_answering(request, learnt)
+        if output is not None and way == "tool":
+            answer = FinalAnswer(request, output)
+            return _TranslatedRequest(answer.request, answer, answer.name)
+        if way != "text" and "tools" not in learnt:
+            return _TranslatedRequest(request)
+        from agentkit.llm.prompted_tools import requests  # what most programs never need, they need not load
+
+        told = requests.schema_as_text(request, output) if output is not None and way == "text" else request
+        if "tools" in learnt and requests.has_tools(request):
+            return _TranslatedRequest(requests.tools_as_text(told), _CallsAsText(request))
+        return _TranslatedRequest(told)
+
+    def _after(self, refusal: ModelError, telling: _TranslatedRequest) -> Response | None:
+        """What the model meant to answer; None when it is to be asked otherwise. Raises the refusal that it is."""
+        attempt = telling.attempt(refusal)
+        if attempt is None:
+            lesson = None if telling.has_begun else self._lesson(refusal, telling)
+            if lesson is None:
+                raise refusal
+            self._learnt[lesson] = None
+        return attempt
+
+    def _lesson(self, refusal: ModelError, telling: _TranslatedRequest) -> Lesson | None:
+        """What is better told otherwise. Where tools are called natively or not at all, only ours gives way."""
+        request, own = telling.request, telling.own_tool
+        lesson = lesson_of(refusal, request)
+        if lesson == "tools" and self._is_native:
+            return "final_answer" if own and len(request.tools) == 1 else None
+        if lesson is None and own and is_refused_tool(refusal, request, own):
+            return "final_answer"
+        return lesson
+
+
+def _way_of_answering(request: Request, learnt: frozenset[Lesson]) -> Literal["schema", "tool", "text"]:
+    """How the model is told what the answer must be. Beside calls as text a schema, enforced, would forbid them."""
+    is_taken = "schema" not in learnt and not (request.tools and learnt & {"tools", "both"})
+    if request.output_schema is None or is_taken:
+        return "schema"
+    return "tool" if learnt.isdisjoint(_NO_CALL) and can_be_called(request) else "text"
+
+
+class _AnswerTranslation(Protocol):
+    """How the answer to a request is read that was told otherwise."""
+
+    def response(self, response: Response) -> Response:
+        """The response as if the request had been sent as it was."""
+        ...
+
+    def events(self, event: Event) -> Iterator[Event]:
+        """The events that stand for one of the provider's."""
+        ...
+
+
+class _TranslatedRequest:
+    """One request as it is sent, how its answer is read, and the name of the tool that we put into it, if any."""
+
+    def __init__(self, request: Request, reading: _AnswerTranslation | None = None, own_tool: str = "") -> None:
+        self.request, self.own_tool = request, own_tool
+        self.has_begun = False
+        self._reading = reading
+        self._told: list[Event] = []
+
+    def attempt(self, refusal: ModelError) -> Response | None:
+        """The answer in which a model calls tools, where its server refused that as no call, or as one that cannot be.
+
+        So the model is told what is wrong with it. Words that were refused for want of a call are the answer, as with
+        servers that let them be. None when neither, or a call of our tool, was refused.
+        """
+        if not (refusal.written and self.request.tools) or any(
+            isinstance(event, ToolCallDelta) for event in self._told
+        ):
+            return None
+        from agentkit.llm.prompted_tools.parser import attempted_calls
+
+        calls = attempted_calls(refusal.written)
+        if any(call.name == self.own_tool for call in calls) or not (calls or is_want_of_call(refusal)):
+            return None
+        text, reasoning = (
+            "".join(event.text for event in self._told if isinstance(event, kind))
+            for kind in (TextDelta, ReasoningDelta)
+        )
+        text = text if calls else text or refusal.written
+        message = with_distinct_ids(AssistantMessage(text, calls, reasoning), set())
+        return Response(message, "tool_calls" if calls else "stop", unreported(1))
+
+    def last_events(self, response: Response) -> Iterator[Event]:
+        """The events of what was not told piece by piece, and the response."""
+        told = {type(event) for event in self._told}
+        for event in (*deltas_of(response), ResponseReceived(response)):
+            if type(event) not in told:
+                yield from self.events(event)
+
+    def response(self, response: Response) -> Response:
+        """The response that is told to whoever asked."""
+        return response if self._reading is None else self._reading.response(response)
+
+    def events(self, event: Event) -> Iterator[Event]:
+        """The events that stand for one of the provider's."""
+        self.has_begun = True
+        if self.request.tools:
+            self._told.append(event)
+        return iter((event,)) if self._reading is None else self._reading.events(event)
+
+
+class _CallsAsText:
+    """An answer in whose text the calls stand."""
+
+    def __init__(self, request: Request) -> None:
+        from agentkit.llm.prompted_tools import requests
+        from agentkit.llm.prompted_tools.parser import AnswerReader
+
+        self._reader = AnswerReader(request.tools, is_single=requests.is_single(request))
+        self._fed = 0
+        self._numbers: dict[tuple[str, int], int] = {}
+
+    def response(self, response: Response) -> Response:
+        """The response whose calls are read from its text."""
+        return self._read(response)[1]
+
+    def events(self, event: Event) -> Iterator[Event]:
+        """The events that stand for one of the provider's."""
+        if isinstance(event, TextDelta):
+            self._fed += len(event.text)
+            yield from self._numbered(self._reader.feed(event.text), "read")
+        elif isinstance(event, ResponseReceived):
+            events, response = self._read(event.response)
+            yield from self._numbered(events, "read")
+            yield ResponseReceived(response)
+        else:
+            yield from self._numbered([event], "native")
+
+    def _numbered(self, events: Iterable[Event], origin: str) -> Iterator[Event]:
+        """Calls numbered as they begin: some servers find calls by themselves, beside those in the text."""
+        for event in events:
+            if isinstance(event, ToolCallDelta):
+                number = self._numbers.setdefault((origin, event.index), len(self._numbers))
+                yield replace(event, index=number)
+            else:
+                yield event
+
+    def _read(self, response: Response) -> tuple[list[Event], Response]:
+        """The last events, and the response. What was said otherwise than it stands here is not sent back as it was."""
+        reader = self._reader
+        is_cut = response.finish_reason == "length"
+        events = [*reader.feed(response.text[self._fed :]), *reader.finish(is_cut=is_cut)]
+        message = response.message
+        if reader.text != message.text:
+            message = replace(
+                message,
+                text=reader.text,
+                tool_calls=(*message.tool_calls, *reader.calls),
+                reasoning=message.reasoning + reader.reasoning,
+                extra={},
+            )
+        has_calls = bool(message.tool_calls) and not is_cut
+        finish_reason = "tool_calls" if has_calls else response.finish_reason
+        return events, replace(response, message=with_distinct_ids(message, set()), finish_reason=finish_reason)

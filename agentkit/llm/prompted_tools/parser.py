@@ -1,0 +1,552 @@
+"""Incremental parsing of text answers into text and tool calls (pure)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from agentkit.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
+from agentkit.llm.prompted_tools import markup
+from agentkit.llm.prompted_tools.arguments import INNER_KEYS, arguments_of, read_exact_object, read_json, read_object
+from agentkit.messages import ToolCall
+
+if TYPE_CHECKING:
+    from agentkit.llm.prompted_tools.markup import Tag
+    from agentkit.messages import ToolSpec
+
+
+class AnswerText:
+    """Text, reasoning and calls of an answer, and the events that tell them.
+
+    Blanks wait for the text after them, so that those before a call are not told. Calls may be held back, together
+    with how they were written, until it is clear whether they were meant. With `is_single` only the first call counts.
+    """
+
+    def __init__(self, *, is_single: bool) -> None:
+        self.texts: list[str] = []
+        self.reasoning: list[str] = []
+        self.calls: list[ToolCall] = []
+        self._is_single = is_single
+        self._events: list[Event] = []
+        self._blanks: list[str] = []
+        self._written: list[str] | None = None
+        self._held: list[ToolCall] = []
+
+    @property
+    def is_holding(self) -> bool:
+        """Whether calls are held back."""
+        return self._written is not None
+
+    @property
+    def has_called(self) -> bool:
+        """Whether there was a call, held back or not."""
+        return bool(self.calls or self._held)
+
+    def say(self, text: str) -> None:
+        """Tell the next piece of text."""
+        if not self.texts and (self.calls or self.reasoning):
+            text, self._blanks = text.lstrip(), []
+        told = text.rstrip()
+        if told:
+            told = "".join([*self._blanks, told])
+            self.texts.append(told)
+            self._events.append(TextDelta(told))
+            self._blanks = []
+        self._blanks.append(text[len(text.rstrip()) :])
+
+    def forget_blanks(self) -> None:
+        """Leave out the blanks at the end of the text."""
+        self._blanks = []
+
+    def think(self, text: str) -> None:
+        """Tell the next piece of reasoning."""
+        self.reasoning.append(text)
+        self._events.append(ReasoningDelta(text))
+
+    def call(self, call: ToolCall) -> None:
+        """Tell a whole call, or hold it back as well."""
+        self._held.append(call)
+        if not self.is_holding:
+            self.commit()
+
+    def hold(self) -> None:
+        """Hold back what comes now."""
+        self._written = []
+
+    def keep(self, written: str) -> None:
+        """Remember how what is held back was written."""
+        if self._written is not None:
+            self._written.append(written)
+
+    def release(self) -> str:
+        """Tell what was held back as text, which it was after all; the text."""
+        text = "".join(self._written or ())
+        self._written, self._held = None, []
+        self.say(text)
+        return text
+
+    def commit(self) -> None:
+        """Tell the calls that were held back."""
+        calls, self._held, self._written = self._held, [], None
+        for call in calls[: 1 - len(self.calls)] if self._is_single else calls:
+            self._events.append(ToolCallDelta(len(self.calls), call.name, call.arguments))
+            self.calls.append(call)
+
+    def end(self) -> None:
+        """Tell what is left: the calls held back, or the blanks at the end of a text without calls."""
+        self.commit()
+        blanks = "".join(self._blanks)
+        if blanks and not self.calls:
+            self.texts.append(blanks)
+            self._events.append(TextDelta(blanks))
+
+    def take_events(self) -> list[Event]:
+        """The events since the last time, pieces of one text joined."""
+        events: list[Event] = []
+        for kind, group in groupby(self._events, type):
+            if kind is TextDelta or kind is ReasoningDelta:
+                events.append(kind("".join(event.text for event in group if isinstance(event, kind))))
+            else:
+                events += group
+        self._events = []
+        return events
+
+
+Specs = Mapping[str, "ToolSpec"]
+"""The tools that may be called, by name."""
+
+_LAST_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[ \t]*$\s*(?P<after>.*)", re.MULTILINE | re.DOTALL)
+_NAMED_INPUT = re.compile(r"\s*(?P<name>[\w-]+)\s*(?::|\n)(?P<input>.*)", re.DOTALL)
+_FUNCTION = re.compile(r"<function[=(](?P<name>[\w.-]+)\)?>?\s*(?=\{)")
+_END_OF_FUNCTION = re.compile(r"\}\s*+>?(?:</function>|\Z)")
+_TAGS = re.compile(r"</?[\w|-]+>")
+
+
+def begins_call(tag: Tag | None, specs: Specs) -> bool:
+    """Whether a tag begins a call: it is spelled with a colon, names a tool, or its input will name one."""
+    if tag is None or tag.kind != "tool" or tag.is_end:
+        return False
+    return tag.is_strict or not tag.name or markup.known_name(tag.name, specs) is not None
+
+
+class OpenCall:
+    """A call whose input is still being written."""
+
+    def __init__(self, tag: Tag, specs: Specs) -> None:
+        self._is_line_start = True
+        self._tag, self._specs = tag, specs
+        self._pieces: list[str] = []
+
+    def add(self, piece: str) -> None:
+        """The next piece of the input."""
+        self._pieces.append(piece)
+        _, end, line = piece.rpartition("\n")
+        self._is_line_start = not line.strip() and (bool(end) or self._is_line_start)
+
+    @property
+    def may_end_here(self) -> bool:
+        """Whether the next tag may end the call, which has no end of its own: on a new line, or for want of a name."""
+        return self._is_line_start or not self._tag.name
+
+    @property
+    def written(self) -> str:
+        """The call as it was written, but for its end."""
+        return self._tag.text + "".join(self._pieces)
+
+    def ended(self) -> ToolCall | None:
+        """The call, without an id; None when there was none, because neither tag nor input name a tool."""
+        return self._call("".join(self._pieces))
+
+    def unended(self, *, in_fence: bool, is_cut: bool) -> ToolCall | None:
+        """The call that the answer ended in; None when it was none, or only quoted.
+
+        Where a token limit cut the answer, only a whole object counts as arguments. Anything else is marked as cut
+        off, which is no JSON, so that the model is told: half a shell command must not run.
+        """
+        text = markup.without_cut_end("".join(self._pieces))
+        fence = _LAST_FENCE.search(text) if in_fence else None
+        if fence and fence["after"]:
+            return None
+        call = self._call(text[: fence.start()] if fence else text)
+        if call is None or not is_cut or read_exact_object(text.strip()) is not None:
+            return call
+        return ToolCall("", call.name, f"{text.strip()} (cut off)")
+
+    def _call(self, text: str) -> ToolCall | None:
+        name, attributes = self._tag.name, self._tag.attributes
+        if not name:
+            found = _named(text, self._specs)
+            if found is None:
+                return None
+            name, text = found
+        if attributes and not text.strip():
+            text = json.dumps(attributes, ensure_ascii=False)
+        name = markup.known_name(name, self._specs) or name
+        return ToolCall("", name, arguments_of(text, self._specs.get(name), is_escaped=self._tag.is_escaped))
+
+
+def attempted_calls(text: str) -> tuple[ToolCall, ...]:
+    """The calls, without ids, in a model's text that its server could not parse as a call; empty when there are none.
+
+    Written as JSON of one call or a list of them, perhaps between tags, or as `<function=NAME>{…}</function>`.
+    """
+    if found := tuple(_functions(text)):
+        return found
+    try:
+        value = read_json(_TAGS.sub("", text).strip())
+    except ValueError:
+        return ()
+    given = value.get("tool_calls", value) if isinstance(value, dict) else value
+    calls = [_call_in(entry) for entry in (given if isinstance(given, list) else [given])]
+    return tuple(call for call in calls if call is not None) if all(calls) else ()
+
+
+def _functions(text: str) -> Iterator[ToolCall]:
+    """The calls between `<function=NAME>` and the next end, each end looked for once: a text may begin thousands."""
+    ends = _END_OF_FUNCTION.finditer(text)
+    end = next(ends, None)
+    place = 0
+    for begun in _FUNCTION.finditer(text):
+        while end is not None and end.start() < begun.end():
+            end = next(ends, None)
+        if end is not None and begun.start() >= place:
+            place = end.end()
+            yield ToolCall("", begun["name"], text[begun.end() : end.start() + 1])
+
+
+def _call_in(entry: object) -> ToolCall | None:
+    fields = entry.get("function", entry) if isinstance(entry, dict) else None
+    if not isinstance(fields, dict) or not isinstance(fields.get("name"), str):
+        return None
+    return ToolCall("", fields["name"], _inner_input(fields))
+
+
+def _inner_input(fields: Mapping[str, Any]) -> str:
+    """The input in an object that names a tool."""
+    given: Any = next((fields[key] for key in INNER_KEYS if key in fields), {})
+    return given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+
+
+def _named(text: str, specs: Specs) -> tuple[str, str] | None:
+    """Name and input of a call whose tag has no name: as an object, or the name before the input."""
+    found = read_object(text.strip())
+    if found is not None and isinstance(found.get("name"), str):
+        return found["name"], _inner_input(found)
+    match = _NAMED_INPUT.fullmatch(text)
+    name = markup.known_name(match["name"], specs) if match else None
+    return (name, match["input"]) if match and name else None
+
+
+_PLAIN = re.compile(r"[^<&`~\n]+")
+_MOST_CHARS_AT_ONCE = 2_000
+_MOST_AHEAD = 1_000
+"""So far is looked ahead for the end of a line, or for what a code block begins with."""
+
+_MOST_MARKS = 100
+"""So many backticks are one mark; of more, the next begins."""
+_WITHOUT_BRACKETS = re.compile(r"[^<&]+")
+
+
+class _StepParser:
+    """Text that is read in steps. Each step looks at the beginning of the buffer and takes something from it.
+
+    A step that gives False must wait for more text.
+    """
+
+    def __init__(self, sayings: AnswerText) -> None:
+        self._sayings = sayings
+        self._buffer = ""
+        self._is_last = False
+        self._step: Callable[[], bool] = self._ignore
+
+    @property
+    def text(self) -> str:
+        """The text so far, without markup."""
+        return "".join(self._sayings.texts)
+
+    @property
+    def reasoning(self) -> str:
+        """The reasoning so far that stood in the text."""
+        return "".join(self._sayings.reasoning)
+
+    @property
+    def calls(self) -> tuple[ToolCall, ...]:
+        """The calls so far, without ids."""
+        return tuple(self._sayings.calls)
+
+    def _go_on(self, piece: str) -> None:
+        for start in range(0, len(piece) or 1, _MOST_CHARS_AT_ONCE):
+            self._buffer += piece[start : start + _MOST_CHARS_AT_ONCE]
+            while self._buffer and self._step():
+                pass
+
+    def _ignore(self) -> bool:
+        """Leave out what comes now."""
+        self._take(len(self._buffer))
+        return True
+
+    def _must_wait(self) -> bool:
+        """Whether the buffer may still become markup."""
+        return not self._is_last and _may_become_tag(self._buffer)
+
+    def _pass(self, length: int) -> bool:
+        """Tell the beginning of the buffer as text."""
+        self._sayings.say(self._take(length))
+        return True
+
+    def _take(self, length: int) -> str:
+        taken, self._buffer = self._buffer[:length], self._buffer[length:]
+        self._sayings.keep(taken)
+        return taken
+
+
+class AnswerReader(_StepParser):
+    """Parts an answer into text and tool calls, however it is cut into deltas.
+
+    Only where a piece of text may still become markup does it wait for the next delta. The rules:
+
+    - What stands in code is quoted and does not run. But a code block that holds nothing but calls is how some models
+      write them: it runs when nothing but such blocks follows.
+    - From the first result on everything is invented, because results come from elsewhere; it is left out.
+    - `<think>…</think>` at the beginning is reasoning; nothing in it runs.
+    - Spelled with a colon, `<TOOL: name>`, a call runs whatever its name, so that the model can be told that there is
+      no such tool. Other spellings are calls only if a tool bears the name.
+    """
+
+    def __init__(self, specs: Sequence[ToolSpec], *, is_single: bool = False) -> None:
+        self._specs = {spec.name: spec for spec in specs}
+        super().__init__(AnswerText(is_single=is_single))
+        self._step = self._begin
+        self._is_line_start = True
+        self._is_in_code = False
+        self._mark = ""
+        self._open_call: OpenCall | None = None
+
+    def feed(self, piece: str) -> list[Event]:
+        """The events in the next piece."""
+        self._go_on(piece)
+        return self._sayings.take_events()
+
+    def finish(self, *, is_cut: bool = False) -> list[Event]:
+        """The last events. `is_cut` says that the answer ended at its token limit, not where the model ended it."""
+        self._is_last = True
+        self._go_on("")
+        if self._open_call is not None:
+            call = self._open_call.unended(in_fence=self._sayings.is_holding, is_cut=is_cut)
+            self._enter(call, self._open_call.written)
+        self._sayings.end()
+        return self._sayings.take_events()
+
+    def _begin(self) -> bool:
+        """Before anything is said: blanks, and perhaps thoughts."""
+        if blanks := len(self._buffer) - len(self._buffer.lstrip()):
+            return self._pass(blanks)
+        if self._must_wait():
+            return False
+        tag = markup.tag_at_start(self._buffer)
+        if tag and tag.kind == "thinking" and not tag.is_end:
+            self._take(len(tag.text))
+            self._sayings.forget_blanks()
+            self._step = self._think
+        else:
+            self._step = self._read
+        return True
+
+    def _think(self) -> bool:
+        if plain := _WITHOUT_BRACKETS.match(self._buffer):
+            self._sayings.think(self._take(plain.end()))
+            return True
+        if self._must_wait():
+            return False
+        tag = markup.tag_at_start(self._buffer)
+        if tag and tag.kind == "thinking" and tag.is_end:
+            self._take(len(tag.text))
+            self._step = self._read
+        else:
+            self._sayings.think(self._take(1))
+        return True
+
+    def _read(self) -> bool:
+        """Text in which a call may begin."""
+        if plain := _PLAIN.match(self._buffer):
+            self._is_line_start = self._is_line_start and not plain[0].strip()
+            return self._pass(plain.end())
+        if self._buffer[0] == "\n":
+            self._is_line_start, self._is_in_code = True, False
+            return self._pass(1)
+        return self._read_marks() if self._buffer[0] in "`~" else self._read_tag()
+
+    def _read_marks(self) -> bool:
+        """Backticks, which begin or end code in a line, or a block of it."""
+        marks = _marks(self._buffer)
+        if marks == self._buffer and len(marks) < _MOST_MARKS and not self._is_last:
+            return False
+        if self._is_line_start and len(marks) >= 3:
+            return self._read_fence(marks)
+        return self._pass_marks(marks)
+
+    def _pass_marks(self, marks: str) -> bool:
+        self._is_line_start = False
+        self._is_in_code ^= marks[0] == "`"
+        return self._pass(len(marks))
+
+    def _read_fence(self, marks: str) -> bool:
+        """The first line of a code block, and what it begins with."""
+        line, end, after = self._buffer.partition("\n")
+        inside = after.lstrip()
+        before = len(self._buffer) - len(inside)
+        if "`" in line[len(marks) : _MOST_AHEAD] or len(line) > _MOST_AHEAD:
+            return self._pass_marks(marks)
+        if not self._is_last and before <= _MOST_AHEAD and (not inside or _may_become_tag(inside)):
+            return False
+        self._mark = marks
+        if before <= _MOST_AHEAD and begins_call(markup.tag_at_start(inside), self._specs):
+            self._sayings.hold()
+            self._take(before)
+            self._step = self._read_held
+            return True
+        self._step, self._is_line_start = self._read_code, True
+        return self._pass(len(line) + len(end))
+
+    def _read_code(self) -> bool:
+        """A code block, in which nothing runs."""
+        line, end, _ = self._buffer.partition("\n")
+        if self._is_line_start:
+            if not end and not self._is_last and len(line) <= _MOST_AHEAD and not line.strip(" \t`~"):
+                return False
+            if self._ends_block(line):
+                self._step = self._read
+        self._is_line_start = bool(end)
+        return self._pass(len(line) + len(end))
+
+    def _read_tag(self) -> bool:
+        if self._must_wait():
+            return False
+        tag = markup.tag_at_start(self._buffer)
+        if tag is None and self._is_last and markup.is_cut_call(self._buffer):
+            self._take(len(self._buffer))
+            return True
+        if tag is None:
+            self._is_line_start = False
+            return self._pass(1)
+        ahead = self._buffer[len(tag.text) : len(tag.text) + _MOST_AHEAD]
+        line, end, _ = ahead.partition("\n")
+        if self._is_in_code and "`" in line:
+            return self._pass(1)
+        if self._is_in_code and not end and len(ahead) < _MOST_AHEAD and not self._is_last:
+            return False
+        self._is_in_code = self._is_line_start = False
+        return self._follow(tag)
+
+    def _follow(self, tag: Tag) -> bool:
+        """Do what a tag says that is not quoted; one that says nothing here is text."""
+        if begins_call(tag, self._specs):
+            self._open(tag)
+        elif tag.kind == "result" and (tag.is_strict or self._sayings.has_called):
+            self._take(len(tag.text))
+            self._step = self._ignore
+        elif tag.is_end and tag.kind == "tool" and self._sayings.has_called:
+            self._take(len(tag.text))
+        else:
+            return self._pass(1)
+        return True
+
+    def _read_held(self) -> bool:
+        """What follows a call in a code block, up to the end of the answer: more calls, or it was only quoted."""
+        if blanks := len(self._buffer) - len(self._buffer.lstrip()):
+            self._take(blanks)
+            return True
+        if self._buffer[0] in "`~":
+            return self._read_held_fence()
+        if self._must_wait():
+            return False
+        tag = markup.tag_at_start(self._buffer)
+        if begins_call(tag, self._specs) and not self._mark:
+            self._sayings.commit()
+            self._step = self._read
+        elif tag and tag.kind != "thinking" and (tag.kind == "result" or tag.is_end or begins_call(tag, self._specs)):
+            self._follow(tag)
+        else:
+            self._release()
+        return True
+
+    def _read_held_fence(self) -> bool:
+        """A line of backticks after a call in a code block: it ends the block, or begins the next one."""
+        line, end, _ = self._buffer.partition("\n")
+        if not end and not self._is_last and len(line) <= _MOST_AHEAD:
+            return False
+        marks = _marks(line)
+        if self._mark and self._ends_block(line):
+            self._mark = ""
+        elif not self._mark and len(marks) >= 3 and "`" not in line[len(marks) :] and len(line) <= _MOST_AHEAD:
+            self._mark = marks
+        else:
+            self._release()
+            return True
+        self._take(len(line) + len(end))
+        return True
+
+    def _ends_block(self, line: str) -> bool:
+        """Whether a line ends the code block that `_mark` began."""
+        marks = line.strip(" \t") if len(line) <= _MOST_AHEAD else ""
+        return marks.startswith(self._mark) and not marks.strip(self._mark[0])
+
+    def _release(self) -> None:
+        """What was held back is text after all."""
+        text = self._sayings.release()
+        self._step = self._read_code if self._mark else self._read
+        self._is_line_start = not text.rpartition("\n")[2].strip()
+
+    def _open(self, tag: Tag) -> None:
+        """A call begins."""
+        self._take(len(tag.text))
+        self._open_call = call = OpenCall(tag, self._specs)
+        self._step = partial(self._read_input, call)
+        if tag.is_empty:
+            self._close(call)
+
+    def _read_input(self, call: OpenCall) -> bool:
+        """The input of a call, to its end or to what can only come after it."""
+        plain = _WITHOUT_BRACKETS.match(self._buffer)
+        if plain is None and self._must_wait():
+            return False
+        tag = markup.tag_at_start(self._buffer)
+        if tag is None:
+            call.add(self._take(plain.end() if plain else 1))
+        elif tag.ends_input:
+            self._close(call, self._take(len(tag.text)))
+        elif call.may_end_here and (tag.kind == "result" or begins_call(tag, self._specs)):
+            self._close(call)
+        else:
+            call.add(self._take(1))
+        return True
+
+    def _close(self, call: OpenCall, end: str = "") -> None:
+        """A call is whole."""
+        self._step = self._read_held if self._sayings.is_holding else self._read
+        self._is_line_start = False
+        self._enter(call.ended(), call.written + end)
+
+    def _enter(self, call: ToolCall | None, written: str) -> None:
+        """Tell a call, or what was written when it was none."""
+        self._open_call = None
+        if call is not None:
+            self._sayings.call(call)
+        elif self._sayings.is_holding:
+            self._release()
+        else:
+            self._sayings.say(written)
+
+
+def _may_become_tag(text: str) -> bool:
+    return text[0] in "<&" and markup.tag_at_start(text) is None and markup.may_become_tag(text)
+
+
+def _marks(text: str) -> str:
+    """The backticks or tildes that `text` begins with, as many as are one mark."""
+    start = text[:_MOST_MARKS]
+    return start[: len(start) - len(start.lstrip(text[0]))]

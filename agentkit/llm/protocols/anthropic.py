@@ -1,0 +1,876 @@
+"""Anthropic's Messages protocol (pure)."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+from itertools import groupby
+from typing import TYPE_CHECKING, Any
+
+from agentkit.content import File, Image
+from agentkit.errors import BadResponse
+from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
+from agentkit.llm.protocols import parsing
+from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, Forms
+from agentkit.llm.protocols.error_mapping import cut_short, declined, failure, no_answer, raise_error_inside
+from agentkit.llm.protocols.hosted_tools import declared, uses_in_blocks
+from agentkit.llm.protocols.reasoning import ParagraphJoiner, ReasoningSplitter, is_spoken, without_thoughts
+from agentkit.messages import (
+    AssistantMessage,
+    FinishReason,
+    Response,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    parts_of,
+    well_formed,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from agentkit.events import Event
+    from agentkit.messages import Content, Message, Request, ToolSpec
+    from agentkit.usage import Usage
+
+
+_RENAMED = {"max_completion_tokens": "max_tokens", "max_output_tokens": "max_tokens", "stop": "stop_sequences"}
+_PARALLEL = "parallel_tool_calls"
+
+LIMIT_NAMES = frozenset({"max_tokens", *(name for name, own in _RENAMED.items() if own == "max_tokens")})
+"""The names under which it may be said how long an answer may be."""
+
+_TOOL_CHOICES = {"required": "any"}
+_EFFORTS = {"minimal": "low"}
+
+MAX_TOKENS = 16_000
+"""How long an answer may be when nobody has said it: this protocol wants it said."""
+
+_MAX_TOKENS_WITH_THOUGHTS = 32_000
+"""The same of one that is thought about first, as thoughts count."""
+
+_LEAST_BUDGET_TOKENS = 1_024
+_UNTHINKING = r"claude-(?:[23]|instant|\w+-4)|^(?!.*claude)"
+"""The models that think only when they are asked to."""
+
+_THINKING = {"type": "adaptive", "display": "summarized"}
+"""What is asked for with an effort: as much thinking as the model finds right, and what it comes to."""
+
+
+def entered(body: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The body with the settings, and with a limit on the answer, which this protocol demands."""
+    said = {_RENAMED.get(name, name): value for name, value in settings.items()}
+    effort, choice, parallel = (said.pop(name, None) for name in ("reasoning_effort", "tool_choice", _PARALLEL))
+    if isinstance(said.get("stop_sequences"), str):
+        said["stop_sequences"] = [said["stop_sequences"]]
+    wish = {"effort": _EFFORTS.get(str(effort), effort)} if effort and effort != "none" else {}
+    config = {**wish, **body.get("output_config", {}), **said.pop("output_config", {})}
+    if config:
+        said["output_config"] = config
+    if effort:
+        said.setdefault("thinking", {"type": "disabled"} if effort == "none" else _THINKING)
+    if "container" in body and isinstance(said.get("container"), dict):
+        said["container"] = {"id": body["container"], **said["container"]}
+    if chosen := _tool_choice(choice, parallel):
+        said["tool_choice"] = chosen
+    return _limited({**body, **said})
+
+
+def _tool_choice(choice: object, parallel: object) -> dict[str, Any] | None:
+    """Which tools may or must be called, and whether several at once; None where nothing was said of it."""
+    chosen = _chosen(choice)
+    if parallel is None or (chosen or {}).get("type") == "none":
+        return chosen
+    return {**(chosen or {"type": "auto"}), "disable_parallel_tool_use": not parallel}
+
+
+def _chosen(choice: object) -> dict[str, Any] | None:
+    if isinstance(choice, dict):
+        function = choice.get("function")
+        return {"type": "tool", "name": function["name"]} if isinstance(function, dict) else choice
+    if not isinstance(choice, str):
+        return None
+    if choice in {"auto", "none", "required", "any"}:
+        return {"type": _TOOL_CHOICES.get(choice, choice)}
+    return {"type": "tool", "name": choice}
+
+
+def _limited(body: dict[str, Any]) -> dict[str, Any]:
+    """The body with a limit on the answer, and a budget of thoughts that is below it."""
+    budget = _thinking_in(body).get("budget_tokens")
+    if "max_tokens" in body:
+        return budgeted(body) if isinstance(budget, int) else body
+    if not _thinks(body):
+        return {**body, "max_tokens": MAX_TOKENS}
+    return {**body, "max_tokens": budget + MAX_TOKENS if isinstance(budget, int) else _MAX_TOKENS_WITH_THOUGHTS}
+
+
+def _thinking_in(body: dict[str, Any]) -> dict[str, Any]:
+    return body["thinking"] if isinstance(body.get("thinking"), dict) else {}
+
+
+def _thinks(body: dict[str, Any]) -> bool:
+    """Whether the model thinks before it answers: as was asked for, or as it does unasked."""
+    if thinking := _thinking_in(body):
+        return bool(thinking.get("type") != "disabled")
+    return not re.search(_UNTHINKING, body["model"])
+
+
+def budgeted(body: dict[str, Any]) -> dict[str, Any]:
+    """The body with a budget of thoughts that is at most half of what the answer may be; none where that is too little.
+
+    A budget that is below the whole already stays.
+    """
+    most, thinking = body["max_tokens"], body["thinking"]
+    if thinking["budget_tokens"] < most:
+        return body
+    if most // 2 < _LEAST_BUDGET_TOKENS:
+        return {name: value for name, value in body.items() if name != "thinking"}
+    return {**body, "thinking": {**thinking, "budget_tokens": most // 2}}
+
+
+_KEPT = frozenset({"$ref", "$defs", "type", "title", "description", "enum", "const", "required"})
+_NESTED = {"properties": True, "$defs": True, "items": False, "anyOf": False, "allOf": False}
+"""Where schemas stand inside of schemas; true where each has a name."""
+
+_FORMATS = frozenset(
+    ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"),
+)
+_SILENT = frozenset({"$schema", "$id", "additionalProperties", "discriminator"})
+
+
+_COMBINERS = ("anyOf", "oneOf", "allOf")
+
+
+def rooted(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
+    """The schema of what a tool takes as an object, which it must be at its root, and what cannot be said there."""
+    if schema.get("type") == "object" and not any(name in schema for name in _COMBINERS):
+        return schema, ""
+    note = "; ".join(f"{name}: {json.dumps(schema[name])}" for name in _COMBINERS if name in schema)
+    kept = {name: value for name, value in schema.items() if name not in _COMBINERS}
+    return {**kept, "type": "object"}, f"(Arguments fit {note})" if note else ""
+
+
+def constrained(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema in the words that can be enforced. Others are told in its description, for the model to heed.
+
+    Objects are closed. One of free names, which cannot be, is left open for the server to refuse.
+    """
+    schema = _with_one_type(schema)
+    if "$ref" in schema:
+        kept = {"$ref": schema["$ref"]}
+        return kept | ({"$defs": _named(schema["$defs"])} if "$defs" in schema else {})
+    told = {name: value for name, value in schema.items() if name in _KEPT}
+    told |= {name: _inner(name, schema[name]) for name in _NESTED if name in schema}
+    if schema.get("type") == "object":
+        told["additionalProperties"] = schema.get("additionalProperties", False)
+    unsaid: dict[str, Any] = {}
+    for name, value in schema.items():
+        if _is_enforced(name, value):
+            told[name] = value
+        elif name not in told and name not in _SILENT:
+            unsaid[name] = value
+    return _with_note(told, unsaid)
+
+
+def _with_one_type(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema with a choice of schemas where it has several types, and with the one word for a choice."""
+    plain: dict[str, Any] = {("anyOf" if name == "oneOf" else name): value for name, value in schema.items()}
+    types = plain.get("type")
+    if not isinstance(types, list):
+        return plain
+    about: dict[str, Any] = {name: plain.pop(name) for name in ("title", "description") if name in plain}
+    return about | {"anyOf": [{**(plain if kind != "null" else {}), "type": kind} for kind in types]}
+
+
+def _inner(name: str, value: Any) -> Any:
+    if isinstance(value, list):
+        return [_either(each) for each in value]
+    return _named(value) if _NESTED[name] else _either(value)
+
+
+def _named(schemas: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: _either(each) for name, each in schemas.items()}
+
+
+def _either(schema: Any) -> Any:
+    """The schema so; True, which stands for any value, stays for the server to refuse."""
+    return constrained(schema) if isinstance(schema, dict) else schema
+
+
+def _is_enforced(name: str, value: object) -> bool:
+    return (name == "format" and value in _FORMATS) or (name == "minItems" and value in (0, 1))
+
+
+def _with_note(told: dict[str, Any], unsaid: Mapping[str, Any]) -> dict[str, Any]:
+    """The schema with what cannot be enforced in its description, as `minimum: 1, maximum: 10`."""
+    if not unsaid:
+        return told
+    note = ", ".join(f"{name}: {value}" for name, value in unsaid.items())
+    before = f"{told['description']} " if told.get("description") else ""
+    return {**told, "description": f"{before}({note})"}
+
+
+_MARK = {"type": "ephemeral"}
+_SETTING = "cache_control"
+_MARKED_TURNS = 2
+"""How many of a user's turns are marked: the last, and the one that was the last in the request before."""
+
+
+def marked(body: dict[str, Any]) -> dict[str, Any]:
+    """The body with marks up to which the server keeps it, where another request is likely to begin with the same.
+
+    That is where there are tools, or an answer already. To write into the cache costs a quarter more, to read from it a
+    tenth; so a single question without tools is not marked. Who says `cache_control` decides: False marks nothing.
+    """
+    if _SETTING in body:
+        return body if body[_SETTING] else {name: value for name, value in body.items() if name != _SETTING}
+    turns = body["messages"]
+    if "tools" not in body and all(turn["role"] == "user" for turn in turns):
+        return body
+    return {**body, **_with_stable_part(body), "messages": _with_last_turns(turns)}
+
+
+def _with_stable_part(body: dict[str, Any]) -> dict[str, Any]:
+    """The instruction, before which the tools stand for the server, or else the tools."""
+    if isinstance(body.get("system"), str):
+        return {"system": [{"type": "text", "text": body["system"], _SETTING: _MARK}]}
+    if "tools" in body:
+        return {"tools": [*body["tools"][:-1], {**body["tools"][-1], _SETTING: _MARK}]}
+    return {}
+
+
+def _with_last_turns(turns: list[Any]) -> list[Any]:
+    """The turns, of which the last ones of the user are marked at their end.
+
+    The server looks for what it knows only a few blocks before a mark, and the calls of one answer may be more.
+    """
+    places = [at for at, turn in enumerate(turns) if turn["role"] == "user"][-_MARKED_TURNS:]
+    return [_with_mark(turn) if at in places else turn for at, turn in enumerate(turns)]
+
+
+def _with_mark(turn: dict[str, Any]) -> dict[str, Any]:
+    *blocks, last = turn["content"]
+    return {**turn, "content": [*blocks, {**last, _SETTING: _MARK}]}
+
+
+BLOCKS = "content"
+"""The key in `AssistantMessage.extra` under which the blocks of an answer stand as they came."""
+
+_SENDABLE_ID = re.compile(r"[a-zA-Z0-9_-]+")
+_DIGEST_CHARS = 8
+_NOTHING = EncodedEntry({"role": "user", "content": [{"type": "text", "text": "(Nothing was said.)"}]})
+"""What a user says where the protocol wants one to speak, and nobody has: first of all."""
+
+_MEDIA_TYPES = {"image/jpg": "image/jpeg"}
+
+
+def encode_message(message: Message) -> tuple[dict[str, Any], ...]:
+    """The message as a turn of its own; none when it says nothing, as blank texts are refused."""
+    match message:
+        case UserMessage(content):
+            role, blocks = "user", _encode_content(content)
+        case AssistantMessage():
+            role, blocks = "assistant", encode_answer(message)
+        case ToolMessage():
+            role, blocks = "user", [_encode_result(message)]
+        case _:
+            role, blocks = "system", _encode_content(message.text)
+    return ({"role": role, "content": blocks},) if blocks else ()
+
+
+def in_turns(entries: Sequence[EncodedEntry]) -> tuple[list[str], list[EncodedEntry]]:
+    """The leading system messages, as texts, and the turns, in which adjacent messages of one side are joined.
+
+    Later system messages become the user's: only some models take them where they stand.
+    """
+    first = next((at for at, entry in enumerate(entries) if entry["role"] != "system"), len(entries))
+    orders = [block["text"] for entry in entries[:first] for block in entry["content"]]
+    turns = [_joined(role, list(said)) for role, said in groupby(entries[first:], _speaker)]
+    if not turns or turns[0]["role"] != "user":
+        turns.insert(0, _NOTHING)
+    return orders, turns
+
+
+def encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
+    """The original blocks, with the current ids of the calls; rebuilt if the message was changed since."""
+    blocks = message.extra.get(BLOCKS, ())
+    if blocks and is_spoken(message.text, said_in(blocks)) and sum(map(is_call, blocks)) == len(message.tool_calls):
+        calls = iter(message.tool_calls)
+        told = [{**block, **_encode_call(next(calls))} if is_call(block) else block for block in blocks]
+        return [block for block in told if not _is_blank(block)]
+    return [*_encode_content(message.text), *map(_encode_call, message.tool_calls)]
+
+
+def said_in(blocks: Iterable[Any]) -> str:
+    """The text in the blocks of an answer: neighbours go on with each other, others are paragraphs."""
+    paragraphs, pieces = ParagraphJoiner(), []
+    for block in blocks:
+        if _is_of(block, "text"):
+            pieces.append(paragraphs.add(parsing.text_of(block)))
+        else:
+            paragraphs.interrupt()
+    return "".join(pieces)
+
+
+def is_call(block: object) -> bool:
+    """Whether a block of an answer is a tool call that is ours to make; others a server makes itself."""
+    return _is_of(block, "tool_use")
+
+
+def _is_of(block: object, kind: str) -> bool:
+    return isinstance(block, dict) and block.get("type") == kind
+
+
+def _is_blank(block: object) -> bool:
+    return _is_of(block, "text") and not parsing.text_of(block).strip()
+
+
+def _speaker(entry: EncodedEntry) -> str:
+    return "assistant" if entry["role"] == "assistant" else "user"
+
+
+def _joined(role: str, entries: list[EncodedEntry]) -> EncodedEntry:
+    """One turn of what stands in a row. Its JSON is put together, as all of it was encoded before."""
+    if len(entries) == 1 and entries[0]["role"] == role:
+        return entries[0]
+    blocks = [block for entry in entries for block in entry["content"]]
+    texts = b",".join(entry.json[entry.json.index(b"[") + 1 : -len(b"]}")] for entry in entries)
+    return EncodedEntry({"role": role, "content": blocks}, b'{"role":"%b","content":[%b]}' % (role.encode(), texts))
+
+
+def _encode_content(content: Content) -> list[dict[str, Any]]:
+    blocks = (_FORMS.part(part) for part in parts_of(content))
+    return [block for block in blocks if not _is_blank(block)]
+
+
+def _encode_text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _encode_image(image: Image) -> dict[str, Any]:
+    return {"type": "image", "source": _source(image.url)}
+
+
+def _encode_file(file: File) -> dict[str, Any]:
+    return {"type": "document", "source": _source(file.url), **({"title": file.name} if file.name else {})}
+
+
+_FORMS = Forms(_encode_text, _encode_image, _encode_file)
+
+
+def _source(url: str) -> dict[str, Any]:
+    """What is shown, by its address, or its data, which are in base64 here."""
+    if not url.startswith("data:"):
+        return {"type": "url", "url": url}
+    head, _, data = url.removeprefix("data:").partition(",")
+    media_type = head.partition(";")[0].lower()
+    if not head.endswith(";base64"):
+        from base64 import b64encode
+        from urllib.parse import unquote_to_bytes
+
+        data = b64encode(unquote_to_bytes(data)).decode("ascii")
+    return {"type": "base64", "media_type": _MEDIA_TYPES.get(media_type, media_type), "data": data}
+
+
+def _encode_call(call: ToolCall) -> dict[str, Any]:
+    given = parsing.well_formed_json(json.loads(parsing.sendable_arguments(call.arguments)))
+    return {
+        "type": "tool_use",
+        "id": _sendable_id(call.id),
+        "name": parsing.sendable_name(call.name),
+        "input": given,
+    }
+
+
+def _encode_result(message: ToolMessage) -> dict[str, Any]:
+    """What came of a call; a failure is marked as one. Pictures and files stand beside the text."""
+    shown: Any = _encode_content(message.shown) if message.beside else well_formed(message.content)
+    content = {"content": shown} if shown else {}
+    failed = {"is_error": True} if _tells_failure(message.content) else {}
+    return {"type": "tool_result", "tool_use_id": _sendable_id(message.call_id), **content, **failed}
+
+
+def _tells_failure(content: str) -> bool:
+    """Whether a result is what a model is told of a call that came to nothing, `{"error": …, "tool": …}`."""
+    if not content.startswith('{"error"'):
+        return False
+    told = parsing.json_or_text(content)
+    return isinstance(told, dict) and told.keys() == {"error", "tool"}
+
+
+def _sendable_id(call_id: str) -> str:
+    """The id in the characters that are allowed; one that must be changed gets a digest, so that ids stay distinct."""
+    if _SENDABLE_ID.fullmatch(call_id):
+        return call_id
+    from hashlib import sha256
+
+    digest = sha256(call_id.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
+    return f"{re.sub(r'[^a-zA-Z0-9_-]', '_', call_id)}_{digest}"
+
+
+CONTAINER = "container"
+"""The key, here and in requests and answers, of the id of the machine on which a server runs code."""
+
+PAUSED = "pause_turn"
+"""How an answer ends that the server goes on with when it is sent back: its tools took long."""
+
+
+def is_paused(data: Mapping[str, Any]) -> bool:
+    """Whether the server has more to say, once it is sent what it has said."""
+    return data.get("stop_reason") == PAUSED
+
+
+def settled(blocks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """The blocks without calls of the server's own whose results never came: it refuses those in a conversation."""
+    answered = {block.get("tool_use_id") for block in blocks}
+    return [block for block in blocks if not _is_hosted_call(block) or block.get("id") in answered]
+
+
+def container_entry(message: Message) -> tuple[dict[str, Any], ...]:
+    """The machine that an answer's code runs on, if on any."""
+    container = message.extra.get(CONTAINER) if isinstance(message, AssistantMessage) else None
+    return ({CONTAINER: container},) if container else ()
+
+
+def going_on(messages: Sequence[Message]) -> Sequence[Message]:
+    """The answer that is not over yet at the end of a conversation, as it waits for results of tools or was paused.
+
+    Later its machine may be gone, and nobody says so before code fails there; while the answer lasts, it is wanted.
+    """
+    at = next((at for at in range(len(messages), 0, -1) if not isinstance(messages[at - 1], ToolMessage)), 0)
+    return messages[max(at - 1, 0) : at]
+
+
+def _is_hosted_call(block: Mapping[str, Any]) -> bool:
+    kind = block.get("type")
+    return isinstance(kind, str) and kind.endswith("_tool_use")
+
+
+_CUT = {*parsing.CUT_SHORT, PAUSED}
+"""What is said of an answer that is not whole."""
+
+_STATUSES = {
+    "invalid_request_error": 400,
+    "authentication_error": 401,
+    "billing_error": 402,
+    "permission_error": 403,
+    "not_found_error": 404,
+    "request_too_large": 413,
+    "rate_limit_error": 429,
+    "api_error": 500,
+    "timeout_error": 504,
+    "overloaded_error": 529,
+}
+"""The status that each type of error has where there is one: in the middle of a stream there is none."""
+
+_INPUT_COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+
+
+def decode_answer(data: Mapping[str, Any]) -> Response:
+    """The response in a whole body. Raises ModelError when there is none."""
+    _raise_error_in(data)
+    content = data.get("content")
+    if not isinstance(content, list | str):
+        raise no_answer("content", data)
+    return _response(data, blocks_in(content))
+
+
+def blocks_in(content: object) -> list[dict[str, Any]]:
+    """The blocks of a content, which some servers shorten to texts, as a request may."""
+    parts = content if isinstance(content, list) else [content]
+    blocks = [{"text": part} if isinstance(part, str) else part for part in parts]
+    return [{"type": "text", **block} if "text" in block else block for block in parsing.dictionaries(blocks)]
+
+
+def _raise_error_in(data: Mapping[str, Any]) -> None:
+    """Raise the error that a body or event is."""
+    error = parsing.dictionary(data.get("error"))
+    if data.get("type") == "error" and error:
+        raise failure(data, status=_STATUSES.get(parsing.word(error.get("type"))))
+    raise_error_inside(data)
+
+
+def _response(data: Mapping[str, Any], blocks: list[dict[str, Any]]) -> Response:
+    reason = parsing.word(data.get("stop_reason"))
+    if reason == "refusal":
+        raise declined(_explained(data))
+    calls = [_read_call(block) for block in blocks if is_call(block)]
+    message = parsing.assistant_message(said_in(blocks), calls, _reasoning(blocks), {})
+    kept = blocks if calls or is_paused(data) else settled(blocks)
+    extra = {CONTAINER: container} if (container := parsing.dictionary(data.get(CONTAINER)).get("id")) else {}
+    told = [{name: value for name, value in block.items() if value is not None} for block in kept]
+    if encode_answer(message) != told:  # there is more than the message says
+        extra = {BLOCKS: tuple(kept), **extra}
+    message = without_thoughts(replace(message, extra=parsing.well_formed_json(extra)))
+    finish: FinishReason = "length" if reason.lower() in _CUT else "tool_calls" if message.tool_calls else "stop"
+    usage = _usage(parsing.dictionary(data.get("usage")))
+    model, raw = parsing.word(data.get("model")), parsing.well_formed_json(data)
+    return Response(message, finish, usage, model, raw, hosted=uses_in_blocks(blocks))
+
+
+def _explained(data: Mapping[str, Any]) -> str:
+    """Why a model declines to answer, as far as it is said."""
+    details = parsing.dictionary(data.get("stop_details"))
+    category = parsing.word(details.get("category"))
+    return parsing.word(details.get("explanation")) or (f"for {category}" if category else "no reason was given")
+
+
+def _read_call(block: Mapping[str, Any]) -> ToolCall:
+    arguments = parsing.arguments_text(block.get("input"))
+    return ToolCall(parsing.word(block.get("id")), parsing.word(block.get("name")), arguments)
+
+
+def _reasoning(blocks: Iterable[Mapping[str, Any]]) -> str:
+    thoughts = (parsing.text_of(block.get("thinking")) for block in blocks if block.get("type") == "thinking")
+    return "\n".join(filter(None, thoughts))
+
+
+def _usage(figures: dict[str, Any]) -> Usage:
+    """The figures, in which the input is counted without what was read from the cache or written to it.
+
+    Where they come for each trip to a model, the sums leave out what it took to shorten the conversation and what
+    another model was asked.
+    """
+    if trips := parsing.dictionaries(figures.get("iterations")):
+        names = {
+            name for trip in trips for name in (*_INPUT_COUNTS, "output_tokens") if isinstance(trip.get(name), int)
+        }
+        figures = figures | {name: sum(trip.get(name) or 0 for trip in trips) for name in names}
+    counts = [figures[name] for name in _INPUT_COUNTS if isinstance(figures.get(name), int)]
+    whole = {"input_tokens": sum(counts)} if counts else {}
+    return parsing.usage_of({**figures, **whole}, ("input_tokens", "output_tokens"), ("", "output_tokens_details"))
+
+
+class _Block:
+    """A block of an answer that arrives in pieces, each a kind of its own."""
+
+    def __init__(self, fields: Mapping[str, Any], index: object = None) -> None:
+        self._fields, self.index = dict(fields), index
+        self._pieces: dict[str, parsing.Pieces] = {}
+        for name in ("text", "thinking"):
+            if isinstance(self._fields.get(name), str):
+                self.add(name, self._fields[name])
+
+    @property
+    def kind(self) -> str:
+        """What type of block it is."""
+        return parsing.word(self._fields.get("type"))
+
+    @property
+    def name(self) -> str:
+        """Which tool it calls."""
+        return parsing.word(self._fields.get("name"))
+
+    def add(self, name: str, piece: str) -> str:
+        """Take in the next piece of a field; what of it can be shown."""
+        return self._pieces.setdefault(name, parsing.Pieces()).add(piece)
+
+    def set(self, name: str, value: object) -> None:
+        """Take in a field that comes whole."""
+        self._fields[name] = value
+
+    def merge(self, fields: Mapping[str, Any]) -> None:
+        """Take in what a delta of a type of its own brings."""
+        self._fields = parsing.merged("", self._fields, {**fields, "type": None})
+
+    def arguments(self) -> str:
+        """What it is called with, where that came with its beginning and not in pieces."""
+        given = self._fields.get("input")
+        return parsing.arguments_text(given) if given and not self._pieces.get("partial_json") else ""
+
+    def append(self, name: str, value: object) -> None:
+        """Take in an entry of a field that is a list."""
+        self._fields[name] = [*(self._fields.get(name) or ()), value]
+
+    def whole(self) -> dict[str, Any]:
+        """The block. What a call is made with may be no JSON where the answer was cut."""
+        fields = self._fields | {name: str(pieces) for name, pieces in self._pieces.items()}
+        if arguments := parsing.without_empty(fields.pop("partial_json", "")):
+            parsed = parsing.json_or_text(arguments)
+            fields["input"] = parsed if isinstance(parsed, dict) else arguments
+        return fields
+
+
+class AnthropicReader:
+    """Collects the events of one streamed response. Those of unknown types, pings among them, are passed over."""
+
+    def __init__(self) -> None:
+        self._message: dict[str, Any] = {}
+        self._usage: dict[str, Any] = {}
+        self._thoughts, self._paragraphs = ReasoningSplitter(), ParagraphJoiner()
+        self._content: list[dict[str, Any]] = []
+        self._blocks: list[_Block] = []
+        self._by_index: dict[object, _Block] = {}
+        self._calls: dict[int, int] = {}
+        self._has_begun = self._has_stopped = False
+        self._feeds: dict[str, Callable[[Mapping[str, Any]], Event | None]] = {
+            "message": self._take_whole,
+            "message_start": self._begin,
+            "content_block_start": self._begin_block,
+            "content_block_delta": self._feed_block,
+            "content_block_stop": self._end_block,
+            "message_delta": self._feed_message,
+            "message_stop": self._stop,
+        }
+        self._deltas: dict[str, Callable[[_Block, Mapping[str, Any]], Event | None]] = {
+            "text": self._feed_text,
+            "thinking": self._feed_thinking,
+            "partial_json": self._feed_arguments,
+            "signature": self._feed_signature,
+            "citation": self._feed_citation,
+        }
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing can follow."""
+        return self._has_stopped
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the answer is complete: what says why it ended brings the token counts too."""
+        return self._has_stopped or bool(self._message.get("stop_reason"))
+
+    def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
+        """The events in the next chunk. Raises ModelError when it is an error."""
+        feed = self._feeds.get(parsing.word(chunk.get("type")))
+        if feed is None:
+            _raise_error_in(chunk)
+            return ()
+        event = feed(chunk)
+        if isinstance(event, TextDelta):
+            return self._thoughts.events(event.text)
+        return () if event is None else (event,)
+
+    def _begin(self, chunk: Mapping[str, Any]) -> Event | None:
+        message = parsing.dictionary(chunk.get("message"))
+        if self._blocks and message.get("id") != self._message.get("id"):
+            raise BadResponse("The server began the answer anew in the midst of it. Try again.")
+        self._has_begun = True
+        self._merge(message)
+        return None
+
+    def _take_whole(self, chunk: Mapping[str, Any]) -> Event | None:
+        """A message that a server has whole, and was asked to stream."""
+        self._has_begun = self._has_stopped = True
+        self._merge(chunk)
+        return None
+
+    def _merge(self, fields: Mapping[str, Any]) -> None:
+        """Take in the fields of an event about the message; token counts are running totals, so the last one counts.
+
+        A null or 0 never replaces a known value. A content that has text already counts where no block comes.
+        """
+        self._content = blocks_in(fields.get("content")) or self._content
+        known = {name for name, value in self._message.items() if value is not None}
+        told = {name: value for name, value in fields.items() if value is not None or name not in known}
+        self._message |= {name: value for name, value in told.items() if name not in {"content", "usage"}}
+        usage = parsing.dictionary(fields.get("usage"))
+        self._usage |= {name: value for name, value in usage.items() if value or self._usage.get(name) is None}
+
+    def _begin_block(self, chunk: Mapping[str, Any]) -> Event | None:
+        block = self._by_index[_key(chunk.get("index"))] = _Block(
+            parsing.dictionary(chunk.get("content_block")), chunk.get("index")
+        )
+        self._blocks.append(block)
+        if block.kind == "text":
+            return self._told(parsing.word(block.whole().get("text")))
+        self._paragraphs.interrupt()
+        if block.kind == "thinking":
+            return ReasoningDelta(thought) if (thought := parsing.word(block.whole().get("thinking"))) else None
+        if block.kind != "tool_use":
+            return None
+        self._calls[id(block)] = len(self._calls)
+        return ToolCallDelta(self._calls[id(block)], block.name, "")
+
+    def _end_block(self, chunk: Mapping[str, Any]) -> Event | None:
+        block = self._by_index.get(_key(chunk.get("index")))
+        number = self._calls.get(id(block))
+        arguments = block.arguments() if block and number is not None else ""
+        return ToolCallDelta(number or 0, "", arguments) if arguments else None
+
+    def _told(self, text: str) -> Event | None:
+        return TextDelta(self._paragraphs.add(text)) if text else None
+
+    def _feed_block(self, chunk: Mapping[str, Any]) -> Event | None:
+        delta = parsing.dictionary(chunk.get("delta"))
+        if not delta.get("type"):
+            field = next(filter(delta.__contains__, self._deltas), "")
+        else:
+            field = _FIELDS.get(parsing.word(delta["type"]), "")
+        if not field:
+            if block := self._by_index.get(_key(chunk.get("index"))):
+                block.merge(delta)
+            return None
+        block = self._block(chunk.get("index"), field)
+        return self._deltas[field](block, delta) if block else None
+
+    def _block(self, index: object, field: str) -> _Block | None:
+        """The block that a piece belongs to: that of its index, else the last, else a new one that was not begun."""
+        kinds = _HOMES[field]
+        known = (self._by_index.get(_key(index)), *self._blocks[-1:])
+        block = next((block for block in known if block and block.kind.endswith(kinds)), None)
+        if block is None and field in _UNNAMED:
+            block = self._by_index[_key(index)] = _Block({"type": field})
+            self._blocks.append(block)
+            if field != "text":
+                self._paragraphs.interrupt()
+        return block
+
+    def _feed_text(self, block: _Block, delta: Mapping[str, Any]) -> Event | None:
+        return self._told(block.add("text", parsing.text_of(delta.get("text"))))
+
+    def _feed_thinking(self, block: _Block, delta: Mapping[str, Any]) -> Event | None:
+        text = block.add("thinking", parsing.text_of(delta.get("thinking")))
+        return ReasoningDelta(text) if text else None
+
+    def _feed_arguments(self, block: _Block, delta: Mapping[str, Any]) -> Event | None:
+        text = block.add("partial_json", parsing.arguments_piece(delta.get("partial_json")))
+        number = self._calls.get(id(block))
+        return ToolCallDelta(number, "", text) if text and number is not None else None
+
+    def _feed_signature(self, block: _Block, delta: Mapping[str, Any]) -> Event | None:
+        block.set("signature", delta.get("signature"))
+        return None
+
+    def _feed_citation(self, block: _Block, delta: Mapping[str, Any]) -> Event | None:
+        block.append("citations", delta.get("citation"))
+        return None
+
+    def _feed_message(self, chunk: Mapping[str, Any]) -> Event | None:
+        self._merge({**parsing.dictionary(chunk.get("delta")), "usage": chunk.get("usage")})
+        return None
+
+    def _stop(self, _: Mapping[str, Any]) -> Event | None:
+        self._has_stopped = True
+        return None
+
+    def finish(self, *, closed: bool) -> Response:
+        """The whole response. Raises BadResponse when the stream was cut short, Rejected on a refusal."""
+        blocks = [block.whole() for block in _in_order(self._blocks)] or self._content
+        if not (self.is_answered or (closed and blocks)):
+            raise cut_short(len(said_in(blocks)))
+        if not (self._has_begun or blocks):
+            raise BadResponse("The stream ended without an answer. Try again.")
+        return _response({**self._message, "content": blocks, "usage": self._usage}, blocks)
+
+
+def _in_order(blocks: list[_Block]) -> list[_Block]:
+    """The blocks by their indexes, if each has one of its own, or else as they came."""
+    indexes = [block.index for block in blocks if isinstance(block.index, int)]
+    by_index = dict(zip(indexes, blocks, strict=False))
+    return [by_index[index] for index in sorted(indexes)] if len(by_index) == len(blocks) else blocks
+
+
+def _key(index: object) -> object:
+    """What tells the blocks of a stream apart; a server may send anything for it."""
+    return index if isinstance(index, int) else parsing.word(index)
+
+
+_FIELDS = {
+    "text_delta": "text",
+    "thinking_delta": "thinking",
+    "input_json_delta": "partial_json",
+    "signature_delta": "signature",
+    "citations_delta": "citation",
+}
+"""What each type of delta brings."""
+
+_HOMES = {
+    "text": ("text",),
+    "thinking": ("thinking",),
+    "partial_json": ("tool_use",),
+    "signature": ("thinking",),
+    "citation": ("text",),
+}
+"""With what words the types of block end that it can be brought to."""
+
+_UNNAMED = ("text", "thinking")
+"""The types of block that a piece is enough to begin."""
+
+
+class AnthropicMessages:
+    """The protocol whose conversations are turns of content blocks, and which has a cache that is asked for.
+
+    Of its two versions the older is spoken: they differ in what is not sent here, in the newer one no model takes a
+    temperature, and of the older one every server has heard.
+    """
+
+    name = "messages"
+    path = "/messages"
+    headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
+    streaming: Mapping[str, Any] = {"stream": True}
+
+    def encode(
+        self, request: Request, model: str, *, strict: bool, before: EncodingCache | None = None
+    ) -> dict[str, Any]:
+        """The request as the body of a POST to `path`. How long the answer may be is said always: it must be."""
+        before = before or EncodingCache()
+        orders, turns = in_turns(before.entries(request.messages, encode_message))
+        body: dict[str, Any] = {"model": model, "messages": turns}
+        for container in before.entries(going_on(request.messages), container_entry):
+            body |= container
+        instruction = "\n\n".join(order for order in (request.instruction, *orders) if order.strip())
+        if instruction:
+            body["system"] = well_formed(instruction)
+        if request.tools:
+            body["tools"] = before.entries(request.tools, _strict_tool if strict else _plain_tool)
+        if request.output_schema:
+            body["output_config"] = {
+                "format": {"type": "json_schema", "schema": constrained(request.output_schema.schema)}
+            }
+        return marked(entered(body, request.settings))
+
+    def decode(self, data: Mapping[str, Any]) -> Response:
+        """The response in a whole body. Raises ModelError when there is none."""
+        return decode_answer(data)
+
+    def reader(self) -> AnthropicReader:
+        """A reader for one streamed response."""
+        return AnthropicReader()
+
+
+def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
+    if tool.hosted is not None:
+        return (declared(tool, AnthropicMessages.name),)
+    schema, note = rooted(tool.parameters)
+    description = " ".join(filter(None, (tool.description, note)))
+    return ({"name": tool.name, **({"description": description} if description else {}), "input_schema": schema},)
+
+
+def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
+    (told,) = _plain_tool(tool)
+    if tool.strict_parameters is None:
+        return (told,)
+    return ({**told, "input_schema": constrained(tool.strict_parameters), "strict": True},)
+
+
+MOST_PAUSES = 10
+"""How often an answer is gone on with; each part of it may be as long as was allowed for all."""
+
+
+def joined(answer: Response, rest: Response) -> Response:
+    """Two parts of an answer as one."""
+    content = [block for part in (answer, rest) for block in blocks_in(part.raw.get("content"))]
+    both = decode_answer({**rest.raw, "content": content})
+    message = replace(both.message, origin=rest.message.origin)
+    return replace(both, message=message, usage=answer.usage + rest.usage, model=rest.model)
+
+
+def ended(answer: Response) -> Response:
+    """The answer without what the server was about to do, as nobody asks it to go on."""
+    message = answer.message
+    blocks = () if message.tool_calls else message.extra.get(BLOCKS, ())
+    if len(kept := settled(blocks)) == len(blocks):
+        return answer
+    return replace(answer, message=replace(message, extra={**message.extra, BLOCKS: tuple(kept)}))
+
+
+def paragraphs_behind(answer: Response) -> ParagraphJoiner:
+    """What the text of the next part is told behind."""
+    paragraphs = ParagraphJoiner()
+    paragraphs.add(answer.text)
+    if any(block.get("type") != "text" for block in blocks_in(answer.raw.get("content"))[-1:]):
+        paragraphs.interrupt()
+    return paragraphs

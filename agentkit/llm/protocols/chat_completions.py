@@ -1,0 +1,673 @@
+"""The Chat Completions protocol (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from agentkit.content import File, Image
+from agentkit.errors import BadResponse
+from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
+from agentkit.llm.protocols import parsing
+from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, Forms
+from agentkit.llm.protocols.error_mapping import (
+    FILTERED,
+    cut_short,
+    declined,
+    failure,
+    filtered,
+    no_answer,
+    raise_error_inside,
+)
+from agentkit.llm.protocols.hosted_tools import declared, uses_in_message
+from agentkit.llm.protocols.parsing import REASONING_FIELDS, says
+from agentkit.llm.protocols.reasoning import ReasoningSplitter, without_thoughts
+from agentkit.messages import AssistantMessage, FinishReason, Response, ToolCall, ToolMessage, UserMessage, well_formed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from agentkit.events import Event
+    from agentkit.messages import Message, OutputSchema, Request, ToolSpec
+    from agentkit.usage import Usage
+
+
+_CALL_FIELDS = {"index", "id", "type", "function", "name", "arguments"}
+_MAX_LOOKS = 100
+"""How often the arguments of one call are parsed to see whether they are complete."""
+
+
+def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The tool calls, or pieces of them, in a message or delta: a list, or only one, perhaps in the older form."""
+    if "tool_calls" not in message and "function_call" not in message:
+        return []
+    calls = message.get("tool_calls")
+    if found := [calls] if isinstance(calls, dict) else parsing.dictionaries(calls):
+        return found
+    older = parsing.dictionary(message.get("function_call"))
+    return [{"index": "function_call", "function": older}] if any(older.values()) else []
+
+
+def _function_of(call: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Name and arguments of a call, which some servers do not put under `function`."""
+    return parsing.dictionary(call.get("function")) or call
+
+
+def read_call(call: Mapping[str, Any]) -> ToolCall:
+    """A tool call that came whole."""
+    function = _function_of(call)
+    extra = {name: value for name, value in call.items() if name not in _CALL_FIELDS and says(value)}
+    arguments = parsing.arguments_text(function.get("arguments"))
+    return ToolCall(parsing.word(call.get("id")), parsing.word(function.get("name")), arguments, extra)
+
+
+class _CallPieces:
+    """A tool call that arrives in pieces."""
+
+    def __init__(self, index: str) -> None:
+        self.index = index
+        self.id = self.name = ""
+        self.arguments = parsing.Pieces()
+        self._looks_left = _MAX_LOOKS
+        self.extra: dict[str, Any] = {}
+        self.is_named_again = False
+
+    def add(self, part: Mapping[str, Any], name: str, arguments: str) -> str:
+        """Take in the next piece; the arguments in it, as they can be shown. Id and name may come more than once."""
+        self.id = self.id or parsing.word(part.get("id"))
+        self.is_named_again = self.is_named_again or bool(self.name and name)
+        if not self.arguments:
+            self.name = _extended_name(self.name, name)
+        self.name = self.name or name
+        self.extra |= {key: value for key, value in part.items() if key not in _CALL_FIELDS and says(value)}
+        return self.arguments.add(arguments)
+
+    def is_complete(self) -> bool:
+        """Whether the arguments are whole. Each look costs the whole text, so after many the answer is no."""
+        if not (self._looks_left and self.arguments.ends_like_an_object()):
+            return False
+        self._looks_left -= 1
+        return parsing.is_complete_json(str(self.arguments))
+
+    def whole(self) -> ToolCall:
+        """The call."""
+        return ToolCall(
+            self.id, self.name, parsing.arguments_text(parsing.without_empty(str(self.arguments))), self.extra
+        )
+
+
+def _extended_name(name: str, piece: str) -> str:
+    """A name with its next piece; some servers repeat the name instead, or send all of it so far."""
+    return piece if piece.startswith(name) else name if name.startswith(piece) else name + piece
+
+
+class CallsInPieces:
+    """The tool calls of one streamed answer."""
+
+    def __init__(self) -> None:
+        self._calls: list[_CallPieces] = []
+        self._by_index: dict[str, int] = {}
+        self._by_id: dict[str, int] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._calls)
+
+    def feed(self, parts: list[dict[str, Any]]) -> list[Event]:
+        """The events in the next pieces."""
+        return [self._feed_call(part) for part in parts] if len(parts) < 2 else self._feed_calls(parts)
+
+    def whole(self) -> list[ToolCall]:
+        """The calls by their indexes, if each has one of its own, or else as they came."""
+        return [call.whole() for call in _in_order(self._calls)]
+
+    def _feed_calls(self, parts: list[dict[str, Any]]) -> list[Event]:
+        """Several pieces at once. Where nothing but their order tells them apart, they go on with the last calls."""
+        first = len(self._calls) - len(parts)
+        names = (name for part in parts for name in (part.get("index"), part.get("id"), _function_of(part).get("name")))
+        if first < 0 or any(name not in (None, "") for name in names):
+            return [self._feed_call(part) for part in parts]
+        return [self._feed_call(part, first + place) for place, part in enumerate(parts)]
+
+    def _feed_call(self, part: Mapping[str, Any], place: int | None = None) -> ToolCallDelta:
+        function = _function_of(part)
+        name, piece = parsing.word(function.get("name")), parsing.arguments_piece(function.get("arguments"))
+        position = self._position(part, name, piece) if place is None else place
+        if position == len(self._calls):
+            self._calls.append(_CallPieces(parsing.word(part.get("index"))))
+            self._by_index[self._calls[position].index] = position
+        call = self._calls[position]
+        if _says_again(call, part, piece):
+            return ToolCallDelta(position, "", "")
+        known, shown = call.id, call.add(part, name, piece)
+        if call.id != known:
+            self._by_id[call.id] = position
+        return ToolCallDelta(position, name, shown)
+
+    def _position(self, part: Mapping[str, Any], name: str, arguments: str) -> int:
+        """Which call a piece belongs to. Indexes may be missing, and a second whole call may come under index 0."""
+        index, call_id, count = parsing.word(part.get("index")), parsing.word(part.get("id")), len(self._calls)
+        if index:
+            same = self._by_index.get(index, count)
+            if same == count and count and not name:
+                same = self._by_index[index] = self._misnumbered(call_id)
+        else:
+            same = self._by_id.get(call_id, count) if call_id else count
+            if same == count and count and not (name and self._calls[-1].name):
+                return count - 1
+        if same == count or _says_again(self._calls[same], part, arguments):
+            return same
+        return count if _begins_anew(self._calls[same], part, name, arguments) else same
+
+    def _misnumbered(self, call_id: str) -> int:
+        """Which call a piece without a name belongs to whose index no call has: the one of its id, or the last."""
+        if call_id:
+            return self._by_id.get(call_id, len(self._calls))
+        return len(self._calls) - (not self._calls[-1].is_complete())
+
+
+def _in_order(calls: list[_CallPieces]) -> list[_CallPieces]:
+    """The calls by their indexes, if each has one of its own, or else as they came."""
+    indexes = {call.index for call in calls if call.index.isdecimal()}
+    return sorted(calls, key=lambda call: (len(call.index), call.index)) if len(indexes) == len(calls) else calls
+
+
+def _begins_anew(call: _CallPieces, part: Mapping[str, Any], name: str, arguments: str) -> bool:
+    """Whether a piece under the index of `call` begins another one; per piece ids may change and names be repeated."""
+    if not (name and call.name):
+        return False
+    has_id, has_other_id = bool(part.get("id")), bool(part.get("id")) and parsing.word(part["id"]) != call.id
+    if call.is_complete():
+        # An empty object may come before the arguments, of which this is only a piece.
+        is_all = not has_id or str(call.arguments) != "{}" or parsing.is_complete_json(arguments)
+        return (bool(arguments) and is_all) or has_other_id or not (call.id or call.is_named_again)
+    return has_other_id and name != call.name
+
+
+def _says_again(call: _CallPieces, part: Mapping[str, Any], arguments: str) -> bool:
+    """Whether a piece is a whole call that is there already, sent once more: it has the same id and arguments."""
+    if not (part.get("id") and parsing.word(part["id"]) == call.id and call.is_complete()):
+        return False
+    return arguments == str(call.arguments)
+
+
+FIELD = "content"
+"""Where the thoughts of a message are kept that came in its content."""
+
+_LEVELS = 2
+"""Thoughts are parts, which are texts or lists of parts."""
+
+_READ = (("clear_thinking", False), ("preserve_thinking", True), ("keep", "all"))
+_HOMES = ("thinking", "chat_template_kwargs")
+"""How Z.ai, Qwen and Kimi are asked to read the thoughts of all answers, and where: there, or among the settings."""
+
+_Parts = list[dict[str, Any]]
+
+
+def thoughts_in(content: object) -> _Parts:
+    """The parts of a content that are thoughts."""
+    return [part for part in parsing.dictionaries(content) if parsing.is_thought(part)]
+
+
+def joined(old: Sequence[Any], new: Sequence[Any], levels: int = _LEVELS) -> list[Any]:
+    """The parts so far with those of the next piece, which continue the last part where they are of its type.
+
+    A server that streams its thoughts sends a part for each word of them, and wants them back as the one that they are.
+    """
+    parts = list(old)
+    for part in new:
+        last = parsing.dictionary(parts[-1] if parts else None)
+        if last and isinstance(part, dict) and last.get("type") == part.get("type"):
+            parts[-1] = last | {
+                name: _extended_field(name, last.get(name), value, levels) for name, value in part.items()
+            }
+        else:
+            parts.append(part)
+    return parts
+
+
+def _extended_field(name: str, old: object, new: Any, levels: int) -> Any:
+    """A field with its next piece: what a model writes grows, and all else, such as a signature, comes whole."""
+    if isinstance(old, list) and isinstance(new, list) and levels > 1:
+        return joined(old, new, levels - 1)
+    is_more = name in parsing.THOUGHTS and isinstance(old, str) and isinstance(new, str)
+    return f"{old}{new}" if is_more else new or old
+
+
+def are_read(settings: Mapping[str, Any]) -> bool:
+    """Whether the user asks the server to read the thoughts of all answers, and not only those beside calls."""
+    homes = [settings, *(parsing.dictionary(settings.get(name)) for name in _HOMES)]
+    return any(home.get(name) == value for home in homes for name, value in _READ)
+
+
+def with_thoughts(message: AssistantMessage, text: str | None) -> str | _Parts | None:
+    """The content of a message, behind the thoughts that stood in it."""
+    thoughts: Any = message.extra.get(FIELD)
+    if not thoughts:
+        return text
+    return [*thoughts, {"type": "text", "text": text}] if text else [*thoughts]
+
+
+_MESSAGE_FIELDS = {"role", "content", "tool_calls", "refusal", "function_call", "name"}
+_THOUGHT_FIELDS = {*REASONING_FIELDS, "reasoning_details", "thinking_blocks"}
+
+_FILTERED = {
+    FILTERED,
+    "content_filtered",
+    "safety",
+    "recitation",
+    "blocklist",
+    "prohibited_content",
+    "spii",
+    "image_safety",
+    "sensitive",
+    "guardrail_intervened",
+    "refusal",
+}
+_FAILED = {
+    "error",
+    "abort",
+    "aborted",
+    "cancelled",
+    "canceled",
+    "network_error",
+    "insufficient_system_resource",
+    "function_call_filter",
+    "malformed_function_call",
+    "unexpected_tool_call",
+    "load",
+    "unload",
+}
+"""What servers say of an answer that they could not finish, or whose tool call they could not read."""
+
+
+def decode_answer(data: Mapping[str, Any]) -> Response:
+    """The response in a whole body. Raises ModelError when there is none."""
+    raise_error_inside(data)
+    choice = _first_choice(data)
+    said = None if choice is None else _said_in(choice, "message", "delta")
+    if choice and said is None and choice.get("finish_reason"):
+        said = {}  # what was filtered, or cut before it began, some servers leave out
+    if choice is None or said is None:
+        raise no_answer("choices", data)
+    if said.get("refusal"):
+        raise declined(parsing.word(said["refusal"]))
+    message = read_message(said)
+    return _response(without_thoughts(message), _ending(choice), _figures(data, choice), data)
+
+
+def read_message(message: Mapping[str, Any]) -> AssistantMessage:
+    """A model's message, in whatever shape; fields that are not ours are kept so that they can be sent back."""
+    calls = [read_call(call) for call in calls_in(message)]
+    extra = {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS and says(value)}
+    if thoughts := thoughts_in(message.get("content")):
+        extra[FIELD] = thoughts
+    text = parsing.said_in(message.get("content")) or _spoken(message)
+    return parsing.assistant_message(text, calls, _reasoning(message), extra)
+
+
+def _spoken(fields: Mapping[str, Any]) -> str:
+    """What an answer says that is sound."""
+    return parsing.text_of(parsing.dictionary(fields.get("audio")).get("transcript"))
+
+
+def _reasoning(message: Mapping[str, Any]) -> str:
+    if _THOUGHT_FIELDS.isdisjoint(message) and isinstance(message.get("content"), str):
+        return ""
+    said = next(filter(None, (parsing.thought_in(message.get(name)) for name in REASONING_FIELDS)), "")
+    said = said or parsing.details_of(message.get("reasoning_details"))
+    return said or parsing.thinking_of(message.get("thinking_blocks")) or parsing.thinking_of(message.get("content"))
+
+
+def _first_choice(data: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The choice of the least index, if there is one. Raises the error that it may carry instead of an answer."""
+    choices = data.get("choices")
+    only = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
+    choice = only if isinstance(only, dict) else _joined(parsing.dictionaries(choices))
+    if choice and choice.get("error"):
+        raise failure(choice)
+    return choice
+
+
+def _joined(choices: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The choice of the least index. Some servers make the tool calls of an answer, or each of them, one more of it."""
+    first = min(choices, key=_index, default=None)
+    if first is None or first.get("finish_reason") != "tool_calls":
+        return first
+    said = [_said_in(choice, "message", "delta") or {} for choice in choices if _index(choice) == _index(first)]
+    calls = [call for message in said for call in calls_in(message)]
+    return {**first, "delta" if "delta" in first else "message": {**said[0], "tool_calls": calls}}
+
+
+def _index(choice: Mapping[str, Any]) -> int:
+    index = choice.get("index")
+    return index if isinstance(index, int) else 0
+
+
+def _said_in(choice: Mapping[str, Any], *names: str) -> dict[str, Any] | None:
+    """The message or delta of a choice, under the first of `names` that has one; some servers send only a text."""
+    for name in names:
+        if isinstance(choice.get(name), dict):
+            found: dict[str, Any] = choice[name]
+            return found
+    text = next((choice[name] for name in ("message", "text") if isinstance(choice.get(name), str)), None)
+    return None if text is None else {"content": text}
+
+
+def _figures(data: Mapping[str, Any], choice: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The token counts, wherever a server puts them; empty when it does not."""
+    if not (data.get("usage") or data.get("x_groq") or (choice and choice.get("usage"))):
+        return {}
+    for home in (data, choice, data.get("x_groq")):
+        figures = home.get("usage") if isinstance(home, dict) else None
+        if figures and isinstance(figures, dict):
+            return figures
+    return {}
+
+
+def _usage(figures: Mapping[str, Any]) -> Usage:
+    names, details = ("prompt_tokens", "completion_tokens"), ("prompt_tokens_details", "completion_tokens_details")
+    return parsing.usage_of(figures, names, details)
+
+
+class _Ending(NamedTuple):
+    """Why an answer ended, in the words that count: as a server says it, and as the one behind a router did."""
+
+    said: str
+    behind: str
+
+
+def _ending(choice: Mapping[str, Any]) -> _Ending:
+    reasons = (parsing.word(choice.get(name)) for name in ("finish_reason", "native_finish_reason"))
+    return _Ending(*(reason.lower().partition(":")[0] for reason in reasons))
+
+
+def _check(ending: _Ending, *, is_empty: bool) -> None:
+    """Raises ModelError for an answer that was filtered or given up. Routers call both an error, or an empty answer."""
+    said, behind = ending
+    is_failed = said in _FAILED or (is_empty and behind in _FAILED | _FILTERED)
+    if said in _FILTERED or (is_failed and behind in _FILTERED):
+        raise filtered()
+    if is_failed:
+        told = behind or said
+        raise BadResponse(f"The provider failed while it wrote the answer, and says only {told!r} of it. Try again.")
+
+
+def _response(
+    message: AssistantMessage, ending: _Ending, figures: Mapping[str, Any], raw: Mapping[str, Any]
+) -> Response:
+    said = ending.said
+    _check(ending, is_empty=not (message.text or message.tool_calls))
+    finish: FinishReason = "length" if said in parsing.CUT_SHORT else "tool_calls" if message.tool_calls else "stop"
+    model, hosted = parsing.word(raw.get("model")), uses_in_message(message.extra)
+    return Response(message, finish, _usage(figures), model, parsing.well_formed_json(raw), hosted=hosted)
+
+
+class ChatReader:
+    """Collects the chunks of one streamed response."""
+
+    def __init__(self) -> None:
+        self._text, self._reasoning, self._refusal = parsing.Pieces(), parsing.Pieces(), parsing.Pieces()
+        self._thoughts = ReasoningSplitter()
+        self._calls = CallsInPieces()
+        self._extra: dict[str, Any] = {}
+        self._ending = _Ending("", "")
+        self._has_choice = self._has_ended = False
+        self._index = 0
+        self._figures: Mapping[str, Any] = {}
+        self._raw: dict[str, Any] = {}
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing can follow; in this protocol only the stream itself can say so."""
+        return False
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the answer is complete; only token counts may follow."""
+        return bool(self._ending.said)
+
+    def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
+        """The events in the next chunk. Raises ModelError when it is an error, and the answer has not ended yet."""
+        if not self._is_complete():  # what is complete, no error behind it takes away
+            raise_error_inside(chunk)
+        if chunk.get("model"):
+            self._raw.update(chunk)
+        else:  # those of Azure's filter leave all blank but their verdict: what was said before stays
+            self._raw.update((name, value) for name, value in chunk.items() if value or name not in self._raw)
+        choice = _first_choice(chunk)
+        figures = _figures(chunk, choice)
+        self._figures = figures if says(figures) else self._figures or figures
+        if choice is None:
+            self._has_ended = self._has_ended or bool(figures)
+            return ()
+        if not self._has_choice:
+            self._has_choice, self._index = True, _index(choice)
+        return self._feed_choice(choice) if _index(choice) == self._index else ()
+
+    def _feed_choice(self, choice: Mapping[str, Any]) -> list[Event]:
+        delta = choice.get("delta")
+        if not isinstance(delta, dict):
+            delta = self._undelivered(choice)
+        calls, reason = calls_in(delta), choice.get("finish_reason")
+        if reason:
+            self._ending = _ending(choice)
+        # An empty reason ends the answer where nothing follows; some servers send it with every chunk.
+        is_blank_end = reason == "" and not delta.get("content") and not calls
+        self._has_ended = bool(self._ending.said) or (is_blank_end and self._has_said_something())
+        events = self._feed_text(delta)
+        if calls:
+            events += self._calls.feed(calls)
+        if not _MESSAGE_FIELDS.issuperset(delta):
+            self._feed_extra(delta)
+        if thoughts := thoughts_in(delta.get("content")):
+            self._extra[FIELD] = joined(self._extra.get(FIELD, ()), thoughts)
+        return events
+
+    def _undelivered(self, choice: Mapping[str, Any]) -> dict[str, Any]:
+        """What a choice without a delta says; nothing when it ends the answer with all of it once more."""
+        said = _said_in(choice, "message") or {}
+        return {} if choice.get("finish_reason") and self._is_said(said) else said
+
+    def _is_said(self, message: Mapping[str, Any]) -> bool:
+        """Whether a message says just what was said already."""
+        whole, told = (
+            [(call.name, call.arguments) for call in calls]
+            for calls in (map(read_call, calls_in(message)), self._calls.whole())
+        )
+        _, text = ReasoningSplitter().part(parsing.said_in(message.get("content")), is_last=True)
+        is_same = text == str(self._text) and (whole == told or not whole)
+        return is_same and self._has_said_something()
+
+    def _feed_extra(self, delta: Mapping[str, Any]) -> None:
+        """Keep the fields that are not ours."""
+        for name in delta.keys() - _MESSAGE_FIELDS:
+            if says(delta[name]):
+                self._extra[name] = parsing.merged(name, self._extra.get(name), delta[name])
+
+    def _is_complete(self) -> bool:
+        """Whether the answer has come to its end or its limit, and was neither filtered nor given up."""
+        return bool(self._ending.said) and self._ending.said not in _FILTERED | _FAILED
+
+    def _has_said_something(self) -> bool:
+        return bool(self._calls or self._text)
+
+    def _feed_text(self, delta: Mapping[str, Any]) -> list[Event]:
+        events: list[Event] = []
+        thought, said = self._thoughts.part(parsing.said_in(delta.get("content")))
+        thought = _reasoning(delta) + thought
+        if thought and (reasoning := self._reasoning.add(thought)):
+            events.append(ReasoningDelta(reasoning))
+        if said and (text := self._text.add(said)):
+            events.append(TextDelta(text))
+        if refusal := delta.get("refusal"):
+            self._refusal.add(parsing.text_of(refusal))
+        return events
+
+    def finish(self, *, closed: bool) -> Response:
+        """The whole response. `closed` says that the server marked the end of its stream.
+
+        Raises BadResponse when the stream was cut short, Rejected on a refusal.
+        """
+        if refusal := str(self._refusal):
+            raise declined(refusal)
+        thought, said = self._thoughts.part("", is_last=True)
+        self._reasoning.add(thought)
+        self._text.add(said)
+        text = str(self._text) or _spoken(self._extra)
+        if not (self._has_ended or closed):
+            raise cut_short(len(text))
+        if not (self._has_choice and (self._has_ended or text or self._reasoning or self._calls)):
+            raise BadResponse("The stream ended without an answer. Try again.")
+        message = parsing.assistant_message(text, self._calls.whole(), str(self._reasoning), self._extra)
+        raw = {name: value for name, value in self._raw.items() if name != "choices"}
+        return _response(message, self._ending, self._figures, raw)
+
+
+_LEFT_OUT = {"audio", "executed_tools", "channel", FIELD}
+"""Fields of an answer that tell of it, and are no part of a conversation: OpenAI's sound, Groq's own tools.
+
+Thoughts that stood in the content go back in it.
+"""
+
+BESIDE = "[What follows stands beside the result of"
+"""How a message begins that shows the pictures and files of a tool's result."""
+
+
+class ChatCompletions:
+    """The protocol that nearly every server speaks."""
+
+    name = "chat"
+    path = "/chat/completions"
+    headers: Mapping[str, str] = {}
+    streaming: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+
+    def encode(
+        self, request: Request, model: str, *, strict: bool, before: EncodingCache | None = None
+    ) -> dict[str, Any]:
+        """The request as the body of a POST to `path`."""
+        before = before or EncodingCache()
+        encode = _encode_with_thoughts if are_read(request.settings) else _encode_message
+        messages = before.entries(request.messages, encode)
+        if len(messages) > len(request.messages):
+            messages = _with_shown_last(request.messages, messages)
+        if request.instruction:
+            messages.insert(0, EncodedEntry({"role": "system", "content": well_formed(request.instruction)}))
+        body: dict[str, Any] = {"model": model, "messages": messages}
+        if request.tools:
+            body["tools"] = before.entries(request.tools, _strict_tool if strict else _plain_tool)
+        if request.output_schema:
+            body["response_format"] = _response_format(request.output_schema)
+        for name, value in request.settings.items():
+            body[name] = _tool_choice(value) if name == "tool_choice" else value
+        return body
+
+    def decode(self, data: Mapping[str, Any]) -> Response:
+        """The response in a whole body. Raises ModelError when there is none."""
+        return decode_answer(data)
+
+    def reader(self) -> ChatReader:
+        """A reader for one streamed response."""
+        return ChatReader()
+
+
+def encode_message(message: Message) -> dict[str, Any]:
+    """A message as a plain dictionary in the chat format."""
+    match message:
+        case UserMessage(content):
+            return {"role": "user", "content": _FORMS.content(content)}
+        case AssistantMessage():
+            return _encode_answer(message, has_thoughts=bool(message.tool_calls))
+        case ToolMessage(call_id):
+            return {"role": "tool", "tool_call_id": call_id, "content": _FORMS.content(message.shown)}
+    return {"role": "system", "content": well_formed(message.text)}
+
+
+def _encode_text(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def _encode_image(image: Image) -> dict[str, Any]:
+    detail = {"detail": image.detail} if image.detail else {}
+    return {"type": "image_url", "image_url": {"url": image.url, **detail}}
+
+
+def _encode_file(file: File) -> dict[str, Any]:
+    """OpenAI takes no address here; others do where the data would stand."""
+    return {"type": "file", "file": {"filename": file.file_name, "file_data": file.url}}
+
+
+_FORMS = Forms(_encode_text, _encode_image, _encode_file)
+
+
+def _encode_answer(message: AssistantMessage, *, has_thoughts: bool) -> dict[str, Any]:
+    """Reasoning goes back only beside tool calls: some servers demand it there and refuse it elsewhere.
+
+    What only tells of the answer does not: servers forget or refuse it.
+    """
+    dropped = _LEFT_OUT if has_thoughts else _LEFT_OUT.union(REASONING_FIELDS)
+    kept = {name: value for name, value in message.extra.items() if name not in dropped}
+    text = well_formed(message.text) or (None if message.tool_calls else "")
+    content = with_thoughts(message, text) if has_thoughts else text
+    calls = {"tool_calls": [_encode_call(call) for call in message.tool_calls]} if message.tool_calls else {}
+    return {"role": "assistant", "content": content, **kept, **calls}
+
+
+def _encode_call(call: ToolCall) -> dict[str, Any]:
+    function = {"name": parsing.sendable_name(call.name), "arguments": parsing.sendable_arguments(call.arguments)}
+    return {"id": call.id, "type": "function", "function": function, **call.extra}
+
+
+def _encode_message(message: Message) -> tuple[dict[str, Any], ...]:
+    """The message as it is sent: in the results of tools this protocol has text only; what is shown is a user's."""
+    if not isinstance(message, ToolMessage) or not message.beside:
+        return (encode_message(message),)
+    told = f"{BESIDE} the call {message.call_id} of {message.name or 'a tool'}, in its order. No user said this.]"
+    shown = UserMessage((told, *message.beside))
+    return encode_message(replace(message, images=(), files=())), encode_message(shown)
+
+
+def _encode_with_thoughts(message: Message) -> tuple[dict[str, Any], ...]:
+    """The same for a server that reads the thoughts of every answer."""
+    if isinstance(message, AssistantMessage):
+        return (_encode_answer(message, has_thoughts=True),)
+    return _encode_message(message)
+
+
+def _with_shown_last(messages: Sequence[Message], entries: Sequence[EncodedEntry]) -> list[EncodedEntry]:
+    """The entries, of which what results show stands behind the last result in a row: nothing may part those."""
+    ordered: list[EncodedEntry] = []
+    waiting: list[EncodedEntry] = []
+    rest = iter(entries)
+    for message in messages:
+        if not isinstance(message, ToolMessage):
+            ordered += waiting
+            waiting = []
+        ordered.append(next(rest))
+        if isinstance(message, ToolMessage) and message.beside:
+            waiting.append(next(rest))
+    return ordered + waiting
+
+
+def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
+    if tool.hosted is not None:
+        return (declared(tool, ChatCompletions.name),)
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+    return ({"type": "function", "function": function},)
+
+
+def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
+    if tool.strict_parameters is None:
+        return _plain_tool(tool)
+    function = {"name": tool.name, "description": tool.description, "parameters": tool.strict_parameters}
+    return ({"type": "function", "function": {**function, "strict": True}},)
+
+
+def _response_format(output: OutputSchema) -> dict[str, Any]:
+    strict = {"strict": True} if output.strict else {}
+    return {"type": "json_schema", "json_schema": {"name": output.name, "schema": output.schema, **strict}}
+
+
+def _tool_choice(choice: object) -> object:
+    if isinstance(choice, str) and choice not in {"auto", "none", "required"}:
+        return {"type": "function", "function": {"name": choice}}
+    return choice

@@ -1,0 +1,469 @@
+"""Mapping of provider errors to agentkit errors, including exceeded context windows (pure)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from agentkit._dataclass import dataclass
+from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
+from agentkit.llm.protocols.parsing import dictionaries, dictionary, json_or_text
+
+FILTERED = "content_filter"
+"""The code of an answer that a provider will not give."""
+
+_NO_MONEY, _FORBIDDEN = 402, 403
+_BY_STATUS: dict[int, type[ModelError]] = {
+    401: Unauthorized,
+    403: Unauthorized,
+    408: Unreachable,
+    424: Unreachable,  # Text Generation Inference: the generation failed
+    425: Unreachable,
+    429: RateLimited,
+    498: Unreachable,  # Groq: no capacity left
+    499: Unreachable,  # proxies, of a server that gave up
+}
+_CODE_FIELDS = ("code", "type", "status", "error_code", "error_type")
+"""Where an error says in a word what it is."""
+
+_STATUS_FIELDS = ("status_code", "http_status_code", "statusCode")
+"""Where an error inside a 200 has the status that it would have had, if not in its code."""
+
+_BY_CODE: dict[str, type[ModelError]] = {
+    "invalid_api_key": Unauthorized,
+    "invalid_authentication_error": Unauthorized,
+    "api_key_invalid": Unauthorized,
+    "authentication_error": Unauthorized,
+    "permission_error": Unauthorized,
+    "rate_limit_exceeded": RateLimited,
+    "rate_limit_error": RateLimited,
+    "insufficient_quota": RateLimited,
+    "credit_balance_exhausted": RateLimited,
+    "organization_spend_limit_exceeded": RateLimited,
+    "organization_usage_limit_exceeded": RateLimited,
+    "project_spend_limit_exceeded": RateLimited,
+    "exceeded_current_quota_error": RateLimited,
+    "billing_hard_limit_reached": RateLimited,
+    "too_many_requests": RateLimited,
+    "rate_limit_reached_error": RateLimited,
+    "rate_limited": RateLimited,
+    "throttling": RateLimited,
+    "throttlingexception": RateLimited,
+    "resource_exhausted": RateLimited,
+    "server_error": Unreachable,
+    "internal_error": Unreachable,
+    "internal_server_error": Unreachable,
+    "overloaded": Unreachable,
+    "overloaded_error": Unreachable,
+    "server_is_overloaded": Unreachable,
+    "engine_overloaded_error": Unreachable,
+    "service_unavailable": Unreachable,
+    "service_unavailable_error": Unreachable,
+    "unavailable": Unreachable,
+    "timeout": Unreachable,
+    "timeout_error": Unreachable,
+    "generation": Unreachable,
+    "incomplete_generation": Unreachable,
+}
+
+_ADVICE: dict[int, str] = {
+    401: "Check the API key.",
+    402: "Check the account's balance.",
+    403: "The key is valid but may not do this; check its permissions and the model's name.",
+    404: "Check the model's name and the base URL.",
+    405: "Check the base URL.",
+    409: "Try again.",
+}
+_WAIT_OR_PAY = "Wait, or check the account's quota."
+_SHORTEN = "Shorten the conversation, or choose a model that takes more."
+_NOT_SAID = "Check the base URL, the model's name and the settings."
+_REWORD = "Change the wording."
+_NO_BALANCE = "Check the account's balance and quota; waiting does not help."
+
+_BAD_KEY = re.compile(
+    r"(?:incorrect|invalid|expired|missing) api[ _-]?key|api[ _-]?key (?:is |was |has )?(?:not valid|invalid|expired)"
+    r"|bearer token (?:is |has )?(?:not valid|invalid|expired)|login fail",
+    re.IGNORECASE,
+)
+"""How servers say with 400, or inside a 200, that a key is wrong."""
+
+_IN_WORDS: tuple[tuple[re.Pattern[str], type[ModelError]], ...] = (
+    (re.compile(r"rate.?limit|too many requests|quota exceeded|throttl", re.IGNORECASE), RateLimited),
+    (re.compile(r"internal (?:server )?error|overloaded|unavailable|timed? ?out", re.IGNORECASE), Unreachable),
+)
+"""How servers say inside a 200, where no status and no code that we know does, that they cannot answer now."""
+
+_FLAGGED = re.compile(r"\b(?:was|were|been) flagged\b|requires moderation", re.IGNORECASE)
+"""How servers say with 403 that they will not answer this, whoever asks."""
+
+_SPENT = re.compile(
+    r"insufficient[_ ](?:quota|balance|credit|funds)|billing_|billing hard limit|credit[_ ]balance|out of credits"
+    r"|(?:spend|usage)_limit_exceeded"
+    r"|exceeded_current_quota|arrearage|余额",
+    re.IGNORECASE,
+)
+"""How servers say that there is nothing left to pay with."""
+
+_WAIT = re.compile(r"(?:try again|retry) (?:in|after) (?:(\d+)h ?)?(?:(\d+)m(?!s) ?)?(?:(\d+(?:\.\d+)?) ?(ms|s))?")
+_WORDS = ("message", "detail", "error_msg", "status_msg", "Message", "errorMessage", "msg")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+")
+_SEQUENCES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x7f-\x9f]")
+"""What a terminal would obey."""
+_MAX_PAGE_CHARS, _MAX_TEXT_CHARS, _MAX_WRITTEN_CHARS = 4_000, 200, 20_000
+_MAX_SAID_CHARS = 30_000  # of each text of an error: to look through megabytes takes seconds
+
+
+def failure(body: object, *, status: int | None = None, retry_after_seconds: float | None = None) -> ModelError:
+    """The error that an error body stands for.
+
+    `status` is the HTTP status; an error inside a 200 names its own, or none. That the conversation is too long
+    is Rejected with one code, however the provider says it, and with the limit when it names one.
+    """
+    # so many patterns that only a failure is read by
+
+    details = _shortened(_details(body))
+    codes = [code for code in (_text(details.get(name)) for name in _CODE_FIELDS) if code]
+    code = next((code for code in codes if not code.isdigit()), codes[0] if codes else None)
+    if status is None:
+        statuses = [*codes, *(str(details.get(name)) for name in _STATUS_FIELDS)]
+        status = next((int(code) for code in statuses if re.fullmatch(r"[45]\d\d", code)), None)
+    said = _CONTROLS.sub(" ", _SEQUENCES.sub("", _message(details, body)[:_MAX_SAID_CHARS]))
+    kind = _kind(status, [*codes, *_entries(details.get("details"), "reason")], said)
+    if kind is Rejected and status == _FORBIDDEN:
+        code = FILTERED
+    written = _written(details)
+    told = f"{said.rstrip('.')}: {written[:_MAX_PAGE_CHARS]}" if written else said
+    parameter = _text(details.get("param")) or _location(_invalid_fields(details))
+    if (length := overlong(details, codes, status)) is not None:
+        message, limit = _sentence(told, status, _SHORTEN), length.limit_tokens
+        error: ModelError = Rejected(message, status=status, code=TOO_LONG, parameter=parameter, limit_tokens=limit)
+        error.written = written
+        return error
+    advice = _advice(kind, status, f"{codes} {said}") or ("" if _says_why(details, body) else _NOT_SAID)
+    error = kind(_sentence(told, status, advice), status=status, code=code, parameter=parameter)
+    if isinstance(error, RateLimited):
+        seconds = _seconds_told(details, said) if retry_after_seconds is None else retry_after_seconds
+        error.retry_after_seconds = seconds
+    error.written = written
+    return error
+
+
+_TELLTALES = frozenset({"error", "errors", "detail", "x_groq", "base_resp", *_WORDS})
+
+
+def raise_error_inside(data: Mapping[str, Any]) -> None:
+    """Raise the error that a body or chunk carries although its HTTP status was 200.
+
+    Servers put it under `error`, call the whole an error, or send its text instead of an answer.
+    """
+    is_error = "error" in (data.get("object"), data.get("type"))
+    if not is_error and _TELLTALES.isdisjoint(data):
+        return
+    is_answer = not data.keys().isdisjoint({"choices", "output", "response", "content"})
+    is_text = any(isinstance(data.get(name), str) for name in _WORDS) or data.get("detail")
+    if data.get("error") or is_error or ((is_text or data.get("errors")) and not is_answer):
+        raise failure(data)
+    if isinstance(groq := data.get("x_groq"), dict) and groq.get("error"):
+        raise failure(groq)
+    if dictionary(data.get("base_resp")).get("status_code"):
+        raise failure(data)
+
+
+def is_spent(text: str) -> bool:
+    """Whether an error says that there is nothing left to pay with, so that waiting does not help."""
+    return _SPENT.search(text) is not None
+
+
+def json_object(text: str) -> dict[str, Any]:
+    """The JSON object that answers a request. Raises ModelError for anything else."""
+    data = json_or_text(text)
+    if isinstance(data, dict):
+        return data
+    if not text.strip():
+        raise BadResponse("The provider answered with nothing at all. Try again, or check the base URL.")
+    if isinstance(data, list) and any(map(dictionary, data)):
+        if len(data) == 1 and not data[0].get("error"):
+            return dictionary(data[0])
+        raise failure(data)
+    if isinstance(data, str) and text.lstrip().startswith(("{", "[")):
+        raise BadResponse(f"The answer is broken JSON: it ends with {text[-80:]!r}. Try again.")
+    raise not_compatible(text)
+
+
+def no_answer(what: str, data: Mapping[str, Any]) -> BadResponse:
+    """What to say of JSON that lacks what an answer is made of."""
+    return BadResponse(
+        f"The answer has no {what}: {str(data)[:200]}. Try again; if it stays so, check protocol= and the base URL."
+    )
+
+
+def not_compatible(text: str) -> BadResponse:
+    """What to say of an endpoint that answers with something else than JSON."""
+    if _CONTROLS.search(text[:_MAX_TEXT_CHARS]) and "\ufffd" in text[:_MAX_TEXT_CHARS]:
+        return BadResponse(
+            f"The answer is no text ({_start(text[:20])!r}): it may be compressed in a way that was not asked for. "
+            "Try again, or look for a proxy that changes answers."
+        )
+    return BadResponse(
+        f"This is not an OpenAI-compatible endpoint: it answered with text that is no JSON ({_start(text)!r}). "
+        "Check the base URL; it usually ends in /v1."
+    )
+
+
+def cut_short(chars: int) -> BadResponse:
+    """What to say of a stream that ended early, after so many characters of text."""
+    return BadResponse(
+        f"The stream was cut short after {chars} characters of text, before the server said that the answer was "
+        "complete. Try again."
+    )
+
+
+def declined(refusal: str) -> Rejected:
+    """The error for a model that declines to answer."""
+    return Rejected(f"The model refused to answer: {refusal}", code="refusal")
+
+
+def filtered() -> Rejected:
+    """The error for an answer that the provider's content filter withheld."""
+    return Rejected(
+        "The provider's content filter withheld the answer. Change the wording, or the filter's settings.",
+        code=FILTERED,
+    )
+
+
+def ended(text: str) -> str:
+    """A text that another sentence can follow."""
+    return text if text.endswith((".", "!", "?", "。")) else f"{text}."
+
+
+def _start(text: str) -> str:
+    return " ".join(text.split())[:120]
+
+
+def _kind(status: int | None, codes: Iterable[str], said: str) -> type[ModelError]:
+    """The status decides when it says enough, the first code that we know otherwise, or the text."""
+    if status == _FORBIDDEN and _FLAGGED.search(said):
+        return Rejected
+    if status in _BY_STATUS:
+        return _BY_STATUS[status]
+    if status is not None and status >= 500:
+        return Unreachable
+    otherwise: type[ModelError] = Unauthorized if _BAD_KEY.search(said) else Rejected
+    if status is None and otherwise is Rejected:
+        otherwise = next((kind for words, kind in _IN_WORDS if words.search(said)), Rejected)
+    return next((_BY_CODE[code.lower()] for code in codes if code.lower() in _BY_CODE), otherwise)
+
+
+def _advice(kind: type[ModelError], status: int | None, said: str) -> str:
+    """What to do; empty when the provider's own words must do."""
+    if kind in (RateLimited, Rejected) and status != _NO_MONEY and is_spent(said):
+        return _NO_BALANCE
+    if kind is Unauthorized and status != _FORBIDDEN:
+        return _ADVICE[401]
+    if kind is Unreachable:
+        return "Try again later."
+    if kind is RateLimited:
+        return _WAIT_OR_PAY
+    return _REWORD if kind is Rejected and status == _FORBIDDEN else _ADVICE.get(status or 0, "")
+
+
+def _seconds_told(details: Mapping[str, Any], said: str) -> float | None:
+    """How long the error itself says to wait, as Google's and OpenAI's servers do."""
+    delays = " ".join(f"retry in {delay}" for delay in _entries(details.get("details"), "retryDelay"))
+    found = _WAIT.search(f"{delays} {said.lower()}")
+    if found is None or not any(found.groups()):
+        return None
+    hours, minutes, seconds, unit = found.groups()
+    return int(hours or 0) * 3_600 + int(minutes or 0) * 60 + float(seconds or 0) / (1_000 if unit == "ms" else 1)
+
+
+def _details(body: object) -> Mapping[str, Any]:
+    """The part of an error body that says what is wrong: servers nest it under `error`, or do not, or send a list."""
+    if isinstance(body, list) and body:
+        body = body[0]
+    if not isinstance(body, dict):
+        return {"message": _readable(body) if isinstance(body, str) else ""}
+    error = body.get("error") or next(iter(dictionaries(body.get("errors"))), None) or body.get("base_resp") or body
+    if isinstance(error, str) and error.startswith("{"):
+        error = json_or_text(error)  # Bedrock's servers write the object as text
+    if isinstance(error, dict):
+        return error
+    numbered = {"code": error} if type(error) is int else {}
+    return {**numbered, **body, "message": body.get("message") or error}
+
+
+def _shortened(details: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The same without the ends of texts that nobody would read."""
+    return {name: value[:_MAX_SAID_CHARS] if isinstance(value, str) else value for name, value in details.items()}
+
+
+def _message(details: Mapping[str, Any], body: object) -> str:
+    """What is wrong, in the provider's words, or else all that it sent."""
+    if fields := _invalid_fields(details):
+        return "; ".join(f"{_location([field])}: {field.get('msg')}" for field in fields)
+    text = next(filter(None, (_text(details.get(name)) for name in _WORDS)), None)
+    if text and (behind := _behind(details)) and behind not in text:
+        return f"{text.rstrip('.')}: {behind[:_MAX_PAGE_CHARS]}"
+    return text or (json.dumps(body, default=str) if body else "no explanation was given")
+
+
+def _says_why(details: Mapping[str, Any], body: object) -> bool:
+    """Whether an error says in words what is wrong; a page of HTML does not."""
+    if isinstance(body, str):
+        return bool(body.strip()) and not body.lstrip().startswith("<")
+    return any(_text(details.get(name)) for name in _WORDS)
+
+
+def _behind(details: Mapping[str, Any]) -> str:
+    """What the provider behind a router said, when the router tells it."""
+    raw = dictionary(details.get("metadata")).get("raw")
+    body = json_or_text(raw) if isinstance(raw, str) else raw
+    return _message(_details(body), body) if body else ""
+
+
+def _written(details: Mapping[str, Any]) -> str:
+    """What the model wrote that its server took for a call and could not read; nothing when it is very long."""
+    written = details.get("failed_generation")
+    return written if isinstance(written, str) and len(written) <= _MAX_WRITTEN_CHARS else ""
+
+
+def _invalid_fields(details: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The list in which servers written with FastAPI say which field is wrong, and where it is."""
+    found = details.get("detail") or dictionary(details.get("message")).get("detail")
+    return [entry for entry in dictionaries(found) if "loc" in entry]
+
+
+def _location(fields: list[Mapping[str, Any]]) -> str | None:
+    """The path of the first field, such as `messages.0.name`."""
+    steps = fields[0]["loc"] if fields else None
+    if not isinstance(steps, list):
+        return _text(steps)
+    return ".".join(str(step) for step in steps if step != "body") or None
+
+
+def _entries(details: object, name: str) -> list[str]:
+    """What Google's servers say under a name beside the code."""
+    return [str(entry[name]) for entry in dictionaries(details) if name in entry]
+
+
+def _sentence(message: str, status: int | None, advice: str) -> str:
+    where = f"The provider answered {status}: " if status else "The provider answered with an error: "
+    return f"{where}{ended(message)} {advice}" if advice else f"{where}{message}"
+
+
+def _readable(text: str) -> str:
+    """The words of a text that may be a page of HTML."""
+    words = re.sub(r"<(style|script)\b.*?</\1>|<[^>]*>", " ", text[:_MAX_PAGE_CHARS], flags=re.DOTALL).split()
+    return " ".join(words)[:_MAX_TEXT_CHARS]
+
+
+def _text(value: object) -> str | None:
+    """A code or message as text; servers send strings, numbers, objects and null."""
+    if value is None or value == "":
+        return None
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+TOO_LONG = "context_length_exceeded"
+"""The one code that stands for all of them."""
+
+_CONTEXT_LENGTH_CODES = {
+    TOO_LONG,
+    "context_window_exceeded",
+    "contextwindowexceedederror",
+    "exceed_context_size_error",
+    "model_max_prompt_tokens_exceeded",
+    "tokens_limit_reached",
+}
+_NOT_ABOUT_LENGTH = {401, 403, 404}
+_TOO_MANY_BYTES = 413
+_MOST_CHARS = 4_000
+
+_SAYINGS = (
+    r"(?:maximum|max) (?:context|prompt|input|model|sequence) length (?:is|of) [\d,]+",
+    r"exceed\w*\b[^.]{0,60}\b(?:context|maximum|max)(?: \w+)? (?:length|window|size|limit)",
+    r"context (?:length|window|size|limit)[^.]{0,40} (?:exceeded|overflow)",
+    r"(?:longer|larger|greater) than (?:the |this )?[\w' ]{0,20}context (?:length|window|size)",
+    r"context (?:the )?overflows",
+    r"(?:prompt|input)(?: \([^)]{1,60}\)| for [\w ]{1,30})? (?:is )?too long",
+    r"prompt contains [\d,]+ tokens[^.]{0,80}too large",
+    r"input tokens? (?:count )?(?:\([\d,]+\) )?exceeds? the",
+    r"input length \([\d,]+ tokens\) exceeds",
+    r"prompt token count of [\d,]+ exceeds",
+    r"reduce the length of (?:the|your|either)",
+    r"`inputs`[^.]{0,60} must (?:be <=|have less than)",
+    # Cohere and AI21; Moonshot; MiniMax; Zhipu; DashScope; watsonx; Perplexity; NVIDIA and Databricks; GitHub.
+    r"too many tokens:|prompt has too many tokens",
+    r"exceed\w* (?:the )?model token limit",
+    r"context window exceeds",
+    r"tokens in request more than max tokens|prompt 超长",
+    r"range of input length should be",
+    r"input tokens [\d,]+ (?:cannot|can not) exceed",
+    r"conversation (?:is )?too long",
+    r"input length [\d,]+ exceeds",
+    r"request body too large for [\w. -]+ model",
+    # What a server that reckons the room for the answer says when there is none left.
+    r"max_tokens must be at least 1, got -\d",
+    # One request that takes more than a minute may bring: waiting never helps, a shorter one does.
+    r"request too large\b.{0,300}tokens per min",
+)
+_TOO_LONG = re.compile("|".join(_SAYINGS), re.IGNORECASE | re.DOTALL)
+
+_LIMITS = tuple(
+    re.compile(pattern.replace("#", r"(\d[\d,]*)"), re.IGNORECASE)
+    for pattern in (
+        r"n_ctx: #",
+        r"\d(?: tokens)? > #",
+        r"(?:maximum|max) \w+ length (?:is|of) #",
+        r"context (?:length|window|size)(?: of)?(?: only)? \(?(?:context length )?#",
+        r"with # maximum context length",
+        r"configured limit of #",
+        r"limit (?:is|of) #",
+        r"allowed(?: length)? \(#",
+        r"must (?:be <=|have less than) #",
+        r"limit:? #, requested",
+        r"(?:cannot exceed|total tokens limit|token limit:|maximum context length:) #",
+        r"length should be \[\d+, #",
+        r"max size: # tokens",
+        r"\(max #",
+        r"(?:, maximum|exceeds maximum(?: [a-z]+)*) #",
+    )
+)
+"""Where the limit stands in such a text; the first that is found counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextLengthExceeded:
+    """The conversation is too long. `limit_tokens` is what the model can take, when the provider says it."""
+
+    limit_tokens: int | None = None
+
+
+def overlong(details: Mapping[str, Any], codes: Iterable[str], status: int | None) -> ContextLengthExceeded | None:
+    """What an error body says about the length of the conversation; None when something else is wrong.
+
+    A server that takes only so many bytes says it with status 413, often without a word.
+    """
+    if status in _NOT_ABOUT_LENGTH:
+        return None
+    said = _said(details)
+    is_coded = status == _TOO_MANY_BYTES or not _CONTEXT_LENGTH_CODES.isdisjoint(code.lower() for code in codes)
+    if not is_coded and not _TOO_LONG.search(said):
+        return None
+    known = details.get("n_ctx")
+    return ContextLengthExceeded(known if isinstance(known, int) else _limit(said))
+
+
+def _said(details: Mapping[str, Any]) -> str:
+    """The provider's words, and those of the provider behind it; nothing that quotes the request."""
+    metadata = details.get("metadata")
+    behind = metadata.get("raw") if isinstance(metadata, dict) else None
+    texts = (details.get("message"), details.get("detail"), behind)
+    return "\n".join(text[:_MOST_CHARS] for text in texts if isinstance(text, str))
+
+
+def _limit(said: str) -> int | None:
+    found = next(filter(None, (pattern.search(said) for pattern in _LIMITS)), None)
+    return int(found[1].replace(",", "")) if found else None

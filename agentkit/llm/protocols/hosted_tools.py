@@ -1,0 +1,163 @@
+"""Declarations and results of tools that providers execute (pure)."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agentkit.errors import BadResponse, ConfigError
+from agentkit.llm.protocols import parsing
+from agentkit.messages import HostedUse, ToolCall
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from agentkit.messages import ToolSpec
+
+_DECLARED: Mapping[tuple[str, str], Mapping[str, Any]] = {
+    ("responses", "web_search"): {"type": "web_search"},
+    ("responses", "code_execution"): {"type": "code_interpreter", "container": {"type": "auto"}},
+    ("messages", "web_search"): {"type": "web_search_20250305", "name": "web_search"},
+    ("messages", "code_execution"): {"type": "code_execution_20250825", "name": "code_execution"},
+}
+"""What each protocol calls the tools that several providers have; any other is declared as its provider has it."""
+
+_EVERYWHERE = frozenset(name for _, name in _DECLARED)
+
+_USED_AS = {
+    "code_interpreter": "code_execution",
+    "bash_code_execution": "code_execution",
+    "text_editor_code_execution": "code_execution",
+}
+"""The tool that was declared, by the name under which its use is told."""
+
+_ASKED_OF_US = frozenset(
+    f"{name}_call" for name in ("function", "custom_tool", "computer", "local_shell", "shell", "apply_patch")
+)
+"""The items with which a model asks for a tool, rather than tell of one that was used."""
+
+_APPROVAL = "mcp_approval_request"
+_UNANSWERED = "The model waits for somebody to do what its {kind!r} wants, which nobody here can. {remedy}"
+_REMEDIES = {_APPROVAL: "Say require_approval='never' of that server, or use it as an MCPServer of agentkit.mcp."}
+_REMEDY = "Declare no tool of that type, and give the model one of your own."
+
+_GIVEN = ("action", "queries", "code", "server_label", "name", "arguments")
+"""Where such an item says what a tool was used with."""
+
+
+def declared(tool: ToolSpec, protocol: str) -> dict[str, Any]:
+    """A hosted tool as a request declares it. Raises ConfigError where the protocol has no such tool."""
+    said = dict(tool.hosted or {})
+    kind = said.pop("type")
+    if protocol != "messages":
+        said.pop("name", None)  # which only that protocol wants
+    if kind not in _EVERYWHERE:
+        return {"type": kind, **said}
+    own = _DECLARED.get((protocol, kind))
+    if own is None:
+        raise ConfigError(
+            f"The provider is asked over the protocol {protocol!r}, which has no hosted tool {kind!r}: use a tool of "
+            "your own, such as web_search_tool or python_tool; or a provider that is asked over 'responses' (OpenAI) "
+            "or 'messages' (Anthropic)."
+        )
+    if protocol == "responses" and "allowed_domains" in said:
+        said["filters"] = {**said.get("filters", {}), "allowed_domains": said.pop("allowed_domains")}
+    return {**own, **said}
+
+
+def uses_in_items(items: Sequence[Mapping[str, Any]]) -> tuple[HostedUse, ...]:
+    """What the output items of a response tell of the provider's tools."""
+    uses = [
+        _use(item, _named(item, kind), _given(item), parsing.dictionary(item.get("action")).get("sources"))
+        for item in items
+        if (kind := parsing.word(item.get("type"))).endswith("_call") and _is_done(item, kind)
+    ]
+    parts = (part for item in items for part in parsing.dictionaries(item.get("content")))
+    return _citing(uses, [note for part in parts for note in parsing.dictionaries(part.get("annotations"))])
+
+
+def raise_unanswerable(items: Sequence[Mapping[str, Any]]) -> None:
+    """Raise BadResponse for an answer that only waits for what nobody here can do."""
+    for item in items:
+        kind = parsing.word(item.get("type"))
+        if kind == _APPROVAL or (kind in _ASKED_OF_US and kind != "function_call" and not _is_done(item, kind)):
+            raise BadResponse(_UNANSWERED.format(kind=kind, remedy=_REMEDIES.get(kind, _REMEDY)))
+
+
+def uses_in_blocks(blocks: Sequence[Mapping[str, Any]]) -> tuple[HostedUse, ...]:
+    """What the content blocks of an answer tell of the provider's tools."""
+    results = {parsing.word(block.get("tool_use_id")): block for block in blocks if "tool_use_id" in block}
+    uses = [block for block in blocks if block.get("type") in ("server_tool_use", "mcp_tool_use")]
+    return tuple(
+        _use(
+            {"id": block.get("id"), "error": _error_in(result)},
+            parsing.word(block.get("name")),
+            block.get("input"),
+            result.get("content"),
+        )
+        for block in uses
+        for result in [results.get(parsing.word(block.get("id")), {})]
+    )
+
+
+def uses_in_message(message: Mapping[str, Any]) -> tuple[HostedUse, ...]:
+    """What a message of Chat Completions tells of them: Groq's list, or else that it cites what is on the web."""
+    executed = parsing.dictionaries(message.get("executed_tools"))
+    cited = [note for note in parsing.dictionaries(message.get("annotations")) if note.get("type") == "url_citation"]
+    uses = []
+    for tool in executed:
+        given = tool.get("arguments")
+        given = parsing.json_or_text(given) if isinstance(given, str) else given
+        found = parsing.dictionary(tool.get("search_results")).get("results")
+        uses.append(_use({}, parsing.word(tool.get("type")), given, found))
+    return _citing(uses or [_use({}, "web_search", {}) for _ in cited[:1]], cited)
+
+
+def _use(told: Mapping[str, Any], name: str, given: object, found: object = ()) -> HostedUse:
+    """One use: `told` has its id and whether it failed, `found` what it has found."""
+    arguments = json.dumps(parsing.well_formed_json(parsing.dictionary(given)), ensure_ascii=False)
+    call = ToolCall(parsing.word(told.get("id")), _USED_AS.get(name, name), arguments)
+    error = told.get("error") or (told.get("status") == "failed" and "it failed")
+    why = error if isinstance(error, str) else "it failed"
+    return HostedUse(call, f"The provider could not use {call.name}: {why}." if error else "", _sources(found))
+
+
+def _citing(uses: Sequence[HostedUse], notes: Sequence[Mapping[str, Any]]) -> tuple[HostedUse, ...]:
+    """The uses; pages that an answer cites without saying who found them are those of the last search."""
+    cited = _sources([parsing.dictionary(note.get("url_citation")) or note for note in notes])
+    at = max((at for at, use in enumerate(uses) if "search" in use.call.name and not use.sources), default=None)
+    if not cited or at is None:
+        return tuple(uses)
+    return (*uses[:at], replace(uses[at], sources=cited), *uses[at + 1 :])
+
+
+def _sources(found: object) -> tuple[Mapping[str, str], ...]:
+    """The pages among what was found, each once."""
+    titles: dict[str, str] = {}
+    for page in parsing.dictionaries(found):
+        if url := parsing.word(page.get("url")):
+            titles.setdefault(url, parsing.word(page.get("title")))
+    return tuple({"url": url, "title": title} for url, title in titles.items())
+
+
+def _is_done(item: Mapping[str, Any], kind: str) -> bool:
+    """Whether an item tells of a use; a command is the provider's where it ran on a machine of the provider's."""
+    place = parsing.word(parsing.dictionary(item.get("environment")).get("type"))
+    return kind not in _ASKED_OF_US or place.startswith("container")
+
+
+def _named(item: Mapping[str, Any], kind: str) -> str:
+    """The tool that an item tells of; a server of tools goes by its own name."""
+    return parsing.word(item.get("server_label")) or kind.removesuffix("_call")
+
+
+def _given(item: Mapping[str, Any]) -> dict[str, Any]:
+    """What a tool was used with, without what came of it."""
+    return {name: item[name] for name in _GIVEN if item.get(name) is not None}
+
+
+def _error_in(result: Mapping[str, Any]) -> str:
+    """Why nothing came of a use, as its result says."""
+    content = parsing.dictionary(result.get("content"))
+    return parsing.word(content.get("error_code")) or ("it failed" if result.get("is_error") else "")

@@ -1,0 +1,341 @@
+"""Tolerant parsing of response fields, shared by all protocols (pure)."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agentkit.errors import BadResponse
+from agentkit.messages import AssistantMessage, well_formed, with_distinct_ids
+from agentkit.usage import Usage, unreported
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from agentkit.messages import ToolCall
+
+_BROKEN = object()
+
+REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking", "reasoning_text", "thinking_content", "thought")
+"""Where servers tell thoughts; the first that says something counts, as some tell them under several names."""
+
+CUT_SHORT = {
+    "length",
+    "max_tokens",
+    "model_length",
+    "max_output_tokens",
+    "max_completion_tokens",
+    "max_length",
+    "length_limit",
+    "token_limit",
+    "incomplete",
+    "model_context_window_exceeded",
+}
+"""What servers say of an answer that came to its limit."""
+
+_GROWING_FIELDS = {*REASONING_FIELDS, "text", "summary", "data", "transcript"}
+"""Fields that come in pieces in a stream; any other comes whole, perhaps again and again."""
+
+_TYPES_OF_THOUGHTS = ("thinking", "reasoning", "reasoning_text")
+THOUGHTS = ("thinking", "reasoning", "summary", "content", "text")
+"""How servers mark the parts of a content that are reasoning, and where in them it stands."""
+
+_COUNTS = (("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens"))
+_CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "num_cached_tokens", "cache_read_input_tokens")
+_WRITTEN = ("cache_write_tokens", "cache_creation_input_tokens")
+_REASONING = ("reasoning_tokens", "thinking_tokens")
+"""What servers call the parts of these counts, which stand among the details or beside the counts themselves."""
+
+_MOST_TOKENS = 10**12
+"""A greater number, as broken servers send it, counts no tokens."""
+
+
+def json_or_text(text: str) -> object:
+    """The JSON value that a server's text is, or else the text. A number that is none, such as NaN, is null."""
+    try:
+        return json_leniently(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def json_leniently(text: str) -> Any:
+    """The JSON value that a text is; a number that is none, such as NaN, is null. Raises ValueError, RecursionError.
+
+    Texts may have line ends and other control characters in them, which JSON forbids.
+    """
+    text = text.strip()
+    try:
+        value, end = _raw_decode_leniently(text)
+    except json.JSONDecodeError:
+        raise
+    except ValueError:  # a number with more digits than Python reads
+        value, end = _raw_decode_without_integers(text)
+    if end < len(text):
+        raise ValueError(f"The JSON value is followed by {text[end : end + 20]!r}.")
+    return value
+
+
+def well_formed_json(value: Any) -> Any:
+    """A JSON value that can be written again: texts well-formed, numbers finite. Raises BadResponse when too deep."""
+    try:
+        return _well_formed_value(value)
+    except RecursionError:
+        raise BadResponse("The answer is JSON that nests too deep. Try again.") from None
+
+
+def _well_formed_value(value: Any) -> Any:
+    kind = type(value)
+    if kind is str:
+        return value if value.isascii() else well_formed(value)
+    if kind is dict:
+        return {_well_formed_value(name): _well_formed_value(entry) for name, entry in value.items()}
+    if kind is float:
+        return value if math.isfinite(value) else None
+    return kind([_well_formed_value(entry) for entry in value]) if kind in (list, tuple) else value
+
+
+class Pieces:
+    """A text that arrives in pieces."""
+
+    def __init__(self) -> None:
+        self._pieces: list[str] = []
+        self._half = ""
+
+    def add(self, piece: str) -> str:
+        """The next piece, as far as it can be shown: half a character waits for its other half."""
+        if not piece.isascii() or self._half:
+            piece = self._joined(piece)
+        if piece:
+            self._pieces.append(piece)
+        return piece
+
+    def _joined(self, piece: str) -> str:
+        piece, self._half = self._half + piece, ""
+        if piece and "\ud800" <= piece[-1] <= "\udbff":
+            piece, self._half = piece[:-1], piece[-1]
+        return well_formed(piece)
+
+    def ends_like_an_object(self) -> bool:
+        """Whether the text so far may be a whole JSON object, perhaps one encoded twice, by the look of its end."""
+        return "".join(self._pieces[-2:]).rstrip('" \t\r\n').endswith("}")
+
+    def __bool__(self) -> bool:
+        return bool(self._pieces)
+
+    def __str__(self) -> str:
+        """The text so far."""
+        return "".join(self._pieces)
+
+
+def text_of(content: object) -> str:
+    """The text in a content field: a string, null, a part, or a list of parts of which only those with text count."""
+    if isinstance(content, str):
+        return content
+    if isinstance(content, dict):
+        content = [content]
+    if not isinstance(content, list):
+        return ""
+    texts = (part.get("text") if isinstance(part, dict) else part for part in content)
+    return "".join(text for text in texts if isinstance(text, str))
+
+
+def said_in(content: object) -> str:
+    """The text in the content of an answer, without the parts of it that are reasoning.
+
+    An answer that fits a schema some servers send as the object itself, not as text: that is told as JSON.
+    """
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return text_of([part for part in content if not is_thought(part)])
+    if content is None or isinstance(content, bool) or (isinstance(content, dict) and _is_part(content)):
+        return text_of(content)
+    return json.dumps(content, ensure_ascii=False)
+
+
+def _is_part(fields: Mapping[str, Any]) -> bool:
+    """Whether an object is a part of a content: it says of what type, and has that."""
+    kind = fields.get("type")
+    return fields.keys() == {"text"} or (isinstance(kind, str) and (kind in fields or kind.endswith("text")))
+
+
+def thinking_of(content: object) -> str:
+    """The reasoning that some servers send as parts of the content, each a text or a list of parts."""
+    thoughts = filter(is_thought, content if isinstance(content, list) else ())
+    return "".join(next(filter(None, (text_of(part.get(name)) for name in THOUGHTS)), "") for part in thoughts)
+
+
+def thought_in(field: object) -> str:
+    """The reasoning in a field of its own: a text, a list of parts, or an object that has it."""
+    if isinstance(field, dict):
+        return next(filter(None, (text_of(field.get(name)) for name in THOUGHTS)), "")
+    return text_of(field) or thinking_of(field)
+
+
+def details_of(details: object) -> str:
+    """The reasoning in the details that routers send, where they send nothing else."""
+    return "".join(text_of(detail.get("text") or detail.get("summary")) for detail in dictionaries(details))
+
+
+def is_thought(part: object) -> bool:
+    """Whether a part of a content is reasoning."""
+    return isinstance(part, dict) and ("thinking" in part or part.get("type") in _TYPES_OF_THOUGHTS)
+
+
+def dictionary(value: object) -> dict[str, Any]:
+    """The value if it is a JSON object, or else an empty one."""
+    return value if isinstance(value, dict) else {}
+
+
+def dictionaries(value: object) -> list[dict[str, Any]]:
+    """The JSON objects in a list; none when it is no list."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def says(value: object) -> bool:
+    """Whether a field says anything, however deep: some servers send all the fields that there could be, empty."""
+    try:
+        if isinstance(value, dict):
+            return any(map(says, value.values()))
+        return any(map(says, value)) if isinstance(value, list) else bool(value)
+    except RecursionError:
+        return True
+
+
+def word(value: object) -> str:
+    """A name or id as well-formed text: servers send numbers and null too."""
+    return "" if value is None else well_formed(str(value))
+
+
+def arguments_text(arguments: object) -> str:
+    """Tool-call arguments as JSON text: servers send text, objects, null, or text encoded twice."""
+    if arguments is None:
+        return ""
+    if not isinstance(arguments, str):
+        return well_formed(json.dumps(arguments, ensure_ascii=False))
+    if arguments.strip() == "null":
+        return ""
+    inner = _loaded(arguments) if arguments.lstrip().startswith('"') else None
+    return well_formed(inner if isinstance(inner, str) else arguments)
+
+
+def arguments_piece(piece: object) -> str:
+    """A piece of arguments as text; servers that have them whole send the object too."""
+    return piece if isinstance(piece, str) else arguments_text(piece)
+
+
+def without_empty(arguments: str) -> str:
+    """Arguments without an empty object that some servers send before or after them."""
+    if len(arguments) == len("{}") or is_complete_json(arguments):
+        return arguments
+    candidates = (arguments.removeprefix("{}"), arguments.removesuffix("{}"))
+    return next(filter(is_complete_json, candidates), arguments)
+
+
+def sendable_arguments(arguments: str) -> str:
+    """Arguments as the JSON object that servers demand in history, also when the model wrote something else."""
+    if not arguments.strip():
+        return "{}"
+    is_object = isinstance(_loaded(arguments), dict)
+    return well_formed(arguments) if is_object else json.dumps({"malformed_arguments": arguments})
+
+
+def sendable_name(name: str) -> str:
+    """A tool's name in the characters that servers demand in history, also when the model made one up."""
+    return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
+
+
+def is_complete_json(text: str) -> bool:
+    """Whether `text` is a whole JSON value."""
+    return _loaded(text) is not _BROKEN
+
+
+def _loaded(text: str) -> object:
+    """The value of a JSON text. Hostile ones nest too deep or have numbers too long; NaN is no JSON."""
+    try:
+        return _decode(text)
+    except (ValueError, RecursionError):
+        return _BROKEN
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is no JSON")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
+_raw_decode_leniently = json.JSONDecoder(parse_constant=lambda _: None, strict=False).raw_decode
+_raw_decode_without_integers = json.JSONDecoder(parse_constant=lambda _: None, parse_int=float, strict=False).raw_decode
+
+
+def usage_of(usage: object, names: tuple[str, str], details: tuple[str, str]) -> Usage:
+    """Token counts from a usage object whose input and output fields bear `names`, or those of the other protocol.
+
+    `details` are the names of their parts. What the total has above the two is counted, too: some servers leave what
+    they cached out of the input, or reasoning out of the output, without a word of it. Where the parts tell neither,
+    it is taken for output, which costs more.
+    """
+    figures = dictionary(usage)
+    names = next((pair for pair in (names, *_COUNTS) if any(figures.get(name) is not None for name in pair)), names)
+    counts = [_count(figures.get(name)) for name in names]
+    if counts == [None, None]:
+        return unreported(1)
+    of_input, of_output = (dictionary(figures.get(name)) for name in details)
+    into, out = (count or 0 for count in counts)
+    cached, written = (_part(names, of_input, figures) for names in (_CACHED, _WRITTEN))
+    reasoning = _part(_REASONING, of_output, figures)
+    if (more := (_count(figures.get("total_tokens")) or 0) - into - out) > 0:
+        if more == cached + written:
+            into += more
+        elif more == reasoning or not reasoning or counts[1] is None:
+            out += more
+    return Usage(into, out, cached, reasoning, requests=1, written_tokens=written)
+
+
+def _part(names: Iterable[str], *homes: Mapping[str, Any]) -> int:
+    """The first of these counts that is there, and not 0."""
+    return next(filter(None, (_count(home.get(name)) for home in homes for name in names)), 0)
+
+
+def _count(value: object) -> int | None:
+    """A number of tokens, which some servers send as text; None for what cannot be one."""
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) < len(str(_MOST_TOKENS)):
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if 0 <= value <= _MOST_TOKENS else None
+
+
+def merged(name: str, old: object, new: object) -> Any:
+    """Two pieces of a field that is not ours: what grows is joined, entries of one index are merged."""
+    if isinstance(old, str) and isinstance(new, str) and name in _GROWING_FIELDS:
+        return old + new
+    if isinstance(old, list) and isinstance(new, list):
+        return _merged_entries(old, new)
+    if isinstance(old, dict) and isinstance(new, dict):
+        return old | {key: merged(key, old.get(key), value) for key, value in new.items() if value is not None}
+    return new
+
+
+def _merged_entries(old: list[Any], new: list[Any]) -> list[Any]:
+    """The entries of a list so far with those of the next piece: one that goes on with the last is merged into it."""
+    entries = list(old)
+    for entry in new:
+        last, piece = (dictionary(value) for value in (entries[-1] if entries else None, entry))
+        if last.get("index") is not None and all(last.get(name) == piece.get(name) for name in ("index", "type")):
+            entries[-1] = merged("", last, piece)
+        else:
+            entries.append(entry)
+    return entries
+
+
+def assistant_message(
+    text: str, calls: Iterable[ToolCall], reasoning: str, extra: Mapping[str, Any]
+) -> AssistantMessage:
+    """A message of well-formed texts whose tool calls all have an id of their own; what says nothing is no call."""
+    said = (call for call in calls if call.id or call.name or call.arguments)
+    calls = tuple(replace(call, extra=well_formed_json(call.extra)) for call in said)
+    message = AssistantMessage(well_formed(text), calls, well_formed(reasoning), well_formed_json(extra))
+    return with_distinct_ids(message, set())

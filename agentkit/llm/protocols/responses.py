@@ -1,0 +1,459 @@
+"""The Responses protocol of OpenAI and Azure (pure)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from agentkit.content import File, Image
+from agentkit.errors import BadResponse
+from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
+from agentkit.llm.protocols import parsing
+from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, Forms
+from agentkit.llm.protocols.error_mapping import (
+    FILTERED,
+    cut_short,
+    declined,
+    failure,
+    filtered,
+    no_answer,
+    raise_error_inside,
+)
+from agentkit.llm.protocols.hosted_tools import declared, raise_unanswerable, uses_in_items
+from agentkit.llm.protocols.reasoning import ParagraphJoiner, ReasoningSplitter, without_thoughts
+from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, UserMessage, well_formed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+
+    from agentkit.events import Event
+    from agentkit.messages import FinishReason, Message, OutputSchema, Request, ToolSpec
+    from agentkit.usage import Usage
+
+
+def is_thought(item: object) -> bool:
+    """Whether an output item is what a model thought."""
+    return isinstance(item, dict) and item.get("type") == "reasoning"
+
+
+def settled(items: Sequence[Any]) -> tuple[Any, ...]:
+    """The items without thoughts at the end that nothing came of: they are refused in a conversation."""
+    return tuple(items[: next((at for at in range(len(items), 0, -1) if not is_thought(items[at - 1])), 0)])
+
+
+def with_callers(entries: list[EncodedEntry]) -> list[EncodedEntry]:
+    """The entries, in which the results that a program waits for say which one, as their calls do."""
+    made = (entry for entry in entries if parsing.dictionary(entry.get("caller")).get("type") == "program")
+    callers = {entry.get("call_id"): entry["caller"] for entry in made}
+    if not callers:
+        return entries
+    results = (entry.get("type") == "function_call_output" and entry["call_id"] in callers for entry in entries)
+    told = zip(entries, results, strict=True)
+    return [
+        EncodedEntry({**entry, "caller": callers[entry["call_id"]]}) if is_ours else entry for entry, is_ours in told
+    ]
+
+
+ITEMS = "output"
+"""The key in `AssistantMessage.extra` under which the output items stand as they came."""
+
+_NAMESPACE = "namespace"
+"""What a call goes back with, also where it stands alone: under it its tool was found."""
+
+_FINISHED = {"completed", "complete", "done"}
+_UNFINISHED = {"", "in_progress", "queued"}
+_ENDINGS = {
+    "response.completed",
+    "response.done",
+    "response.incomplete",
+    "response.failed",
+    "response.cancelled",
+}
+_THOUGHTS = tuple(
+    f"response.{name}.{end}" for name in ("reasoning_summary_text", "reasoning_text") for end in ("delta", "done")
+)
+
+
+def decode_answer(data: Mapping[str, Any]) -> Response:
+    """The response in a whole body. Raises ModelError when there is none."""
+    raise_error_inside(data)
+    items = data.get("output")
+    if not isinstance(items, list):
+        raise no_answer("output", data)
+    return _response(data, items)
+
+
+def is_call(item: object) -> bool:
+    """Whether an output item is a tool call."""
+    return isinstance(item, dict) and item.get("type") == "function_call"
+
+
+def _usage(data: Mapping[str, Any]) -> Usage:
+    names, details = ("input_tokens", "output_tokens"), ("input_tokens_details", "output_tokens_details")
+    return parsing.usage_of(data.get("usage"), names, details)
+
+
+def _response(data: Mapping[str, Any], items: Sequence[Any]) -> Response:
+    finish = _finish_reason(data)
+    text, refusal = said_in(items)
+    if refusal:
+        raise declined(refusal)
+    calls = [_read_call(item) for item in items if is_call(item)]
+    if calls and finish == "stop":
+        finish = "tool_calls"
+    message = parsing.assistant_message(text, calls, _reasoning(items), {ITEMS: settled(items)})
+    model, raw = parsing.word(data.get("model")), parsing.well_formed_json(data)
+    told = parsing.dictionaries(items)
+    if not text and not calls:
+        raise_unanswerable(told)
+    hosted = uses_in_items(told)
+    return Response(without_thoughts(message), finish, _usage(data), model, raw, hosted=hosted)
+
+
+def _finish_reason(data: Mapping[str, Any]) -> FinishReason:
+    """How the answer ended. Raises ModelError when it did not end well."""
+    status = parsing.word(data.get("status")) or "completed"
+    if data.get("error"):
+        raise failure(data)
+    if status in _FINISHED:
+        return "stop"
+    if status != "incomplete":
+        raise BadResponse(f"The provider did not finish the answer: it is marked {status!r}. Try again.")
+    if parsing.dictionary(data.get("incomplete_details")).get("reason") == FILTERED:
+        raise filtered()
+    return "length"
+
+
+def said_in(items: Iterable[Any]) -> tuple[str, str]:
+    """The text of all messages, each a paragraph, and the refusal if there is one."""
+    messages = (item for item in items if isinstance(item, dict) and item.get("type", "message") == "message")
+    contents = [message.get("content") for message in messages]
+    parts = [part for content in contents for part in parsing.dictionaries(content)]
+    refusal = "".join(parsing.word(part.get("refusal")) for part in parts if part.get("type") == "refusal")
+    paragraphs, texts = ParagraphJoiner(), []
+    for content in contents:
+        paragraphs.interrupt()
+        texts.append(paragraphs.add(parsing.text_of(content)))
+    return "".join(texts), refusal
+
+
+def _read_call(item: Mapping[str, Any]) -> ToolCall:
+    call_id = parsing.word(item.get("call_id") or item.get("id"))
+    extra = {_NAMESPACE: item[_NAMESPACE]} if item.get(_NAMESPACE) else {}
+    return ToolCall(call_id, parsing.word(item.get("name")), parsing.arguments_text(item.get("arguments")), extra)
+
+
+def _reasoning(items: Iterable[Any]) -> str:
+    reasoning = filter(is_thought, items)
+    return "\n".join(filter(None, (parsing.text_of(item.get("summary") or item.get("content")) for item in reasoning)))
+
+
+class _Output:
+    """An output item that arrives in pieces: as it `begun`, what its call is made with, and as it was `done`."""
+
+    def __init__(self, place: str, begun: dict[str, Any] | None = None) -> None:
+        self.place, self.begun = place, begun
+        self.done: dict[str, Any] | None = None
+        self.arguments = parsing.Pieces()
+
+    def whole(self) -> dict[str, Any]:
+        """The item. Some servers end one that they made themselves as something else, and some end none."""
+        if self.done is not None or not is_call(self.begun):
+            return self.done or {}
+        begun = parsing.dictionary(self.begun)
+        return {**begun, "arguments": str(self.arguments) or begun.get("arguments"), "status": "completed"}
+
+
+class ResponsesReader:
+    """Collects the events of one response."""
+
+    def __init__(self) -> None:
+        self._text, self._reasoning, self._refusal = parsing.Pieces(), parsing.Pieces(), parsing.Pieces()
+        self._thoughts, self._paragraphs = ReasoningSplitter(), ParagraphJoiner()
+        self._outputs: list[_Output] = []
+        self._by_place: dict[str, _Output] = {}
+        self._calls: list[_Output] = []
+        self._final: Mapping[str, Any] | None = None
+        self._feeds: dict[str, Callable[[Mapping[str, Any]], Event | None]] = {
+            **dict.fromkeys(("response.output_text.delta", "response.output_text.done"), self._feed_text),
+            **dict.fromkeys(_THOUGHTS, self._feed_reasoning),
+            **dict.fromkeys(("response.refusal.delta", "response.refusal.done"), self._feed_refusal),
+            "response.content_part.done": self._end_part,
+            "response.function_call_arguments.delta": self._feed_arguments,
+            "response.function_call_arguments.done": self._end_arguments,
+            "response.output_item.added": self._begin_item,
+            "response.output_item.done": self._end_item,
+            **dict.fromkeys(_ENDINGS, self._end),
+        }
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing can follow."""
+        return self._final is not None
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the answer is complete: the event that says so brings the token counts too."""
+        return self.is_whole
+
+    def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
+        """The events in the next chunk. Raises ModelError when it is an error."""
+        kind = parsing.word(chunk.get("type"))
+        if kind in self._feeds:
+            event = self._feeds[kind](chunk)
+            if isinstance(event, TextDelta):
+                return self._thoughts.events(event.text)
+            return () if event is None else (event,)
+        if not kind.startswith("response.") or kind == "response.error":
+            raise_error_inside(chunk)
+        if not kind and isinstance(chunk.get("output"), list):
+            self._final = chunk  # a server that has it whole, and was asked to stream
+        return ()
+
+    def _feed_text(self, chunk: Mapping[str, Any]) -> Event | None:
+        text = self._text.add(_news(self._text, chunk, chunk.get("text")))
+        return TextDelta(self._paragraphs.add(text)) if text else None
+
+    def _feed_reasoning(self, chunk: Mapping[str, Any]) -> Event | None:
+        text = self._reasoning.add(_news(self._reasoning, chunk, chunk.get("text")))
+        return ReasoningDelta(text) if text else None
+
+    def _feed_refusal(self, chunk: Mapping[str, Any]) -> Event | None:
+        self._refusal.add(_news(self._refusal, chunk, chunk.get("refusal")))
+        return None
+
+    def _end_part(self, chunk: Mapping[str, Any]) -> Event | None:
+        part = parsing.dictionary(chunk.get("part"))
+        return self._feed_text({**chunk, "text": part.get("text")}) if part.get("type") == "output_text" else None
+
+    def _begin(self, place: str, item: dict[str, Any] | None = None) -> _Output:
+        """A new item, at a place where another may have been: some servers number all of them alike."""
+        output = self._by_place[place] = _Output(place, item)
+        self._outputs.append(output)
+        return output
+
+    def _call_at(self, chunk: Mapping[str, Any]) -> _Output:
+        """The call that a piece of arguments belongs to: the last one where the server says otherwise."""
+        begun = [call for call in self._calls[-1:] if call.begun is not None]
+        output = self._by_place.get(_place(chunk)) or (begun[0] if begun else self._begin(_place(chunk)))
+        if output not in self._calls:
+            self._calls.append(output)
+        return output
+
+    def _feed_arguments(self, chunk: Mapping[str, Any]) -> Event | None:
+        output = self._call_at(chunk)
+        return ToolCallDelta(self._calls.index(output), "", output.arguments.add(parsing.text_of(chunk.get("delta"))))
+
+    def _end_arguments(self, chunk: Mapping[str, Any]) -> Event | None:
+        whole = parsing.Pieces()
+        whole.add(parsing.arguments_text(chunk.get("arguments")))
+        if whole:
+            self._call_at(chunk).arguments = whole
+        return None
+
+    def _begin_item(self, chunk: Mapping[str, Any]) -> Event | None:
+        item = parsing.dictionary(chunk.get("item"))
+        output = self._begin(_place(chunk), item)
+        self._paragraphs.interrupt()
+        if not is_call(item):
+            return None
+        self._calls.append(output)
+        return ToolCallDelta(len(self._calls) - 1, parsing.word(item.get("name")), "")
+
+    def _end_item(self, chunk: Mapping[str, Any]) -> Event | None:
+        if not isinstance(item := chunk.get("item"), dict):
+            return None
+        output = self._by_place.get(_place(chunk)) or self._unended(item) or self._begin(_place(chunk))
+        output = output if output.done is None else self._begin(output.place)
+        output.done = item
+        return None if output.begun is not None or not is_call(item) else self._tell(output, item)
+
+    def _unended(self, item: Mapping[str, Any]) -> _Output | None:
+        """The item that this one is the end of, where a server gives it another id than at its beginning."""
+        begun = (output for output in self._outputs if output.done is None and output.begun)
+        return next((output for output in begun if (output.begun or {}).get("type") == item.get("type")), None)
+
+    def _tell(self, output: _Output, item: Mapping[str, Any]) -> Event:
+        """What is told of a call whose beginning was left out."""
+        if output not in self._calls:
+            self._calls.append(output)
+        arguments = "" if output.arguments else parsing.arguments_text(item.get("arguments"))
+        return ToolCallDelta(self._calls.index(output), parsing.word(item.get("name")), arguments)
+
+    def _end(self, chunk: Mapping[str, Any]) -> Event | None:
+        """The event is right where the response in it says nothing, or that it is still being made."""
+        response = parsing.dictionary(chunk.get("response"))
+        status = parsing.word(response.get("status"))
+        told = chunk["type"].removeprefix("response.") if status in _UNFINISHED else status
+        self._final = {**response, "status": told}
+        return None
+
+    def finish(self, *, closed: bool) -> Response:
+        """The whole response. Raises BadResponse when the stream was cut short."""
+        if self._final is None and closed:
+            raise BadResponse("The stream ended without the event that completes the answer. Try again.")
+        if self._final is None:
+            raise cut_short(len(str(self._text)))
+        response = _response(self._final, self._items(self._final.get("output")))
+        if self._reasoning and not response.message.reasoning:
+            response = replace(response, message=replace(response.message, reasoning=str(self._reasoning)))
+        return response
+
+    def _items(self, output: object) -> list[dict[str, Any]]:
+        """The output items: those that the last event has, or else those that came before it, or were begun."""
+        ended = sorted((output for output in self._outputs if output.done), key=_in_order)
+        items = parsing.dictionaries(output) or [output.whole() for output in ended]
+        if not any(map(is_call, items)):
+            items += filter(is_call, (call.whole() for call in self._calls))
+        if not any(said_in(items)) and (self._text or self._refusal):
+            text = {"type": "output_text", "text": str(self._text)}
+            parts = [{"type": "refusal", "refusal": str(self._refusal)}] if self._refusal else [text]
+            items.append({"type": "message", "role": "assistant", "content": parts})
+        return items
+
+
+def _news(known: parsing.Pieces, chunk: Mapping[str, Any], whole: object) -> str:
+    """The piece that a chunk brings, or all of a text that did not come in pieces before."""
+    if "delta" in chunk:
+        return parsing.text_of(chunk["delta"])
+    text = parsing.text_of(whole)
+    return "" if text in str(known) else text
+
+
+def _in_order(output: _Output) -> tuple[int, str]:
+    """What puts output items into the order of their indexes; those without one stay as they came."""
+    return (len(output.place), output.place) if output.place.isdecimal() else (0, "")
+
+
+def _place(chunk: Mapping[str, Any]) -> str:
+    """What tells the output items of a stream apart: their index, or else their id."""
+    item_id = chunk.get("item_id") or parsing.dictionary(chunk.get("item")).get("id")
+    index = chunk.get("output_index")
+    return parsing.word(item_id if index is None else index)
+
+
+_RENAMED = {"max_tokens": "max_output_tokens", "max_completion_tokens": "max_output_tokens"}
+_NESTED = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("text", "verbosity")}
+
+
+class Responses:
+    """The protocol whose reasoning items travel with the conversation."""
+
+    name = "responses"
+    path = "/responses"
+    headers: Mapping[str, str] = {}
+    streaming: Mapping[str, Any] = {"stream": True}
+
+    def encode(
+        self, request: Request, model: str, *, strict: bool, before: EncodingCache | None = None
+    ) -> dict[str, Any]:
+        """The request as the body of a POST to `path`. Reasoning is asked for encrypted, since nothing is stored."""
+        before = before or EncodingCache()
+        body: dict[str, Any] = {
+            "model": model,
+            "input": with_callers(before.entries(request.messages, _encode_message)),
+            "store": False,
+            "include": ["reasoning.encrypted_content"],
+        }
+        if request.instruction:
+            body["instructions"] = well_formed(request.instruction)
+        if request.tools:
+            body["tools"] = before.entries(request.tools, _strict_tool if strict else _plain_tool)
+        if request.output_schema:
+            body["text"] = {"format": _format(request.output_schema)}
+        for name, value in request.settings.items():
+            _set(body, name, value)
+        return body
+
+    def decode(self, data: Mapping[str, Any]) -> Response:
+        """The response in a whole body. Raises ModelError when there is none."""
+        return decode_answer(data)
+
+    def reader(self) -> ResponsesReader:
+        """A reader for one streamed response."""
+        return ResponsesReader()
+
+
+def _set(body: dict[str, Any], name: str, value: object) -> None:
+    """Enter a setting under its name in this protocol, beside what is there already."""
+    outer, inner = _NESTED.get(name, (_RENAMED.get(name, name), ""))
+    value = {inner: value} if inner else value
+    if outer == "tool_choice" and isinstance(value, str) and value not in {"auto", "none", "required"}:
+        value = {"type": "function", "name": value}
+    there = body.get(outer)
+    if isinstance(there, dict) and isinstance(value, dict):
+        value = {**there, **value}
+    elif isinstance(there, list) and isinstance(value, list):
+        value = [*there, *(entry for entry in value if entry not in there)]
+    body[outer] = value
+
+
+def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
+    if tool.hosted is not None:
+        return (declared(tool, Responses.name),)
+    return (_function(tool, tool.parameters, strict=False),)
+
+
+def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
+    if tool.strict_parameters is None:
+        return _plain_tool(tool)
+    return (_function(tool, tool.strict_parameters, strict=True),)
+
+
+def _function(tool: ToolSpec, parameters: Mapping[str, Any], *, strict: bool) -> dict[str, Any]:
+    """`strict` is always said, because this protocol takes silence for yes."""
+    return {
+        "type": "function",
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": parameters,
+        "strict": strict,
+    }
+
+
+def _format(output: OutputSchema) -> dict[str, Any]:
+    strict = {"strict": True} if output.strict else {}
+    return {"type": "json_schema", "name": output.name, "schema": output.schema, **strict}
+
+
+def _encode_message(message: Message) -> list[dict[str, Any]]:
+    match message:
+        case UserMessage(content):
+            return [{"role": "user", "content": _FORMS.content(content)}]
+        case AssistantMessage():
+            return _encode_answer(message)
+        case ToolMessage(call_id):
+            return [{"type": "function_call_output", "call_id": call_id, "output": _FORMS.content(message.shown)}]
+    return [{"role": "system", "content": well_formed(message.text)}]
+
+
+def _encode_text(text: str) -> dict[str, Any]:
+    return {"type": "input_text", "text": text}
+
+
+def _encode_image(image: Image) -> dict[str, Any]:
+    return {"type": "input_image", "image_url": image.url, "detail": image.detail or "auto"}
+
+
+def _encode_file(file: File) -> dict[str, Any]:
+    if not file.media_type:
+        return {"type": "input_file", "file_url": file.url}
+    return {"type": "input_file", "filename": file.file_name, "file_data": file.url}
+
+
+_FORMS = Forms(_encode_text, _encode_image, _encode_file)
+
+
+def _encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
+    """The original items, with the current ids of the calls; rebuilt if the message was changed since."""
+    items = message.extra.get(ITEMS, ())
+    if items and said_in(items)[0] == message.text and sum(map(is_call, items)) == len(message.tool_calls):
+        calls = iter(message.tool_calls)
+        return [{**item, **_call_fields(next(calls))} if is_call(item) else item for item in items]
+    text = [{"role": "assistant", "content": well_formed(message.text)}] if message.text else []
+    return text + [{**call.extra, "type": "function_call", **_call_fields(call)} for call in message.tool_calls]
+
+
+def _call_fields(call: ToolCall) -> dict[str, Any]:
+    arguments = parsing.sendable_arguments(call.arguments)
+    return {"call_id": call.id, "name": parsing.sendable_name(call.name), "arguments": arguments}

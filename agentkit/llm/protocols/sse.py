@@ -1,0 +1,146 @@
+"""Server-sent events (pure)."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from agentkit.errors import BadResponse
+from agentkit.llm.protocols.error_mapping import not_compatible
+from agentkit.llm.protocols.parsing import json_leniently
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_DONE = (b"[DONE]", b'"[DONE]"')
+_RETURN = ord("\r")
+"""As a number: to look for bytes in bytes, Python first takes them for one, and raises an error inside."""
+
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+_MAX_EAGER_LINES = 100
+_OTHER_FIELDS = {b"", b"id", b"retry"}
+_TYPE = re.compile(rb"[a-z]+[._][a-z._]+")
+"""Names of events that are types of them; others, such as `message`, are not."""
+
+_IDLE = {b"ping", b"keepalive", b"keep-alive", b"heartbeat"}
+"""Events under which a server may say anything, as long as it says something."""
+
+
+class EventStream:
+    """Splits bytes into the JSON objects of server-sent events, wherever the pieces were cut.
+
+    Lines end in LF, CRLF or CR; comments are passed over. An object without a type is of the type that its event names,
+    and what comes under `error`, or in a line `error: …`, is given out as `{"error": …}`. JSON in lines without a name,
+    as some servers send their errors, counts too. `closed` becomes true at `[DONE]`; what follows it is ignored. An
+    object is given out as soon as its line ends, for the sake of latency and of servers that leave out the empty line
+    between events.
+    `scrub` takes out of a text what no error may quote.
+    """
+
+    def __init__(self, scrub: Callable[[str], str] = str) -> None:
+        self.closed = False
+        self._scrub = scrub
+        self._pending: list[bytes] = []
+        self._unfinished: list[bytes] = []
+        self._is_error = self._is_idle = False
+        self._type = ""
+        self._has_begun = self._is_after_return = False
+
+    def feed(self, piece: bytes) -> Iterator[dict[str, Any]]:
+        """The objects that are complete with this piece. Raises BadResponse for what is no event stream of JSON."""
+        if _RETURN in piece or self._is_after_return:
+            piece = self._with_line_feeds(piece)
+        lines = piece.split(b"\n")
+        unended = lines.pop()
+        if self._pending and lines:
+            lines[0], self._pending = b"".join([*self._pending, lines[0]]), []
+        if unended:
+            self._pending.append(unended)
+        for line in lines:
+            found = None if self.closed else self._line(line)
+            if found is not None:
+                yield found
+
+    def flush(self) -> Iterator[dict[str, Any]]:
+        """The object that a server left unended when it closed the connection."""
+        yield from self.feed(b"\n\n")
+
+    def _with_line_feeds(self, piece: bytes) -> bytes:
+        """The piece with LF at the end of each line; CRLF may have been cut in two."""
+        if not piece:
+            return piece
+        was_return, self._is_after_return = self._is_after_return, piece.endswith(b"\r")
+        if was_return:
+            piece = piece.removeprefix(b"\n")
+        return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+    def _line(self, line: bytes) -> dict[str, Any] | None:
+        """The object that is complete with this line, if one is."""
+        if not self._has_begun:
+            line = line.removeprefix(_BYTE_ORDER_MARK)
+        if not line.strip():
+            return self._end_event()
+        had_begun, self._has_begun = self._has_begun, True
+        name, colon, value = line.partition(b":")
+        if name == b"data":
+            return self._data(value.strip())
+        if name == b"error":
+            self._is_error = True
+            return self._data(value.strip())
+        if name == b"event":
+            self._is_error, self._is_idle = value.strip() == b"error", value.strip() in _IDLE
+            self._type = value.strip().decode() if _TYPE.fullmatch(value.strip()) else ""
+        elif any(self._unfinished) or (had_begun and line.startswith((b"{", b"["))):
+            return self._data(line)
+        elif not had_begun and not (colon and name in _OTHER_FIELDS):
+            raise not_compatible(self._scrub(line.decode("utf-8", "replace")))
+        return None
+
+    def _data(self, data: bytes) -> dict[str, Any] | None:
+        """An object may span several data lines; one of very many is parsed only when its event ends."""
+        if data in _DONE:
+            self.closed = True
+            return None
+        self._unfinished.append(data)
+        return self._object() if self._is_error or len(self._unfinished) <= _MAX_EAGER_LINES else None
+
+    def _object(self) -> dict[str, Any] | None:
+        """The object in the lines so far; one that does not parse waits for the next line."""
+        text = b"\n".join(self._unfinished).decode("utf-8", "replace")
+        try:
+            parsed = json_leniently(text)
+        except (ValueError, RecursionError):
+            if not self._is_error:
+                return None
+            parsed = text
+        self._unfinished.clear()
+        if isinstance(parsed, list) and len(parsed) == 1:
+            parsed = parsed[0]
+        if self._is_error:
+            parsed = parsed if isinstance(parsed, dict) and "error" in parsed else {"error": parsed or "no explanation"}
+        if isinstance(parsed, dict):
+            return {"type": self._type, **parsed} if self._type else parsed
+        if parsed in (None, []):
+            return None
+        raise BadResponse(
+            f"The stream carries something that is no JSON object: {self._scrub(text)[:120]!r}. Try again."
+        )
+
+    def _end_event(self) -> dict[str, Any] | None:
+        if not self._unfinished:
+            self._forget()
+            return None
+        found = self._object() if any(self._unfinished) else None
+        if self._is_idle:
+            self._unfinished.clear()
+        self._forget()
+        if any(self._unfinished):
+            text = b"\n".join(self._unfinished).decode("utf-8", "replace")
+            raise BadResponse(f"The stream carries broken JSON: {self._scrub(text)[:120]!r}. Try again.")
+        self._unfinished.clear()
+        return found
+
+    def _forget(self) -> None:
+        """No longer heed the name of an event that is over."""
+        self._is_error = self._is_idle = False
+        self._type = ""

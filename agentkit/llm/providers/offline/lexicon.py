@@ -1,0 +1,380 @@
+"""Words with their concepts, numbers and time zones, in English and Vietnamese."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from zoneinfo import available_timezones
+
+_MEANINGS = {
+    "what": "gì, cái gì, nào",
+    "what is": "là gì",
+    "who is": "là ai, ai là",
+    "who": "ai đã",
+    "where": "ở đâu, đâu",
+    "when": "khi nào, bao giờ",
+    "why": "tại sao, vì sao",
+    "how": "như thế nào, thế nào, ra sao, làm sao, làm thế nào",
+    "how much": "bao nhiêu, mấy",
+    "what time": "mấy giờ",
+    "what time is it": "mấy giờ rồi",
+    "today's date": "ngày hôm nay",
+    "tell me": "cho tôi biết, cho mình biết, cho em biết",
+    "files": "các file, các tệp, các tập tin, những file, những tệp",
+    "which files": "những file nào, file nào, những tệp nào, tệp nào, các file nào",
+    "what day": "thứ mấy, ngày mấy, ngày nào, ngày bao nhiêu, ngày mấy tháng mấy",
+    "what month": "tháng mấy",
+    "what year": "năm nào, năm bao nhiêu, năm mấy",
+    "now": "bây giờ, hiện tại, hiện giờ, lúc này, đang",
+    "today": "hôm nay",
+    "time": "thời gian, giờ",
+    "date": "ngày tháng, ngày",
+    "tomorrow": "ngày mai",
+    "yesterday": "hôm qua",
+    "calculate": "tính, tính toán",
+    "equals": "bằng",
+    "read": "đọc",
+    "open": "mở",
+    "view": "xem",
+    "show": "hiển thị, cho xem, cho tôi xem",
+    "list": "liệt kê, danh sách",
+    "search": "tìm, tìm kiếm, tra, tra cứu",
+    "find": "tìm hiểu",
+    "web": "mạng",
+    "page": "trang web, trang",
+    "fetch": "tải, tải về, tải xuống, truy cập",
+    "file": "tệp, tập tin, tệp tin",
+    "folder": "thư mục",
+    "write": "ghi, viết",
+    "save": "lưu",
+    "create": "tạo",
+    "content": "nội dung",
+    "run": "chạy, thực thi",
+    "command": "lệnh, câu lệnh",
+    "code": "mã, đoạn mã",
+    "program": "chương trình",
+    "count": "đếm",
+    "words": "số từ",
+    "characters": "ký tự, kí tự, số ký tự, số kí tự",
+    "letters": "chữ cái, số chữ cái",
+    "lines": "số dòng",
+    "length": "độ dài",
+    "how long": "dài bao nhiêu",
+    "text": "chuỗi, văn bản, đoạn văn",
+    "sentence": "câu",
+    "story": "câu chuyện, chuyện",
+    "question": "câu hỏi",
+    "check": "kiểm tra",
+    "valid": "hợp lệ",
+    "summary": "tóm tắt",
+    "article": "bài viết",
+    "info": "thông tin",
+    "weather": "thời tiết",
+    "send": "gửi",
+    "message": "tin nhắn",
+    "delete": "xóa, xoá",
+    "rename": "đổi tên",
+    "copy": "sao chép",
+    "convert": "chuyển",
+    "remind": "nhắc",
+    "alarm": "báo thức",
+    "sing": "hát",
+    "know": "biết",
+    "translate": "dịch",
+    "tell": "kể, nói",
+    "hello": "xin chào, chào",
+    "thanks": "cảm ơn, cám ơn",
+    "goodbye": "tạm biệt",
+    "fine": "khỏe, khoẻ",
+    "don't": "đừng, chớ, không được, không cần, không muốn, khỏi",
+    "please": "làm ơn, vui lòng, hãy, giúp, giùm, hộ",
+    "for me": "cho tôi, cho mình, cho em, giúp tôi, giúp mình, giúp em",
+    "i": "tôi, tớ",
+    "you": "bạn",
+    "is": "là, có",
+    "the": "các, những, cái",
+    "of": "của",
+    "in": "trong, ở, tại",
+    "on": "trên",
+    "into": "vào",
+    "about": "về",
+    "for": "cho",
+    "and": "và",
+    "or": "hoặc",
+    "with": "với",
+    "then": "rồi, sau đó",
+    "this": "này",
+    "that": "đó",
+    "all": "tất cả, cả",
+    "did": "đã",
+    "will": "sẽ",
+    "much": "nhiều",
+    "there": "không",
+    "so": "thế, vậy, nhé, ạ, ơi",
+}
+"""English words, and the Vietnamese ones that are read as them; `không` at the end of a question only asks."""
+
+_ENGLISH = {phrase.strip(): english for english, phrases in _MEANINGS.items() for phrase in phrases.split(",")}
+_KNOWN = "|".join(re.escape(phrase) for phrase in sorted(_ENGLISH, key=len, reverse=True))
+_PHRASE = re.compile(rf"(?<!\w)(?:{_KNOWN})(?!\w)", re.IGNORECASE)
+_STRETCH = re.compile(rf"(?<!\S)(?:{_KNOWN})(?!\w)\S*|\S+", re.IGNORECASE)
+_ASKS = re.compile(
+    r"(?<!\w)(?:là gì|là ai|ở đâu|bao nhiêu|khi nào|bao giờ|năm nào|như thế nào)[\s?.!]*$"
+    r"|^\s*(?:ai là|ai đã|tại sao|vì sao)(?!\w)",
+    re.IGNORECASE,
+)
+_OPERATORS = {
+    "cộng với": "+",
+    "cộng": "+",
+    "trừ đi": "-",
+    "trừ": "-",
+    "nhân với": "*",
+    "nhân": "*",
+    "chia cho": "/",
+    "chia": "/",
+    "mũ": "^",
+    "của": "of",
+    "căn bậc hai của": "square root of",
+    "căn bậc hai": "square root of",
+    "căn bậc ba của": "cube root of",
+    "căn bậc ba": "cube root of",
+    "bình phương": "squared",
+    "lập phương": "cubed",
+    "phần trăm": "percent",
+}
+_OPERATOR = re.compile(rf"\b(?:{'|'.join(sorted(_OPERATORS, key=len, reverse=True))})\b", re.IGNORECASE)
+
+
+def in_english(text: str) -> str:
+    """The text with the Vietnamese words that say what is to be done in English, and all others as they are."""
+    return _PHRASE.sub(lambda found: _ENGLISH[found.group().lower()], unicodedata.normalize("NFC", text))
+
+
+def asks_in_vietnamese(text: str) -> bool:
+    """Whether it asks about something in Vietnamese, where the word that asks stands at either end."""
+    return _ASKS.search(unicodedata.normalize("NFC", text)) is not None
+
+
+def stretches(text: str) -> Iterator[re.Match[str]]:
+    """The words of a text with the marks at them; those that mean something together are one."""
+    return _STRETCH.finditer(text)
+
+
+def sum_in_english(text: str) -> str:
+    """A sum whose operators are Vietnamese words, as the calculator reads it."""
+    return _OPERATOR.sub(lambda found: _OPERATORS[found.group().lower()], text)
+
+
+def vocabulary(text: str) -> frozenset[str]:
+    """The words of a table that is written as running text."""
+    return frozenset(text.split())
+
+
+def numbers_in(text: str) -> tuple[float, ...]:
+    """The numbers written in digits, thousands separators read over."""
+    return tuple(float(match.group().replace(",", "")) for match in _DIGITS.finditer(text))
+
+
+def signed_numbers_in(text: str) -> tuple[float, ...]:
+    """The numbers written in digits, below zero where a minus stands before them and not between."""
+    found = ((match, float(match.group().replace(",", ""))) for match in _DIGITS.finditer(text))
+    return tuple(-number if _MINUS.search(text[: match.start()]) else number for match, number in found)
+
+
+def spoken_numbers_in(text: str) -> tuple[float, ...]:
+    """The numbers written as words, up to ninety, each word for itself."""
+    return tuple(NUMBER_WORDS[word] for word in words(text) if word in NUMBER_WORDS)
+
+
+def spoken(text: str) -> float:
+    """The number that words such as `two hundred and five` or `twenty-two` say together."""
+    whole = part = 0.0
+    for word in re.findall(r"[a-z]+", text.lower()):
+        if word in _SCALES:
+            part = max(part, 1) * _SCALES[word]
+            whole, part = (whole + part, 0.0) if _SCALES[word] > 100 else (whole, part)
+        else:
+            part += NUMBER_WORDS.get(word, 0.0)
+    return whole + part
+
+
+def words(text: str) -> list[str]:
+    """The words and numbers of a text, lower case, apostrophes inside them kept; known Vietnamese ones in English."""
+    return [match.group().lower() for match in _WORD.finditer(in_english(text))]
+
+
+def ideas(some_words: Iterable[str]) -> frozenset[str]:
+    """The content words, each as its family's name or its stem: `files` and `document` are one idea."""
+    content = (word for word in plain(some_words) if word not in _EMPTY)
+    return frozenset(idea(word) for word in content if not word.isdigit())
+
+
+def idea(word: str) -> str:
+    """The family of a word, or its stem when it has no family."""
+    root = stem(word)
+    return _FAMILY_OF.get(root, root)
+
+
+def stem(word: str) -> str:
+    """A word without its endings, good enough to compare: `parsing`, `parses` and `parse` are one."""
+    for ending in _ENDINGS:
+        if word.endswith(ending) and len(word) - len(ending) >= 3:
+            return word[: -len(ending)]
+    return word
+
+
+def plain(some_words: Iterable[str]) -> list[str]:
+    """The words with straight apostrophes, and without a possessive's or an abbreviated `is`."""
+    return [word.replace("\u2019", "'").removesuffix("'s") for word in some_words]
+
+
+def zones_in(text: str) -> Iterator[str]:
+    """The time zones of the places that stand in a text as `in Tokyo`, `New York time` or `Asia/Tokyo`."""
+    said = re.findall(r"[\w/+-]+", text.lower())
+    for start in range(len(said)):
+        ends = (end for end in range(start + _MOST_WORDS, start, -1) if " ".join(said[start:end]) in _zones())
+        end = next(ends, start)
+        placed = said[max(start - 1, 0)] in _AT or said[end : end + 1] == ["time"] or "/" in said[start]
+        if end > start and placed:
+            yield _zones()[" ".join(said[start:end])]
+
+
+def places_in(zone: str) -> Iterator[str]:
+    """The places that may be said for a time zone; none for a text that is no zone's name."""
+    if _ZONE.fullmatch(zone):
+        yield from (place for place, meant in _zones().items() if meant == zone)
+
+
+@cache
+def _zones() -> Mapping[str, str]:
+    """The zone of each place, in lower case: those that give a zone its name, and some that do not."""
+    known = [zone for zone in sorted(available_timezones()) if zone.partition("/")[0] not in _NO_PLACES]
+    cities = {zone.rpartition("/")[2].replace("_", " ").lower(): zone for zone in known}
+    others = {place.strip(): zone for zone, places in _PLACES.items() for place in places.split(",")}
+    return {**{zone.lower(): zone for zone in known}, **cities, "utc": "UTC", "gmt": "GMT", **others}
+
+
+_WORD = re.compile(r"[^\W_]+(?:['\u2019][^\W_]+)*")
+_DIGITS = re.compile(r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?")
+_MINUS = re.compile(r"(?<![\w.)\]])[-\u2212][$€£]?$")
+_COUNT = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+    seventeen eighteen nineteen twenty"""
+_TENS = "thirty forty fifty sixty seventy eighty ninety"
+NUMBER_WORDS: dict[str, float] = {
+    **{word: float(value) for value, word in enumerate(_COUNT.split())},
+    **{word: 30.0 + 10 * place for place, word in enumerate(_TENS.split())},
+    "a": 1.0,
+    "an": 1.0,
+    "half": 0.5,
+}
+NUMBER_WORD = "|".join(word for word in NUMBER_WORDS if len(word) > 2)
+"""Any of them that is not also an article, as a pattern."""
+
+_SCALES = {"hundred": 100.0, "thousand": 1_000.0, "million": 1_000_000.0}
+_UNIT, _TEN = "|".join(_COUNT.split()[1:10]), "|".join(["twenty", *_TENS.split()])
+_SMALL_NUMBER = rf"(?:(?:{_TEN})(?:[- ](?:{_UNIT}))?|{'|'.join(_COUNT.split()[1:20])})"
+SPOKEN_NUMBER = re.compile(
+    rf"\b(?:(?:{_TEN})[- ](?:{_UNIT})|(?:a|{_SMALL_NUMBER})(?: (?:{'|'.join(_SCALES)}))+"
+    rf"(?:(?: and)? {_SMALL_NUMBER}(?: hundred)?)*)\b",
+    re.IGNORECASE,
+)
+"""Numbers that take several words."""
+
+STOP_WORDS = vocabulary(
+    """a an the this that these those it its it's there here and or but so as at by for from in into of off on onto to
+    with without about than then too also just only very some any all both each every other another such
+    be am is are was were been being do does did done have has had can could may might must shall should will would
+    i i'm i've i'd me my mine we us our you your yours he she they them him her his their one ones
+    what which who whom whose when where why how please kindly let lets tell give show get want need know say says
+    do don't not no never if because while over under between out up down
+    much many long right exactly actually really quickly now current currently present following me following's
+    using use via inside within called named yet chance come comes roughly approximately"""
+)
+_EMPTY = STOP_WORDS | NUMBER_WORDS.keys() - {"half"}  # half of something is another thing
+GREETINGS = vocabulary(
+    "hi hello hey hiya howdy yo greetings thanks thank thx cheers bye goodbye ok okay yes yeah sorry pls plz"
+)
+SMALL_TALK = GREETINGS | vocabulary(
+    """good later see yep nope sure fine great cool nice awesome well lol haha wow test testing help going doing meet
+    talk friend buddy love like bot robot human real happy sad sir madam mate sounds alright welcome lot lots bunch
+    things"""
+)
+HERE = vocabulary("current present working here home")
+DEEDS = vocabulary(
+    """rename copy move append delete remove erase replace insert send email post upload share publish tweet convert
+    translate zip unzip compress extract install update edit change fix bookmark play draw paint sing capitalize
+    reverse sort swap rotate crop remind wake schedule book buy order call set turn"""
+)
+INTERROGATIVES = vocabulary("who whom whose what which when where why how")
+SUM_WORDS = vocabulary(
+    "plus minus times divided multiplied multiply divide subtract add percent squared cubed root power "
+    "difference average mean sum product total ratio"
+)
+LOOKUP = re.compile(
+    r"\s*(?:the )?(?:latest |recent )?(?:capital|population|meaning|definition|history|news|president|inventor|author"
+    r"|founder|height|age|origin|causes|biography|life|area|price) (?:of|about|on|in) \w",
+    re.IGNORECASE,
+)
+"""A request to look something up that is no whole question: `capital of Mongolia`."""
+SMALL_WITH_OTHERS = vocabulary("morning afternoon evening night day today name")
+"""Small talk only beside other small talk: `good day` asks for nothing, `what day is it` does."""
+
+_ENDINGS = (
+    *("ations", "ation", "ators", "ator", "ated", "ates", "ating", "ate", "ities", "ity", "ings", "ing", "ions", "ion"),
+    *("ories", "ory", "ied", "ies", "ed", "ers", "er", "es", "e", "s", "y"),
+)
+_FAMILIES = {
+    "time": "time date day today weekday month year clock hour datetime timestamp calendar week monday tuesday "
+    "wednesday thursday friday saturday sunday",
+    "measure": "count length size measure word character char letter line amount number longer shorter",
+    "turn": "turn switch toggle",
+    "text": "text string sentence phrase paragraph",
+    "calculation": "calculate calculator compute evaluate solve math mathematics arithmetic expression formula total "
+    "sum equal equals work worked",
+    "search": "search find look lookup",
+    "article": "article summary summarize information info entry result detail",
+    "web": "web internet online google",
+    "page": "page website url link site address",
+    "see": "read open view display print content contents contain inside see",
+    "wikipedia": "wikipedia wiki",
+    "fetch": "fetch download visit retrieve load grab pull",
+    "save": "write save store put create make",
+    "send": "send post reply say message",
+    "list": "list listing",
+    "folder": "folder directory directories dir",
+    "file": "file document",
+    "run": "run execute launch",
+    "shell": "shell command bash terminal",
+    "code": "code python script program",
+    "check": "valid validate check parse decode correct",
+}
+_FAMILY_OF = {stem(word): family for family, members in _FAMILIES.items() for word in members.split()}
+
+_MOST_WORDS = 4
+_ZONE = re.compile(r"[A-Z]\w+(?:/[A-Z]\w+)+")
+_AT = vocabulary("in at for of to ở tại")
+_NO_PLACES = vocabulary("Etc US Canada Brazil Mexico Chile Factory localtime")
+_PLACES = {
+    "Asia/Ho_Chi_Minh": "vietnam, viet nam, việt nam, hanoi, ha noi, hà nội, ho chi minh city, sài gòn, đà nẵng",
+    "Asia/Tokyo": "osaka, kyoto, nhật bản",
+    "Asia/Shanghai": "china, beijing, shenzhen, guangzhou, trung quốc, bắc kinh",
+    "Asia/Seoul": "korea, south korea, busan, hàn quốc",
+    "Asia/Kolkata": "india, delhi, new delhi, mumbai, bangalore, chennai",
+    "Asia/Bangkok": "thailand, thái lan",
+    "Europe/London": "england, britain, the uk, uk, manchester, edinburgh",
+    "Europe/Paris": "france, lyon, marseille, pháp",
+    "Europe/Berlin": "germany, munich, hamburg, frankfurt, cologne, đức",
+    "Europe/Rome": "italy, milan, naples, florence, venice",
+    "Europe/Madrid": "spain, barcelona, valencia, seville",
+    "Europe/Zurich": "switzerland, geneva, basel, bern",
+    "Europe/Amsterdam": "netherlands, the netherlands, rotterdam, the hague",
+    "America/New_York": "boston, washington, philadelphia, miami, atlanta, new york city, nyc",
+    "America/Chicago": "houston, dallas, austin, new orleans",
+    "America/Los_Angeles": "california, san francisco, seattle, san diego, las vegas",
+    "America/Toronto": "ottawa",
+    "America/Sao_Paulo": "rio, rio de janeiro, brasilia",
+    "Africa/Johannesburg": "south africa, cape town, durban",
+}
+"""Large places that give no zone its name."""

@@ -1,0 +1,302 @@
+"""Normalisation of command lines, misspellings and arithmetic in words."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping
+
+from agentkit.lines import split_lines
+from agentkit.llm.providers.offline.lexicon import (
+    GREETINGS,
+    NUMBER_WORD,
+    SMALL_TALK,
+    SPOKEN_NUMBER,
+    STOP_WORDS,
+    spoken,
+    vocabulary,
+)
+from agentkit.llm.providers.offline.question_parser import COLON, Question, Shape
+from agentkit.llm.providers.offline.value_matching import nodes_of
+
+
+def spelled_out(text: str, *, sums: bool = True) -> str:
+    """The request as a sentence that names what is to be done; one that is a sentence already stays as it is.
+
+    Where nobody reckons, `sums` stay as they are told: their verb may be what a tool does.
+
+    Quotations, addresses, paths, JSON and what stands behind a colon are never changed.
+    """
+    line = text.strip()
+    if is_program(line):
+        return f"run this Python code: {line}"
+    command = _COMMAND.match(line)
+    if command and "\n" not in line and (sentence := _sentence(*command.groups(default=""))):
+        return sentence
+    text = _lead_spelled_out(_OPENING.sub("", text))
+    return _sums_spelled_out(text) if sums else text
+
+
+def only_states(text: str) -> bool:
+    """Whether the text only says how something is: `my file is called notes.txt`."""
+    return _STATEMENT.match(text) is not None
+
+
+def is_program(text: str) -> bool:
+    """Whether the whole text is Python that calls something other than the functions of a calculator."""
+    nodes = nodes_of(text)
+    if any(isinstance(node, ast.AnnAssign) for node in nodes):  # `python: len('abc')` is a sentence
+        return False
+    called = [node.func for node in nodes if isinstance(node, ast.Call)]
+    return any(isinstance(each, ast.Attribute) or getattr(each, "id", "") in _BUILTINS for each in called)
+
+
+def _sentence(prompt: str, program: str, rest: str) -> str | None:
+    """What a command line asks for, as a sentence; None when it is none, as in `more about tulips`."""
+    if prompt:
+        return _to_run(f"{program} {rest}".strip())
+    for pattern, sentence in _MEANINGS.get(program.lower(), ()):
+        if match := pattern.fullmatch(rest):
+            return match.expand(sentence)
+    syntax = _STRICT_SYNTAX if program in _WORDS_TOO else _SHELL_SYNTAX
+    if program in _PROGRAMS and (syntax.search(rest) or rest in _PROGRAMS[program].split(" ")):
+        return _to_run(f"{program} {rest}".strip())
+    return None
+
+
+def _to_run(command: str) -> str:
+    mark = "" if "`" in command else "`"
+    return f"run the shell command{mark and ' '}{mark or ': '}{command}{mark}"
+
+
+def _lead_spelled_out(text: str) -> str:
+    """The text with the hasty words before its first content word written out, and that word if it is a verb."""
+    place = 0
+    while match := _WORD.match(text, place):
+        word = match.group(1)
+        better = _HASTY.get(word.lower()) or _corrected(word.lower())
+        if better:
+            text = text[: match.start(1)] + better + text[match.end(1) :]
+        if not better and word.lower() not in STOP_WORDS | GREETINGS:
+            break
+        place = match.start(1) + len(better or word)
+    return text
+
+
+def _corrected(word: str) -> str | None:
+    """The verb that a word is but for two letters swapped or, in a long one, one letter lost."""
+    if word in STOP_WORDS | SMALL_TALK or word in _VERBS:
+        return None
+    return next((verb for verb in _VERBS if word in _misspellings(verb)), None)
+
+
+def _misspellings(verb: str) -> set[str]:
+    places = range(1, len(verb))
+    lost = {verb[:place] + verb[place + 1 :] for place in places if len(verb) > _SHORT_VERB}
+    return lost | {verb[: place - 1] + verb[place] + verb[place - 1] + verb[place + 1 :] for place in places}
+
+
+def _sums_spelled_out(text: str) -> str:
+    """The text with the sums that are told in words as formulas; in a long text nobody tells one."""
+    for pattern, formula in _SUMS if len(text) <= _MAX_CHARS else ():
+        matches = list(pattern.finditer(text))
+        kept = [(span.start, span.end) for span in Question(text).of(*_VERBATIM)] if matches else []
+        colon = COLON.search(text)
+        end = colon.start() if colon else len(text)
+        for match in reversed(matches):
+            inside = any(start < match.end() and match.start() < stop for start, stop in kept)
+            if match.start() < end and not inside:
+                text = text[: match.start()] + formula(match) + text[match.end() :]
+    return text
+
+
+def _template(written: str) -> Callable[[re.Match[str]], str]:
+    return lambda match: _ungrouped(match.expand(written)) if "," in written else match.expand(written)
+
+
+def _of_list(match: re.Match[str]) -> str:
+    """`mean(4, 8, 15)` for `average of 4, 8 and 15`."""
+    written = next(name for name, said in _FUNCTIONS.items() if re.fullmatch(said, match.group(1), re.IGNORECASE))
+    return written.format(", ".join(_numbers(match.group(2))))
+
+
+def _joined(sign: str) -> Callable[[re.Match[str]], str]:
+    """`5 + 6 + 7` for `add 5, 6 and 7`."""
+    return lambda match: sign.join(_numbers(match.group(1)))
+
+
+def _numbers(text: str) -> list[str]:
+    return [_ungrouped(number) for number in re.findall(_N, text, re.IGNORECASE)]
+
+
+def _ungrouped(formula: str) -> str:
+    """A formula whose numbers are not in groups of digits: commas stand between arguments."""
+    return re.sub(r"(?<=\d),(?=\d{3})", "", formula)
+
+
+def _in_steps(match: re.Match[str]) -> str:
+    """`(13 * 17) - 5` for `13 * 17 and then subtract 5`."""
+    written = match.group(1)
+    for step in _STEP.finditer(match.group(2)):
+        written = f"({written}) {_OPERATORS[step.group(1).lower()]} {step.group(2)}"
+    return written
+
+
+def _rows(table: str) -> dict[str, str]:
+    """A table of programs and of what stands behind them: one a line."""
+    rows = (line.split(None, 1) for line in split_lines(table.strip()))
+    return {row[0]: row[1] if len(row) > 1 else "" for row in rows}
+
+
+_MAX_CHARS = 1_000
+_VERBATIM = (Shape.QUOTE, Shape.URL, Shape.EMAIL, Shape.JSON, Shape.PATH)
+_WORD = re.compile(r"[\s,]*([^\W\d_]+(?:['\u2019][^\W\d_]+)*)")
+_COMMAND = re.compile(r"(\$\s+)?([A-Za-z][\w.+-]*)\s*(?:(?<=\s)(.*))?", re.DOTALL)
+_FILE = r"((?:~|\.{1,2})?/\S+|\S*[\w-]\.[A-Za-z]\w{0,5}|[A-Z][a-z]+file)"
+_NAME = r"([\w.~/-]*[\w~/.])"
+_ADDRESS = r"[\"']?((?:https?://|www\.)[^\s\"']+)[\"']?"
+_READING = ((re.compile(_FILE), r"read the file \1"),)
+_LISTING = ((re.compile(""), "list the files"), (re.compile(_NAME), r"list the files in the folder \1"))
+_FETCHING = ((re.compile(_ADDRESS), r"fetch \1"),)
+_MEANINGS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
+    **dict.fromkeys(("cat", "less", "more", "head", "tail", "type", "bat"), _READING),
+    **dict.fromkeys(("ls", "dir", "ll"), _LISTING),
+    **dict.fromkeys(("curl", "wget", "get"), _FETCHING),
+    "wc": ((re.compile(r"([\"'].+[\"'])"), r"count the words of \1"),),
+}
+"""Programs of the command line that do what a tool does, by what stands behind them."""
+
+_PROGRAMS = _rows(
+    """
+    git status log diff branch pull push stash remote show
+    pip list freeze
+    pip3 list freeze
+    npm test install start
+    docker ps images
+    systemctl status
+    """
+)
+_PROGRAMS |= dict.fromkeys(vocabulary("pwd whoami uptime uname hostname ps df du env"), "")
+_PROGRAMS |= dict.fromkeys(vocabulary("grep sed awk tar rm mv cp chmod chown ssh mkdir python3 ls wc curl wget"), "-")
+_WORDS_TOO = vocabulary("echo find touch kill ping sort python node make cat head tail dir git docker npm pip")
+_PROGRAMS |= {word: _PROGRAMS.get(word, "-") for word in _WORDS_TOO}
+"""Other programs, and what may stand behind each without further signs that it is a command line."""
+
+_SHELL_SYNTAX = re.compile(r"(?:^|\s)--?\w|\s\|{1,2}\s|\s&&\s|\s>{1,2}\s|\$\w|(?:^|\s)(?:~|\.{1,2})?/[\w.]")
+_STRICT_SYNTAX = re.compile(r"(?:^|\s)--?\w|\s\|{1,2}\s|\s&&\s|\s>{1,2}\s")
+_BUILTINS = vocabulary(
+    "print len range sorted reversed list dict set tuple str repr enumerate zip map filter open type isinstance input"
+)
+
+_OPENING = re.compile(
+    r"^\s*(?:(?:please|hi|hey|hello)[,\s]+)*i(?:['\u2019]d like| would like| want| need)(?: you)? to(?= \w)\s+",
+    re.IGNORECASE,
+)
+_STATEMENT = re.compile(
+    r"\s*(?:my|our|his|her|their|the)(?: \w+){1,2} (?:is|are|was|were) (?:(?!:\s)[^,;?])+$", re.IGNORECASE
+)
+
+_HASTY = {
+    **dict.fromkeys(("whats", "wats", "wuts"), "what's"),
+    **dict.fromkeys(("wat", "wut", "waht"), "what"),
+    **{short: f"{short[:-1]}'s" for short in ("whos", "wheres", "hows", "whens", "whys")},
+    "u": "you",
+    "exec": "execute",
+    "gimme": "give me",
+    "tldr": "summarize",
+}
+_VERBS = vocabulary(
+    "calculate compute evaluate search read fetch list show write count parse validate create execute download"
+)
+_SHORT_VERB = 5
+
+_N = rf"(?>(?:\d{{1,3}}(?:,\d{{3}})+(?!\d)|\d+)(?:\.\d+)?|\b(?:{NUMBER_WORD})\b)"
+_LIST = rf"({_N}(?:, +{_N})*,? +(?:and|và) +{_N}|{_N}(?:, *{_N})+)"
+_ALONE = (
+    rf"(?!\s*(?:[-+*/^%\u00d7÷]|(?:plus|minus|times|divided|multiplied|squared|cubed|percent)\b|,? *and +{_N}| +to\b))"
+)
+_SUM = rf"([a-z]+\([^()]*\)|{_N}(?: [-+*/] {_N})+)(?=[\s?.!]*$)"
+_END = r"(?=[\s?.!]*$)"
+_OF = "(?: of| among| between)?(?: (?:the|these|following|numbers))*:? "
+_FUNCTIONS = {
+    "mean({})": "average|mean",
+    "median({})": "median",
+    "max({})": "largest|biggest|greatest|highest|maximum|max",
+    "min({})": "smallest|least|lowest|minimum|min",
+    "gcd({})": "greatest common (?:divisor|factor)|gcd|hcf",
+    "lcm({})": "(?:least|lowest) common multiple|lcm",
+}
+"""The calculator's functions of several numbers, and what people call them."""
+
+_OPERATORS = {"add": "+", "plus": "+", "subtract": "-", "minus": "-", "multiply": "*", "times": "*", "divide": "/"}
+_STEP = re.compile(
+    rf"(?:,| and| then)+ ({'|'.join(_OPERATORS)})(?: it| that| the result)?(?: by)? ({_N})", re.IGNORECASE
+)
+_SUMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (SPOKEN_NUMBER, lambda match: f"{spoken(match.group()):.0f}"),
+    *(
+        # of the templates' signs, # is a number, and _ at the end says that nothing else may be reckoned with it
+        (
+            re.compile(rf"\b{pattern.replace('#', f'({_N})').replace('_', _ALONE)}", re.IGNORECASE),
+            _template(written) if isinstance(written, str) else written,
+        )
+        for pattern, written in (
+            (rf"({'|'.join(_FUNCTIONS.values())}){_OF}{_LIST}_", _of_list),
+            (rf"(?:sum|total){_OF}{_LIST}_", _joined(" + ")),
+            (rf"product{_OF}{_LIST}_", _joined(" * ")),
+            (rf"add(?: up| together)? {_LIST}(?: up| together)?{_END}", _joined(" + ")),
+            (rf"{_LIST} (?:add|added|sum)(?: up to| up| together| to)\b", _joined(" + ")),
+            ("add # (?:and|to) #_", r"\1 + \2"),
+            ("(?:subtract|take) #(?: away)? from #_", r"\2 - \1"),
+            ("difference between # and #_", r"\1 - \2"),
+            ("multiply # (?:by|and|with) #_", r"\1 * \2"),
+            ("divide # by #_", r"\1 / \2"),
+            (
+                "(?:split|share|divide) [$€£]?# (?:evenly |equally )?(?:by|among|between|into|in) # "
+                "(?:people|persons|friends|ways|parts|of us|equal parts)\\b",
+                r"\1 / \2",
+            ),
+            ("remainder (?:of|when|if|for) #(?: is)? (?:divided by|/) #_", r"\1 % \2"),
+            ("half of #_", r"\1 / 2"),
+            (rf"(?:twice|double) #{_END}", r"2 * \1"),
+            (rf"(?:triple|thrice) #{_END}", r"3 * \1"),
+            (rf"(?:a|one) third of #{_END}", r"\1 / 3"),
+            (rf"(?:a|one) quarter of #{_END}", r"\1 / 4"),
+            (rf"two thirds of #{_END}", r"2 / 3 * \1"),
+            (rf"three quarters of #{_END}", r"3 / 4 * \1"),
+            (r"# to the (\d+)(?:st|nd|rd|th)(?: power)?\b", r"\1 ** \2"),
+            ("# raised to the power (?:of )?#", r"\1 ** \2"),
+            ("square of #_", r"\1 ** 2"),
+            ("cube of #_", r"\1 ** 3"),
+            ("# factorial|factorial of #_", lambda match: f"factorial({match.group(1) or match.group(2)})"),
+            ("# choose #_", r"comb(\1, \2)"),
+            ("log(?:arithm)? of # (?:(?:in|to|with) )?(?:the )?base #_", r"log(\1, \2)"),
+            ("log(?:arithm)?(?: in| to| with)?(?: the)? base # of #_", r"log(\2, \1)"),
+            ("natural log(?:arithm)? of #_", r"ln(\1)"),
+            ("(sin|cos|tan)(?:e|ine|gent)? of #(?: degrees|°)", r"\1(radians(\2))"),
+            (rf"(sin|cos|tan)(?:e|ine|gent)? of (pi(?:/\d+)?|{_N})(?: radians)?_", r"\1(\2)"),
+            (r"(?:convert )?# degrees (?:in|to|into) radians\b", r"radians(\1)"),
+            (r"(?:convert )?# radians (?:in|to|into) degrees\b", r"degrees(\1)"),
+            (r"hypotenuse of #(?: and|,) #_", r"hypot(\1, \2)"),
+            (r"round # to #(?: decimals?| digits?)?(?: places?)?(?! \w)", r"round(\1, \2)"),
+            (rf"round # to the nearest (?:integer|whole number|whole){_END}", r"round(\1)"),
+            (r"what percent(?:age)? of # is #_", r"\2 / \1 * 100"),
+            (r"what percent(?:age)? (?:is )?# (?:is )?of #_", r"\1 / \2 * 100"),
+            (r"# is (?:what|how many) percent(?:age)? of #_", r"\1 / \2 * 100"),
+            (r"#\s?(?:%|percent) (?:tip|tax|vat|sales tax) (?:on|for|of) [$€£]?#", r"\1% of \2"),
+            (r"(?:tip|tax|vat) of #\s?(?:%|percent) (?:on|for|of) [$€£]?#", r"\1% of \2"),
+            (r"#\s?(?:%|percent) off (?:of )?\$?#", r"\2 * (100 - \1) / 100"),
+            (r"(?:increase|raise) # by #\s?(?:%|percent)", r"\1 * (100 + \2) / 100"),
+            (r"(?:decrease|reduce) # by #\s?(?:%|percent)", r"\1 * (100 - \2) / 100"),
+            (rf"half (?:of )?the {_SUM}", r"(\1) / 2"),
+            (rf"(?:twice|double) the {_SUM}", r"2 * (\1)"),
+            (rf"third of the {_SUM}", r"(\1) / 3"),
+            (rf"square root of the {_SUM}", r"sqrt(\1)"),
+            (rf"square of the {_SUM}", r"(\1) ** 2"),
+            (rf"#\s?(%|percent) of the {_SUM}", r"\1% of (\3)"),
+            (rf"# (plus|minus|times|divided by) the {_SUM}", r"\1 \2 (\3)"),
+            (rf"({_N} [-+*/] {_N})((?:{_STEP.pattern})+)_", _in_steps),
+        )
+    ),
+)
+"""Sums as people tell them, and how the calculator reads them. The first row writes long numbers in figures."""

@@ -1,0 +1,381 @@
+"""Recognition of quotations, URLs, JSON, arithmetic and file names in a question."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator
+from enum import StrEnum
+from functools import cached_property
+
+from agentkit._dataclass import dataclass
+from agentkit.llm.providers.offline.lexicon import (
+    GREETINGS,
+    INTERROGATIVES,
+    LOOKUP,
+    NUMBER_WORD,
+    NUMBER_WORDS,
+    SMALL_TALK,
+    SMALL_WITH_OTHERS,
+    STOP_WORDS,
+    SUM_WORDS,
+    asks_in_vietnamese,
+    idea,
+    ideas,
+    in_english,
+    numbers_in,
+    plain,
+    sum_in_english,
+    vocabulary,
+    words,
+)
+from agentkit.tooling.output_types import closing
+
+
+class Shape(StrEnum):
+    """What a stretch of text is recognised as, by its form alone."""
+
+    QUOTE = "quote"
+    URL = "url"
+    EMAIL = "email"
+    JSON = "json"
+    SUM = "sum"
+    PATH = "path"
+    ORDER = "order"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A recognised stretch: `text` is what it stands for (a quotation without its marks), from `start` to `end`.
+
+    `sure` is False when the form alone does not tell: `555-1234`, `and/or`, `run away`, a JSON text that never ends.
+    """
+
+    shape: Shape
+    text: str
+    start: int
+    end: int
+    sure: bool = True
+
+
+class Question:
+    """A question, taken apart: `spans` do not overlap and stand in order, `frame` are the words around them.
+
+    With `orders`, what follows `run` or `execute` is one span, whatever it contains.
+    """
+
+    def __init__(self, text: str, *, orders: bool = False) -> None:
+        self.text = text
+        self.spans = tuple(
+            sorted(_spans(text, (_orders, *_FINDERS) if orders else _FINDERS), key=lambda span: span.start)
+        )
+
+    @cached_property
+    def frame(self) -> tuple[str, ...]:
+        """The lower-case words outside every span, in order."""
+        return tuple(words(self._outside()))
+
+    @property
+    def lead(self) -> str:
+        """The idea of the first content word: what is to be done, when the question is an order."""
+        return next((idea(word) for word in plain(self.frame) if ideas([word]) - ideas(GREETINGS)), "")
+
+    @cached_property
+    def ideas(self) -> frozenset[str]:
+        """What the frame is about: ideas of its content words, and what `how much` and `how long` ask for."""
+        outside = in_english(self._outside())
+        asked = {idea for pattern, idea in _ASKED_FOR if pattern.search(outside)}
+        said = ideas(self.frame) | asked
+        return said | {"list", "folder"} if self._asks_for_files(outside, said) else said
+
+    def _asks_for_files(self, outside: str, said: frozenset[str]) -> bool:
+        """Whether it asks which files there are: all of them, or what is in something that is no file."""
+        places = self.of(Shape.PATH)
+        if self.of(Shape.URL) or "save" in said or any(_ENDING.search(place.text) for place in places):
+            return False
+        within = "see" not in said and any(_WITHIN.search(self.text[: place.start]) for place in places)
+        return within or any(place.text.endswith("/") for place in places) or bool(_FILES.search(outside))
+
+    @property
+    def negated(self) -> bool:
+        """Whether the frame says not to, before any colon."""
+        said = plain(words(COLON.split(self._outside())[0]))
+        return any(word in _NEGATIONS or word.endswith("n't") for word in said)
+
+    @property
+    def personal(self) -> bool:
+        """Whether the frame speaks of the one who asks or the one who is asked, beyond `for me` and `can you`."""
+        words = _POLITE.sub(" ", " ".join(plain(self.frame))).split()
+        return not _PERSONS.isdisjoint(words)
+
+    @property
+    def asks_for_knowledge(self) -> bool:
+        """Whether it is a question about the world: an interrogative first, nobody's person and no sum in it."""
+        first, *rest = plain(self.frame) or [""]
+        counts = self.numbers and (SUM_WORDS.intersection(rest) or _SUM_SIGN.search(self._outside()))
+        asks = first in INTERROGATIVES or LOOKUP.match(self.text) or asks_in_vietnamese(self.text)
+        return bool(asks) and not self.personal and not counts
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The numbers written in digits outside every span, except the digit of a name or a unit: CO2, m^3."""
+        return numbers_in(_DIGIT_OF_NAME.sub(" ", self._outside()))
+
+    @property
+    def counted(self) -> list[str]:
+        """What the numbers outside every span count: the word behind each."""
+        return [match.group(1).lower() for match in _COUNTED.finditer(self._outside())]
+
+    @property
+    def small(self) -> bool:
+        """Whether nothing is asked: no spans, and only greetings, thanks and function words."""
+        said = set(plain(self.frame))
+        if self.spans or not said <= STOP_WORDS | SMALL_TALK | SMALL_WITH_OTHERS:
+            return False
+        return self.personal or said.isdisjoint(SMALL_WITH_OTHERS) or not said.isdisjoint(SMALL_TALK)
+
+    @property
+    def tail(self) -> tuple[str, ...]:
+        """What stands behind a colon of the frame, if anything but a quotation does."""
+        match = COLON.search(self._outside())
+        rest = self.text[match.end() :].strip() if match else ""
+        quoted = any(self.text[span.start : span.end] == rest for span in self.of(Shape.QUOTE))
+        return (rest,) if rest and not quoted else ()
+
+    def stretch(self, text: str) -> str:
+        """What was written for what a span stands for: `subtract 2 from 5` for `5 - 2`."""
+        return next((self.text[span.start : span.end] for span in self.spans if span.text == text), text)
+
+    def of(self, *shapes: Shape) -> tuple[Span, ...]:
+        """The spans of these shapes, in order."""
+        return tuple(span for span in self.spans if span.shape in shapes)
+
+    def _outside(self) -> str:
+        text = self.text
+        for span in self.spans:
+            text = text[: span.start] + "\0" * (span.end - span.start) + text[span.end :]
+        return text
+
+
+def _spans(text: str, finders: Iterable[Callable[[str], Iterator[Span]]]) -> Iterator[Span]:
+    """What the finders find, each in what the ones before it left."""
+    taken: list[tuple[int, int]] = []
+    for find in finders:
+        for span in list(find(_blanked(text, taken))):
+            taken.append((span.start, span.end))
+            yield span
+
+
+def _blanked(text: str, taken: list[tuple[int, int]]) -> str:
+    """The text with every taken stretch as U+0000, so that no later shape reaches across."""
+    for start, end in taken:
+        text = text[:start] + "\0" * (end - start) + text[end:]
+    return text
+
+
+def _orders(text: str) -> Iterator[Span]:
+    """What is to be run: all that follows, or the quotation that all of it is."""
+    quotes = [(span.start, span.end) for span in _marked(text)]
+    match = _ORDER.search(_blanked(text, quotes))
+    if match:
+        where = _WHERE_TO_RUN.search(text, match.end())
+        start, end = match.end(), where.start() if where else len(text.rstrip())
+        whole = _quote_at(text, start)
+        if whole and not text[whole.end : end].strip(" .?!\n"):
+            yield Span(Shape.ORDER, whole.text, start, whole.end)
+        elif end > start and "`" not in text[start:end]:
+            plain_words = all(word.isalnum() for word in text[start:end].split())
+            yield Span(Shape.ORDER, text[start:end], start, end, sure=not plain_words)
+
+
+def _marked(text: str) -> Iterator[Span]:
+    """Quotations and JSON, whichever begins first: each may contain the other."""
+    place = 0
+    unclosed: set[str] = set()
+    while match := _MARK.search(text, place):
+        start, mark = match.start(), match.group()
+        span = _json_at(text, start) if mark in "[{" else _quote_at(text, start) if mark not in unclosed else None
+        place = span.end if span else match.end()
+        if span:
+            yield span
+        elif mark not in "[{":
+            unclosed.add(mark)  # what no mark closes from here, none closes later
+
+
+def _quote_at(text: str, start: int) -> Span | None:
+    matches = (pattern.match(text, start) for pattern in _QUOTES)
+    match = next(filter(None, matches), None)
+    return Span(Shape.QUOTE, match.group(1), start, match.end()) if match else None
+
+
+def _json_at(text: str, start: int) -> Span | None:
+    """The JSON text that begins here. One that is closed but broken is still meant as JSON if it begins like it."""
+    try:
+        end = json.JSONDecoder().raw_decode(text, start)[1]
+    except (ValueError, RecursionError):
+        if not _JSON_START.match(text, start):
+            return None
+        closed = closing(text, start)
+        end = closed or len(text)
+        return Span(Shape.JSON, text[start:end], start, end, sure=closed is not None)
+    return Span(Shape.JSON, text[start:end], start, end)
+
+
+def _addresses(text: str) -> Iterator[Span]:
+    for match in _URL.finditer(text):
+        address = _without_trailing_marks(match.group())
+        yield Span(Shape.URL, address, match.start(), match.start() + len(address))
+    for match in _EMAIL.finditer(text):
+        yield Span(Shape.EMAIL, match.group(), match.start(), match.end())
+
+
+def _without_trailing_marks(address: str) -> str:
+    """The sentence's own marks belong to the sentence; a closing bracket to the address if it opened there."""
+    while address and (address[-1] in ".,;:!?'\"" or (address[-1] == ")" and address.count("(") < address.count(")"))):
+        address = address[:-1]
+    return address
+
+
+def _sums(text: str) -> Iterator[Span]:
+    said = words(text)
+    for match in _SUM.finditer(text):
+        found = _balanced(match.group().strip(" \t\n,"))
+        start = match.start() + match.group().index(found)
+        if _OPERATION.search(found) and found.count("(") == found.count(")") and not _is_part(text, start, found):
+            sure = said == words(found) or not _AMBIGUOUS_SUM.fullmatch(found)
+            written = _NUMBER_WORD.sub(lambda word: f"{NUMBER_WORDS[word.group().lower()]:g}", found)
+            yield Span(Shape.SUM, sum_in_english(written), start, start + len(found), sure)
+
+
+def _is_part(text: str, start: int, found: str) -> bool:
+    """Whether more than numbers belongs to it: an operator at either end, or it is a piece of a date or version."""
+    rest = text[start + len(found) :]
+    return any(
+        (
+            _OPERATOR_AT_END.search(text[max(start - _LONGEST_OPERATOR, 0) : start]),
+            _OPERATOR_AT_END.search(found[-_LONGEST_OPERATOR:]),
+            _JOINED.match(rest),
+            _NO_SUM.search(found),
+        )
+    )
+
+
+def _balanced(text: str) -> str:
+    """Without the parentheses at either end that have no partner."""
+    while text.startswith("(") and text.count("(") > text.count(")"):
+        text = text[1:].lstrip()
+    while text.endswith(")") and text.count(")") > text.count("("):
+        text = text[:-1].rstrip()
+    return text
+
+
+def _paths(text: str) -> Iterator[Span]:
+    for match in _PATH.finditer(text):
+        path = match.group().rstrip(".,;:!?")
+        if _is_file_like(path) and path.lower() not in _ABBREVIATIONS:
+            sure = not _PLAIN_ALTERNATIVE.fullmatch(path)
+            yield Span(Shape.PATH, path, match.start(), match.start() + len(path), sure)
+
+
+def _is_file_like(path: str) -> bool:
+    """Whether a word looks like a path: one of its folders or its name has a letter, or it has an ending."""
+    folders = path.split("/")
+    named = any(_LETTER.search(each.rpartition("*")[2]) for each in folders[:-1])
+    named = named or any(_LETTER.search(each.partition("*")[0]) for each in folders[1:])
+    return named or _FILE_LIKE.search(path) is not None
+
+
+_FINDERS = (_marked, _addresses, _sums, _paths)
+
+COLON = re.compile(r":\s+(?=\S)")
+"""What stands before something that is given as it is."""
+
+_ASKED_FOR = (
+    (re.compile(r"\bhow\s+much\b", re.IGNORECASE), "calculation"),
+    (re.compile(r"\bhow\s+long\b[^\0]*\0", re.IGNORECASE), "measure"),
+)
+_FILES = re.compile(
+    r"(?:\b(?:which|what|all|show|list|any)(?: (?:me|the|of|all|my))*|\A) ?(?:files|folders)\b", re.IGNORECASE
+)
+_WITHIN = re.compile(r"\b(?:in|inside|under)\s+$", re.IGNORECASE)
+_ENDING = re.compile(r"[\w-]\.[A-Za-z]\w{0,5}$")
+_ORDER = re.compile(
+    r"(?:^|[,;:.!?]\s*|\b(?:please|you|and|then|to|just|hãy|và|rồi|giúp tôi)\s+)(?:run|execute|chạy|thực thi)\b"
+    r"(?:(?:\s+(?:the|this|following|a))*(?:\s+(?:shell|bash|terminal|command|code|script|snippet"
+    r"|(?:câu )?lệnh|(?:đoạn )?mã"
+    r"|python(?=\s*:|\s+(?:code|script|snippet)\b)))+"
+    r"|(?!\s+(?:the|this|that|a|an|my|it|all)\b))\s*:?\s+",
+    re.IGNORECASE,
+)
+_WHERE_TO_RUN = re.compile(
+    r"\s+(?:in|with|using|on)\s+(?:(?:the|a|my)\s+)?(?:shell|terminal|bash|console|command line|python)[\s.!?]*$",
+    re.IGNORECASE,
+)
+_MARK = re.compile(r"""```|[\[{"“`«]|(?<!\w)['\u2018]""")
+_QUOTES = tuple(
+    re.compile(pattern, re.DOTALL)
+    for pattern in (
+        r"```(?:\w*[ \t]*\n|[ \t]+)?(.+?)\s*```",
+        r"`([^`]+)`",
+        r'"([^"]+)"',
+        r"“([^”]+)”",
+        r"«\s*([^»]+?)\s*»",
+        r"[\u2018'](.+?)[\u2019'](?!\w)",
+    )
+)
+_JSON_START = re.compile(r"""\{\s*(?:["'}]|\w+\s*:)|\[\s*(?:["'\[\]{]|-?\d+\s*[,\]]|(?:true|false|null)\b)""")
+
+_URL = re.compile(
+    r"\b(?:https?|ftp|file)://[^\s\0<>\"]+|(?<![\w@./])(?:www\.)?(?:[\w-]{1,63}\.){1,8}(?:com|org|net|edu|gov|info)\b(?:/[^\s\0]*)?",
+    re.IGNORECASE,
+)
+_EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]++@[\w-]+(?:\.[\w-]+)+")
+
+_NUMBER_WORD = re.compile(rf"\b(?:{NUMBER_WORD})\b", re.IGNORECASE)
+_NUMBER = (
+    r"(?<![\d.])(?>(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?(?:[eE][+-]?\d+)?|\.\d+)%?"
+    rf"|{_NUMBER_WORD.pattern})"
+)
+_ATOM = rf"(?:{_NUMBER}!?|\b(?:pi|tau|e)\b|[πτ])"
+_CALL = (
+    r"(?:\b(?:sqrt|cbrt|root|sin|cos|tan|asin|acos|atan|sinh|cosh|tanh|log|log2|log10|ln|exp|pow|abs|round|floor|ceil"
+    r"|trunc|min|max|mean|median|sum|gcd|lcm|factorial|comb|perm|hypot|degrees|radians|mod)\s*\()"
+)
+_INFIX = (
+    r"(?:\*\*|//|<<|>>|[-+*/^\u00d7÷·\u2212\u2013%]|\b(?:x|plus|minus|times|mod|modulo)\b|\b(?:multiplied|divided)\s+by\b"
+    r"|\bto\s+the\s+power\s+of\b|(?<=%)\s*(?:of|của)\b|(?<=%\s)(?:of|của)\b|(?<=percent\s)of\b|(?<=phần trăm\s)của\b"
+    r"|\b(?:cộng(?:\s+với)?|trừ(?:\s+đi)?|nhân(?:\s+với)?|chia(?:\s+cho)?|mũ)\b)"
+)
+_PREFIX = r"(?:\b(?:the\s+)?(?:square|cube)\s+root\s+of\b|\bcăn\s+bậc\s+(?:hai|ba)\b(?:\s+của\b)?|[√∛])"
+_POSTFIX = r"(?:\b(?:squared|cubed|percent|bình phương|lập phương|phần trăm)\b|[²³])"
+_OPERAND = rf"(?:[-+\u2212(]|{_ATOM}|{_CALL}|{_PREFIX})"
+_SUM = re.compile(
+    rf"(?<![\w.:@\0-])(?:{_CALL}|{_PREFIX}|\(|[-+\u2212](?=[\d.(])|{_ATOM})\s*"
+    rf"(?:(?:{_CALL}|{_PREFIX}|{_INFIX}|{_POSTFIX}|{_ATOM}|[(),])\s*)*(?<!\s)",
+    re.IGNORECASE,
+)
+_OPERATION = re.compile(
+    rf"{_CALL}|{_PREFIX}\s*{_OPERAND}|(?:{_ATOM}|\)|{_POSTFIX})\s*{_INFIX}\s*{_OPERAND}|{_ATOM}\s*(?:squared|cubed|[²³])|\d!",
+    re.IGNORECASE,
+)
+_OPERATOR_AT_END = re.compile(rf"{_INFIX}\s*$", re.IGNORECASE)
+_LONGEST_OPERATOR = 40
+_JOINED = re.compile(r"[\w:@]|\.\d")
+_NO_SUM = re.compile(r"\d+\.\d+\.\d|\d[-/]\d+[-/]\d|(?<![\d.,])0\d")
+_AMBIGUOUS_SUM = re.compile(r"\d+(?:[-/\u2013]\d+)+")
+
+_PATH = re.compile(r"(?<![\w@.\0])(?:~|\.{1,2})?/?[\w.-]*(?:/[\w.*-]*)*", re.UNICODE)
+_FILE_LIKE = re.compile(r"^(?:~|\.{0,2}/.)|[\w-]\.[A-Za-z]\w{0,5}$")
+_LETTER = re.compile(r"[^\W\d]")
+_PLAIN_ALTERNATIVE = re.compile(r"[^\W\d]+/[^\W\d]+")
+_DIGIT_OF_NAME = re.compile(r"(?<![A-Z]{3})(?<=[^\W\d_])\^?\d(?![\d.,]*\d)")
+_COUNTED = re.compile(r"\d\s*([^\W\d_]+)")
+_SUM_SIGN = re.compile(r"\d\s*[-+*/^%]")
+_ABBREVIATIONS = frozenset({"e.g", "i.e", "a.m", "p.m", "u.s", "etc"})
+
+_NEGATIONS = frozenset({"not", "never", "without", "don't", "dont", "no"})
+_PERSONS = vocabulary("i i'm i've i'd i'll me my mine myself we us our you you're your yours yourself")
+_POLITE = re.compile(
+    r"\b(?:can|could|would|will) you\b|\bdo you know\b|\b(?:for|tell|give|show|find|get|let) (?:me|us)\b"
+    r"|\bdo (?:you|i|we) get\b|\bare we in\b|\b(?:i|we) (?:want|need|would like)(?: to)?\b"
+)

@@ -1,0 +1,508 @@
+"""Validation and repair of the tool calls that the model proposes."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from agentkit._dataclass import dataclass
+from agentkit.llm.providers.offline.argument_matching import FORMS, TELLING, Offer, TextKind, held, leftover
+from agentkit.llm.providers.offline.lexicon import (
+    HERE,
+    STOP_WORDS,
+    idea,
+    ideas,
+    numbers_in,
+    places_in,
+    plain,
+    signed_numbers_in,
+    spoken_numbers_in,
+    vocabulary,
+    words,
+    zones_in,
+)
+from agentkit.llm.providers.offline.question_parser import Question, Shape, Span
+from agentkit.llm.providers.offline.value_matching import (
+    as_counted,
+    day_of,
+    is_abbreviated,
+    is_beside,
+    is_named,
+    is_said,
+    lacks_part,
+    literal,
+    measures_in,
+    operation_in,
+    overlap,
+    plain_schema,
+    run,
+    texts_in,
+    values_in,
+    written,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProposedCall:
+    """A tool and the arguments it is to be called with."""
+
+    tool: str
+    arguments: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgment:
+    """The calls after mending; `doubts` are empty when they may be made, else what speaks against them.
+
+    `complete` says whether every call has all it needs, so that a person can be asked for a plain yes. `unclear` are
+    the tools and the parameters that the question leaves open, where the tool is clear.
+    """
+
+    calls: tuple[ProposedCall, ...]
+    doubts: tuple[str, ...]
+    complete: bool
+    unclear: tuple[tuple[str, str], ...] = ()
+
+
+def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, Any]) -> Judgment:
+    """What the engine proposes, mended, and everything in it that does not follow from the question."""
+    by_name = {offer.spec.name: offer for offer in offered}
+    calls: list[ProposedCall] = []
+    open_ones: list[tuple[str, str]] = []
+    proposals = envelope.get("function_calls") or envelope.get("suppressed_calls") or ()
+    for proposed in (each for each in proposals if each["name"] in by_name):
+        name = proposed["name"]
+        call, unclear = _settle(by_name[name], proposed.get("arguments") or {}, _made_up(envelope, name))
+        if call not in calls:
+            calls.append(call)
+            open_ones.extend((name, parameter) for parameter in unclear)
+    doubts = [f"{tool}: {parameter}" for tool, parameter in open_ones]
+    refused = not calls
+    plain = _plain_call(question, offered) or _search(question, offered)
+    clear = any(by_name[call.tool].support >= _CLEAR_SUPPORT for call in plain)
+    agreed = {call.tool for call in calls} == {call.tool for call in plain}
+    refused = refused or (clear and not agreed and all(by_name[call.tool].formal for call in calls))
+    if refused or (doubts and agreed):
+        calls, doubts = plain, []
+    used = [by_name[name] for name in dict.fromkeys(call.tool for call in calls)]
+    complete = bool(calls) and not doubts and all(offer.support for offer in used)
+    case = _Case(question, offered, used, calls)
+    confidence = float(envelope.get("confidence") or 0)
+    sought = bool(calls) and calls == _search(question, offered)
+    if refused and not sought and not any(offer.support >= _CLEAR_SUPPORT for offer in used):
+        doubts.append("the engine refuses")
+    elif not refused and confidence < case.needed_confidence:
+        doubts.append(f"confidence {confidence:.2f} is below {case.needed_confidence}")
+    named = open_ones if envelope.get("function_calls") and case.is_chosen else ()
+    return Judgment(tuple(calls), (*doubts, *case.objections()), complete, tuple(named))
+
+
+def reckoned(question: Question, offered: Sequence[Offer]) -> ProposedCall | None:
+    """The call of the one tool that is named for the question's sum and takes as many numbers: `add` for 3 plus 4.
+
+    None when the question says anything else, or a tool takes the sum as it is.
+    """
+    sums = question.of(Shape.SUM)
+    if len(sums) != 1 or len(question.spans) > 1 or any(TextKind.SUM in offer.kinds.values() for offer in offered):
+        return None
+    said, numbers = operation_in(sums[0].text)
+    named = [offer for offer in offered if not said.isdisjoint(words(offer.spec.name.replace("_", " ")))]
+    if len(named) != 1 or leftover(question, named):
+        return None
+    whole = all(named[0].schemas[name].get("type") == "integer" for name in named[0].required)
+    values = [int(number) if whole or number.is_integer() else number for number in numbers]
+    fits = values == numbers and len(values) == len(named[0].required) == len(named[0].numeric)
+    return ProposedCall(named[0].spec.name, dict(zip(named[0].required, values, strict=True))) if fits else None
+
+
+def _plain_call(question: Question, offered: Sequence[Offer]) -> list[ProposedCall]:
+    """The call that the question spells out word for word, when it does so for one tool only; none otherwise."""
+    able = [
+        offer
+        for offer in offered
+        if offer.formal and offer.matched and all(len(offer.candidates[name]) == 1 for name in offer.required)
+    ]
+    best = max(able, key=lambda offer: offer.support, default=None)
+    if best is None:
+        return []
+    told = {name: found[0] for name, found in best.candidates.items() if len(found) == 1}
+    if leftover(question, [best], [told]):
+        return []
+    if any(offer.support >= best.support for offer in offered if offer is not best):
+        return []
+    needed = (*best.required, *(name for name, kind in best.kinds.items() if kind in FORMS))
+    return [ProposedCall(best.spec.name, {name: told[name] for name in needed if name in told})]
+
+
+def _search(question: Question, offered: Sequence[Offer]) -> list[ProposedCall]:
+    """The first search for what a question about the world is about, when nothing but searches could serve it."""
+    wanted = [[offer.kinds.get(name) for name in offer.required] for offer in offered]
+    if not offered or not question.asks_for_knowledge or any(kinds != [TextKind.QUERY] for kinds in wanted):
+        return []
+    name = offered[0].required[0]
+    return [ProposedCall(offered[0].spec.name, {name: offered[0].candidates[name][0]})]
+
+
+def _settle(
+    offer: Offer, arguments: Mapping[str, Any], made_up: frozenset[str]
+) -> tuple[ProposedCall, tuple[str, ...]]:
+    """The call mended from the question, and the parameters that stay unclear."""
+    mended: dict[str, Any] = {}
+    unclear: list[str] = []
+    arguments = {**arguments, **offer.in_turn}
+    for name in offer.schemas:
+        value = arguments.get(name)
+        if value is None and name not in offer.required:
+            if offer.kinds.get(name) in FORMS and len(offer.candidates[name]) == 1:
+                mended[name] = offer.candidates[name][0]
+            continue
+        if name in offer.kinds:
+            settled = _mended(offer, name, value)
+        else:
+            settled = _proven(offer, name, value)
+            if settled is None and name not in made_up and _follows(offer, name, value):
+                settled = value
+        if settled is not None:
+            mended[name] = settled
+        elif name in offer.required or not _says_nothing(offer, value):
+            unclear.append(name)
+    mended |= _number_left(offer, mended, unclear)
+    return ProposedCall(offer.spec.name, mended), tuple(name for name in unclear if name not in mended)
+
+
+def _number_left(offer: Offer, mended: Mapping[str, Any], unclear: Sequence[str]) -> dict[str, float]:
+    """The one number that the question has left, for the one number that is unclear, if it is said of it."""
+    taken = {number for text in texts_in(mended) for number in numbers_in(text)}
+    left = [number for number in offer.question.numbers if number not in taken]
+    if len(unclear) != 1 or len(left) != 1 or unclear[0] not in offer.numeric:
+        return {}
+    is_said_of = is_beside(left[0], unclear[0], offer.schemas[unclear[0]], offer.question.text)
+    return {unclear[0]: int(left[0]) if left[0].is_integer() else left[0]} if is_said_of else {}
+
+
+def _proven(offer: Offer, name: str, value: Any) -> Any:
+    """What the question says in other words, as the parameter wants it written; None when it says no such thing."""
+    text, schema = offer.question.text, offer.schemas[name]
+    if name in offer.in_turn:
+        return value
+    if type(value) in (int, float):
+        return as_counted(value, name, schema, text)
+    if not isinstance(value, str) or "enum" in schema:
+        return None
+    if (day := day_of(value)) and is_said(day, text):
+        return written(day, schema) or value
+    return value if is_abbreviated(value, text) or is_named(value, text, schema) else None
+
+
+def _mended(offer: Offer, name: str, value: Any) -> str | None:
+    """The stretch of the question that the engine's value stands for; None when there is none or it is unclear."""
+    candidates = offer.candidates[name]
+    if not isinstance(value, str) or not value:
+        return candidates[0] if len(candidates) == 1 else None
+    names = {text: (text, offer.question.stretch(text), *places_in(text)) for text in candidates}
+    overlaps = {text: max(overlap(value, each) for each in names[text]) for text in candidates}
+    if any(overlaps.values()):
+        best = max(candidates, key=lambda text: overlaps[text])
+        wider = offer.kinds[name] is TextKind.QUERY and best in value and value in offer.question.text
+        return value if wider else best
+    if len(candidates) == 1 and offer.kinds[name] in FORMS and _says_nothing(offer, value):
+        return candidates[0]
+    if candidates or (offer.known and offer.kinds[name] is not TextKind.MESSAGE):
+        return None
+    said = _literal(value, offer.question) if offer.known else _follows(offer, name, value)
+    return value if said else None
+
+
+def _follows(offer: Offer, name: str, value: Any) -> bool:
+    return grounded(value, offer.question, offer.schemas[name], offer.spec.parameters)
+
+
+def _says_nothing(offer: Offer, value: Any) -> bool:
+    """Whether leaving the value out loses nothing: it is not from the question, or only says `here`."""
+    told = set(words(value)) if isinstance(value, str) else set()
+    said = {word for word in told & set(words(offer.question.text)) if idea(word) not in offer.ideas}
+    return isinstance(value, str) and said <= HERE | STOP_WORDS
+
+
+def _made_up(envelope: Mapping[str, Any], tool: str) -> frozenset[str]:
+    """The parameters whose values the engine itself says it invented."""
+    flagged = (envelope.get("validation") or {}).get("ungrounded") or ()
+    return frozenset(re.split(r"[.\[]", path)[1] for path in flagged if path.startswith(f"{tool}."))
+
+
+class _Case:
+    """All calls together, held against the whole question."""
+
+    def __init__(
+        self, question: Question, offered: Sequence[Offer], used: Sequence[Offer], calls: Sequence[ProposedCall]
+    ) -> None:
+        self.question, self.used, self.calls = question, used, calls
+        arguments = [call.arguments for call in calls]
+        self.bare = not all(arguments)
+        self.texts = list(texts_in(arguments))
+        self.values = list(values_in(arguments))
+        self.certain = all(offer.formal for offer in used)
+        counted = frozenset[str]() if self.certain else ideas(question.counted)
+        self.rest = leftover(question, used, arguments) - counted
+        self.others = [offer for offer in offered if offer not in used and self._suggests(offer)]
+
+    def _suggests(self, offer: Offer) -> bool:
+        """Whether the question's words speak for a tool more than for those used, or as much where they say more."""
+        most = max((each.support for each in self.used), default=offer.support)
+        return offer.support > most or bool(self.rest and offer.formal and offer.support == most)
+
+    @property
+    def is_chosen(self) -> bool:
+        """Whether one tool is called whose words stand in the question, and whose parameters have no form to go by."""
+        return len(self.used) == 1 and bool(self.used[0].matched) and not self.certain
+
+    @property
+    def needed_confidence(self) -> float:
+        """How sure the engine must be: the less the question's words say, and the more they say else, the surer."""
+        margin = sum(offer.support for offer in self.used) - len(self.rest)
+        doubtful = [span for span in self.question.spans if not span.sure and held(span, self.texts, self.question)]
+        unsure = any(span.shape is not Shape.SUM or "calculation" not in self.question.ideas for span in doubtful)
+        telling = any(kind in TELLING for offer in self.used for kind in offer.kinds.values())
+        floor = next(floor for least, floor in _FLOORS[self.certain] if margin >= least)
+        if not self.certain and not self.rest:
+            floor = _ACCOUNTED
+        floors = (
+            (True, floor),
+            (unsure or (self.rest and not telling and self.certain), 0.5),
+            (self.certain and self.question.lead in self.rest, 0.75),
+            (self.others and not self.certain, 0.75),
+            (self.rest and not any(offer.matched for offer in self.used), 0.75),
+            (self.rest and self.bare, 0.85),
+        )
+        return max(floor for applies, floor in floors if applies)
+
+    def objections(self) -> Iterator[str]:
+        """What speaks against the calls, however sure the engine is."""
+        yield from (f"not used: {text}" for text in self._uncovered())
+        yield from (f"rather {offer.spec.name}" for offer in self.others if self.certain)
+        yield from (f"not said: {option}" for option in self._unsaid())
+        yield from (f"only a part: {text}" for text in self._parts())
+        yield from (f"meant twice: {text}" for text in (*self._shared(), *self._repeated()))
+        if self.rest and self.certain and not any(offer.matched for offer in self.used):
+            yield f"unexplained: {', '.join(sorted(self.rest))}"
+        elsewhere = any(zones_in(self.question.text))  # a tool that takes no place tells the time here
+        if self.bare and len(self.used) == 1 and len(self.rest) > (0 if self.used[0].schemas or elsewhere else 1):
+            yield f"no argument says: {', '.join(sorted(self.rest))}"
+
+    def _uncovered(self) -> Iterator[str]:
+        """What stands in the question but in no call: spans, numbers, choices and switches that the tools have."""
+        yield from (
+            span.text for span in self.question.spans if (span.sure or span.shape is Shape.SUM) and not self._has(span)
+        )
+        told = {number for text in self.texts for number in numbers_in(text)}
+        told |= {said for said, factor in measures_in(self.question.text).items() if round(said * factor, 9) in told}
+        yield from (f"{number:g}" for number in self.question.numbers if number not in told)
+        said = f" {' '.join(words(self.question.text))} "
+        told_options = {text.lower() for text in self.texts}
+        for option in dict.fromkeys(option for offer in self.used for option in offer.options):
+            if f" {' '.join(words(option.replace('_', ' ')))} " in said and option.lower() not in told_options:
+                yield option
+        yield from self._unset()
+
+    def _has(self, span: Span) -> bool:
+        """Whether an argument holds a span, or is the list or object that it writes."""
+        written = literal(span.text) if span.shape is Shape.JSON else None
+        return held(span, self.texts, self.question) or (written is not None and written in self.values)
+
+    def _unset(self) -> Iterator[str]:
+        """The switches that are off and that the question names."""
+        said = ideas(words(self.question.text))
+        for offer in self.used:
+            set_ones = {name for call in self.calls if call.tool == offer.spec.name for name in call.arguments}
+            for name, schema in offer.schemas.items():
+                named = ideas(words(name.replace("_", " ")))
+                is_off = name not in set_ones and schema.get("type") == "boolean" and not schema.get("default")
+                if is_off and named and named <= said:
+                    yield name
+
+    def _parts(self) -> Iterator[str]:
+        """Texts that lack a part that their parameter's description shows."""
+        schemas = {offer.spec.name: offer.schemas for offer in self.used if not offer.formal}
+        for call in (call for call in self.calls if call.tool in schemas):
+            for name, text in call.arguments.items():
+                if isinstance(text, str) and lacks_part(text, schemas[call.tool][name]):
+                    yield text
+
+    def _shared(self) -> Iterator[str]:
+        """Texts that calls of two tools would both take, though a question says each thing for one purpose."""
+        takers = {(call.tool, text) for call in self.calls for text in call.arguments.values() if isinstance(text, str)}
+        texts = [text for _, text in takers]
+        yield from (text for text in dict.fromkeys(texts) if texts.count(text) > 1)
+        yield from (text for call in self.calls for text in self._overlapping(call))
+
+    def _overlapping(self, call: ProposedCall) -> Iterator[str]:
+        """Texts of one call that the question says less often than its parameters take them, whole or in part."""
+        schemas = next(offer.schemas for offer in self.used if offer.spec.name == call.tool)
+        free = [value for name, value in call.arguments.items() if "enum" not in schemas[name]]
+        taken = [run(text) for text in texts_in(free) if words(text) and not _NUMERIC.fullmatch(text)]
+        question = run(self.question.text)
+        for text in dict.fromkeys(taken):
+            if 1 < sum(each.count(text) for each in taken) > question.count(text) > 0:
+                yield text.strip()
+
+    def _repeated(self) -> Iterator[str]:
+        """Numbers that one call takes more often than the question says them, and no default does."""
+        said = Counter((*map(abs, signed_numbers_in(self.question.text)), *spoken_numbers_in(self.question.text)))
+        schemas = {offer.spec.name: offer.schemas for offer in self.used}
+        for call in self.calls:
+            taken = Counter(
+                abs(value)
+                for name, value in call.arguments.items()
+                if type(value) in (int, float) and value != schemas[call.tool].get(name, {}).get("default")
+            )
+            yield from (f"{number:g}" for number, count in taken.items() if count > max(said[number], 1))
+
+    def _unsaid(self) -> Iterator[str]:
+        """Choices that were made without a word of the question for them, though it has words left."""
+        said = ideas(words(self.question.text))
+        chosen = {text for text in self.texts if any(text in offer.options for offer in self.used)}
+        for option in chosen if self.rest else ():
+            named = ideas(words(option.replace("_", " ")))
+            if named and said.isdisjoint(named):
+                yield option
+
+
+def grounded(value: Any, question: Question, schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool:
+    """Whether every part of a value comes from the question. A choice among given values is the engine's to make."""
+    schema = plain_schema(schema, root)
+    if isinstance(value, bool) or "enum" in schema or "const" in schema or value == schema.get("default", ...):
+        return True
+    if isinstance(value, Mapping):
+        properties = schema.get("properties") or {}
+        return all(grounded(each, question, properties.get(key, {}), root) for key, each in value.items())
+    if isinstance(value, list) and value in [literal(span.text) for span in question.of(Shape.JSON)]:
+        return True
+    if isinstance(value, list):
+        return all(grounded(each, question, schema.get("items") or {}, root) for each in value)
+    if isinstance(value, int | float):
+        return value in (*signed_numbers_in(question.text), *spoken_numbers_in(question.text))
+    said = {*words(question.text), *plain(words(question.text))}
+    return isinstance(value, str) and (schema.get("format") in DATES or set(words(value)) <= said)
+
+
+def _literal(value: str, question: Question) -> bool:
+    """Whether the value stands in the question as it is, and does not only describe a text: `a poem about autumn`."""
+    return value in question.text and bool(words(value)) and words(value)[0] not in _DETERMINERS
+
+
+# The margin is what speaks for the calls less what they leave unexplained; the engine's confidence makes up for the
+# rest. It is well calibrated for parameters that are names of things, and hardly for those with a form of their own.
+_FLOORS = {
+    True: ((2, 0.0), (1, 0.1), (0, 0.5), (-99, 0.75)),
+    False: ((1, 0.3), (0, 0.4), (-99, 0.5)),
+}
+_ACCOUNTED = 0.25
+"""How sure the engine must be where the tool and the arguments account for every word of the question."""
+
+_CLEAR_SUPPORT = 4
+"""So much speaks for a call that the question spells out that it is made though the engine has none to propose."""
+
+DATES = ("date", "date-time", "time")  # the engine writes these anew, and checks their years itself
+_NUMERIC = re.compile(r"[-+.\d]+|True|False|None")
+_DETERMINERS = vocabulary("a an the this that these those it my your our his her their some any")
+
+
+Leaf = tuple[Any, Mapping[str, Any]]
+"""A text, number or choice inside a value, with its schema."""
+
+
+def leaves(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Leaf]:
+    """Every text, number and choice inside a value, with its schema."""
+    return (part for part in _parts(value, schema, root) if not isinstance(part[0], Mapping | list))
+
+
+def _parts(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Leaf]:
+    """A value and every value inside it, with its schema."""
+    schema = plain_schema(schema, root)
+    yield value, schema
+    if isinstance(value, Mapping):
+        properties = schema.get("properties") or {}
+        for name, each in value.items():
+            yield from _parts(each, properties.get(name, {}), root)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _parts(each, schema.get("items") or {}, root)
+
+
+def listed(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], text: str) -> Any:
+    """The value in which a list that has some numbers of an enumeration in the text has all of them."""
+    schema = plain_schema(schema, root)
+    if isinstance(value, Mapping):
+        properties = schema.get("properties") or {}
+        return {name: listed(each, properties.get(name, {}), root, text) for name, each in value.items()}
+    if not isinstance(value, list):
+        return value
+    kind = plain_schema(schema.get("items") or {}, root).get("type")
+    if kind in ("integer", "number") and "maxItems" not in schema:
+        return _enumeration(value, text, whole=kind == "integer")
+    return value
+
+
+def left_out(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
+    """What the text lists and the lists of an answer do not have: numbers and dates, and the entry after the last."""
+    lists = list(_lists(fields, schema, schema))
+    lost: list[str] = []
+    if any(_is_counted(kind) for entries, inner in lists for _, kind in leaves(entries, {"items": inner}, schema)):
+        used = [number for leaf, _ in leaves(fields, schema, schema) for number in numbers_in(str(leaf))]
+        lost += [f"{number:g}" for number in numbers_in(text) if number not in used]
+    said = {word for leaf, _ in leaves(fields, schema, schema) for word in words(str(leaf))}
+    for entries, inner in lists:
+        if inner.get("type") == "string" and not _is_counted(inner) and "enum" not in inner:
+            following = _following(entries, text)
+            lost += [following] if not set(words(following)) <= said else []
+    return list(dict.fromkeys(lost))
+
+
+def repeated(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
+    """The numbers that stand in a list of numbers more often than in the text."""
+    said = Counter(numbers_in(text))
+    found: list[str] = []
+    for entries, inner in _lists(fields, schema, schema):
+        counts = Counter(abs(entry) for entry in entries if inner.get("type") in ("integer", "number"))
+        found += [f"{number:g}" for number, count in counts.items() if 0 < said[number] < count]
+    return found
+
+
+def _lists(
+    value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]
+) -> Iterator[tuple[list[Any], Mapping[str, Any]]]:
+    """Every list inside a value, with the schema of its entries."""
+    found = (part for part in _parts(value, schema, root) if isinstance(part[0], list))
+    return ((entries, plain_schema(kind.get("items") or {}, root)) for entries, kind in found)
+
+
+def _is_counted(schema: Mapping[str, Any]) -> bool:
+    """Whether a leaf is written in figures."""
+    return schema.get("type") in ("integer", "number") or schema.get("format") in DATES
+
+
+def _enumeration(values: Sequence[Any], text: str, *, whole: bool) -> list[Any]:
+    """The enumeration of the text that begins with the values, or the values."""
+    for match in _ENUMERATION.finditer(text):
+        numbers = [float(number.replace("\u2212", "-")) for number in _NUMBER.findall(match.group())]
+        if values and len(numbers) > len(values) and numbers[: len(values)] == list(values):
+            return [int(number) if whole and number.is_integer() else number for number in numbers]
+    return list(values)
+
+
+def _following(entries: Sequence[Any], text: str) -> str:
+    """The entry that follows the last one in the text, or nothing."""
+    places = [text.rfind(entry) + len(entry) for entry in entries if isinstance(entry, str) and entry in text]
+    match = _NEXT.match(text, max(places)) if places else None
+    return (match.group(1) or match.group(2)).strip() if match else ""
+
+
+_NUMBER = re.compile(r"(?<![\w.,])[-\u2212]?\d+(?:\.\d+)?(?![\w%])")
+_AND = r"(?:and|or|và|hoặc|&)"
+_ENUMERATION = re.compile(rf"{_NUMBER.pattern}(?:(?:\s*[,;]\s+(?:{_AND}\s+)?|\s+{_AND}\s+){_NUMBER.pattern})+")
+_NEXT = re.compile(
+    rf"[\"'\u201d\u2019)]?(?:\s*[,;]\s*(?:{_AND}\s+)?([^,;.\n]{{1,60}}?)(?=[,;.\n]|\s+{_AND}\s|\Z)"
+    rf"|\s+{_AND}\s+([^\s,;.]+)(?=[\s.!?]*\Z))"
+)

@@ -1,0 +1,410 @@
+"""A model behind HTTP: protocol, compatibility adjustments, continuation and connection."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import aclosing, closing, contextmanager
+from copy import copy
+from dataclasses import replace
+from functools import cached_property
+from itertools import chain
+from typing import TYPE_CHECKING, Any, Self
+
+from agentkit.errors import BadResponse, ModelError, Rejected
+from agentkit.events import Event, ResponseReceived, TextDelta, deltas_of
+from agentkit.llm import compat
+from agentkit.llm.compat.adjustments import Adjustment
+from agentkit.llm.compat.anthropic import joined
+from agentkit.llm.compat.content_fallback import advise
+from agentkit.llm.embeddings import RemoteEmbedding
+from agentkit.llm.endpoint import Endpoint
+from agentkit.llm.http.attempts import AttemptCounter
+from agentkit.llm.pricing import tariff_of
+from agentkit.llm.protocols import StreamReader, WireProtocol, wire_named
+from agentkit.llm.protocols.anthropic import is_paused
+from agentkit.llm.protocols.encoding import EncodingCache, written
+from agentkit.llm.protocols.error_mapping import json_object
+from agentkit.llm.protocols.sse import EventStream
+from agentkit.messages import AssistantMessage, Message, Request, Response, ToolSpec, without_extra
+from agentkit.usage import Price
+
+if TYPE_CHECKING:
+    from agentkit.llm.http.transport import Transport
+    from agentkit.llm.protocols.reasoning import ParagraphJoiner
+
+
+class Continuation:
+    """Answers by parts that follow each other: one, unless a server pauses."""
+
+    @abstractmethod
+    def complete_part(self, request: Request) -> Response:
+        """Answer one request once, blocking."""
+
+    @abstractmethod
+    async def acomplete_part(self, request: Request) -> Response:
+        """Like `complete_part`, awaiting."""
+
+    @abstractmethod
+    def stream_part(self, request: Request) -> Generator[Event]:
+        """Like `complete_part`, piece by piece; the last event is ResponseReceived."""
+
+    @abstractmethod
+    def astream_part(self, request: Request) -> AsyncGenerator[Event]:
+        """Like `stream_part`, awaiting."""
+
+    def complete(self, request: Request) -> Response:
+        """Answer one request, blocking."""
+        parts = _Parts(request)
+        while parts.asked:
+            parts.take(self.complete_part(parts.asked))
+        return parts.answer
+
+    async def acomplete(self, request: Request) -> Response:
+        """Answer one request, awaiting."""
+        parts = _Parts(request)
+        while parts.asked:
+            parts.take(await self.acomplete_part(parts.asked))
+        return parts.answer
+
+    def stream(self, request: Request) -> Iterator[Event]:
+        """Answer one request piece by piece, blocking."""
+        parts = _Parts(request)
+        while parts.asked:
+            with closing(self.stream_part(parts.asked)) as events:
+                for event in events:
+                    if told := parts.told(event):
+                        yield told
+
+    async def astream(self, request: Request) -> AsyncIterator[Event]:
+        """Answer one request piece by piece, awaiting."""
+        parts = _Parts(request)
+        while parts.asked:
+            async with aclosing(self.astream_part(parts.asked)) as events:
+                async for event in events:
+                    if told := parts.told(event):
+                        yield told
+
+
+class _Parts:
+    """The parts of one answer. `asked` is what is to be asked now, until there is the whole `answer`."""
+
+    answer: Response
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+        self.asked: Request | None = request
+        self._paragraphs: ParagraphJoiner | None = None
+        self._pauses = 0
+
+    def take(self, part: Response) -> None:
+        """Take in what came. A part that the server has only paused is sent back, for it to go on."""
+        is_over = not is_paused(part.raw)
+        if is_over and not self._pauses:
+            self.asked, self.answer = None, part
+            return
+        from agentkit.llm.protocols import anthropic
+
+        self.answer = anthropic.joined(self.answer, part) if self._pauses else part
+        self._pauses += 1
+        if is_over or self._pauses > anthropic.MOST_PAUSES:
+            self.asked, self.answer = None, anthropic.ended(self.answer)
+            return
+        self.asked = replace(self._request, messages=[*self._request.messages, self.answer.message])
+        self._paragraphs = anthropic.paragraphs_behind(self.answer)
+
+    def told(self, event: Event) -> Event | None:
+        """The event as it is told of the whole answer; None for one that is told at its end only."""
+        if isinstance(event, ResponseReceived):
+            self.take(event.response)
+            return None if self.asked else ResponseReceived(self.answer)
+        if self._paragraphs is None or not isinstance(event, TextDelta):
+            return event
+        return TextDelta(self._paragraphs.add(event.text))
+
+
+_MAX_ADAPTATIONS = 8
+_MAX_ERROR_CHARS, _END_CHARS = 2_200, 100
+
+_STREAM_STARTS = ("data:", "event:", ":", "id:", "retry:")
+
+_Attempts = Generator[dict[str, Any], None, None]
+
+
+class RemoteModel(Continuation, RemoteEmbedding):
+    """A provider over HTTP. What a 400 teaches is remembered for as long as the object lives.
+
+    `price` is what the user says that the model costs.
+    """
+
+    def __init__(
+        self, endpoint: Endpoint, timeout_seconds: float, max_retries: int, price: Price | None = None
+    ) -> None:
+        self._endpoint, self._origin = endpoint, endpoint.origin
+        self._tariff = tariff_of(endpoint, price)
+        self._timeout_seconds, self._max_retries = timeout_seconds, max_retries
+        self._wire = wire_named(endpoint.protocol)
+        self._written = EncodingCache(self._sendable)
+        self._learnt: dict[str, Adjustment] = {}
+        self._is_hasty = False
+
+    @cached_property
+    def _transport(self) -> Transport:
+        """The connection, made when it is first needed: it loads the HTTP library."""
+        from agentkit.llm.http.transport import Transport
+
+        return Transport(self._endpoint, self._timeout_seconds, self._max_retries, self._wire.headers)
+
+    @property
+    def adjustments(self) -> tuple[str, ...]:
+        """What is sent differently because the server refused it otherwise."""
+        return tuple(self._learnt)
+
+    def in_haste(self) -> Self:
+        """The same model over the same connections, for who can ask another one: it is not waited for so long."""
+        _ = self._transport  # made now, so that both have the same
+        hasty = copy(self)
+        vars(hasty)["_is_hasty"] = True
+        return hasty
+
+    def prepare(self) -> None:
+        """Load the client of the blocking methods. Nothing is sent."""
+        self._transport.prepare()
+
+    def close(self) -> None:
+        """Close the connections of the blocking methods; a later request opens new ones."""
+        if "_transport" in vars(self):
+            self._transport.close()
+
+    async def aclose(self) -> None:
+        """Close the connections that belong to the running event loop; a later request opens new ones."""
+        if "_transport" in vars(self):
+            await self._transport.aclose()
+
+    def complete_part(self, request: Request) -> Response:
+        """Answer one request once, blocking."""
+        with self._scrubbed() as sent:
+            attempts = self._attempts(request)
+            body = next(attempts)
+            while True:
+                try:
+                    text = self._transport.post(self._wire.path, written(body), sent)
+                    return sent.told_in(self._decode(text))
+                except Rejected as refusal:
+                    body = attempts.throw(refusal)
+
+    async def acomplete_part(self, request: Request) -> Response:
+        """Answer one request once, awaiting."""
+        with self._scrubbed() as sent:
+            attempts = self._attempts(request)
+            body = await self._afirst(attempts)
+            while True:
+                try:
+                    text = await self._transport.apost(self._wire.path, written(body), sent)
+                    return sent.told_in(self._decode(text))
+                except Rejected as refusal:
+                    body = await _apart(attempts.throw, refusal)
+
+    def stream_part(self, request: Request) -> Generator[Event]:
+        """Answer one request once, piece by piece, blocking."""
+        with self._scrubbed() as sent:
+            attempts = self._attempts(request, streaming=True)
+            body = next(attempts)
+            while True:
+                reading, content = self._reading(sent), written(body)
+                try:
+                    answer = self._transport.stream(self._wire.path, content, reading, sent)
+                    with closing(answer) as pieces:
+                        for piece in pieces:
+                            yield from reading.feed(piece)
+                    yield from reading.finish()
+                except Rejected as refusal:
+                    if reading.told:
+                        raise
+                    body = attempts.throw(refusal)
+                else:
+                    return
+
+    async def astream_part(self, request: Request) -> AsyncGenerator[Event]:
+        """Answer one request once, piece by piece, awaiting."""
+        with self._scrubbed() as sent:
+            attempts = self._attempts(request, streaming=True)
+            body = await self._afirst(attempts)
+            while True:
+                reading, content = self._reading(sent), written(body)
+                try:
+                    answer = self._transport.astream(self._wire.path, content, reading, sent)
+                    async with aclosing(answer) as pieces:
+                        async for piece in pieces:
+                            for event in reading.feed(piece):
+                                yield event
+                    for event in reading.finish():
+                        yield event
+                except Rejected as refusal:
+                    if reading.told:
+                        raise
+                    body = await _apart(attempts.throw, refusal)
+                else:
+                    return
+
+    def _reading(self, sent: AttemptCounter) -> _StreamedAnswer:
+        return _StreamedAnswer(self._wire, self._decode, self._own, self._transport.scrub, sent)
+
+    def _attempts(self, request: Request, *, streaming: bool = False) -> _Attempts:
+        """Yield bodies to send; a refusal thrown in is answered with the next body, or raised when nothing helps."""
+        # Other threads may learn meanwhile, so what is learnt is copied before it is gone through.
+        learnt = dict(self._learnt)
+        body = self._body(request, learnt, streaming=streaming)
+        for _ in range(_MAX_ADAPTATIONS):
+            try:
+                yield body
+            except Rejected as refusal:
+                adjustment = compat.learnt(body, refusal, request.settings)
+                if adjustment is None:
+                    advise(refusal, body)
+                    raise
+                adjustment = joined(adjustment, self._learnt.get(adjustment.name))
+                learnt = {**learnt, **self._learnt, adjustment.name: adjustment}
+                adjusted = self._body(request, learnt, streaming=streaming)
+                if adjusted == body:
+                    raise
+                body = adjusted
+                if adjustment.is_lasting:
+                    self._learnt[adjustment.name] = adjustment
+        yield body
+
+    async def _afirst(self, attempts: _Attempts) -> dict[str, Any]:
+        """The first body, made by another thread where that takes time: meanwhile the loop does what else there is."""
+        is_slow = any(adjustment.is_slow for adjustment in [*self._learnt.values()])
+        return await _apart(next, attempts) if is_slow else next(attempts)
+
+    def _body(self, request: Request, learnt: Mapping[str, Adjustment], *, streaming: bool) -> dict[str, Any]:
+        strict = self._endpoint.strict and all(adjustment.keeps_strict for adjustment in learnt.values())
+        body = self._wire.encode(request, self._endpoint.model, strict=strict, before=self._written)
+        if streaming:
+            body = {**self._wire.streaming, **body}
+        body = compat.known(body, self._endpoint.model, self._wire.name)
+        for adjustment in learnt.values():
+            body = adjustment.apply(body)
+        return body
+
+    def _sendable(self, part: Message | ToolSpec) -> Message | ToolSpec:
+        """What another provider keeps for itself is sent to that provider only."""
+        if not isinstance(part, AssistantMessage) or part.origin == self._origin:
+            return part
+        return without_extra(part) if part.extra or part.tool_calls else part
+
+    def _decode(self, text: str) -> Response:
+        """The response in a text. What fails is read again without its secrets, because errors quote parts of it."""
+        try:
+            return self._own(self._read(text))
+        except ModelError as error:
+            failed = error
+        self._read(self._transport.scrub(text))
+        raise failed
+
+    def _read(self, text: str) -> Response:
+        """The response in a text, which is JSON; some servers stream it whether that was asked for or not."""
+        if not text.lstrip().startswith(_STREAM_STARTS):
+            return self._wire.decode(json_object(text))
+        stream, reader = EventStream(self._transport.scrub), self._wire.reader()
+        for chunk in _readable(chain(stream.feed(text.encode()), stream.flush()), reader):
+            tuple(reader.feed(chunk))
+        return reader.finish(closed=stream.closed)
+
+    def _own(self, response: Response) -> Response:
+        """The response with a mark on what was said here, and with what its tokens are charged by."""
+        tariff = self._tariff.of_request(response.model, response.usage.input_tokens)
+        message = replace(response.message, origin=self._origin)
+        return replace(response, message=message, usage=response.usage.under(tariff))
+
+    @contextmanager
+    def _scrubbed(self) -> Iterator[AttemptCounter]:
+        """Lets no error out that quotes a key, or much of what the server sent; it tells how often was sent in vain."""
+        sent = AttemptCounter(is_hasty=self._is_hasty)
+        try:
+            yield sent
+        except ModelError as error:
+            sent.tell(error)
+            error.args = tuple(_shortened(self._transport.scrub(str(text))) for text in error.args)
+            error.code = error.code and self._transport.scrub(error.code)
+            error.parameter = error.parameter and self._transport.scrub(error.parameter)
+            raise
+        except UnicodeEncodeError:
+            told = "The request has text that is no Unicode (half a character), so that it cannot be sent."
+            raise Rejected(told) from None
+
+
+async def _apart(function: Callable[..., dict[str, Any]], *arguments: object) -> dict[str, Any]:
+    """What a function gives that may take long, called by another thread."""
+    import asyncio
+
+    return await asyncio.to_thread(function, *arguments)
+
+
+class _StreamedAnswer:
+    """One streamed answer on its way from bytes to events. A server that does not stream answers with one JSON."""
+
+    def __init__(
+        self,
+        wire: WireProtocol,
+        decode: Callable[[str], Response],
+        own: Callable[[Response], Response],
+        scrub: Callable[[str], str],
+        sent: AttemptCounter,
+    ) -> None:
+        self.told: set[type[Event]] = set()
+        self._decode, self._own, self._sent = decode, own, sent
+        self._reader = wire.reader()
+        self._stream = EventStream(scrub)
+        self._begun = False
+        self._unstreamed: list[bytes] = []
+
+    def is_whole(self) -> bool:
+        """Whether the answer is complete, whatever may follow."""
+        return self._stream.closed or self._reader.is_whole
+
+    def is_answered(self) -> bool:
+        """Whether the answer can be read: nothing that belongs to it may follow, except token counts."""
+        return self.is_whole() or self._reader.is_answered
+
+    def feed(self, piece: bytes) -> Iterable[Event]:
+        """The events in the next piece."""
+        is_json = bool(self._unstreamed)
+        if not self._begun:
+            start = piece.lstrip(b"\xef\xbb\xbf \t\r\n")
+            is_json, self._begun = start.startswith((b"{", b"[")), bool(start)
+        if is_json:
+            self._unstreamed.append(piece)
+            return ()
+        return self._feed(self._stream.feed(piece))
+
+    def finish(self) -> Iterator[Event]:
+        """The last events: what was not told piece by piece, and the response."""
+        if self._unstreamed:
+            response = self._decode(b"".join(self._unstreamed).decode("utf-8-sig", "replace"))
+        else:
+            yield from self._feed(self._stream.flush())
+            response = self._own(self._reader.finish(closed=self._stream.closed))
+        yield from (event for event in deltas_of(response) if type(event) not in self.told)
+        yield ResponseReceived(self._sent.told_in(response))
+
+    def _feed(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
+        for chunk in _readable(chunks, self._reader):
+            for event in self._reader.feed(chunk):
+                self.told.add(type(event))
+                yield event
+
+
+def _readable(chunks: Iterable[Mapping[str, Any]], reader: StreamReader) -> Iterator[Mapping[str, Any]]:
+    """The chunks; what cannot be read is passed over where the answer is there already."""
+    try:
+        yield from chunks
+    except BadResponse:
+        if not reader.is_answered:
+            raise
+
+
+def _shortened(text: str) -> str:
+    """A text without its middle when it is very long: what the server said begins it, our advice ends it."""
+    return text if len(text) <= _MAX_ERROR_CHARS else f"{text[: _MAX_ERROR_CHARS - _END_CHARS]} … {text[-_END_CHARS:]}"

@@ -1,1 +1,0 @@
-"""The Chat Completions protocol, which most servers speak."""

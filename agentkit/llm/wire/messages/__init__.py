@@ -1,1 +1,0 @@
-"""The Messages protocol of Anthropic, and of the servers that speak it too (pure)."""

@@ -1,1 +1,0 @@
-"""The Responses protocol of OpenAI and Azure, and of servers that took it over."""

@@ -1,0 +1,274 @@
+"""Comparison of two manifests: which changes allow more, which allow less (pure)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from typing import Any
+
+from agentkit._dataclass import dataclass
+from agentkit.decisions import Verdict
+from agentkit.event_rendering import cut
+from agentkit.manifest.facts import SUBJECTS, ChangeDirection, Path
+from agentkit.manifest.file import Manifest
+from agentkit.safety.paths import inside
+from agentkit.safety.rules import Rule, origin
+
+Told = Mapping[str, Any]
+"""A rule as a manifest has it: verdict, tool, where, and the code that reads it when that is not ours."""
+
+_STRICTNESS = (Verdict.ALLOW, Verdict.ASK, Verdict.DENY)
+
+
+def changed(before: Sequence[Told], after: Sequence[Told]) -> Iterator[tuple[ChangeDirection, bool, int]]:
+    """The rules that differ in meaning: which way, whether the rule is one of those before, and its index there."""
+    yield from ((_way_without(rule), True, index) for index, rule in _missing(before, after))
+    yield from ((_opposite(_way_without(rule)), False, index) for index, rule in _missing(after, before))
+
+
+def _missing(rules: Sequence[Told], others: Sequence[Told]) -> Iterator[tuple[int, Told]]:
+    """The rules that none of the others makes up for."""
+    for index, rule in enumerate(rules):
+        if not any(covers(other, rule) for other in others):
+            yield index, rule
+
+
+def _way_without(rule: Told) -> ChangeDirection:
+    return ChangeDirection.NARROWER if rule["verdict"] == Verdict.ALLOW else ChangeDirection.WIDER
+
+
+def _opposite(way: ChangeDirection) -> ChangeDirection:
+    return ChangeDirection.NARROWER if way is ChangeDirection.WIDER else ChangeDirection.WIDER
+
+
+def covers(wide: Told, narrow: Told) -> bool:
+    """Whether the first rule says at least as much as the second of every call that the second fits."""
+    if wide.get("code") != narrow.get("code") or not _is_of_more_tools(wide, narrow) or not _is_as_strict(wide, narrow):
+        return False
+    fitting = narrow["where"]
+    if wide["verdict"] == Verdict.ALLOW and _is_about_words(narrow) and not _lets_leave(wide, fitting.keys()):
+        return False
+    return all(
+        any(_implies((test, operand), (own, given)) for own, given in fitting.get(argument, {}).items())
+        for argument, tests in wide["where"].items()
+        for test, operand in tests.items()
+    )
+
+
+def _is_of_more_tools(wide: Told, narrow: Told) -> bool:
+    """Whether the first is about each tool that the second is about, as far as their patterns tell."""
+    if wide["tool"] in (narrow["tool"], "*"):
+        return True
+    rule = Rule(wide["verdict"], wide["tool"])
+    return not Rule(narrow["verdict"], narrow["tool"]).is_pattern and rule.is_about(narrow["tool"])
+
+
+def _is_about_words(rule: Told) -> bool:
+    return any("said" in tests for tests in rule["where"].values())
+
+
+def _lets_leave(rule: Told, free: Set[str]) -> bool:
+    """Whether it allows what was said, also out of a conversation that has read both kinds, and names these arguments.
+
+    What such a rule does not name must have been said.
+    """
+    return _is_about_words(rule) and free <= rule["where"].keys()
+
+
+def _is_as_strict(rule: Told, other: Told) -> bool:
+    """An `allow` is made up for by an `allow` only, an `ask` by a `deny`, too."""
+    if Verdict.ALLOW in (rule["verdict"], other["verdict"]):
+        return bool(rule["verdict"] == other["verdict"])
+    return _STRICTNESS.index(rule["verdict"]) >= _STRICTNESS.index(other["verdict"])
+
+
+def _implies(wide: tuple[str, Any], narrow: tuple[str, Any]) -> bool:
+    """Whether every value that passes the second test passes the first."""
+    (test, operand), (other_test, other) = wide, narrow
+    if (test, other_test) == ("one_of", "equals"):
+        return other in operand
+    if test != other_test:
+        return False
+    return (type(operand), operand) == (type(other), other) or (test in _WIDER and _WIDER[test](operand, other))
+
+
+_WIDER: Mapping[str, Callable[[Any, Any], bool]] = {
+    "one_of": lambda operand, other: all(value in operand for value in other),
+    "words": lambda operand, other: other[: len(operand)] == operand,
+    "host": lambda operand, other: other.lower().endswith(f".{operand.lower()}") or other.lower() == operand.lower(),
+    "origin": lambda operand, other: origin(operand) == origin(other),
+    "below": lambda operand, other: ".." not in (operand + other) and inside(_folder(other), _folder(operand)),
+    "at_most": lambda operand, other: other <= operand,
+    "at_least": lambda operand, other: other >= operand,
+}
+"""Of two operands of a test, whether the first lets all through that the second does."""
+
+
+def _folder(operand: str) -> str:
+    return f"/{operand.strip('/')}"
+
+
+_WORDS = {
+    "tools": "tool",
+    "servers": "MCP server",
+    "checks": "check",
+    "handoffs": "agent to hand over to",
+    "listeners": "listener",
+}
+_HOLDS_BACK = {"checks"}
+"""Of which an agent that has one more may do less."""
+
+_REVIEW = "what it lets through cannot be judged: review it"
+_DIGEST_CHARS = 8
+_MOST_SHOWN_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One fact that has changed: which way, on which line of the file, and in words.
+
+    What is new has no line; `line` is then that behind which it would stand.
+    """
+
+    way: ChangeDirection
+    line: int
+    text: str
+    is_new: bool = False
+
+    def __str__(self) -> str:
+        return f"{'after line' if self.is_new else 'line'} {self.line}: {self.text}"
+
+
+def differences(before: Manifest, after: Manifest) -> tuple[Difference, ...]:
+    """How what an agent may do `after` differs from what it could do `before`, in the order of the file's lines."""
+    comparison = _Comparison(before, after)
+    found = [*comparison.of_leader(), *comparison.of_agents()]
+    return tuple(sorted(found, key=lambda each: (each.line, each.is_new)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Comparison:
+    before: Manifest
+    after: Manifest
+
+    def of_leader(self) -> Iterator[Difference]:
+        """Another agent that is run is another program: each of its facts is compared, too, if it was there."""
+        path = ("agent",)
+        if self.before.facts[path] != self.after.facts[path]:
+            yield self._told(ChangeDirection.WIDER, path, f"another agent is run: {self._change(path)}")
+
+    def of_agents(self) -> Iterator[Difference]:
+        old, new = self.before.agents, self.after.agents
+        for name in dict.fromkeys((*old, *new)):
+            path = ("agents", name)
+            if name not in new:
+                yield self._gone(ChangeDirection.NARROWER, path, f"the agent {name} is gone")
+            elif name not in old:
+                yield self._new(ChangeDirection.WIDER, path, f"a new agent, {name}: {self._summary(name)}")
+            else:
+                yield from self._of_agent(name)
+
+    def _of_agent(self, agent: str) -> Iterator[Difference]:
+        yield from self._of_facts(("agents", agent), "")
+        for group in ("tools", "servers", "checks", "handoffs", "listeners"):
+            yield from self._of_group(agent, group)
+        yield from self._of_rules(agent)
+
+    def _of_group(self, agent: str, group: str) -> Iterator[Difference]:
+        """What an agent has of a kind, by name: some are new or gone, and of the others some facts have changed."""
+        old, new = self.before.names(agent, group), self.after.names(agent, group)
+        for name in dict.fromkeys((*old, *new)):
+            path = ("agents", agent, group, name)
+            if name not in new:
+                way = ChangeDirection.WIDER if group in _HOLDS_BACK else ChangeDirection.NARROWER
+                yield self._gone(way, path, f"the {_WORDS[group]} {name} is gone")
+            elif name not in old:
+                way = ChangeDirection.NARROWER if group in _HOLDS_BACK else ChangeDirection.WIDER
+                yield self._new(way, path, f"a new {_WORDS[group]}, {name}{self._sketch(path)}")
+            elif group in SUBJECTS:
+                yield from self._of_facts(path, group)
+            elif self.before.facts[path] != self.after.facts[path]:
+                yield self._told(ChangeDirection.WIDER, path, f"the {_WORDS[group]} {name} has changed: {_REVIEW}")
+
+    def _of_facts(self, subject: Path, group: str) -> Iterator[Difference]:
+        for key, kind in SUBJECTS[group].items():
+            path = (*subject, *key.split("/"))
+            old, new = self.before.facts[path], self.after.facts[path]
+            if old != new:
+                name = f"{subject[3]}: " if group else ""
+                told = self._change(path) if kind.is_read else _unread_change(old, new)
+                yield self._told(kind.order(old, new), path, f"{name}{key.replace('/', ': ')} {told}")
+
+    def _of_rules(self, agent: str) -> Iterator[Difference]:
+        old, new = self._rules(self.before, agent), self._rules(self.after, agent)
+        changes = list(changed([rule for _, rule in old], [rule for _, rule in new]))
+        for way, was_there, index in changes:
+            if was_there:
+                path, rule = old[index]
+                yield self._gone(way, path, f"the rule {_rule(rule)} is gone, or is about fewer calls")
+            else:
+                path, rule = new[index]
+                yield self._new(way, path, f"a new rule, or one about more calls: {_rule(rule)}")
+        if not changes and [rule for _, rule in old] != [rule for _, rule in new]:
+            path = old[0][0] if old else new[0][0]
+            text = "the rules are written otherwise, and mean the same"
+            yield self._gone(ChangeDirection.OTHER, path, text) if old else self._new(ChangeDirection.OTHER, path, text)
+
+    def _rules(self, manifest: Manifest, agent: str) -> list[tuple[Path, Any]]:
+        paths = [("agents", agent, "rules", number) for number in manifest.names(agent, "rules")]
+        return [(path, manifest.facts[path]) for path in paths]
+
+    def _summary(self, agent: str) -> str:
+        tools = self.after.names(agent, "tools")
+        return f"{self.after.facts['agents', agent, 'ceiling']} unasked, with {', '.join(tools) or 'no tools'}"
+
+    def _sketch(self, path: Path) -> str:
+        """What is most worth knowing of something new."""
+        facts = self.after.facts
+        if path[2] == "tools":
+            return f": {facts[*path, 'level']}, {facts[*path, 'verdict']}, made by {facts[*path, 'made_by']}"
+        return f": {facts[*path, 'reached']}" if path[2] == "servers" else ""
+
+    def _change(self, path: Path) -> str:
+        return f"{_shown(self.before.facts[path])} -> {_shown(self.after.facts[path])}"
+
+    def _told(self, way: ChangeDirection, path: Path, text: str) -> Difference:
+        return Difference(way, self.before.lines[path], self._of_which(path, text))
+
+    def _gone(self, way: ChangeDirection, path: Path, text: str) -> Difference:
+        line = min(line for other, line in self.before.lines.items() if other[: len(path)] == path)
+        return Difference(way, line, self._of_which(path, text))
+
+    def _new(self, way: ChangeDirection, path: Path, text: str) -> Difference:
+        return Difference(way, self.before.follows(path), self._of_which(path, text), is_new=True)
+
+    def _of_which(self, path: Path, text: str) -> str:
+        """The words, with the agent before them where there are several."""
+        is_one = len({*self.before.agents, *self.after.agents}) == 1
+        return text if is_one or len(path) < 3 else f"{path[1]}: {text}"
+
+
+def _unread_change(old: str | None, new: str | None) -> str:
+    """What is told of hashes: which one it was, and that nobody can tell what the other means."""
+    told = f"{_short(old)} -> {_short(new)}"
+    return told if old is None or new is None else f"has changed, {told}; {_REVIEW}"
+
+
+def _short(value: str | None) -> str:
+    """A name with the beginning of its hash."""
+    if value is None:
+        return "none"
+    name, mark, digest = value.rpartition("sha256:")
+    return f"{name}{mark}{digest[:_DIGEST_CHARS]}" if mark else value
+
+
+def _rule(rule: Any) -> str:
+    where = f" {_shown(rule['where'])}" if rule["where"] else ""
+    return f"{rule['verdict']} {rule['tool']}{where}"
+
+
+def _shown(value: Any) -> str:
+    """A value in words, of bounded length."""
+    if value is None:
+        return "none"
+    return cut(value if isinstance(value, str) else json.dumps(value, sort_keys=True), _MOST_SHOWN_CHARS)

@@ -1,0 +1,192 @@
+"""Folders, commands and hosts in a form that is the same on every machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from agentkit.errors import NoProvider
+from agentkit.llm.client import LLM, Configured, parted
+from agentkit.llm.detection import PROVIDERS, detect, wishes_for, wishes_there
+from agentkit.llm.endpoint import Endpoint, LLMArguments, shown_url
+from agentkit.llm.providers.openai import SERVICES, provider_of
+from agentkit.manifest.code_identity import code_of
+from agentkit.manifest.facts import ENVIRONMENT, HERE, IN_MEMORY, KEPT, THEN
+from agentkit.redaction import written_redactor
+from agentkit.sessions.session import Session
+from agentkit.settings import Secret
+from agentkit.usage import Price
+
+TEMPORARY = "a temporary folder"
+GIVEN = "given by the program"
+"""Where a model's key is from that no variable holds."""
+
+_KEYS = {"openai": "OPENAI_API_KEY", "azure": "AZURE_OPENAI_API_KEY"}
+_OF_ANSWERS = frozenset(
+    {
+        "temperature",
+        "max_tokens",
+        "max_completion_tokens",
+        "max_output_tokens",
+        "reasoning_effort",
+        "top_p",
+        "frequency_penalty",
+        "presence_penalty",
+        "seed",
+        "stop",
+    }
+)
+"""The settings that only say how an answer is written."""
+
+_ANY_KEY = Secret("any")
+_DIGEST_CHARS = 16
+
+
+def folder_told(folder: str | Path, home: Path) -> str:
+    """A folder as it is found from `home`, the folder of the program; by a hash where it has nothing to do with it."""
+    place, origin = Path(folder).resolve(), home.resolve()
+    if place.is_relative_to(origin):
+        return place.relative_to(origin).as_posix()
+    shared, user, passing = (
+        Path(path).resolve() for path in (_shared(place, origin), Path.home(), tempfile.gettempdir())
+    )
+    if shared.parts[1:] and not user.is_relative_to(shared) and not passing.is_relative_to(shared):
+        return Path(os.path.relpath(place, origin)).as_posix()
+    if place.is_relative_to(passing):
+        return TEMPORARY
+    if place.is_relative_to(user):
+        return "/".join(["~", *place.relative_to(user).parts])
+    return f"elsewhere sha256:{sha256(os.fsencode(place)).hexdigest()[:_DIGEST_CHARS]}"
+
+
+def _shared(one: Path, two: Path) -> str:
+    return os.path.commonpath([one, two])
+
+
+def command_told(words: Iterable[str], home: Path) -> str:
+    """A command without what is secret in it, its files as they are found from `home`."""
+    import shlex
+
+    hidden = written_redactor()
+    return shlex.join(hidden(_word_told(word, home)) for word in words)
+
+
+def _word_told(word: str, home: Path) -> str:
+    if word == sys.executable:
+        return "python"
+    path = Path(word)
+    return f"{folder_told(path.parent, home)}/{path.name}".removeprefix("./") if path.is_absolute() else word
+
+
+def url_told(url: str) -> str:
+    """A URL without what is secret in it."""
+    return written_redactor()(shown_url(url))
+
+
+def session_told(session: Session | str | None) -> str:
+    """What kind of place a conversation is kept in."""
+    if session is None or (isinstance(session, Session) and session.store is None):
+        return IN_MEMORY
+    store = KEPT if isinstance(session, str) else type(session.store).__name__
+    return {"SQLiteStore": KEPT, "MemoryStore": IN_MEMORY, "PostgresStore": "kept on a server"}.get(store, store)
+
+
+def model_facts(known: LLM | str | None) -> Iterator[tuple[str, str | None]]:
+    """What the program itself says of its model and its fallbacks, whatever the environment is that it is derived in.
+
+    `known` is the client, or the name of its model; None where the program says nothing.
+    """
+    told = [dict(_facts_of(wishes, llm)) for wishes, llm in _models(known)]
+    for name in told[0]:
+        values = (facts[name] for facts in told)
+        yield name, THEN.join(dict.fromkeys(value for value in values if value is not None)) or None
+
+
+def _models(known: LLM | str | None) -> Iterator[tuple[LLMArguments, Configured | None]]:
+    """What the program asks for in each model that may answer, and the client as far as there is one."""
+    if isinstance(known, LLM):
+        yield from ((each.wishes, each) for each in known.with_fallbacks(said=True))
+        return
+    named, behind = parted(known)
+    first = LLMArguments(model=named)
+    yield first, None
+    yield from ((wishes_for(name) or wishes_there(name, first), None) for name in behind)
+
+
+def _facts_of(wishes: LLMArguments, llm: Configured | None) -> Iterator[tuple[str, str | None]]:
+    endpoint = _endpoint(wishes)
+    provider = endpoint.provider if endpoint else _named(wishes) or ENVIRONMENT
+    yield "client", None if llm is None or type(llm) is LLM else code_of(type(llm))
+    yield "host", _host(endpoint, provider)
+    yield "key", _key(wishes, provider)
+    yield "name", (endpoint.model if endpoint and wishes.model else wishes.model) or ENVIRONMENT
+    yield "price", None if llm is None or llm.price is None else price_told(llm.price)
+    yield "provider", provider
+    yield "settings", None if llm is None else _settings_told(llm.settings)
+
+
+def _settings_told(settings: Mapping[str, Any]) -> str | None:
+    """What requests say beside how an answer is to be written: it may be a tool that the provider runs itself."""
+    others = {name: value for name, value in settings.items() if name not in _OF_ANSWERS}
+    if not others:
+        return None
+    said = json.dumps(others, sort_keys=True, default=lambda value: type(value).__qualname__)
+    return f"{', '.join(sorted(others))} sha256:{sha256(said.encode()).hexdigest()}"
+
+
+def price_told(price: Price) -> str:
+    """What a model is said to cost: what its runs may cost at most depends on it."""
+    return f"{price.input} and {price.output} US dollars per million tokens"
+
+
+def _named(wishes: LLMArguments) -> str | None:
+    """The provider that the program names; None when it leaves it to the environment."""
+    prefix = (wishes.model or "").partition(":")[0].lower()
+    if wishes.client is not None:
+        return provider_of(wishes.client)
+    if wishes.provider or prefix in PROVIDERS:
+        return (wishes.provider or prefix).lower()
+    if wishes.azure_endpoint or wishes.azure_token_provider:
+        return "azure"
+    return "openai" if wishes.base_url or wishes.api_key else None
+
+
+def _endpoint(wishes: LLMArguments) -> Endpoint | None:
+    """Where the model is as far as the program says: without an environment, and with a key."""
+    if _named(wishes) is None:
+        return None
+    try:
+        return detect(replace(wishes, api_key=_ANY_KEY), {})[0]
+    except NoProvider:  # the environment says the rest of it
+        return None
+
+
+def _host(endpoint: Endpoint | None, provider: str) -> str | None:
+    if endpoint is not None and endpoint.base_url:
+        return endpoint.shown_url.partition("://")[2].partition("/")[0]
+    return None if provider == "offline" else ENVIRONMENT
+
+
+def _key(wishes: LLMArguments, provider: str) -> str | None:
+    if wishes.api_key or wishes.azure_token_provider or wishes.client is not None:
+        return GIVEN
+    if provider == ENVIRONMENT:
+        return ENVIRONMENT
+    service = SERVICES.get(provider)
+    return _KEYS.get(provider) or (service.key_variable or None if service else None)
+
+
+def workspace_facts(workspace: Any, home: Path, *, is_used: bool) -> Iterator[tuple[str, str | None]]:
+    """The folder that tools work in, and how long their changes can be undone; none when no tool works in one."""
+    if not is_used:
+        yield from (("folder", None), ("journal", None))
+        return
+    yield "folder", folder_told(workspace.folder, home) if workspace.is_fixed else HERE
+    yield "journal", IN_MEMORY if workspace.journal.folder is None else KEPT

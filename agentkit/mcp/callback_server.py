@@ -1,0 +1,128 @@
+"""The local HTTP server that receives the OAuth redirect."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+from collections.abc import Mapping
+from urllib.parse import parse_qs, urlsplit
+
+from agentkit.errors import ConfigError, ToolError
+from agentkit.event_rendering import visible
+
+_HOST, _PATH = "127.0.0.1", "/callback"
+_MOST_BYTES, _MOST_CHARS = 16_384, 200
+_READ_SECONDS = 10.0
+_MOST_CALLERS = 16
+"""How many may call at the same time: whoever says nothing makes room for the next, so that none keeps others out."""
+
+_DONE = "You can close this page and go back to the program."
+_REFUSED = "The login was refused. You can close this page."
+_UNKNOWN = "This is not the answer that is waited for."
+
+
+class CallbackServer:
+    """A port that is open as long as the block lasts. Raises ConfigError when it cannot be had."""
+
+    def __init__(self, port: int = 0) -> None:
+        self._port = port
+        self._state = ""
+        self._callers: list[asyncio.StreamWriter] = []
+        self._answer: asyncio.Future[dict[str, str]]
+        self._server: asyncio.Server
+
+    async def __aenter__(self) -> CallbackServer:
+        self._answer = asyncio.get_running_loop().create_future()
+        try:
+            self._server = await asyncio.start_server(
+                self._meet, _HOST, self._port, limit=_MOST_BYTES, backlog=_MOST_CALLERS
+            )
+        except OSError as error:
+            raise ConfigError(f"Nothing can listen on {_HOST}, port {self._port}: {error.strerror}.") from None
+        self._port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.close()
+        for caller in self._callers:
+            caller.transport.abort()
+
+    @property
+    def address(self) -> str:
+        """What the browser is to be led back to."""
+        return f"http://{_HOST}:{self._port}{_PATH}"
+
+    def expect(self, state: str) -> None:
+        """Accept only the answer with this state: any other request is not from the browser that we sent."""
+        self._state = state
+
+    async def answer(self) -> dict[str, str]:
+        """What the authorization server had the browser say, as soon as it has come."""
+        return await self._answer
+
+    async def _meet(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
+        self._callers.append(writing)
+        if len(self._callers) > _MOST_CALLERS:
+            self._callers[0].transport.abort()
+        try:
+            with contextlib.suppress(OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):  # not the browser
+                async with asyncio.timeout(_READ_SECONDS):
+                    head = await reading.readuntil(b"\r\n\r\n")
+                    writing.write(self._taken(head.decode("latin-1")))
+                    await writing.drain()
+        finally:
+            self._callers.remove(writing)
+            writing.close()
+
+    def _taken(self, head: str) -> bytes:
+        """The page for a request; if it is the awaited one, its answer is taken, and no second one."""
+        request, *lines = head.split("\r\n")
+        method, _, target = request.partition(" ")
+        target = target.partition(" ")[0]
+        hosts = [line.partition(":")[2].strip() for line in lines if line.lower().startswith("host:")]
+        is_ours = hosts == [f"{_HOST}:{self._port}"] and target.partition("?")[0] == _PATH
+        answer = answer_in(target, self._state) if is_ours and method == "GET" else None
+        if answer is None or self._answer.done():
+            return _page("404 Not Found", _UNKNOWN)
+        self._answer.set_result(answer)
+        return _page("200 OK", _REFUSED if "error" in answer else _DONE)
+
+
+def answer_in(address: str, state: str) -> dict[str, str] | None:
+    """The parameters of an address that a browser was led back to, when they answer the question of that state."""
+    try:
+        given = parse_qs(urlsplit(address.strip()).query, max_num_fields=50)
+    except ValueError:
+        return None
+    answer = {name: values[0] for name, values in given.items() if len(values) == 1}
+    is_meant = bool(state) and hmac.compare_digest(answer.get("state", "").encode(), state.encode())
+    return answer if is_meant and ("code" in answer or "error" in answer) else None
+
+
+def code_of(answer: Mapping[str, str]) -> str:
+    """The code in an answer. Raises ToolError when the login was refused."""
+    if "error" in answer:
+        raise ToolError(f"The login was refused: {told(answer)}.")
+    return answer["code"]
+
+
+def told(answer: Mapping[str, object]) -> str:
+    """What an authorization server says went wrong, in a line: `error`, and `error_description` where there is one."""
+    said = (answer.get("error"), answer.get("error_description"))
+    words = [" ".join(each.split()) for each in said if isinstance(each, str) and each.strip()]
+    return visible(": ".join(words)[:_MOST_CHARS].rstrip(".")) or "it does not say why"
+
+
+def _page(status: str, text: str) -> bytes:
+    body = f"<!doctype html><meta charset=utf-8><title>agentkit</title><p>{text}</p>\n"
+    headers = (
+        f"HTTP/1.1 {status}",
+        "Content-Type: text/html; charset=utf-8",
+        f"Content-Length: {len(body.encode())}",
+        "Content-Security-Policy: default-src 'none'; frame-ancestors 'none'",
+        "Referrer-Policy: no-referrer",
+        "Cache-Control: no-store",
+        "Connection: close",
+    )
+    return ("\r\n".join(headers) + "\r\n\r\n" + body).encode()

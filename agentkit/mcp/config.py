@@ -1,0 +1,296 @@
+"""Server lists in the format of Claude, Cursor and VS Code."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from agentkit import settings as config
+from agentkit._dataclass import dataclass
+from agentkit.atomic_write import usable
+from agentkit.errors import ConfigError
+from agentkit.event_rendering import is_shallow, suggestion
+from agentkit.levels import SafetyLevel
+from agentkit.lines import split_lines
+from agentkit.mcp.client import MCPServer, connect
+from agentkit.mcp.target import is_sealed
+from agentkit.tooling.toolset import Toolset
+
+_LISTS = ("mcpServers", "servers")
+_PLACE = re.compile(r"\$\{([^{}]*)\}")
+_VARIABLE = re.compile(r"(?:env:)?(?P<name>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>.*))?", re.DOTALL)
+_REMARK = r"(?>//[^\n]*|/\*.*?\*/)"
+_NO_JSON = re.compile(
+    rf'"(?:[^"\\\n]|\\.)*+"?|{_REMARK}|(?P<unended>/\*.*)|,(?=(?:\s|{_REMARK})*+[}}\]])',
+    re.DOTALL,
+)
+"""Nothing of it is tried twice, and what has no end is taken at once: otherwise a line of slashes takes years."""
+
+_SETTING = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
+_EDITORS = frozenset((".vscode", ".cursor"))
+
+
+def entries(text: str) -> dict[str, Mapping[str, Any]]:
+    """What is said of each server, by name. Comments and commas that end a list are allowed, as editors do.
+
+    Raises ConfigError; the text quotes nothing, since there may be keys in it.
+    """
+    try:
+        data = json.loads(_NO_JSON.sub(_plain, text.removeprefix("\ufeff")), object_pairs_hook=_once)
+    except json.JSONDecodeError as error:
+        raise ConfigError(f"it is no JSON, line {error.lineno}: {error.msg}.") from None
+    except RecursionError:
+        raise ConfigError("it is nested too deep.") from None
+    if not is_shallow(data):
+        raise ConfigError("it is nested too deep.")
+    lists = [data[name] for name in _LISTS if name in data] if isinstance(data, dict) else []
+    if len(lists) != 1 or not isinstance(lists[0], dict):
+        raise ConfigError('it lists no servers, as in {"mcpServers": {"time": {"command": "uvx", "args": [...]}}}.')
+    for name, entry in lists[0].items():
+        if not isinstance(entry, dict):
+            raise ConfigError(f"what it says of {name!r} is no object with a command or a url.")
+    return lists[0]
+
+
+class ConfigVariables:
+    """What stands where a file has `${...}`: variables of ours, and folders as the editors call them."""
+
+    def __init__(self, file: Path, environment: Mapping[str, str]) -> None:
+        parent = file.absolute().parent
+        folder = parent.parent if parent.name in _EDITORS else parent
+        self._environment = environment
+        self._folders = {
+            "userHome": str(Path.home()),
+            "workspaceFolder": str(folder),
+            "workspaceFolderBasename": folder.name,
+            "pathSeparator": "/",
+            "/": "/",
+        }
+
+    def filled(self, value: Any) -> Any:
+        """The value with each text's places filled in. Raises ConfigError for one that cannot be."""
+        if isinstance(value, str):
+            return _PLACE.sub(lambda found: self._filled(found[1]), value)
+        if isinstance(value, list):
+            return [self.filled(each) for each in value]
+        return {name: self.filled(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+    def _filled(self, place: str) -> str:
+        if place in self._folders:
+            return self._folders[place]
+        found = _VARIABLE.fullmatch(place)
+        if found is None:
+            remedy = "Write ${env:NAME} in its place, and set that." if place.startswith("input:") else ""
+            raise ConfigError(f"nobody knows here what ${{{place}}} stands for. {remedy}".rstrip())
+        name, default = found.group("name", "default")
+        if name not in self._environment and default is None:
+            raise ConfigError(f"${{{place}}} stands for a variable that is not set here.")
+        return self._environment.get(name) or default or ""
+
+
+def settings(text: str) -> dict[str, str]:
+    """The variables in a file of lines such as `NAME=value`. Raises ConfigError for another line."""
+    found: dict[str, str] = {}
+    for number, line in enumerate(split_lines(text), 1):
+        if line.strip() and not line.lstrip().startswith("#"):
+            setting = _SETTING.fullmatch(line)
+            if setting is None:
+                raise ConfigError(f"line {number} of its envFile is none like NAME=value.")
+            value = setting[2]
+            is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
+            found[setting[1]] = value[1:-1] if is_quoted else value
+    return found
+
+
+def _plain(found: re.Match[str]) -> str:
+    """A text as it is, and a blank for what JSON does not know."""
+    return found[0] if found[0].startswith('"') or found["unended"] else " "
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    names = [name for name, _ in pairs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise ConfigError(f"it says {twice!r} twice.")
+    return dict(pairs)
+
+
+Level = SafetyLevel | str
+_OfTools = Level | Mapping[str, Level]
+
+_COMMAND = frozenset(("args", "command", "cwd", "env", "envFile"))
+_URLS = ("url", "serverUrl", "httpUrl")
+_URL = frozenset(("headers", *_URLS))
+_BOTH = frozenset(("disabled", "type"))
+_LEFT_OUT = frozenset(
+    (
+        "alwaysAllow",
+        "autoApprove",
+        "description",
+        "dev",
+        "gallery",
+        "icon",
+        "name",
+        "oauth",
+        "timeout",
+        "trust",
+        "version",
+    )
+)
+"""What other programs know and we may pass over: it describes a server, or would have it asked about less."""
+
+_TYPES = {"stdio": _COMMAND, "http": _URL, "streamable-http": _URL, "streamableHttp": _URL}
+_OLD = "sse"
+_MOST_BYTES = 1_000_000
+_UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]+")
+_MOST_NAME_CHARS = 24
+
+
+@dataclass(frozen=True, slots=True)
+class ListedServers:
+    """The servers of a file, by its names for them, and in sentences what of it was passed over."""
+
+    servers: Mapping[str, MCPServer]
+    left_out: tuple[str, ...] = ()
+
+    def connect(self) -> Toolset:
+        """The tools of all of them, connected at the same time. Raises ConfigError."""
+        return connect(*self.servers.values())
+
+
+def read_servers(
+    file: str | Path,
+    *,
+    level: Level | Mapping[str, _OfTools] = SafetyLevel.SYSTEM,
+    only: Iterable[str] | None = None,
+) -> ListedServers:
+    """The servers that a file lists as Claude, Cursor and VS Code do; none is connected yet.
+
+    A file starts programs and is given variables of ours: name one that you would run. `level` is the safety level of
+    all tools, or by server what `MCPServer` takes; `only` names the servers that are meant. Raises ConfigError for what
+    is not understood, since a limit might be passed over.
+    """
+    path = Path(file).expanduser()
+    try:
+        listed = entries(_text(path))
+        names = [*listed] if only is None else [only] if isinstance(only, str) else [*only]
+        _refuse_unknown(names, listed)
+        _refuse_unknown(level if isinstance(level, Mapping) else (), listed)
+        places = ConfigVariables(path, config.environment())
+        left_out = [text for name in names for text in _left_out(name, listed[name])]
+        meant = [name for name in names if not listed[name].get("disabled")]
+        levels = level if isinstance(level, Mapping) else dict.fromkeys(meant, level)
+        made = {name: _made(name, listed[name], places, levels.get(name, SafetyLevel.SYSTEM)) for name in meant}
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    _refuse_alike(path, made)
+    return ListedServers(made, tuple(left_out))
+
+
+def connect_file(file: str | Path, *, level: Level | Mapping[str, _OfTools] = SafetyLevel.SYSTEM) -> Toolset:
+    """The tools of all servers that a file lists, as `connect` gives them. Raises as `read_servers` does."""
+    return read_servers(file, level=level).connect()
+
+
+def _text(path: Path) -> str:
+    try:
+        with usable(path).open("rb") as file:
+            content = file.read(_MOST_BYTES + 1)
+        if len(content) > _MOST_BYTES:
+            raise ConfigError(f"it has more than {_MOST_BYTES:,} bytes.")
+        return content.decode("utf-8")
+    except OSError as error:
+        raise ConfigError(f"it cannot be read: {error.strerror}.") from None
+    except UnicodeDecodeError:
+        raise ConfigError("it is no text in UTF-8.") from None
+
+
+def _made(name: str, entry: Mapping[str, Any], places: ConfigVariables, level: _OfTools) -> MCPServer:
+    """The server of an entry. Raises ConfigError."""
+    try:
+        said = {key: places.filled(entry[key]) for key in _understood(entry) if key in entry}
+        known_as = _UNNAMEABLE.sub("_", name)[:_MOST_NAME_CHARS].strip("_") or "mcp"
+        if "command" not in said:
+            url = _address(_of_type(said, next((key for key in _URLS if key in said), _URLS[0]), str))
+            return MCPServer(url, known_as, level=level, headers=_of_type(said, "headers", dict) or None)
+        words = [_of_type(said, "command", str), *_texts(said)]
+        folder = _of_type(said, "cwd", str) or None
+        return MCPServer(words, known_as, level=level, folder=folder, environment=_environment(said))
+    except ConfigError as error:
+        raise ConfigError(f"the server {name!r}: {error}") from None
+
+
+def _address(url: str) -> str:
+    """The address. Raises ConfigError for one in which a secret of ours would be read on the way."""
+    if not is_sealed(url) and any(secret in url for secret in config.secret_values()):
+        raise ConfigError("its address has a secret of yours in it, which would travel unencrypted; use https://.")
+    return url
+
+
+def _understood(entry: Mapping[str, Any]) -> frozenset[str]:
+    """What may be said of a server of that kind. Raises ConfigError for a kind, or a word, that nobody knows here."""
+    kind = entry.get("type", "http" if "command" not in entry and any(key in entry for key in _URLS) else "stdio")
+    if kind == _OLD:
+        raise ConfigError(
+            'it says "sse", the older way over HTTP, which is not there. Try "http"; the address then ends in /mcp.'
+        )
+    known = _TYPES.get(kind) if isinstance(kind, str) else None
+    if known is None:
+        raise ConfigError(f"its type is none of {', '.join(_TYPES)}.")
+    unknown = [key for key in entry if key not in known | _BOTH | _LEFT_OUT]
+    if unknown:
+        told, meant = ", ".join(sorted(known | _BOTH)), suggestion(unknown[0], sorted(known), 0.75)
+        raise ConfigError(f"{unknown[0]!r} is not understood, and might be a limit.{meant} What is understood: {told}.")
+    if not any(key in entry for key in ("command", *_URLS)):
+        raise ConfigError("it has neither a command nor a url.")
+    return known
+
+
+def _left_out(name: str, entry: Mapping[str, Any]) -> list[str]:
+    """What of an entry counts for nothing here, in sentences."""
+    if entry.get("disabled"):
+        return [f"{name} is disabled."]
+    keys = [key for key in entry if key in _LEFT_OUT]
+    return [f"{name}: {', '.join(keys)} {'counts' if len(keys) == 1 else 'count'} for nothing here."] if keys else []
+
+
+def _of_type(said: Mapping[str, Any], key: str, kind: Any) -> Any:
+    value = said.get(key, kind())
+    if not isinstance(value, kind):
+        raise ConfigError(f"{key!r} is no {'text' if kind is str else 'object'}.")
+    return value
+
+
+def _texts(said: Mapping[str, Any]) -> list[str]:
+    words = said.get("args", [])
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise ConfigError("'args' is no list of texts.")
+    return words
+
+
+def _environment(said: Mapping[str, Any]) -> dict[str, str]:
+    """The variables of an entry, which come before those of its `envFile`."""
+    given = _of_type(said, "env", dict)
+    if not all(isinstance(value, str | int | float) for value in given.values()):
+        raise ConfigError("'env' has a value that is neither a text nor a number.")
+    own = {name: value if isinstance(value, str) else f"{value}" for name, value in given.items()}
+    file = _of_type(said, "envFile", str)
+    return {**(settings(_text(Path(file))) if file else {}), **own}
+
+
+def _refuse_unknown(names: Iterable[str], listed: Mapping[str, Any]) -> None:
+    unknown = next((name for name in names if name not in listed), None)
+    if unknown is not None:
+        raise ConfigError(f"it lists no server {unknown!r}. Those that it lists: {', '.join(listed) or 'none'}.")
+
+
+def _refuse_alike(path: Path, made: Mapping[str, MCPServer]) -> None:
+    """Raise ConfigError for servers whose tools would be named alike."""
+    names = [server.name for server in made.values()]
+    if len(set(names)) < len(names):
+        raise ConfigError(
+            f"{path}: two servers would be called alike; their names differ in signs alone, or far behind."
+        )

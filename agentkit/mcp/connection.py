@@ -1,0 +1,244 @@
+"""A connection to a server, on an event loop in its own thread."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from agentkit.errors import ToolError, ToolTimeout
+from agentkit.mcp.definitions import Definition
+from agentkit.mcp.login_store import Login, Logout, StoredLogin
+from agentkit.mcp.target import Target
+
+if TYPE_CHECKING:
+    from agentkit.mcp.sdk.session import MCPConnection
+
+T = TypeVar("T")
+Question = Callable[["MCPConnection"], Awaitable[T]]
+
+_CLOSING_SECONDS = 10.0
+"""How long closing may take: a server is given some seconds to end by itself."""
+
+
+class ServerConnection:
+    """One server, connected when it is first needed and again when it was lost.
+
+    `when_seen` is told the server's tools each time they were listed. A call is sent once: one that was under way when
+    the server ended may have done its work, so it fails and is not repeated.
+    """
+
+    def __init__(
+        self, target: Target, connect_seconds: float, when_seen: Callable[[tuple[Definition, ...]], None]
+    ) -> None:
+        self._target, self._connect_seconds, self._when_seen = target, connect_seconds, when_seen
+        self._starting = threading.Lock()
+        self._known: dict[str, Definition] = {}
+        self._work: _EventLoopThread | None = None
+
+    def definitions(self) -> None:
+        """Connect, if need be, and have the tools listed. Raises ConfigError, MissingExtra and ToolError."""
+        work = self._working()
+        self._wait(work, work.ready())
+
+    def ask(self, question: Question[T], seconds: float | None, tool: str | None = None) -> T:
+        """The server's answer, waited for, if that is not about another `tool` by now. Raises ToolError."""
+        work = self._working()
+        return self._wait(work, work.ask(question, seconds, self._unchanged(tool)))
+
+    async def aask(self, question: Question[T], seconds: float | None, tool: str | None = None) -> T:
+        """The same, awaited; when it is cancelled, so is the question."""
+        work = self._working()
+        return await asyncio.wrap_future(work.submit(work.ask(question, seconds, self._unchanged(tool))))
+
+    def log_in(self, login: Any, ask: Any) -> None:
+        """Have a person log in, and connect anew when next needed. Raises ConfigError, MissingExtra and ToolError."""
+        work = self._working()
+        self._wait(work, work.log_in(login, ask))
+
+    def log_out(self, login: Login) -> Logout:
+        """Forget the login and connect anew when next needed. Raises ConfigError and MissingExtra."""
+        work = self._working()
+        return self._wait(work, work.log_out(login))
+
+    def _unchanged(self, name: str | None) -> Callable[[], None]:
+        """Raises ToolError when the tool is another by then: it was judged as it is now."""
+        judged = None if name is None else self._known.get(name)
+
+        def check() -> None:
+            if judged is not None and self._known.get(judged.name) != judged:
+                raise ToolError(
+                    f"The MCP server {self._target.name!r} offers {name} otherwise since it was connected again, so it "
+                    "was not called. Call it again, and it is judged anew."
+                )
+
+        return check
+
+    def close(self) -> None:
+        """End the connection and what was started for it. It may be used again."""
+        with self._starting:
+            work, self._work = self._work, None
+        if work is not None and work.process == os.getpid():
+            work.close()
+
+    def _working(self) -> _EventLoopThread:
+        """The thread; a forked child has none of its parent's, and starts one."""
+        with self._starting:
+            if self._work is None or self._work.process != os.getpid():
+                self._work = _EventLoopThread(self._target, self._connect_seconds, self._note)
+            return self._work
+
+    def _note(self, found: tuple[Definition, ...]) -> None:
+        self._known = {each.name: each for each in found}
+        self._when_seen(found)
+
+    def _wait(self, work: _EventLoopThread, question: Coroutine[Any, Any, T]) -> T:
+        future = work.submit(question)
+        try:
+            return future.result()
+        finally:
+            future.cancel()  # of what was interrupted the server is told
+
+
+class _EventLoopThread:
+    """The thread and its event loop. Everything but `submit` and `close` runs on the loop."""
+
+    def __init__(
+        self, target: Target, connect_seconds: float, when_seen: Callable[[tuple[Definition, ...]], None]
+    ) -> None:
+        self.process = os.getpid()
+        self._target, self._connect_seconds, self._when_seen = target, connect_seconds, when_seen
+        self._loop = asyncio.new_event_loop()
+        self._connecting = asyncio.Lock()
+        self._connection: MCPConnection | None = None
+        self._holding: asyncio.Task[None] | None = None
+        self._thread = threading.Thread(target=self._serve, name=f"agentkit-mcp-{target.name}", daemon=True)
+        self._thread.start()
+
+    def submit(self, question: Coroutine[Any, Any, T]) -> Future[T]:
+        """Have the loop answer it."""
+        return asyncio.run_coroutine_threadsafe(question, self._loop)
+
+    def close(self) -> None:
+        """Let go of the server, and end the thread: its own, if the thread itself has collected its last user."""
+        if threading.current_thread() is self._thread:
+            self._loop.create_task(self._let_go()).add_done_callback(lambda _: self._loop.stop())
+            return
+        future = self.submit(self._let_go())
+        with contextlib.suppress(Exception):  # what is closed badly is closed
+            future.result(_CLOSING_SECONDS)
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(_CLOSING_SECONDS)
+
+    async def ask(self, question: Question[T], seconds: float | None, check: Callable[[], None]) -> T:
+        """Ask the server within the time. Raises ToolError and ToolTimeout."""
+        try:
+            async with asyncio.timeout(seconds):
+                connection = await self.ready()
+                check()
+                return await question(connection)
+        except TimeoutError:
+            told = f"The MCP server {self._target.name!r} did not answer in {seconds:g} seconds; it was told to stop."
+            raise ToolTimeout(told) from None
+
+    async def log_in(self, login: Any, ask: Any) -> None:
+        """Have a person log in; nothing else is connected meanwhile. Raises as above."""
+        from agentkit.mcp.sdk import check_package
+
+        check_package()
+        from agentkit.mcp.sdk.oauth import log_in
+
+        async with self._connecting:
+            await self._let_go()
+            await log_in(self._target, login, ask)
+
+    async def log_out(self, login: Login) -> Logout:
+        """Forget the login; nothing is connected meanwhile."""
+        async with self._connecting:
+            await self._let_go()
+            return await log_out(self._target, login)
+
+    async def ready(self) -> MCPConnection:
+        """The connection, made anew when it was lost. Raises ConfigError, MissingExtra and ToolError."""
+        async with self._connecting:
+            is_over = self._holding is None or self._holding.done()
+            if self._connection is None or self._connection.lost or is_over:
+                await self._let_go()
+                self._connection = await self._connect()
+            return self._connection
+
+    async def _connect(self) -> MCPConnection:
+        ready: asyncio.Future[MCPConnection] = self._loop.create_future()
+        self._holding = asyncio.create_task(self._hold(ready))
+        try:
+            async with asyncio.timeout(self._connect_seconds):
+                return await asyncio.shield(ready)
+        except TimeoutError:
+            seconds = f"{self._connect_seconds:g} seconds"
+            raise ToolError(f"The MCP server {self._target.name!r} was not ready within {seconds}.") from None
+        finally:
+            if not ready.done() or ready.cancelled() or ready.exception() is not None:
+                await self._let_go()
+
+    async def _hold(self, ready: asyncio.Future[MCPConnection]) -> None:
+        """Be connected until this is cancelled: what opens a connection must also close it."""
+        from agentkit.mcp.sdk.session import connected
+
+        try:
+            async with connected(self._target) as connection:
+                try:
+                    await self._look(connection)
+                except Exception as error:  # raised through the connection it would come out as a group of one
+                    ready.set_exception(error)
+                    return
+                ready.set_result(connection)
+                listening = asyncio.create_task(connection.listen())
+                try:
+                    await connection.watch(lambda: self._look(connection))
+                finally:
+                    listening.cancel()
+        except BaseException as error:
+            if not ready.done():
+                ready.set_exception(error) if isinstance(error, Exception) else ready.cancel()
+            if isinstance(error, asyncio.CancelledError):
+                raise
+
+    async def _look(self, connection: MCPConnection) -> None:
+        self._when_seen(await connection.definitions())
+
+    async def _let_go(self) -> None:
+        holding, self._holding, self._connection = self._holding, None, None
+        if holding is not None:
+            holding.cancel()
+            await asyncio.wait({holding}, timeout=_CLOSING_SECONDS)
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self._loop)
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.close()
+
+
+async def log_out(target: Target, login: Login) -> Logout:
+    """Forget the login, while nobody renews it, and have it taken back where it was given.
+
+    It is forgotten whatever is said there. Raises ConfigError, and MissingExtra once it is forgotten.
+    """
+    kept = StoredLogin(target.url, login.folder)
+    if kept.edition is None:
+        return Logout(was_kept=False)
+    async with kept.alone():
+        try:
+            from agentkit.mcp.sdk import check_package
+
+            check_package()
+            from agentkit.mcp.sdk.oauth import revoked
+
+            return Logout(was_kept=True, trouble=await revoked(target, login))
+        finally:
+            kept.forget()

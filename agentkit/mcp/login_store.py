@@ -1,0 +1,274 @@
+"""Stored logins, login configuration, and the hosts a login may contact."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import os
+import stat
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import field, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from agentkit import settings
+from agentkit._dataclass import dataclass
+from agentkit.decisions import Decision
+from agentkit.errors import ConfigError, ToolError
+from agentkit.http_security import is_local
+from agentkit.mcp.definitions import replace_file
+from agentkit.mcp.target import Target, is_sealed
+from agentkit.safety.urls import AddressRules, Url, read_url
+
+_VERSION = 1
+_WAIT_SECONDS = 0.05
+_OTHERS = stat.S_IRWXG | stat.S_IRWXO
+_MOST_BYTES = 1_000_000
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+"""No link is followed, and nobody waits for who should write into a pipe."""
+
+
+class StoredLogin:
+    """The file about one server, which holds for its whole address and for no other."""
+
+    def __init__(self, url: str, folder: str | Path | None = None) -> None:
+        self._mark = hashlib.sha256(_one_spelling(url).encode("utf-8", "backslashreplace")).hexdigest()
+        place = settings.state_folder() / "mcp" / "logins" if folder is None else Path(folder)
+        self.path = place / f"{self._mark[:32]}.json"
+
+    def read(self) -> dict[str, Any] | None:
+        """What was kept; None when nothing was. Raises ConfigError for a file that is not ours, or that others read."""
+        try:
+            data = json.loads(self._text())
+        except FileNotFoundError:
+            return None
+        except (OSError, ValueError, RecursionError) as error:
+            raise ConfigError(f"{self._cannot_be_used()}: {type(error).__name__}.") from None
+        if not isinstance(data, dict) or data.get("version") != _VERSION or data.get("server_sha256") != self._mark:
+            raise ConfigError(f"{self._cannot_be_used()}: it is of another server, or of another version of agentkit.")
+        return data
+
+    def write(self, document: Mapping[str, Any]) -> None:
+        """Keep this, and nothing else. Raises ConfigError when it cannot be kept."""
+        try:
+            replace_file(self.path, {"version": _VERSION, "server_sha256": self._mark, **document})
+        except OSError as error:
+            raise ConfigError(f"The login cannot be kept in {self.path}: {error.strerror}.") from None
+
+    @contextlib.asynccontextmanager
+    async def alone(self, most_waits: int = 600) -> AsyncIterator[None]:
+        """Be the only process that renews it while the block lasts: a refresh token can often be used only once.
+
+        Who waits too long for the others goes on; the authorization server then decides.
+        """
+        import fcntl
+
+        descriptor = self._lock()
+        try:
+            for _ in range(most_waits):
+                with contextlib.suppress(BlockingIOError):
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                await asyncio.sleep(_WAIT_SECONDS)
+            yield
+        finally:
+            os.close(descriptor)
+
+    def _lock(self) -> int:
+        """The lock file by which processes exclude each other; it stays empty."""
+        try:
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            return os.open(self.path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT | _NO_LINK, 0o600)
+        except OSError as error:
+            raise ConfigError(f"The login in {self.path} cannot be renewed: {error.strerror}.") from None
+
+    @property
+    def edition(self) -> tuple[int, int] | None:
+        """What is another once something else is kept; None when nothing is."""
+        try:
+            found = self.path.lstat()
+        except OSError:
+            return None
+        return found.st_ino, found.st_mtime_ns
+
+    def forget(self) -> bool:
+        """Delete it; whether there was one."""
+        is_there = self.edition is not None
+        with contextlib.suppress(FileNotFoundError):
+            self.path.unlink()
+        return is_there
+
+    def _text(self) -> bytes:
+        descriptor = os.open(self.path, os.O_RDONLY | _NO_LINK)
+        with os.fdopen(descriptor, "rb") as file:
+            found = os.fstat(descriptor)
+            if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
+                raise ConfigError(f"{self._cannot_be_used()}: it is no file, or longer than any that we write.")
+            if os.name == "posix" and found.st_uid != os.geteuid():
+                raise ConfigError(
+                    f"{self._cannot_be_used()}: it is another user's, who would be told what you ask for."
+                )
+            if os.name == "posix" and found.st_mode & _OTHERS:
+                raise ConfigError(f"{self._cannot_be_used()}: others can read it, so what it holds is no secret.")
+            return file.read()
+
+    def _cannot_be_used(self) -> str:
+        return f"The login in {self.path} cannot be used; delete it and log in again"
+
+
+def _one_spelling(url: str) -> str:
+    """The address with scheme and host in small letters."""
+    parts = urlsplit(url)
+    return parts._replace(scheme=parts.scheme.lower(), netloc=parts.netloc.lower()).geturl()
+
+
+_SHOWN = "authorization"
+
+Ask = Callable[[str], object]
+"""Has a person open an address. What it returns, if it is a text, is the address that their browser was led back to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """Have a person log in to a server, by OAuth's authorization code with PKCE.
+
+    Args:
+        ask: Has the person open an address; it may await. It is called when the server is connected and no login is
+            kept, never during a call. None means that only a login which is kept already counts.
+        scope: The rights that are asked for, with blanks between them; by default those that the server names.
+        client_id: What we are known by at the authorization server; by default we register there.
+        client_secret: What we show there beside the `client_id`. It goes to `issuer` alone, which must be told then.
+        issuer: The authorization server that is meant, as its metadata names it. Another one is refused.
+        client_metadata_url: The https address of a document about us, by which servers that support it know us.
+        redirect_uri: Where the person's browser is led back to. By default we listen on 127.0.0.1 for that; with an
+            address of your own, `ask` returns the whole address that was called there.
+        port: Where we listen on 127.0.0.1. 0 is any that is free.
+        hosts: Hosts beside the server's own that may take part though they are not on the public web.
+        seconds: How long the person has.
+        folder: Where logins are kept; by default in the state folder.
+
+    Raises ConfigError.
+    """
+
+    ask: Ask | None = None
+    scope: str | None = None
+    client_id: str | None = None
+    client_secret: str | None = field(default=None, repr=False)
+    issuer: str | None = None
+    client_metadata_url: str | None = None
+    redirect_uri: str | None = None
+    port: int = 0
+    hosts: tuple[str, ...] = ()
+    seconds: float = 300.0
+    folder: str | Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.ask is not None and not callable(self.ask):
+            raise ConfigError(f"Login() takes a function that has a person open an address; got {self.ask!r:.80}.")
+        if self.client_secret is not None and (self.client_id is None or self.issuer is None):
+            raise ConfigError("client_secret= goes with client_id= and issuer=, the server that it is a secret of.")
+        if self.client_metadata_url is not None:
+            parts = urlsplit(self.client_metadata_url)
+            if parts.scheme != "https" or parts.path in {"", "/"}:
+                raise ConfigError("client_metadata_url= is the https address of a document, with a path.")
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCredentials:
+    """Log in to a server as a program, by OAuth's client credentials. What comes of it is kept in memory only.
+
+    Args:
+        client_id: What the program is known by at the authorization server.
+        client_secret: Its secret, which is shown to no other server than `issuer`.
+        issuer: The authorization server, as its metadata names it.
+        scope: The rights that are asked for, with blanks between them; by default those that the server names.
+        hosts: Hosts beside the server's own that may take part though they are not on the public web.
+    """
+
+    client_id: str
+    client_secret: str = field(repr=False)
+    issuer: str
+    scope: str | None = None
+    hosts: tuple[str, ...] = ()
+
+
+Terms = Login | ClientCredentials
+
+
+@dataclass(frozen=True, slots=True)
+class Logout:
+    """What came of a logout, true when a login was kept. `trouble` says why its tokens may still hold, if they may."""
+
+    was_kept: bool
+    trouble: str = ""
+
+    def __bool__(self) -> bool:
+        return self.was_kept
+
+
+def with_login(target: Target, login: Any) -> Target:
+    """The server with the terms on which we log in there: those told, or a login that is kept already.
+
+    `login` are terms, or a function that has a person open an address. Raises ConfigError where there can be no login.
+    """
+    if login is None:
+        may_be = target.url and _SHOWN not in target.headers and is_sealed(target.url)
+        return replace(target, login=Login()) if may_be else target
+    if not target.url:
+        raise ConfigError("login= is for a server that is reached by a URL.")
+    if _SHOWN in target.headers:
+        raise ConfigError("Both login= and a token say what is shown to the server; leave one out.")
+    if not is_sealed(target.url):
+        raise ConfigError("A login would travel unencrypted; use https://.")
+    return replace(target, login=login if isinstance(login, Login | ClientCredentials) else Login(login))
+
+
+def command(target: Target) -> str:
+    """The command by which a person logs in. What stands behind a ? may be a key, and is left out."""
+    return f"agentkit mcp login {target.url.partition('?')[0]}"
+
+
+_CAN_BE_NAMED = frozenset(("url.private-address", "url.local-name", "url.port"))
+_THIS_MACHINE = ("localhost", "127.0.0.0/8", "::1/128")
+
+
+class AllowedHosts:
+    """The addresses that may take part in the login to one server.
+
+    A server on the web must not have us call at what only this machine, or its network, can see. Raises ConfigError.
+    """
+
+    def __init__(self, server: str, hosts: Iterable[str] = ()) -> None:
+        parts = urlsplit(server)
+        host = parts.hostname or ""
+        self.hosts = tuple(dict.fromkeys(hosts))
+        self._is_local = is_local(host)
+        self.server = parts.netloc
+        own = f"[{host}]" if ":" in host else host
+        self._rules = AddressRules((own, *self.hosts, *(_THIS_MACHINE if self._is_local else ())))
+
+    def admitted(self, url: str) -> Url:
+        """The address in parts. Raises ToolError when it must not take part, as far as that can be told of its name."""
+        decision = self._rules.judge(url)
+        parsed = read_url(url)
+        if decision.denied or isinstance(parsed, Decision):
+            raise self._refusal(decision)
+        if not is_sealed(str(parsed)) or (parsed.scheme == "http" and not self._is_local):
+            raise ToolError(f"The login to {self.server} would go to {parsed.host} unencrypted, so it was not tried.")
+        return parsed
+
+    def check(self, url: Url, address: str) -> None:
+        """Raise ToolError when the host leads to an address that must not take part."""
+        objection = self._rules.judge_address(url, address)
+        if objection is not None:
+            raise self._refusal(objection)
+
+    def _refusal(self, decision: Decision) -> ToolError:
+        remedy = " If you know that host, name it: Login(hosts=[...]), or --allow-host."
+        return ToolError(
+            f"The login to {self.server} was not tried, since it leads elsewhere: {decision.reason}"
+            f"{remedy if decision.rule in _CAN_BE_NAMED else ''}"
+        )

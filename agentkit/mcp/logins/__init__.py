@@ -1,1 +1,0 @@
-"""How does a person, or a program, log in to a server? What was asked for, where it is kept, whom it may be sent to."""

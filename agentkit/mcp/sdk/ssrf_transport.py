@@ -1,0 +1,140 @@
+"""HTTP transport of logins: only permitted addresses, bounded responses."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from functools import partial
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx2
+from mcp.shared._httpx_utils import MCP_DEFAULT_SSE_READ_TIMEOUT, MCP_DEFAULT_TIMEOUT
+
+from agentkit.errors import ToolError, ToolTimeout
+from agentkit.http_security import is_local
+from agentkit.mcp.login_store import AllowedHosts
+from agentkit.safety.urls import Url
+from agentkit.tooling import execution
+from agentkit.tools.web.connection import RESOLVE_SECONDS, USER_AGENT, Resolver, resolve
+
+MAX_RESPONSE_BYTES = 64_000_000
+"""How long an answer may be that is read whole."""
+
+UNPACKED = {"Accept-Encoding": "identity"}
+"""The header that asks for answers as they are: a small one that is compressed can unfold to fill the memory."""
+
+
+def web_client(url: str, headers: Mapping[str, str], auth: httpx2.Auth | None = None) -> httpx2.AsyncClient:
+    """What asks one server, as the package would. What is for this machine goes through no proxy of another's."""
+    return httpx2.AsyncClient(
+        headers={**headers, **UNPACKED},
+        auth=auth,
+        timeout=httpx2.Timeout(MCP_DEFAULT_TIMEOUT, read=MCP_DEFAULT_SSE_READ_TIMEOUT),
+        transport=httpx2.AsyncHTTPTransport() if is_local(urlsplit(url).hostname or "") else None,
+        event_hooks={"response": [bound]},
+    )
+
+
+async def bound(response: httpx2.Response, most_bytes: int = MAX_RESPONSE_BYTES) -> None:
+    """Bind the body of an answer that has not been read yet. Raises TransportError for one that is compressed.
+
+    Of a stream of events that was asked for, the package bounds each. A refusal is read whole, whatever it calls
+    itself, and so is what has a narrower bound.
+    """
+    if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
+        raise httpx2.DecodingError("its answer is compressed, which nobody asked for", request=response.request)
+    is_stream = response.headers.get("content-type", "").lower().startswith("text/event-stream")
+    if not is_stream or not response.is_success or most_bytes < MAX_RESPONSE_BYTES:
+        response.stream = _Bounded(response.stream, most_bytes)
+
+
+class _Bounded(httpx2.AsyncByteStream):
+    """A body that ends with an error when it is too long."""
+
+    def __init__(self, stream: Any, most_bytes: int) -> None:
+        self._stream, self._most, self._left = stream, most_bytes, most_bytes
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._stream:
+            self._left -= len(piece)
+            if self._left < 0:
+                raise httpx2.ReadError(f"its answer has more than {self._most:,} bytes")
+            yield piece
+
+    async def aclose(self) -> None:
+        """Let go of the connection."""
+        await self._stream.aclose()
+
+
+MAX_OAUTH_BYTES = 1_000_000
+"""How long an answer may be. Metadata, a registration and a token are far shorter."""
+
+_MOST_REDIRECTS = 5
+_HEADERS = {**UNPACKED, "User-Agent": USER_AGENT, "Accept": "application/json"}
+
+
+class JudgedTransport(httpx2.AsyncBaseTransport):
+    """Sends a request if its host may be reached: it connects to the very address that was checked."""
+
+    def __init__(self, reach: AllowedHosts, resolver: Resolver = resolve) -> None:
+        self._reach, self._resolver = reach, resolver
+        self._transport = httpx2.AsyncHTTPTransport()
+
+    async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
+        """The answer. Raises ToolError for what may not be asked, and TransportError."""
+        url = self._reach.admitted(str(request.url))
+        named: dict[str, Any] = {} if url.address else {"sni_hostname": url.host}
+        pinned = httpx2.Request(
+            request.method,
+            url.at(await self._address(url)),
+            headers=request.headers,
+            stream=request.stream,
+            extensions={**request.extensions, **named},
+        )
+        return await self._transport.handle_async_request(pinned)
+
+    async def aclose(self) -> None:
+        """Let go of the connections."""
+        await self._transport.aclose()
+
+    async def _address(self, url: Url) -> str:
+        """The first address of a host, when all of them may be called."""
+        if url.address:
+            return str(url.address)
+        try:
+            found = list(await execution.acall(partial(self._resolver, url.host, url.port), RESOLVE_SECONDS))
+        except (OSError, ToolTimeout):
+            raise ToolError(f"The host {url.host}, where the login leads, cannot be found.") from None
+        for address in found:
+            self._reach.check(url, address)
+        return str(found[0])
+
+
+async def sent(request: httpx2.Request, reach: AllowedHosts, seconds: float = 20.0) -> httpx2.Response:
+    """The answer to a login's own request, read whole; redirects are followed within its origin, as the package does.
+
+    Raises ToolError, also when that takes longer.
+    """
+    from mcp.shared._httpx_utils import next_request_within_origin
+
+    for name, value in _HEADERS.items():
+        request.headers.setdefault(name, value)
+    hooks: dict[str, list[Callable[..., Any]]] = {"response": [partial(bound, most_bytes=MAX_OAUTH_BYTES)]}
+    host = request.url.host
+    try:
+        async with (
+            asyncio.timeout(seconds),
+            httpx2.AsyncClient(transport=JudgedTransport(reach), event_hooks=hooks) as web,
+        ):
+            response = await web.send(request)
+            for _ in range(_MOST_REDIRECTS):
+                follow = next_request_within_origin(response)
+                if follow is None:
+                    break
+                response = await web.send(follow)
+            return response
+    except TimeoutError:
+        raise ToolError(f"{host}, where the login leads, did not answer in {seconds:g} seconds.") from None
+    except httpx2.RequestError as error:
+        raise ToolError(f"{host}, where the login leads, cannot be asked: {error}.") from None

@@ -1,0 +1,207 @@
+"""Our tools for MCP clients, over stdio or HTTP."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
+
+from agentkit._dataclass import dataclass
+from agentkit.agents.rule_checks import check_rules
+from agentkit.agents.run_config import hearing
+from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, judge_call
+from agentkit.decisions import Verdict
+from agentkit.errors import ConfigError
+from agentkit.http_security import listening, origin_of
+from agentkit.levels import SafetyLevel
+from agentkit.mcp.sdk.server import PATH, MCPAuth, check_reach
+from agentkit.messages import Message, ToolCall, ToolMessage, ToolResult
+from agentkit.safety.approval import NOBODY, Approval, ApprovalRequest, Approver, ApproverAnswer, Grants, answered
+from agentkit.safety.data_flow import labels_of
+from agentkit.safety.policy import Policy
+from agentkit.tooling import execution
+from agentkit.tooling.arguments import copied
+from agentkit.tooling.run_context import can_be_called
+from agentkit.tooling.signature import is_asynchronous
+from agentkit.tooling.toolset import Toolset
+from agentkit.workspace.workspace import Workspace
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from agentkit.mcp.sdk.server import Ask
+
+CLIENT: Literal["client"] = "client"
+"""The approver that is the person at the client."""
+
+_WHO = "An MCP client"
+_PUT_OFF = ApproverAnswer(Approval.NO, "It was put off, and a call over MCP cannot wait for it.")
+_REFUSED = ApproverAnswer(Approval.NO, "The person at the client said no.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Address:
+    """Where to serve over HTTP. `token` is what clients must show, a random one when none is chosen.
+
+    Port 0 is one that is free. `hosts` are the names that it is reached under beside those of this machine.
+    `when_ready` is told URL and token. Raises ConfigError, also for an address that others reach without a token.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8000
+    token: str | None = None
+    hosts: tuple[str, ...] = ()
+    when_ready: Callable[[str, str], object] | None = None
+
+    def __post_init__(self) -> None:
+        check_reach(self.host, self.token)
+
+
+class ToolServerOptions(TypedDict, total=False):
+    """The keyword arguments of `ToolServer`, as `serve` takes them."""
+
+    name: str
+    safety: SafetyLevel | str
+    policy: Policy | None
+    approve: Approver | Literal["client"] | None
+    workspace: Workspace | str | Path | None
+    most_calls: int
+
+
+class ToolServer:
+    """Tools for MCP clients.
+
+    Args:
+        tools: Tools, toolsets or plain functions.
+        name: What the server calls itself.
+        safety: The level up to which calls happen unasked, when there is no policy.
+        policy: What judges the calls, as an agent's.
+        approve: Who is asked when the policy says so: a function, or `"client"` for the person at the client, if it can
+            ask one. Nobody by default: then such a call is denied.
+        workspace: The folder that file tools and shell work in; the current one by default.
+        most_calls: How many calls are at work at the same time; further ones wait.
+
+    All that its clients have read counts when data could leave: a server has one person. Raises ConfigError.
+    """
+
+    def __init__(
+        self,
+        tools: Iterable[Any] | Callable[..., Any],
+        *,
+        name: str = "agentkit",
+        safety: SafetyLevel | str = SafetyLevel.NETWORK,
+        policy: Policy | None = None,
+        approve: Approver | Literal["client"] | None = None,
+        workspace: Workspace | str | Path | None = None,
+        most_calls: int = 8,
+    ) -> None:
+        place = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
+        self.tools = Toolset(tools).within(place)
+        if hosted := next((tool.name for tool in self.tools if tool.spec.hosted is not None), ""):
+            raise ConfigError(f"The tool {hosted!r} is run by a model's provider, so it cannot be served.")
+        if conditional := next((tool.name for tool in self.tools if tool.conditions), ""):
+            raise ConfigError(
+                f"The tool {conditional!r} is there when a run says so, and clients over MCP have no run."
+            )
+        judged_by = Policy(SafetyLevel.of(safety)) if policy is None else policy
+        check_rules(judged_by, self.tools)
+        self._bench = ToolPolicyContext(self.tools, (judged_by,), Grants(), place)
+        if isinstance(approve, str) and approve != CLIENT:
+            raise ConfigError(f'approve= takes a function or "client"; got {approve!r}.')
+        if callable(approve) and not can_be_called(approve, object()):
+            raise ConfigError("approve= takes a function of an ApprovalRequest alone: clients over MCP have no run.")
+        self._name, self._approve = name, approve
+        self._room = asyncio.Semaphore(most_calls)
+        self._read: list[Message] = []  # of each label the first call; nothing that clients do makes it forgotten
+        self._numbers = itertools.count(1)
+
+    def protocol_server(self) -> Any:
+        """The same as a server object of the `mcp` package, to be run by its means. Raises MissingExtra."""
+        from agentkit.mcp.sdk.server import protocol_server
+
+        return protocol_server(self._name, self.tools, self.answer)
+
+    async def answer(self, name: str, arguments: Mapping[str, Any], ask: Ask | None = None) -> ToolResult:
+        """Judge and run a call. Whatever goes wrong is told in the result; `ask` puts a question to the client."""
+        call = ToolCall(f"mcp-{next(self._numbers)}", name, json.dumps(arguments))
+        judged = await self._approved(judge_call(call, self._bench, [*self._read]), ask)
+        async with self._room:  # what waits for an answer is not at work: it must not keep others waiting
+            with hearing(**self._above()) as found:
+                result = await judged.arun()
+        result = replace(result, labels=result.labels | found)
+        if not result.labels <= labels_of(self._read):
+            self._read.append(ToolMessage(call.id, name, "", result.labels))
+        return result
+
+    def _above(self) -> dict[str, Any]:
+        """How what programs and agents call within a call is judged: as the server judges its own, by whom it asks."""
+        bench, read = self._bench, labels_of([*self._read])
+        approve = partial(self._said, ask=None) if callable(self._approve) else None
+        return {"policies": bench.policies, "read": read, "dry_run": bench.workspace.dry_run, "approve": approve}
+
+    async def _approved(self, judged: JudgedCall, ask: Ask | None) -> JudgedCall:
+        """The call after an approver's answer, if it has to be asked about."""
+        decision = judged.decision
+        if decision.verdict is not Verdict.ASK:
+            return judged
+        folder = self._bench.workspace.folder
+        shown = copied(judged.arguments)  # what runs is what was judged
+        request = ApprovalRequest(_WHO, judged.call.name, shown, decision, folder, judged.call.id)
+        said = await self._said(request, ask)
+        if said.arguments is not None:  # the approver wants another call, which is judged like any
+            call = ToolCall(judged.call.id, judged.call.name, json.dumps(dict(said.arguments)))
+            judged = judge_call(call, self._bench, [*self._read])
+            if judged.decision.verdict is not Verdict.ASK:
+                return judged
+        return JudgedCall(judged.call, answered(judged.decision, said), judged.tool, judged.arguments, by_person=True)
+
+    async def _said(self, request: ApprovalRequest, ask: Ask | None) -> ApproverAnswer:
+        """What the approver says, or raises."""
+        if self._approve == CLIENT:
+            if ask is None:
+                return NOBODY
+            return ApproverAnswer(Approval.ONCE) if await ask(str(request), request.fingerprint) else _REFUSED
+        if self._approve is None:
+            return NOBODY
+        is_async = is_asynchronous(self._approve)
+        try:
+            said = ApproverAnswer.of(await execution.acall(partial(self._approve, request), None, is_async=is_async))
+        except Exception as error:
+            said = ApproverAnswer.of(error)
+        return _PUT_OFF if said.approval is Approval.LATER else said
+
+
+def serve(
+    tools: Iterable[Any] | Callable[..., Any], *, http: Address | None = None, **options: Unpack[ToolServerOptions]
+) -> None:
+    """Serve tools until the input ends, or over HTTP until Ctrl-C. `options` are those of `ToolServer`.
+
+    Over stdio, the streams of the process belong to the protocol. Raises ConfigError and MissingExtra.
+    """
+    server = ToolServer(tools, **options).protocol_server()
+    asyncio.run(_over_stdio(server) if http is None else _over_http(server, http))
+
+
+async def _over_stdio(server: Any) -> None:
+    from agentkit.mcp.sdk.server import over_stdio
+
+    await over_stdio(server)
+
+
+async def _over_http(server: Any, address: Address) -> None:
+    from agentkit.mcp.sdk.server import over_http
+
+    gate = MCPAuth(address.token, (*_named(address.host), *address.hosts))
+    with listening(address.host, address.port) as listener:
+        if address.when_ready is not None:
+            address.when_ready(f"{origin_of(listener)}{PATH}", gate.token)
+        await over_http(server, listener, gate)
+
+
+def _named(host: str) -> tuple[str, ...]:
+    """The address as a name that it may be called by, unless it is one in numbers that stands for any or has colons."""
+    return () if ":" in host or not host.strip("0.") else (host,)

@@ -1,1 +1,0 @@
-"""Where can sessions be kept?"""

@@ -1,0 +1,70 @@
+"""HTML generation with escaping (pure)."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Iterable
+from html import escape
+from typing import Final
+
+from agentkit.event_rendering import visible
+
+_VOID: Final = frozenset({"meta", "rect", "line", "circle"})
+
+
+class Markup(str):
+    """Text that is HTML already: only `element` makes it."""
+
+    __slots__ = ()
+
+
+Child = Markup | str | None | Iterable["Child"]
+
+
+def element(name: str, /, *children: Child, **attributes: str | float | None) -> Markup:
+    """An element. Plain text in it is escaped, and what has no shape or misleads the eye is made visible.
+
+    None stands for nothing; `_` at the end of an attribute's name is dropped, and `_` within it is a hyphen.
+    """
+    written = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{_escaped(str(value))}"'
+        for key, value in attributes.items()
+        if value is not None
+    )
+    if name in _VOID:
+        return Markup(f"<{name}{written}>" if name == "meta" else f"<{name}{written}/>")
+    return Markup(f"<{name}{written}>{_joined(children)}</{name}>")
+
+
+def page(title: str, style: str, *body: Child) -> Markup:
+    """A whole page with a style sheet of our own, which may load nothing beside it and run no script."""
+    head = element(
+        "head",
+        element("meta", charset="utf-8"),
+        element("meta", http_equiv="Content-Security-Policy", content=_allowed(style)),
+        element("meta", name="viewport", content="width=device-width, initial-scale=1"),
+        element("meta", name="color-scheme", content="light dark"),
+        element("meta", name="referrer", content="no-referrer"),
+        element("title", title),
+        element("style", Markup(style)),
+    )
+    return Markup(f"<!doctype html>\n{element('html', head, element('body', *body), lang='en')}\n")
+
+
+def _allowed(style: str) -> str:
+    """What the page may load: nothing but this very style."""
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
+    return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
+
+
+def _joined(children: Child) -> str:
+    if children is None:
+        return ""
+    if isinstance(children, Markup):
+        return str(children)
+    return _escaped(children) if isinstance(children, str) else "".join(map(_joined, children))
+
+
+def _escaped(text: str) -> str:
+    return escape(visible(text.replace("\r\n", "\n")))

@@ -1,0 +1,79 @@
+"""Comparison of paths in rules with spellings and real locations (pure)."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+from agentkit._dataclass import dataclass
+from agentkit.safety.paths import inside, resolve
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One place: relative to the folder that paths start from, None outside of it, and in each absolute spelling."""
+
+    relative: str | None
+    absolute: tuple[str, ...]
+
+    def is_below(self, folder: str) -> bool:
+        """Whether the place is the folder or in it; an absolute folder is compared with the absolute spellings."""
+        if folder.startswith("/"):
+            return any(is_below(each, folder) for each in self.absolute)
+        return self.relative is not None and is_below(self.relative, folder)
+
+    @property
+    def spellings(self) -> Iterator[str]:
+        """Every spelling of the place."""
+        if self.relative is not None:
+            yield self.relative
+        yield from self.absolute
+
+
+@dataclass(frozen=True, slots=True)
+class Located:
+    """The paths in one argument: for each the place that it names and the real place, all links followed.
+
+    `is_list` says that the argument is a list of paths, `is_whole` that each of them could be found out.
+    """
+
+    paths: tuple[tuple[Place, ...], ...]
+    is_list: bool = False
+    is_whole: bool = True
+
+    @property
+    def places(self) -> list[Place]:
+        """All places of all paths."""
+        return [place for path in self.paths for place in path]
+
+    def relative(self) -> Sequence[Any] | None:
+        """The argument with each path as it is named, and as it really is; None where one has no such spelling."""
+        if not self.is_whole or any(place.relative is None for place in self.places):
+            return None
+        columns = list(zip(*[[place.relative for place in path] for path in self.paths], strict=True))
+        return [list(column) for column in columns] if self.is_list else [column[0] for column in columns]
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """What is known of the places of a call: those of its arguments, and where folders that rules name really are."""
+
+    arguments: Mapping[str, Located] = field(default_factory=dict)
+    folders: Mapping[str, str] = field(default_factory=dict)
+
+
+NOWHERE = Places()
+"""The places of a call whose arguments are no paths."""
+
+
+def is_below(path: Any, folder: str) -> bool:
+    """Whether a path is a folder or in it, by their text alone; a relative path is compared as if it began at `/`."""
+    resolved = resolve(path, "/") if isinstance(path, str) else None
+    return resolved is not None and inside(resolved, f"/{folder.strip('/')}")
+
+
+def folded(path: str) -> str:
+    """A path as a file system compares it that tells neither case nor the composition of characters apart."""
+    return unicodedata.normalize("NFC", path).casefold()

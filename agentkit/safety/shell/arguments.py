@@ -1,0 +1,249 @@
+"""Classification of arguments: flags, values and paths (pure)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import pairwise
+from typing import NamedTuple
+
+from agentkit.safety.shell.tables import CommandSpec, Launcher, tables
+from agentkit.safety.shell.variables import TAME, UNKNOWN, Word
+
+_FULL_NAME = {"-V", "--version", "--help"}
+_WITH_FILE = {"-L"}  # whose text may hold a file's name
+_CHOOSING = {"--include", "-g", "--glob", "--iglob"}
+_RECURSIVE = {"-r", "-R", "--recursive", "--dereference-recursive"}
+_SEARCHING_HERE = {"rg", "ripgrep", "ack", "ag", "ugrep", "git"}
+_SOUGHT = {"-e", "--regexp"}
+_NAME = re.compile(r"(?i)secrets?|credentials?")  # as good a name for a task or a test as for a file
+_TASK = re.compile(
+    r"((poetry|uv|pdm|hatch|pipenv|rye|pixi) run |bundle exec )?"
+    r"(g?make( -[jBksni]+\d*)*|just|task|rake|(npm|pnpm|yarn|bun) (run|run-script)|cargo (test|t|bench)"
+    r"|py\.?test( -[qvxsl]+)* -[km]|tox -e|nox -[es]|go test( -v)? -(run|bench))"
+)
+_LONGEST = 80
+EXECUTING = re.compile(r"-(exec|ok)(dir)?")
+ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
+
+
+class Argument(NamedTuple):
+    """What an argument is (free, or a kind of flag in `Spec`), the word that counts, and the flag it belongs to."""
+
+    kind: str
+    word: Word
+    flag: str = ""
+
+
+def parsed(spec: CommandSpec, rest: list[Word]) -> Iterator[Argument]:
+    """Each argument with what it is."""
+    rest = list(rest)
+    while rest:
+        yield from leading(spec, rest)
+        if rest and rest[0].text == "--":
+            yield from (Argument("free", free) for free in rest[1:])
+            return
+        if rest:
+            yield Argument("free", rest.pop(0))
+
+
+def leading(spec: CommandSpec, rest: list[Word]) -> Iterator[Argument]:
+    """The options before the first free argument or "--"; they are taken out of `rest`."""
+    while rest and rest[0].text.startswith("-") and rest[0].text not in {"-", "--"}:
+        word = rest.pop(0)
+        yield from (_long if word.text.startswith("--") else _short)(spec, word, rest)
+
+
+def _kind(spec: CommandSpec, flag: str) -> str:
+    found = next((kind for kind in CommandSpec.KINDS if flag in getattr(spec, kind)), None)
+    return found or ("ask" if spec.strict else "flag")
+
+
+def _long(spec: CommandSpec, word: Word, rest: list[Word]) -> Iterator[Argument]:
+    name, equals, value = word.text.partition("=")
+    full = name if name in spec.known else _completed(spec, name)
+    kind = _kind(spec, full)
+    if kind in {"ask", "active", "flag"}:
+        yield Argument(kind, word, full)
+    elif equals:
+        yield Argument(kind, _part(word, value), full)
+    elif kind == "optional" or not rest:
+        yield Argument("flag", word, full)
+    else:
+        yield Argument(kind, rest.pop(0), full)
+
+
+def _completed(spec: CommandSpec, name: str) -> str:
+    """A long option may be shortened: the one it could mean, a delicate one first."""
+    possible = sorted(flag for flag in spec.known if flag.startswith(name)) if len(name) > 2 else []
+    return next((flag for flag in possible if flag not in spec.flag), possible[0] if possible else name)
+
+
+def _short(spec: CommandSpec, word: Word, rest: list[Word]) -> Iterator[Argument]:
+    """Single letters after one dash, the last with its value; or one long word after one dash, as in -exec."""
+    whole = word.text.partition("=")[0]
+    if len(whole) > 2 and whole in spec.known:
+        yield from _long(spec, word, rest)
+        return
+    for index, letter in enumerate(word.text[1:], 2):
+        flag = f"-{letter}"
+        kind = _kind(spec, flag)
+        if kind == "ask":
+            yield Argument(kind, word, flag)
+        elif kind in {"active", "flag"}:
+            yield Argument(kind, word, flag)
+            continue
+        value = _part(word, word.text[index:])
+        if kind != "ask":
+            yield Argument(kind, value if value.text or kind == "optional" or not rest else rest.pop(0), flag)
+            return
+
+
+def _part(word: Word, text: str) -> Word:
+    return Word(text, word.source, word.glob, word.origins)
+
+
+def entry(name: str, words: list[Word]) -> tuple[CommandSpec, list[Word]] | None:
+    """The most special entry for a command and the words after its name: "git stash list" before "git stash"."""
+    specs = tables().specs
+    general = specs.get(name)
+    rest = words[1:]
+    if general is None or general.paths != "subcommand":
+        return (general, rest) if general else None
+    while rest and rest[0].text.startswith("-"):
+        rest = rest[2:] if rest[0].text in general.valued else rest[1:]
+    for count in (2, 1):
+        two = " ".join([name, *(word.text for word in rest[:count])])
+        found = specs.get(two) or specs.get(two.partition(":")[0])  # a script of a project may be "test:unit"
+        if found and len(rest) >= count:
+            return found, rest[count:]
+    return (CommandSpec(), []) if all(word.text in _FULL_NAME for word in words[1:]) else None
+
+
+def searches_here(spec: CommandSpec, name: str, arguments: list[Argument], *, piped: bool) -> bool:
+    """Whether a search to which no place is given goes through the folder that it begins in."""
+    through = name in _SEARCHING_HERE and not piped
+    return spec.text > 0 and (through or any(argument.flag in _RECURSIVE for argument in arguments))
+
+
+def perhaps_paths(name: str, words: list[Word]) -> list[Word]:
+    """The arguments that could name a file, but for those that are only written, which are judged on their own."""
+    known, rest = tables(), words[1:]
+    if name in known.groups["writers"]:
+        return []
+    if name in known.groups["copiers"]:
+        return rest[:-1]
+    if name == "find":
+        return list(_around_searches(rest))
+    if name in known.launchers and name not in known.groups["carriers"]:
+        return _before_search(known.launchers[name], rest)
+    found = entry(name, words) if rest else None
+    searching = name in known.groups["searchers"] or [word.text for word in words[:2]] == ["git", "grep"]
+    told = found and (searching or found[0].paths == "run")
+    if not found or not told:
+        return rest
+    texts = [*(_sought if searching else _told)(*found), *_tasks(words)]
+    chosen = _chosen(*found) if searching else ()
+    return [*(word for word in rest if not (word.known and any(word is text for text in texts))), *chosen]
+
+
+def _around_searches(rest: list[Word]) -> Iterator[Word]:
+    """The words of find but for those between -exec and its end, where they search, which is judged on its own."""
+    searchers, inside = tables().groups["searchers"], False
+    for index, word in enumerate(rest):
+        if not inside:
+            yield word
+        inside = inside and word.text not in {";", "+"}
+        following = rest[index + 1].text if index + 1 < len(rest) else ""
+        inside |= bool(EXECUTING.fullmatch(word.text)) and following in searchers
+
+
+def _before_search(launcher: Launcher, rest: list[Word]) -> list[Word]:
+    """The words of a launcher before a command that searches, or starts another, which is judged on its own."""
+    known, left, skip = tables(), list(rest), launcher.skip
+    options: list[Argument] = []
+    while left:
+        options += leading(launcher.options, left)
+        if left and launcher.assignments and ASSIGNMENT.fullmatch(left[0].text):
+            pass
+        elif left and skip > 0 and left[0].text != "--":
+            skip -= 1
+        elif not left or left[0].text not in {"-", "--"}:
+            break
+        left = left[1:]
+    inner = left[0].text if left else ""
+    unsure = any(kind in {"ask", "program"} or (word.text and word.text in inner) for kind, word, _ in options)
+    judged = inner in known.groups["searchers"] or inner in known.launchers
+    return rest if launcher.joined or launcher.scripts or unsure or not judged else rest[: len(rest) - len(left)]
+
+
+def _chosen(spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
+    """The patterns for the names of the files that are searched; they may match what they do not name."""
+    for argument in parsed(spec, rest):
+        if argument.flag in _CHOOSING and not argument.word.text.startswith("!"):
+            yield replace(argument.word, glob=True)
+
+
+def _sought(spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
+    """What a search looks for, and the files that it leaves out; nothing where versions read the options otherwise."""
+    arguments = list(parsed(spec, rest))
+    unsure = any(kind == "ask" or (flag == "-C" and not word.text.isdigit()) for kind, word, flag in arguments)
+    if unsure or _shortens(spec, rest) or any(word.text == "--context" for word in rest):
+        return
+    free = [word for kind, word, _ in arguments if kind == "free"]
+    if not any(argument.flag in spec.instead for argument in arguments):
+        doubted = _perhaps_options(rest)
+        yield from (
+            word for word in free[: spec.text] if not doubted or (_NAME.fullmatch(word.text) and doubted != UNKNOWN)
+        )
+    yield from (word for _, word, flag in arguments if flag in _CHOOSING and word.text.startswith("!"))
+    end = next((index for index, word in enumerate(rest) if word in free), len(rest))
+    yield from _values(spec, rest[:end], spec.pattern & _SOUGHT)
+
+
+def _perhaps_options(rest: list[Word]) -> str:
+    """How one of the words begins that may turn out as an option, which could say that the first word is a file."""
+    end = next((index for index, word in enumerate(rest) if word.text == "--"), len(rest))
+    begins = [word.text[:1] for word in rest[:end] if not word.known and word.text[:1] in {UNKNOWN, TAME, *"*?["}]
+    return min(begins, default="")
+
+
+def _told(spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
+    """A message, an author and other texts that name no file."""
+    end = next((index for index, word in enumerate(rest) if word.text == "--"), len(rest))
+    if not _shortens(spec, rest[:end]):
+        yield from _values(spec, rest[:end], spec.pattern - _WITH_FILE)
+
+
+def _values(spec: CommandSpec, rest: list[Word], flags: frozenset[str]) -> Iterator[Word]:
+    """The values of these flags, but for one whose flag may itself be the value of an option that is not known."""
+    places = enumerate(pairwise(rest), 2)
+    doubted = {after for after, pair in places if _is_strange(spec, pair[0]) and pair[1].text.startswith("-")}
+    values = [argument.word for argument in parsed(spec, rest) if argument.flag in flags]
+    for index, word in enumerate(rest):
+        name, equals, _ = word.text.partition("=")
+        if (equals and name in flags) or (index not in doubted and any(word is value for value in values)):
+            yield word
+
+
+def _is_strange(spec: CommandSpec, word: Word) -> bool:
+    """Whether it is a long option that is not known, and whose value may come next."""
+    return bool(re.fullmatch(r"--[^=]+", word.text)) and word.text not in spec.known
+
+
+def _shortens(spec: CommandSpec, rest: list[Word]) -> bool:
+    """Whether a long option may not be written out, which another version may not know."""
+    names = {word.text.partition("=")[0] for word in rest if word.text.startswith("--")} - spec.known
+    return any(_completed(spec, name) != name for name in names)
+
+
+def _tasks(words: list[Word]) -> Iterator[Word]:
+    """The names of tasks and tests that could be as well those of files with keys."""
+    before = ""
+    for word in words:
+        if _NAME.fullmatch(word.text) and _TASK.fullmatch(before):
+            yield word
+        before += f" {word.text}" if before else word.text
+        if len(before) > _LONGEST:
+            return

@@ -1,0 +1,104 @@
+"""Arithmetic expansion, whose operands bash evaluates as code (pure)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from agentkit.decisions import Decision
+from agentkit.safety.shell.variables import (
+    A_FILE,
+    A_NUMBER,
+    A_WORD,
+    ANYTHING,
+    NOTHING,
+    TAME,
+    UNKNOWN,
+    UNTRUSTED,
+    ShellScope,
+    Value,
+    ask,
+)
+
+_LIVE = re.compile(r"[$`\\]")
+_NAME = re.compile(r"(?<!\w)(?<!\d#)[A-Za-z_]\w*")
+_PARTLY_NAMED = re.compile(rf"[A-Za-z_]\w*{TAME}")
+_KEY = re.compile(r"(?<!\w)([A-Za-z_]\w*)\[([^\[\]]*)\]")
+_ASSIGNED = re.compile(
+    r"(?<!\w)([A-Za-z_]\w*)\s*(?P<element>\[[^\]]*\])?\s*((?P<plain>=)(?!=)|([-+*/%&|^]|<<|>>)=|\+\+|--)"
+    r"|(\+\+|--)\s*([A-Za-z_]\w*)"
+)
+_SIMPLE = re.compile(rf"\s*[A-Za-z_]\w*\s*=\s*(0|[1-9]\d{{0,17}}|{TAME})\s*")
+_ELEMENT = re.compile(r"\{?([A-Za-z_]\w*)\[(.*)", re.DOTALL)
+NUMBERS = (
+    *("RANDOM", "SRANDOM", "SECONDS", "LINENO", "UID", "EUID", "PPID", "BASHPID", "EPOCHSECONDS", "SHLVL", "OPTIND"),
+    *("PIPESTATUS", "BASH_SUBSHELL"),
+)
+"""The variables that bash sets to numbers."""
+_DELICATE = {"IFS", "PATH", "HOME", "PWD", "OLDPWD", "BASH_ENV", "ENV"}
+
+
+def is_harmless(value: Value, scope: ShellScope) -> bool:
+    """Whether bash runs nothing when it evaluates this text: all its names lead to numbers."""
+    waiting, seen = [value], set[str]()
+    while waiting:
+        value = waiting.pop()
+        if value.items is not None:
+            waiting.extend(value.items)
+            continue
+        text = value.text
+        if UNKNOWN in text or _LIVE.search(text) or value.origins & {A_FILE, UNTRUSTED}:
+            return False
+        text = _KEY.sub(lambda match: match[1] if match[1] in scope.keyed else match[0], text)
+        if TAME in text and (A_WORD in value.origins or _PARTLY_NAMED.search(text)):
+            return False
+        names = set(_NAME.findall(_without_assigned(text))) - seen
+        seen |= names
+        waiting.extend(held(name, scope) for name in names)
+    return True
+
+
+def is_number(value: Value) -> bool:
+    """Whether a value is surely a number, or empty, and no name that arithmetic would follow."""
+    sure = value.text == "" or re.fullmatch(rf"-?[\d{TAME}]+", value.text)
+    return bool(sure) and value.items is None and not value.origins & {A_FILE, A_WORD, UNTRUSTED}
+
+
+def held(name: str, scope: ShellScope) -> Value:
+    """The value of a variable in arithmetic. A lower-case name that nothing has set is an unset variable."""
+    value = scope.value(name)
+    if value is not None:
+        return value
+    return A_NUMBER if name in NUMBERS else NOTHING if name.islower() and not scope.foreign else ANYTHING
+
+
+def _without_assigned(text: str) -> str:
+    """The text without the names that it only assigns to: bash does not evaluate their old values."""
+    return _ASSIGNED.sub(lambda m: " = " if m["plain"] and not m["element"] else m[0], text)
+
+
+def objections(value: Value, source: str, scope: ShellScope) -> Iterator[Decision]:
+    """What objects to evaluating a text as arithmetic."""
+    changes_bash = any((match[1] or match[7]) in _DELICATE for match in _ASSIGNED.finditer(value.text))
+    if changes_bash or not (scope.defining or is_harmless(value, scope)):
+        why = "Arithmetic would run what stands in a text that is not surely a number."
+        yield ask("hidden-code", source, why, "Use numbers that are written out.")
+
+
+def change(value: Value, scope: ShellScope) -> None:
+    """Keep what an arithmetic text assigns: numbers, if it comes so far; an error or && before it may prevent it."""
+    surely = _SIMPLE.fullmatch(value.text) is not None
+    for match in _ASSIGNED.finditer(value.text):
+        name = match[1] or match[7]
+        if surely or is_harmless(held(name, scope), scope):
+            scope.variables[name] = A_NUMBER
+
+
+def subscript(value: Value, scope: ShellScope) -> Value | None:
+    """What bash evaluates in a text that a command takes as a variable's name, such as a[i]; None when nothing."""
+    match = _ELEMENT.match(value.text)
+    if match is None:
+        return None
+    name, key = match[1], match[2].rpartition("]")[0] or match[2]
+    is_told = UNKNOWN not in key and not _LIVE.search(key) and not value.origins & {A_FILE, UNTRUSTED}
+    return None if (name in scope.keyed and is_told) or key in {"@", "*"} else Value(key, value.origins)

@@ -1,1 +1,0 @@
-"""Is a program given on the command line, in Python, awk, sed or another language, harmless?"""

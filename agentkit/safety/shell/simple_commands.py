@@ -1,0 +1,563 @@
+"""Words, assignments and redirections of simple commands (pure)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from agentkit.decisions import Decision
+from agentkit.safety.shell import arithmetic, files, launchers, outputs
+from agentkit.safety.shell.control_flow import WORDS, StatementJudge, last_of, piped
+from agentkit.safety.shell.variables import (
+    A_NUMBER,
+    A_WORD,
+    ANYTHING,
+    NOTHING,
+    PERHAPS_EMPTY,
+    SET_BY_BASH,
+    TAME,
+    UNKNOWN,
+    ShellScope,
+    Value,
+    Word,
+    alternatives,
+    are_numbers,
+    ask,
+    reads,
+    unfound,
+)
+from agentkit.safety.shell.words import is_translation_mark, source, word_value
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_REDIRECTS = {"file_redirect", "heredoc_redirect", "herestring_redirect"}
+_DECLARES = {"declare", "typeset", "local", "export", "readonly"}
+_DECLARED = "1"  # in the place of what is declared: a word that is no name
+_INTO = {"printf": "-v", "wait": "-p"}
+_OPTIONS = {"": set("aAfFgiIlnrtuxp"), "export": set("fnp"), "readonly": set("aAfp")}
+"""The options of the builtins that declare variables; with any other they change nothing."""
+_OPENS = re.compile(r"/dev/null$|[<>]\(")  # what can be opened at any time
+_SHOWING = {"f", "F", "p"}
+_FOLDERS = {"PWD", "OLDPWD", "DIRSTACK"}
+_SETTINGS = {
+    "hash": r"-\w*p.*",
+    "shopt": r"lastpipe|autocd|cdable_vars|dotglob|expand_aliases|assoc_expand_once",
+    "enable": r"-.*",
+    "set": r"[-+][a-zA-Z]*[kH][a-zA-Z]*|keyword|history|histexpand",
+}
+_WHOLE = {"-r", "-d", "-rd", ""}
+_NULL = r"$'\0'"
+_MAKERS = {"cp", "mv", "ln", "install", "curl", "wget"}
+
+
+def command(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
+    """A simple command: assignments before it, words, redirections."""
+    return _command(judge, node, scope, [])
+
+
+def _command(judge: StatementJudge, node: Node, scope: ShellScope, extra: list[Word], *, led: bool = False) -> Value:
+    """`extra` are words that the parser has given to a redirection after the command; its own may be judged: `led`."""
+    inner = replace(scope, variables=scope.variables)
+    words: list[Word] = []
+    following: list[Node] = []
+    variables: dict[str, Value] = {}
+    for child in node.children:
+        if child.type == "variable_assignment":
+            variables |= _given_to_command(judge, child, scope)
+        elif child.type in _REDIRECTS:
+            more, after = ([], []) if led else _redirect(judge, child, inner)
+            words += more
+            following += after
+        else:
+            parts = child.children if child.type == "command_name" else [child]
+            expander = judge.expander(inner)
+            words += [word for part in parts if not is_translation_mark(part) for word in expander.words(part)]
+    printed = _with_variables(judge, [*words, *extra], inner, variables)
+    scope.adopt(inner)
+    return _followed(judge, following, scope, printed)
+
+
+def _with_variables(judge: StatementJudge, words: list[Word], scope: ShellScope, given: dict[str, Value]) -> Value:
+    """Judge a command that has these variables, which bash sets after the expansion of the words."""
+    before = {name: scope.variables.get(name) for name in given}
+    for name, value in given.items():
+        set_variable(judge, scope, (name, value), name, passing=True)
+    printed = judge.words(words, scope)
+    for name, value in given.items():
+        scope.variables[name] = value if value == before[name] else ANYTHING
+    if "IFS" in given:  # by which the words after this command are split as before
+        scope.variables.pop("IFS")
+        scope.variables |= {"IFS": before["IFS"]} if before["IFS"] else {}
+    return printed
+
+
+def redirected(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
+    """A statement with redirections; words that follow a target belong to the command."""
+    body = judge.meant(node.children[0])
+    part = last_of(body)
+    if part.id != body.id:
+        printed = judge.around(node, body, part, scope)
+        return _followed(judge, _following(node), scope, printed)
+    before, inner = scope.fork(), replace(scope, variables=scope.variables)
+    extra: list[Word] = []
+    following: list[Node] = []
+    own = body.children if body.type == "command" else []  # bash takes the last of several, as they are written
+    for child in [*own, *node.children]:
+        if child.type in _REDIRECTS:
+            words, after = _redirect(judge, child, inner)
+            extra += words
+            following += after
+    printed = _body(judge, body, inner, extra)
+    scope.adopt(inner)
+    if any(child.type == "file_redirect" and not _OPENS.search(source(child)) for child in node.children):
+        scope.merge_variables(before)  # where the file cannot be opened, nothing is run
+    is_part = judge.meant(body).id == node.id  # then it is no shell of its own that goes on after it
+    return printed if is_part else _followed(judge, following, scope, printed)
+
+
+def _following(node: Node) -> list[Node]:
+    """The statements that the parser has hung on the here-documents of a statement."""
+    return [
+        inner
+        for child in node.children
+        if child.type == "heredoc_redirect"
+        for inner in child.children
+        if inner.is_named and inner.type not in WORDS | _REDIRECTS and not inner.type.startswith(("heredoc", "file_d"))
+    ]
+
+
+def _body(judge: StatementJudge, body: Node, scope: ShellScope, extra: list[Word]) -> Value:
+    if body.type in _REDIRECTS:
+        return judge.words(extra, scope) if extra else scope.stdin or ANYTHING
+    if body.type == "command":
+        return _command(judge, body, scope, extra, led=True)
+    printed = judge.itself(body, scope)
+    return judge.words(extra, scope) if extra else printed
+
+
+def _followed(judge: StatementJudge, following: list[Node], scope: ShellScope, printed: Value) -> Value:
+    """Statements that the parser has hung on a here-document: the rest of a pipeline, or what comes next."""
+    for after in following:
+        if after.type == "pipeline":
+            printed = piped(judge, [child for child in after.children if child.is_named], scope, printed)
+        else:
+            judge.visit(after, scope)
+    return printed
+
+
+def bare_redirect(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
+    """A redirection without a command, as in $(<file)."""
+    words, following = _redirect(judge, node, scope)
+    printed = judge.words(words, scope) if words else Value(UNKNOWN, frozenset({"output"}))
+    return _followed(judge, following, scope, printed)
+
+
+def _redirect(judge: StatementJudge, node: Node, scope: ShellScope) -> tuple[list[Word], list[Node]]:
+    """Judge one redirection; returns the words and the statements that the parser has hung on it."""
+    expander = judge.expander(scope)
+    if node.type == "herestring_redirect":
+        values = [expander.value(child) for child in node.children if child.is_named]
+        _given(judge, values[-1] if values else ANYTHING, node, scope)
+        return [], []
+    if node.type == "heredoc_redirect":
+        return _heredoc(judge, node, scope)
+    operator = next((child.type for child in node.children if not child.is_named), "")
+    targets = [child for child in node.children if child.is_named and child.type not in {"file_descriptor", "ERROR"}]
+    words = [word for target in targets for word in expander.words(target)]
+    if words:
+        stdin = scope.stdin
+        _target(judge, operator, words[0], scope)
+        scope.stdin = scope.stdin if _is_input(node) else stdin
+    return words[1:], []
+
+
+def _is_input(node: Node) -> bool:
+    """Whether a redirection is of the standard input, and not of another descriptor."""
+    return all(source(child).strip() == "0" for child in node.children if child.type == "file_descriptor")
+
+
+def _heredoc(judge: StatementJudge, node: Node, scope: ShellScope) -> tuple[list[Word], list[Node]]:
+    expander = judge.expander(scope)
+    words: list[Word] = []
+    following: list[Node] = []
+    for child in node.children:
+        if child.type == "heredoc_body":
+            _given(judge, expander.value(child), node, scope)
+        elif child.type in _REDIRECTS:
+            words += _redirect(judge, child, scope)[0]
+        elif child.type in WORDS:
+            words += [] if child.type.startswith(("heredoc", "file_d")) else expander.words(child)
+        elif child.is_named:
+            following.append(child)
+    return words, following
+
+
+def _given(judge: StatementJudge, value: Value, node: Node, scope: ShellScope) -> None:
+    """What a command reads as its input from the command line itself."""
+    scope.stdin = value if _is_input(node) else scope.stdin
+    if "environment" in value.origins:
+        why = "It would use a variable that could be a key."
+        judge.add(ask("shows-environment", source(node), why, "Name the value."))
+
+
+def _target(judge: StatementJudge, operator: str, word: Word, scope: ShellScope) -> None:
+    """The file that a redirection reads or writes."""
+    if operator in {">&", "<&"} and re.fullmatch(r"\d*-?", word.text):
+        scope.stdin = ANYTHING if operator == "<&" else scope.stdin
+        return
+    if operator in {">&", "<&"} and re.search(r"[$`~{]", word.text):
+        judge.add(ask("hidden-code", word.source, "bash expands this name twice, and runs what stands in it."))
+    linked(judge, [word], scope)
+    for possible in scope.possible():
+        judged = files.write if not operator.startswith("<") or operator == "<>" else _reads
+        for found in judged(word, possible):
+            judge.add(found)
+    if PERHAPS_EMPTY in word.origins:
+        judge.add(ask("unknown-path", word.source, "Which file it is cannot be told before it runs.", "Name the file."))
+    if operator.startswith("<"):
+        scope.stdin = scope.pipes.get(word.text, Value(UNKNOWN, word.origins | files.listed([word], scope)))
+
+
+def linked(judge: StatementJudge, words: list[Word], scope: ShellScope) -> None:
+    """After a link was made, where ".." leads cannot be told."""
+    for word in words:
+        if scope.links and re.search(r"(^|[/=])\.\.(/|$)", word.text):
+            judge.add(ask("linked", word.source, "It goes up from a link that it has made.", "Use the full path."))
+
+
+def _reads(word: Word, scope: ShellScope) -> Iterator[Decision]:
+    files.run(word, scope)  # what a program gets as its input may be its orders
+    yield from files.secrets(word, scope)
+    yield from files.read(word, scope)
+
+
+def assignment(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
+    """An assignment that stands alone."""
+    _assign(judge, node, scope)
+    judge.add(reads(source(node)))
+    return NOTHING
+
+
+def _assigned(judge: StatementJudge, node: Node, scope: ShellScope) -> tuple[str, Value]:
+    """The name and the value of an assignment, with everything judged that bash expands in them."""
+    target, *rest = [child for child in node.children if child.is_named]
+    expander, name = judge.expander(scope), source(target)
+    expander.visit(target)
+    if rest and rest[0].type == "array":
+        judge.reached(rest[0])
+        return name, expander.array(rest[0], name)
+    return name, expander.value(rest[0]) if rest else NOTHING
+
+
+def _given_to_command(judge: StatementJudge, node: Node, scope: ShellScope) -> dict[str, Value]:
+    """The variable that an assignment before a command sets for it alone; delicate names are judged."""
+    name, value = _assigned(judge, node, scope)
+    if name in {"LC_ALL", "LANG"}:
+        return {}
+    if name != "IFS":  # which bash gives to no other program
+        _environment(judge, scope, (name, value), source(node))
+    return {name: value} if name.isidentifier() else {}
+
+
+def _assign(judge: StatementJudge, node: Node, scope: ShellScope) -> None:
+    """A variable gets a value for good."""
+    name, value = _assigned(judge, node, scope)
+    text = source(node)
+    if text.startswith(name + "+="):
+        before = scope.value(name) or (NOTHING if name.islower() else ANYTHING)
+        if name in scope.integers:
+            value = Value.array([before, value])  # each is evaluated by itself
+        elif value.items is not None:
+            first = before.items or (() if before == NOTHING else (before,))
+            value = Value.array([*first, *value.items])
+        else:
+            value = value if before == NOTHING else Value.joined([before, value])
+    set_variable(judge, scope, (name, value), text)
+
+
+def set_variable(
+    judge: StatementJudge, scope: ShellScope, given: tuple[str, Value], text: str, *, passing: bool = False
+) -> None:
+    """A variable gets a value, however that is written: the one place where variables change.
+
+    `passing` says that only a command gets it, whose environment is judged already.
+    """
+    target, value = given
+    match = re.match(r"([A-Za-z_]\w*)(\[.*\])?$", target, re.DOTALL)
+    if not match:
+        if not target.isdigit():
+            judge.add(ask("hidden-variable", text, "Which variable it sets cannot be told.", "Write out its name."))
+        scope.forget()
+        return
+    name, element = match[1], bool(match[2])
+    if not passing:
+        _environment(judge, scope, (name, value), text)
+    if name in scope.readonly:
+        judge.add(ask("hidden-variable", text, f"It assigns to {name}, which cannot be changed."))
+    if name in scope.integers:
+        for objection in arithmetic.objections(value, text, scope):
+            judge.add(objection)
+        value = A_NUMBER if value.items is None else value
+    _remember(scope, name, value, element=element)
+    scope.variables[name] = _with_element(scope.variables.get(name), value) if element else value
+
+
+def _remember(scope: ShellScope, name: str, value: Value, *, element: bool) -> None:
+    """Keep in mind what stays true of a variable, even if a later assignment fails."""
+    trusted = replace(value, origins=value.origins - {A_WORD})  # the words of a loop are the command's own
+    if not scope.defining and not arithmetic.is_harmless(trusted, scope):
+        scope.untrusted.add(name)
+    if name not in scope.keyed and (element or value.items is not None):
+        scope.indexed.add(name)
+
+
+def _with_element(before: Value | None, value: Value) -> Value:
+    """An array of which one element has got a value."""
+    values = [*([] if before is None else before.items or [before]), value]
+    if are_numbers(*values):
+        return Value(TAME, alternatives(values) | {PERHAPS_EMPTY})
+    return Value.array([ANYTHING, *[each for each in values if each != ANYTHING]])  # whose places are not told apart
+
+
+def _environment(judge: StatementJudge, scope: ShellScope, given: tuple[str, Value], text: str) -> None:
+    name, value = given
+    name = name.partition("[")[0]
+    if name in _FOLDERS:
+        judge.add(ask("environment", text, f"{name} is where bash believes to be.", "Use cd."))
+    for found in launchers.environment(name, value, text, scope) if name != "_" else ():
+        judge.finding(found, scope)
+
+
+def declaration(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
+    """declare, export, local and the like: assignments, and words as for any command."""
+    first, *others = node.children
+    words, options = [Word(source(first), source(first))], set[str]()
+    for child in others:
+        if child.type == "variable_assignment":
+            _attributes(judge, scope, (source(first), source(child.children[0])), options)
+            _assign(judge, child, scope)
+            if options & _SHOWING:
+                judge.add(ask("hidden-variable", source(child), "It shows a variable, and does not assign to it."))
+            _freeze(scope, (source(first), source(child.children[0])), options)
+            words.append(Word(_DECLARED, source(child)))
+        elif child.type == "variable_name":
+            words.append(Word(_DECLARED, source(child)))
+            _attributes(judge, scope, (source(first), source(child)), options)
+            _freeze(scope, (source(first), source(child)), options)
+            if {"a", "A"} & options:  # an array without elements
+                scope.variables.setdefault(source(child), Value(TAME, frozenset({PERHAPS_EMPTY})))
+        else:
+            words += judge.expander(scope).words(child)
+            options.update(*(word.text[1:] for word in words[-1:] if word.text.startswith("-")))
+    judge.words(words, scope)
+    return NOTHING
+
+
+def _attributes(judge: StatementJudge, scope: ShellScope, given: tuple[str, str], options: set[str]) -> None:
+    """A variable is declared: -i has bash evaluate all that is assigned to it, and -A makes its keys plain text."""
+    builtin, target = given
+    name = target.partition("[")[0]
+    if options - _OPTIONS.get(builtin, _OPTIONS[""]) or (builtin == "local" and not scope.in_function):
+        judge.add(ask("hidden-variable", target, f"{builtin} would fail here, and leave the variable as it is."))
+    if "i" in options:
+        scope.integers.add(name)
+        if SET_BY_BASH.fullmatch(name):
+            judge.add(ask("hidden-code", target, f"Arithmetic would run what bash assigns to {name}."))
+    if options & {"u", "l", "c"}:  # bash changes what is assigned, perhaps into the name of another variable
+        scope.untrusted.add(name)
+    if "A" in options:
+        scope.ever_keyed.add(name)
+    if "A" in options and not options & {"a", "f", "F", "p"} and name not in scope.indexed | scope.readonly:
+        scope.keyed |= {name}
+    elif "A" not in options:
+        scope.keyed -= {name}
+        scope.indexed |= {name} if "a" in options else set()
+
+
+def _freeze(scope: ShellScope, given: tuple[str, str], options: set[str]) -> None:
+    builtin, target = given
+    if builtin == "readonly" or "r" in options:
+        scope.readonly.add(target.partition("[")[0])
+
+
+def unset(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
+    """unset: the variable is not known any more."""
+    words: list[Word] = []
+    end = -1
+    for child in node.children:
+        found = judge.expander(scope).words(child) if words else [Word(source(child), source(child))]
+        if child.start_byte == end and found:  # the parser has made two words of a[i]
+            last = words.pop()
+            found[0] = replace(found[0], text=last.text + found[0].text, source=last.source + found[0].source)
+        words += found
+        end = child.end_byte
+    judge.words(words, scope)
+    return NOTHING
+
+
+def _unset(judge: StatementJudge, words: list[Word], scope: ShellScope) -> None:
+    for word in words[1:] if words[0].text == "unset" else ():
+        scope.variables[word.text] = ANYTHING
+        scope.functions.pop(word.text, None)
+        scope.keyed = scope.keyed - {word.text} if word.known else frozenset()
+        if word.text in {"IFS", "PATH"}:
+            _environment(judge, scope, (word.text, ANYTHING), word.source)
+
+
+def take_effect(judge: StatementJudge, words: list[Word], scope: ShellScope) -> None:
+    """What a command changes in the shell itself: the folder, variables, files that it made."""
+    name = words[0].text
+    if name in {"cd", "pushd", "popd"}:
+        _move(words, scope)
+    elif name in {"eval", "source", "."}:
+        scope.forget()
+    elif name == "let":
+        for word in words[1:]:
+            arithmetic.change(Value(word.text), scope)
+    elif name in {*_MAKERS, "mkdir"}:
+        _made(words, scope)
+    scope.reopened |= name == "exec"
+    _set_parameters(words, scope)
+    _unset(judge, words, scope)
+    _settings(judge, words)
+    for word, target, value in _set(judge, words, scope):
+        set_variable(judge, scope, (target, value), word.source)
+
+
+def _made(words: list[Word], scope: ShellScope) -> None:
+    if words[0].text == "ln":
+        scope.links.add(words[-1].text)
+    resolved = {files.resolve(word.text, scope) for word in words[1:] if not word.text.startswith("-")}
+    made = frozenset(path for path in resolved if path)
+    if words[0].text == "mkdir":
+        scope.made |= made if scope.cwd and not scope.elsewhere and all(word.known for word in words) else frozenset()
+    else:
+        scope.written |= made
+
+
+def _settings(judge: StatementJudge, words: list[Word]) -> None:
+    pattern = _SETTINGS.get(words[0].text)
+    for word in words[1:]:
+        if pattern and re.fullmatch(pattern, word.text):
+            why = "It changes what the names of commands and folders mean."
+            judge.add(ask("meaning", word.source, why, "Write out the names."))
+
+
+def _set_parameters(words: list[Word], scope: ShellScope) -> None:
+    """The positional parameters after set and shift."""
+    if words[0].text not in {"set", "shift"}:
+        return
+    texts = [word.text for word in words]
+    known = scope.variables.get("@", ANYTHING).items
+    count = int(texts[1]) if re.fullmatch(r"\d{1,3}", "".join(texts[1:])) else 1
+    if texts[:2] == ["set", "--"]:
+        scope.set_parameters([word_value(word) for word in words[2:]])
+    elif texts[0] == "shift" and known and len(texts) < 3 and all(item.known or item.is_number for item in known):
+        scope.set_parameters(known[count:] if count <= len(known) else known)
+    elif texts[0] == "shift" or not all(re.match(r"[-+]", text) for text in texts[1:]):
+        scope.set_parameters(None)
+
+
+def _set(judge: StatementJudge, words: list[Word], scope: ShellScope) -> Iterator[tuple[Word, str, Value]]:
+    """The variables that a builtin sets, with the word that says so."""
+    name, rest = words[0].text, words[1:]
+    if name in _DECLARES:
+        yield from _set_by_declaration(judge, words, scope)
+    elif name in _INTO:
+        yield from _into(words, scope)
+    elif name in {"read", "mapfile", "readarray"}:
+        yield from _read_names(words, scope)
+    elif name == "getopts":
+        yield from ((word, word.text, ANYTHING) for word in rest[1:2])
+
+
+def _set_by_declaration(
+    judge: StatementJudge, words: list[Word], scope: ShellScope
+) -> Iterator[tuple[Word, str, Value]]:
+    options = {letter for word in words[1:] if word.text.startswith("-") for letter in word.text[1:]}
+    for word in words[1:]:
+        target, equals, value = word.text.partition("=")
+        if word.text != _DECLARED and not word.text.startswith(("-", "+")):
+            _attributes(judge, scope, (words[0].text, target.removesuffix("+")), options)
+        if equals and options & _SHOWING:
+            judge.add(ask("hidden-variable", word.source, "It shows a variable, and does not assign to it."))
+        if equals or UNKNOWN in word.text or TAME in target:
+            yield word, target.removesuffix("+"), Value(UNKNOWN if target.endswith("+") else value, word.origins)
+
+
+def _into(words: list[Word], scope: ShellScope) -> Iterator[tuple[Word, str, Value]]:
+    """The variable of printf -v or wait -p."""
+    flag = _INTO[words[0].text]
+    for index, word in enumerate(words[1:], 1):
+        if word.text.startswith(flag) and (index == 1 or words[0].text == "wait"):
+            glued = word.text.removeprefix(flag)
+            rest = words[index + 1 :] if glued else words[index + 2 :]
+            target = glued or "".join(following.text for following in words[index + 1 : index + 2])
+            yield word, target, A_NUMBER if words[0].text == "wait" else outputs.prints([words[0], *rest], scope)
+
+
+def _read_names(words: list[Word], scope: ShellScope) -> Iterator[tuple[Word, str, Value]]:
+    """The variables that read and mapfile fill: any word that may be a name, also one behind the letters of a flag."""
+    value, before = _read(words, scope), ""
+    for word in words[1:]:
+        flags = word.text.startswith("-")
+        if not (flags or word.text.isidentifier() or word.known or re.search(r"-\w*[pdntNuisOcC]$", before)):
+            yield word, word.text, value  # a name that cannot be told
+        before = word.text
+        names = [word.text[start:] for start in range(2, len(word.text))] if flags else [word.text]
+        yield from ((word, name, value) for name in names if name.isidentifier() or "[" in name)
+        if words[0].text != "read" or any(re.match(r"-\w*a", other.text) for other in words):
+            scope.indexed |= set(names)
+    told = [word.text for word in words[1:] if word.text != "-t"]
+    if words[0].text != "read" and not (len(told) == 1 and told[0].isidentifier()):
+        yield words[0], "MAPFILE", ANYTHING if told else value
+
+
+def _read(words: list[Word], scope: ShellScope) -> Value:
+    """What each of these variables holds afterwards."""
+    elsewhere = any(re.match(r"-\w*[ut]", word.text) for word in words[1:] if words[0].text == "read")
+    stdin = ANYTHING if elsewhere else scope.stdin or ANYTHING
+    text, name, rest = stdin.text.removesuffix("\n"), words[0].text, [word.text for word in words[1:]]
+    if name != "read":
+        told = stdin.known and [word for word in rest if not word.isidentifier()] in ([], ["-t"])
+        ends = "" if "-t" in rest else "\n"
+        return Value.array(Value(line + ends, stdin.origins) for line in text.split("\n")) if told else ANYTHING
+    splitting = scope.value("IFS") or Value(" ")
+    is_plain = splitting.text.strip() == "" or (splitting.known and not {*splitting.text} & {*text})
+    is_one = len([word for word in rest if word != "-r"]) == 1
+    if stdin.known and is_plain and is_one and re.fullmatch(r"[\w./ ~-]*", text):
+        return Value(text.strip(" "), stdin.origins | {PERHAPS_EMPTY})
+    origins = stdin.origins if splitting.text.strip() == "" and _reads_lines(words) else unfound(stdin.origins)
+    if re.fullmatch(rf"\s*([\w{TAME}][\w.{TAME}]*[\s,:]*)+", text):
+        is_number = re.fullmatch(rf"[\s\d{TAME}]+", text)
+        return Value(TAME, origins | (frozenset() if is_number else {A_WORD}))
+    return Value(UNKNOWN, origins - {"environment"})
+
+
+def _reads_lines(words: list[Word]) -> bool:
+    """Whether read gives one variable a whole line, or all up to a null byte, and no part of it."""
+    names = [word for word in words[1:] if word.text.isidentifier()]
+    others = [word for word in words[1:] if word not in names]
+    return len(names) == 1 and all(word.text in _WHOLE or word.source == _NULL for word in others)
+
+
+def _move(words: list[Word], scope: ShellScope) -> None:
+    """The folder after cd, pushd and popd, if they succeed."""
+    folders = {_folder(words, possible) for possible in scope.possible()}
+    first, before = _folder(words, scope), scope.folders
+    scope.cwd, scope.elsewhere = first, frozenset()
+    scope.failed = frozenset() if first in scope.made else before
+    scope.may_be_in(frozenset(folders))
+
+
+def _folder(words: list[Word], scope: ShellScope) -> str | None:
+    name = words[0].text
+    targets = [word for word in words[1:] if not re.fullmatch(r"-[LPe@n]+|--", word.text)]
+    if not targets:
+        return files.resolve("~", scope) if name == "cd" else None
+    target = targets[0]
+    told = len(targets) == 1 and not target.glob and target.text not in {"", "-"} and name != "popd"
+    return files.resolve(target.text, scope) if told and not re.match(r"[-+]\d", target.text) else None

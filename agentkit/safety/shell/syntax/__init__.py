@@ -1,1 +1,0 @@
-"""What does a text say as bash reads it?"""

@@ -1,0 +1,340 @@
+"""Tables of known commands, read from rules.toml and commands.toml."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field, replace
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, TypeVar
+
+from agentkit._dataclass import dataclass
+from agentkit.decisions import Verdict
+
+T = TypeVar("T")
+_ROW = re.compile(r"^\[\[(\w+)\]\]$", re.MULTILINE)
+_NAMES = re.compile(r"""^names = (["'])(.*)\1$""", re.MULTILINE)
+_RUNS = re.compile(r'^effect = "runs"$', re.MULTILINE)
+_DESTROYS = re.compile(r"^destroys = true$", re.MULTILINE)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRule:
+    """One objection: commands of these names whose arguments match `when` and not `unless` get the verdict.
+
+    The name "*" stands for every command but those with a "!" before them, "@runs" for each that runs code of the
+    workspace.
+
+    Patterns are searched in " a b c ": the arguments between single spaces, where white space inside an argument is
+    written as "·". `match` and `not_match` are example commands, checked by `check_examples`.
+
+    What a rule matches that `destroys` must be confirmed by code that calls the shell directly. With the verdict allow
+    such a rule leaves the verdict to the others.
+    """
+
+    id: str
+    verdict: Verdict
+    names: frozenset[str]
+    reason: str
+    when: re.Pattern[str]
+    unless: re.Pattern[str] | None
+    remedy: str
+    egress: bool
+    destroys: bool
+    match: tuple[str, ...]
+    not_match: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Undo:
+    """What a journal can put back of what a rule with the id `rule` objects to: commands that match `when`.
+
+    What they change are the files they are given (`paths`), and what git has staged (`index`).
+    """
+
+    rule: str
+    when: re.Pattern[str]
+    paths: bool
+    index: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CommandSpec:
+    """How a command treats its arguments.
+
+    `paths` says what its free arguments are (read, list, write, copy, delete, text, run), after `text` of them that
+    are text unless a flag of `instead` is given; `effect` what it does beside that (reads, writes, runs, network).
+    Each flag with a value stands in the field that says what its value is: any text (`value`), a text that is never
+    a path (`pattern`), a text that is never in the next argument (`optional`), a path (`read`, `write`), the folder
+    to work in (`cd`), shell text (`script`), a program in the command's own language (`program`), a module's name.
+    `flag` are those without a value, of which `active` make it run code or change files of the workspace; `ask` those
+    that are not judged; `strict` asks for flags in no field too. With arguments that match `reading`, each followed by
+    a space, it changes nothing and only reads what it otherwise writes.
+    """
+
+    KINDS: ClassVar = (
+        *(
+            "ask",
+            "write",
+            "read",
+            "cd",
+            "script",
+            "program",
+            "module",
+            "pattern",
+            "value",
+            "optional",
+            "active",
+            "flag",
+        ),
+    )
+
+    paths: str = "text"
+    effect: str = "reads"
+    text: int = 0
+    strict: bool = False
+    reading: str = ""
+    instead: frozenset[str] = frozenset()
+    value: frozenset[str] = frozenset()
+    pattern: frozenset[str] = frozenset()
+    optional: frozenset[str] = frozenset()
+    read: frozenset[str] = frozenset()
+    write: frozenset[str] = frozenset()
+    cd: frozenset[str] = frozenset()
+    script: frozenset[str] = frozenset()
+    program: frozenset[str] = frozenset()
+    module: frozenset[str] = frozenset()
+    active: frozenset[str] = frozenset()
+    flag: frozenset[str] = frozenset()
+    ask: frozenset[str] = frozenset()
+    known: frozenset[str] = field(init=False, default=frozenset())
+
+    def __post_init__(self) -> None:
+        """Gather all flags."""
+        object.__setattr__(self, "known", frozenset().union(*(getattr(self, kind) for kind in self.KINDS)))
+
+    def for_arguments(self, text: str) -> CommandSpec:
+        """How the command treats these arguments."""
+        if not self.reading or not re.fullmatch(self.reading, text):
+            return self
+        paths = "read" if self.paths in {"write", "copy"} else self.paths
+        return replace(self, effect="reads", paths=paths, read=self.read | self.write, write=frozenset(), reading="")
+
+    @property
+    def valued(self) -> frozenset[str]:
+        """The flags that take a value."""
+        return self.known - self.flag - self.active - self.ask - self.optional
+
+
+@dataclass(frozen=True, slots=True)
+class Launcher:
+    """A command that starts the command in its arguments, after its options and `skip` free arguments.
+
+    `joined` makes one shell text of the arguments, `scripts` one of each; `assignments` may stand before the command.
+    """
+
+    options: CommandSpec
+    skip: int = 0
+    joined: bool = False
+    scripts: bool = False
+    assignments: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Interpreter:
+    """An interpreter: its options, the programs among them, and the flags that run tests."""
+
+    name: str
+    options: CommandSpec
+    run: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRule:
+    """A program on the command line in which both patterns are found is denied; one that `destroys` is asked about."""
+
+    id: str
+    one: re.Pattern[str]
+    other: re.Pattern[str]
+    reason: str
+    destroys: bool = False
+
+
+class Lookup(Mapping[str, T]):
+    """A mapping that makes each value when it is first looked up, from the rows that name its key."""
+
+    def __init__(self, rows: Mapping[str, tuple[_Row, ...]], make: Callable[[tuple[_Row, ...]], T]) -> None:
+        self._rows, self._make = rows, make
+        self._made: dict[str, T] = {}
+
+    def __getitem__(self, name: str) -> T:
+        try:
+            return self._made[name]
+        except KeyError:
+            return self._made.setdefault(name, self._make(self._rows[name]))
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a name, or the default; quicker than by an exception."""
+        return self[name] if name in self._rows else default
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandTables:
+    """Everything that is known, by command name.
+
+    `every` are the rules about all commands, and `destroying` the names of the commands that a rule says may destroy.
+    """
+
+    rules: Lookup[tuple[CommandRule, ...]]
+    every: tuple[CommandRule, ...]
+    undo: Lookup[tuple[Undo, ...]]
+    destroying: frozenset[str]
+    specs: Lookup[CommandSpec]
+    launchers: Lookup[Launcher]
+    languages: Lookup[Interpreter]
+    runners: frozenset[str]
+    groups: dict[str, frozenset[str]]
+    implied: dict[str, frozenset[str]]
+
+    @property
+    def programs(self) -> tuple[ProgramRule, ...]:
+        """The rules about programs on the command line, made when the first such program is judged."""
+        return _programs()
+
+
+class _Row(NamedTuple):
+    """One [[kind]] table of a file, not parsed yet: the text of its `names`, and all of its text."""
+
+    kind: str
+    names: str
+    text: str
+
+
+def _split(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+@cache
+def _rows(name: str) -> tuple[dict[str, Any], list[_Row]]:
+    """What stands in a file before its first [[kind]] table, parsed, and those tables."""
+    header, *parts = _ROW.split(Path(__file__).with_name(name).read_text("utf-8"))
+    found = [(kind, _NAMES.search(text), text) for kind, text in zip(parts[::2], parts[1::2], strict=True)]
+    return tomllib.loads(header), [_Row(kind, match[2] if match else "", text) for kind, match, text in found]
+
+
+def _parsed(row: _Row) -> dict[str, Any]:
+    return tomllib.loads(row.text)
+
+
+@cache
+def _rule(row: _Row) -> CommandRule:
+    fields = _parsed(row)
+    return CommandRule(
+        id=fields["id"],
+        verdict=Verdict(fields["verdict"]),
+        names=_split(fields["names"]),
+        reason=fields["reason"],
+        when=re.compile(fields.get("when", "")),
+        unless=re.compile(fields["unless"]) if "unless" in fields else None,
+        remedy=fields.get("remedy", "Do it in the workspace, or leave it to a person."),
+        egress=fields.get("egress", False),
+        destroys=fields.get("destroys", False),
+        match=tuple(fields["match"]),
+        not_match=tuple(fields.get("not_match", ())),
+    )
+
+
+def _undo(row: _Row) -> Undo:
+    fields = _parsed(row)
+    return Undo(
+        fields["rule"], re.compile(fields.get("when", "")), fields.get("paths", False), fields.get("index", False)
+    )
+
+
+def _program_rule(row: _Row) -> ProgramRule:
+    fields = _parsed(row)
+    one, other = re.compile(fields["one"]), re.compile(fields.get("other", ""))
+    return ProgramRule(fields["id"], one, other, fields["reason"], fields.get("destroys", False))
+
+
+@cache
+def _programs() -> tuple[ProgramRule, ...]:
+    return tuple(_program_rule(row) for row in _rows("commands.toml")[1] if row.kind == "programs")
+
+
+@cache
+def _fields(row: _Row) -> dict[str, Any]:
+    plain = {"paths", "effect", "text", "strict", "reading", "skip", "joined", "scripts", "assignments", "name"}
+    return {key: value if key in plain else _split(value) for key, value in _parsed(row).items() if key != "names"}
+
+
+def _with_options(row: _Row) -> dict[str, Any]:
+    """The fields of a launcher or a language, of which those that name options are its `options`."""
+    options = {key: value for key, value in _fields(row).items() if key in CommandSpec.KINDS}
+    others = {key: value for key, value in _fields(row).items() if key not in CommandSpec.KINDS}
+    return {"options": CommandSpec(strict=True, **options), **others}
+
+
+def _last(make: Callable[[_Row], T]) -> Callable[[tuple[_Row, ...]], T]:
+    return lambda rows: make(rows[-1])
+
+
+def _by_name(rows: list[_Row], kind: str) -> dict[str, tuple[_Row, ...]]:
+    """The rows of a kind under each of their names, which are separated by commas, as some have two words."""
+    found: dict[str, tuple[_Row, ...]] = {}
+    for row in rows:
+        for name in row.names.split(",") if row.kind == kind else ():
+            found[name.strip()] = (*found.get(name.strip(), ()), row)
+    return found
+
+
+def _rules_by_name(rows: list[_Row], runners: set[str]) -> dict[str, tuple[_Row, ...]]:
+    """The rules in the order of the file under each name; those about "@runs" under every name of `runners`."""
+    indices: dict[str, list[int]] = {}
+    for index, row in enumerate(rows):
+        for name in row.names.split():
+            indices.setdefault(name, []).append(index)
+    of_runners = indices.get("@runs", [])
+    found = dict.fromkeys(runners, tuple(rows[index] for index in of_runners))
+    for name, own in indices.items():
+        found[name] = tuple(rows[index] for index in (sorted({*own, *of_runners}) if name in runners else own))
+    return found
+
+
+@cache
+def tables() -> CommandTables:
+    """The tables, indexed once."""
+    header, rows = _rows("commands.toml")
+    _, objections = _rows("rules.toml")
+    rules = [row for row in objections if row.kind == "rules"]
+    running = [row.names for row in rows if row.kind == "commands" and _RUNS.search(row.text)]
+    runners = {name.split()[0] for names in running for name in names.split(",")}
+    by_name = _rules_by_name(rules, runners)
+    return CommandTables(
+        rules=Lookup(by_name, lambda rows: tuple(map(_rule, rows))),
+        every=tuple(map(_rule, by_name["*"])),
+        undo=Lookup(_by_name(objections, "undo"), lambda rows: tuple(map(_undo, rows))),
+        destroying=frozenset(name for row in rules if _DESTROYS.search(row.text) for name in row.names.split()),
+        specs=Lookup(_by_name(rows, "commands"), _last(_spec)),
+        launchers=Lookup(_by_name(rows, "launchers"), _last(lambda row: Launcher(**_with_options(row)))),
+        languages=Lookup(_by_name(rows, "languages"), _last(lambda row: Interpreter(**_with_options(row)))),
+        runners=frozenset(name.strip() for name in header["runners"].split(",")),
+        groups={name: _split(text) for name, text in header["groups"].items()},
+        implied={name.strip(): _split(text) for names, text in header["implied"].items() for name in names.split(",")},
+    )
+
+
+@cache
+def _spec(row: _Row) -> CommandSpec:
+    return CommandSpec(**_fields(row))

@@ -1,0 +1,376 @@
+"""The scope of a shell: variables, functions and current folder (pure)."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
+
+from agentkit._dataclass import dataclass
+from agentkit.decisions import Decision, Verdict
+from agentkit.levels import SafetyLevel
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+UNKNOWN = "\x00"
+"""Stands in a text for what cannot be told before the command runs."""
+TAME = "\x01"
+"""Stands in a text for a number, a date or a name found inside the workspace: no leading dash, slash or dots."""
+HOME = "/home/~"
+"""Stands for the home folder, whoever's it is."""
+PERHAPS_EMPTY = "perhaps-empty"
+"""The origin of a text that may also be empty."""
+A_WORD = "word"
+"""The origin of a TAME text that may be a word, which arithmetic takes for a variable's name, and not a number."""
+UNTRUSTED = "untrusted"
+"""The origin of a text from a variable that has held a text of somebody else: an assignment since may have failed."""
+PATTERN = "pattern"
+"""The origin of a text that stands for each of the files that it matches, as in a loop over them."""
+A_FILE = "file"
+"""The origin of a text that is the name of a file, which may be odd."""
+FOUND = "found:"
+"""Begins the origin of a TAME text that is a relative path which matches the pattern behind the colon."""
+BELOW = "below:"
+"""Begins the origin of a word that stands for the files below it whose names match the pattern behind the colon."""
+LISTED = "listed"
+"""The origin of a text that a file of the workspace holds."""
+_MAX_FOLDERS = 4
+_MAX_ITEMS = 64
+_INTEGERS = ("RANDOM", "SRANDOM", "SECONDS", "LINENO", "OPTIND", "HISTCMD", "EPOCHSECONDS")
+SET_BY_BASH = re.compile(
+    r"_|REPLY|OPTARG|COPROC|COMP\w+|READLINE_\w+|FUNCNAME|DIRSTACK|GROUPS|HISTCMD"
+    r"|BASH_(REMATCH|ARG\w*|COMMAND|LINENO|SOURCE|CMDS|ALIASES)"
+)
+"""The names of the variables to which bash itself assigns texts."""
+_NUMBER = re.compile(rf"\d+|{TAME}")
+_CODE = re.compile(
+    r"(?i).*\.(py|pyi|sh|bash|js|mjs|cjs|ts|tsx|jsx|rb|pl|php|lua|rs|go|c|h|cc|cpp|hpp|java|kt|cs|mk|cmake|gradle"
+    r"|toml|cfg|ini|json|ya?ml|xml)|.*/(GNU)?(make|just|rake|gem|docker|pip|vagrant|proc)file"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A text as far as it is known, and what kind of commands it came from: "fetch", "decode".
+
+    `items` are the elements of an array, when each of them is known apart; `text` is then the first.
+    """
+
+    text: str
+    origins: frozenset[str] = frozenset()
+    items: tuple[Value, ...] | None = None
+
+    @property
+    def known(self) -> bool:
+        """Whether nothing of the text is left open."""
+        return UNKNOWN not in self.text and TAME not in self.text
+
+    @property
+    def is_number(self) -> bool:
+        """Whether it is surely one number, though it is not told which."""
+        return self.text == TAME and not unfound(self.origins)
+
+    @classmethod
+    def array(cls, items: Iterable[Value]) -> Value:
+        """An array of these elements."""
+        elements = tuple(items)
+        if len(elements) > _MAX_ITEMS:
+            origins = alternatives(elements) | {PERHAPS_EMPTY}
+            return cls(TAME, origins) if are_numbers(*elements) else one_of(elements, origins)
+        first = next(iter(elements), cls(""))
+        shaky = PERHAPS_EMPTY in first.origins and len(elements) > 1
+        return cls(UNKNOWN if shaky else first.text, alternatives(elements), elements)
+
+    @classmethod
+    def joined(cls, values: list[Value]) -> Value:
+        """One text after the other."""
+        return cls("".join(v.text for v in values), frozenset().union(*(v.origins for v in values)))
+
+
+def alternatives(values: Sequence[Value]) -> frozenset[str]:
+    """The origins of a text that is one of these: it is a file that a command has found only if each of them is."""
+    origins = Value.joined(list(values)).origins
+    named = (value.text == TAME and any(each.startswith(FOUND) for each in value.origins) for value in values)
+    return origins if all(named) else unfound(origins)
+
+
+def one_of(elements: Iterable[Value], origins: frozenset[str]) -> Value:
+    """One of several texts, which is not told: it begins like one that leads out of the workspace, if any does."""
+    begin = next((value.text for value in elements if re.match(r"[/~]|\.\.", value.text)), "")
+    return Value(begin + UNKNOWN, origins)
+
+
+NOTHING = Value("")
+ANYTHING = Value(UNKNOWN)
+A_NUMBER = Value(TAME)
+A_NAME = Value(TAME, frozenset({A_WORD}))
+PARAMETERS = (*"123456789@*",)
+"""The names under which the positional parameters are kept."""
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One argument after all expansions: its text, the source it was written as, and whether a glob is open in it."""
+
+    text: str
+    source: str
+    glob: bool = False
+    origins: frozenset[str] = frozenset()
+
+    @property
+    def known(self) -> bool:
+        """Whether the argument is told by its text alone."""
+        return not self.glob and UNKNOWN not in self.text and TAME not in self.text
+
+
+@dataclass(frozen=True, slots=True)
+class ShellScript:
+    """A text that a command hands to a shell, judged as if typed, and its positional parameters, if they are known."""
+
+    text: str
+    source: str
+    arguments: tuple[Word, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StartedCommand:
+    """The words of a command that another command starts; judged as if typed."""
+
+    words: list[Word]
+
+
+Finding = Decision | ShellScript | StartedCommand
+
+
+class WrittenPaths(set[str]):
+    """The paths that a command has written; a folder stands for all that is beneath it."""
+
+    def __contains__(self, path: object) -> bool:
+        """Whether a path, or a folder that holds it, was written."""
+        folder = path if isinstance(path, str) else ""
+        while folder not in {"", "/"}:
+            if super().__contains__(folder):
+                return True
+            folder = posixpath.dirname(folder)
+        return False
+
+
+@dataclass(slots=True)
+class ShellScope:
+    """One shell at one moment; `fork` is what a subshell gets.
+
+    `exposed` are the files with keys in the workspace that nothing would hide from a command.
+    `keyed` are the variables that are surely associative arrays, and `ever_keyed` all that may be; `foreign` says that
+    it is a child shell, whose environment another command has made. `reopened` says that `exec` may have given the
+    shell another standard input.
+    `elsewhere` are folders it may be in instead of `cwd`, and `failed` those it is in if the last command failed;
+    `made` are folders that surely exist by now; `bounded` says that `head` ends what prints without end.
+    `undoable` says that a journal restores what is deleted, as far as it can: `destroyed` are patterns of what it must
+    be able to restore (see `agentkit.workspace.restorable`), `touched` those of all else that is written. `written`,
+    `integers` (variables declared as numbers), `ever_keyed`, `indexed` (arrays that are not associative), `readonly`,
+    `untrusted` (variables that have held a text of somebody else), `links`, `later` (scripts that run at some later
+    moment), `destroyed` and `touched` are one for all forks. So are `places`, the paths that the command reads, writes
+    or deletes, and `scripts`, the files whose content it runs.
+    """
+
+    workspace: str
+    cwd: str | None
+    contained: bool = True
+    network: bool = False
+    exposed: frozenset[str] = frozenset()
+    variables: dict[str, Value] = field(default_factory=dict)
+    functions: dict[str, tuple[Node, ...]] = field(default_factory=dict)
+    elsewhere: frozenset[str | None] = frozenset()
+    failed: frozenset[str | None] = frozenset()
+    made: frozenset[str] = frozenset()
+    keyed: frozenset[str] = frozenset({"BASH_ALIASES", "BASH_CMDS"})
+    ever_keyed: set[str] = field(default_factory=lambda: {"BASH_ALIASES", "BASH_CMDS"})
+    indexed: set[str] = field(default_factory=set)
+    readonly: set[str] = field(default_factory=set)
+    untrusted: set[str] = field(default_factory=set)
+    foreign: bool = False
+    in_function: bool = False
+    defining: bool = False
+    written: WrittenPaths = field(default_factory=WrittenPaths)
+    integers: set[str] = field(default_factory=lambda: set(_INTEGERS))
+    links: set[str] = field(default_factory=set)
+    later: list[ShellScript] = field(default_factory=list)
+    places: set[str] = field(default_factory=set)
+    scripts: set[str] = field(default_factory=set)
+    pipes: dict[str, Value] = field(default_factory=dict)
+    stdin: Value | None = None
+    reopened: bool = False
+    bounded: bool = False
+    undoable: bool = False
+    destroyed: set[str] = field(default_factory=set)
+    touched: set[str] = field(default_factory=set)
+
+    def fork(self) -> ShellScope:
+        """A copy whose changes stay inside."""
+        return replace(self, variables=dict(self.variables), functions=dict(self.functions))
+
+    @property
+    def folders(self) -> frozenset[str | None]:
+        """Every folder that it may be in; None is one that cannot be told."""
+        return frozenset({self.cwd}) | self.elsewhere | self.failed
+
+    def value(self, name: str) -> Value | None:
+        """The value that a command has given to a variable; unknown if bash itself may have given it another."""
+        value = ANYTHING if SET_BY_BASH.fullmatch(name) else self.variables.get(name)
+        return replace(value, origins=value.origins | {UNTRUSTED}) if value and name in self.untrusted else value
+
+    def set_parameters(self, values: Sequence[Value] | None) -> None:
+        """Give the shell these positional parameters; None if they are not known."""
+        for index in range(1, 10):
+            given = (values or ())[:index]
+            is_split = any(_may_be_several(value) for value in given[: index - 1])
+            may_vanish = len(values or ()) > index and any(PERHAPS_EMPTY in value.origins for value in given)
+            is_known = values is not None and not is_split and not may_vanish
+            self.variables[str(index)] = (given[-1] if len(given) == index else NOTHING) if is_known else ANYTHING
+        everything = ANYTHING if values is None else Value.array(values)
+        self.variables |= {"@": everything, "*": everything}
+
+    def may_be_in(self, folders: frozenset[str | None]) -> None:
+        """Add folders that it may be in; too many are not told apart."""
+        others = (self.elsewhere | folders) - {self.cwd}
+        self.elsewhere = others if len(others) <= _MAX_FOLDERS else frozenset({None, *sorted(filter(None, others))[:2]})
+
+    def settle(self) -> None:
+        """The next command runs whether or not the last one failed."""
+        self.may_be_in(self.failed)
+        self.failed = frozenset()
+
+    def adopt(self, other: ShellScope) -> None:
+        """Take over what another command of the same shell has changed."""
+        self.cwd, self.elsewhere, self.failed = other.cwd, other.elsewhere, other.failed
+        self.variables, self.functions = other.variables, other.functions
+        self.made, self.keyed = other.made, other.keyed
+        if other.reopened:
+            self.reopened, self.stdin = True, ANYTHING
+
+    def merge(self, other: ShellScope) -> None:
+        """Keep only what is the same in both; a folder of either may be the one."""
+        self.merge_variables(other)
+        self.made &= other.made
+        both = self.functions.keys() & other.functions.keys()
+        self.functions = {name: tuple(dict.fromkeys(self.functions[name] + other.functions[name])) for name in both}
+        self.settle()
+        self.may_be_in(other.folders)
+
+    def merge_variables(self, other: ShellScope) -> None:
+        """Keep only the values that are the same in both."""
+        self.keyed &= other.keyed
+        for name in self.variables.keys() | other.variables.keys():
+            one, two = self.variables.get(name), other.variables.get(name)
+            if one != two:
+                values = [value for value in (one, two) if value]
+                is_number = are_numbers(*values) and (len(values) == 2 or name.islower())
+                origins = alternatives(values) | (frozenset() if len(values) == 2 else {PERHAPS_EMPTY})
+                self.variables[name] = Value(TAME if is_number else UNKNOWN, origins)
+
+    def forget(self) -> None:
+        """No variable is known any more."""
+        for name, value in self.variables.items():
+            self.variables[name] = Value(UNKNOWN, value.origins)
+        self.keyed = frozenset()
+
+    def possible(self) -> Iterator[ShellScope]:
+        """This scope in each folder that it may be in."""
+        yield self
+        for folder in sorted((self.elsewhere | self.failed) - {self.cwd}, key=str):
+            yield replace(self, cwd=folder)
+
+
+def unfound(origins: frozenset[str]) -> frozenset[str]:
+    """The origins of a text that is made of others: it is none of the files that a command has found."""
+    return frozenset(origin for origin in origins if not origin.startswith((FOUND, BELOW)))
+
+
+def _may_be_several(value: Value) -> bool:
+    """Whether a word that is not quoted may be several words, as what a command prints."""
+    return UNKNOWN in value.text or bool(value.origins & {A_FILE, PERHAPS_EMPTY})
+
+
+def are_numbers(*values: Value) -> bool:
+    """Whether all are numbers or names, so that what is one of them is such, too."""
+    return all(_NUMBER.fullmatch(item.text) for value in values for item in value.items or (value,))
+
+
+def deny(
+    rule: str, evidence: str, why: str, remedy: str = "Do it in the workspace, or leave it to a person."
+) -> Decision:
+    """Nobody may: `why` continues the sentence "Command blocked for safety: "."""
+    return Decision(Verdict.DENY, f"shell.{rule}", f"Command blocked for safety: {why}", evidence, remedy)
+
+
+def ask(
+    rule: str,
+    evidence: str,
+    why: str,
+    remedy: str = "Use a plainer command, or ask for approval.",
+    *,
+    egress: bool = False,
+    destroys: bool = False,
+) -> Decision:
+    """A person must say yes; `why` is a sentence. If it `destroys`, code that calls the shell must confirm it."""
+    what = _continued(why) if destroys else ""
+    return Decision(Verdict.ASK, f"shell.{rule}", why, evidence, remedy, SafetyLevel.SYSTEM, egress, what)
+
+
+def destruction(rule: str, evidence: str, why: str) -> Decision:
+    """No objection in a run, where other findings decide; code that calls the shell must confirm it."""
+    what = _continued(why)
+    return Decision(Verdict.ALLOW, f"shell.{rule}", why, evidence, level=SafetyLevel.SYSTEM, destroys=what)
+
+
+def _continued(sentence: str) -> str:
+    """A sentence as the rest of "Command blocked for safety: "."""
+    return sentence[:1].lower() + sentence[1:]
+
+
+def reads(evidence: str) -> Decision:
+    """Fine: it changes nothing."""
+    return Decision(Verdict.ALLOW, "shell.reads", "It only reads.", evidence, level=SafetyLevel.NETWORK)
+
+
+def writes(evidence: str) -> Decision:
+    """Fine: what it changes lies in the workspace."""
+    return Decision(
+        Verdict.ALLOW, "shell.writes", "It writes inside the workspace.", evidence, level=SafetyLevel.SYSTEM
+    )
+
+
+def undoes(evidence: str) -> Decision:
+    """Fine: it deletes or blanks what lies in the workspace and can be put back."""
+    why = "It deletes or replaces files inside the workspace, which can be undone."
+    return Decision(Verdict.ALLOW, "shell.undoable", why, evidence, level=SafetyLevel.SYSTEM)
+
+
+def counts(evidence: str, scope: ShellScope) -> Decision:
+    """Fine inside a sandbox: it shows sizes or checksums of what a file of the workspace names, and no content."""
+    why = "It measures what a file of the workspace names, inside the sandbox."
+    return Decision(Verdict.ALLOW, "shell.listed", why, evidence, level=SafetyLevel.SYSTEM, egress=scope.network)
+
+
+def runs(evidence: str, scope: ShellScope) -> Decision:
+    """Fine inside a sandbox: it runs the workspace's own code, which could send what it reads where the network is."""
+    made = next((path for path in sorted(scope.written) if _CODE.fullmatch(path)), None)
+    if made:
+        why = "It runs code of the workspace, of which this command has just written a part."
+        return ask("fresh-code", evidence, why, "Run it in a later call.")
+    if scope.contained:
+        why = "It runs the workspace's own code inside the sandbox."
+        return Decision(Verdict.ALLOW, "shell.runs", why, evidence, level=SafetyLevel.SYSTEM, egress=scope.network)
+    return ask("uncontained", evidence, "It runs code of the workspace, and no sandbox would confine it.", egress=True)
+
+
+def connects(evidence: str, scope: ShellScope) -> Decision:
+    """Fine when the network was granted; it could carry data out all the same."""
+    if scope.network:
+        why = "It uses the network, which was granted."
+        return Decision(Verdict.ALLOW, "shell.network", why, evidence, level=SafetyLevel.SYSTEM, egress=True)
+    remedy = "Grant the network for this command, or fetch pages with the web tools."
+    return ask("network", evidence, "It needs the network, which the sandbox does not have.", remedy, egress=True)

@@ -1,1 +1,0 @@
-"""How does code in the sandbox use functions of the host? It asks by frames; the host answers, and judges each."""

@@ -1,0 +1,233 @@
+"""Removal of settings that a command created and that other programs would execute."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import secrets
+import shutil
+import stat
+from collections.abc import Callable, Iterable, Iterator
+
+from agentkit._dataclass import dataclass
+from agentkit.safety import paths
+from agentkit.sandbox.secret_search import Survey
+
+MOST_KEPT_BYTES = 10_000_000
+_MOST_FILES = 1_000
+_MOST_SETTINGS_BYTES = 100_000
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+_GIT_SECTION = re.compile(r'\[(?P<section>[A-Za-z0-9-]+)(?:[ \t]+"[^"\\\n]*")?\]')
+_GIT_SETTING = re.compile(r"(?P<key>[A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=[^\\\n]*)?")
+_HARMLESS_GIT_SETTINGS = {
+    "core": "repositoryformatversion filemode bare logallrefupdates ignorecase precomposeunicode symlinks autocrlf eol "
+    "safecrlf worktree",
+    "extensions": "objectformat refstorage",
+    "init": "defaultbranch",
+    "user": "name email",
+    "branch": "remote merge rebase",
+    "remote": "url fetch pushurl tagopt mirror",
+    "submodule": "url active",
+    "pull": "rebase",
+}
+"""What a repository's config may say without naming a program."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetAside:
+    """A file or link that was removed: its path relative to the workspace, its content (a link's target), its mode.
+
+    `content` is None where it was too large to keep.
+    """
+
+    path: str
+    content: bytes | None
+    mode: int = 0
+    is_link: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """The settings that a command made: those that were set aside, and those that are still there.
+
+    `left` were permitted or could not be removed.
+    """
+
+    left: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    contents: tuple[SetAside, ...] = ()
+
+
+NOTHING_CREATED = Created()
+
+
+def set_aside(
+    folder: str, before: Survey, after: Survey, permitted: Callable[[str], bool], outside: Iterable[str] = ()
+) -> Created:
+    """Remove the settings in a workspace that are there after a command and were not before.
+
+    `permitted` is asked whether one may stay, by its path relative to the workspace; settings of agentkit never may.
+    In the folders `outside` the workspace, which hold its repository, none may stay; their paths are absolute, and
+    their contents are not kept.
+    """
+    created = _set_aside(folder, before, after, permitted)
+    for place in outside:
+        more = _set_aside(place, before, after, lambda _: False)
+        left, removed = ([f"{place}/{path}" for path in paths] for paths in (more.left, more.removed))
+        created = Created((*created.left, *left), (*created.removed, *removed), created.contents)
+    return created
+
+
+def _set_aside(folder: str, before: Survey, after: Survey, permitted: Callable[[str], bool]) -> Created:
+    made = [path[len(folder) + 1 :] for path in _made(before, after) if path.startswith(f"{folder}/")]
+    keeper = _Keeper(folder)
+    stays = [permitted(path) and not paths.own_settings(path) for path in made]
+    removed = [path for path, stay in zip(made, stays, strict=True) if not stay and keeper.remove(path)]
+    left = [path for path in made if path not in removed]
+    for path, target in before.links.items():
+        if path[len(folder) + 1 :] in removed:
+            keeper.link(path[len(folder) + 1 :], target)
+    return Created(tuple(left), tuple(removed), tuple(keeper.contents))
+
+
+def _made(before: Survey, after: Survey) -> Iterator[str]:
+    """The new settings that may run something; not those that were only moved. Links that were replaced are new."""
+    known = {identity[:2] for identity in before.locked.values()}
+    for path, identity in after.locked.items():
+        if path not in before.locked and identity[:2] not in known and not _is_harmless_repository(path):
+            yield path
+    for path, target in before.links.items():
+        if after.links.get(path) != target:
+            yield path
+    fresh = after.environments - before.environments
+    for path, identity in after.packaged.items():
+        is_same = before.packaged.get(path) == identity
+        if not is_same and not any(path.startswith(f"{place}/") for place in fresh) and not _only_adds_paths(path):
+            yield path
+
+
+def _is_harmless_repository(path: str) -> bool:
+    """Whether this is a part of a repository that makes git run nothing."""
+    name = os.path.basename(path)
+    if name == "hooks":
+        with contextlib.suppress(OSError):
+            return not os.path.islink(path) and all(each.endswith(".sample") for each in os.listdir(path))
+        return False
+    if name == "commondir":
+        return "/.git/worktrees/" in path and _text(path).strip() == "../.."
+    if name in ("config", "config.worktree", "attributes") and _is_empty(path):
+        return True
+    return name in ("config", "config.worktree") and _names_no_program(_text(path))
+
+
+def _is_empty(path: str) -> bool:
+    """Whether this is an empty file, as `sandbox.git` creates them to keep commands from creating them."""
+    with contextlib.suppress(OSError):
+        status = os.lstat(path)
+        return stat.S_ISREG(status.st_mode) and status.st_size == 0
+    return False
+
+
+def _names_no_program(settings: str) -> bool:
+    allowed: list[str] = []
+    for line in settings.splitlines():
+        text = line.strip()
+        section = _GIT_SECTION.fullmatch(text)
+        if section:
+            allowed = _HARMLESS_GIT_SETTINGS.get(section["section"].lower(), "").split()
+        elif text and not text.startswith(("#", ";")):
+            setting = _GIT_SETTING.fullmatch(text)
+            if setting is None or setting["key"].lower() not in allowed:
+                return False
+    return settings != ""
+
+
+def _only_adds_paths(path: str) -> bool:
+    """Whether a path configuration file of Python has no line of code."""
+    text = _text(path)
+    return path.endswith(".pth") and text != "" and not re.search(r"(?:^|[\n\r])[ \t]*import[ \t]", text)
+
+
+def _text(path: str) -> str:
+    """The text of a small regular file, or nothing."""
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        descriptor = os.open(path, _FILE)
+        with os.fdopen(descriptor, "rb") as file:
+            if stat.S_ISREG(os.fstat(descriptor).st_mode):
+                data = file.read(_MOST_SETTINGS_BYTES + 1)
+                return data.decode() if len(data) <= _MOST_SETTINGS_BYTES else ""
+    return ""
+
+
+class _Keeper:
+    """Removes settings and keeps what they said. It follows no link, whatever is moved about meanwhile."""
+
+    def __init__(self, folder: str) -> None:
+        self.contents: list[SetAside] = []
+        self._folder, self._left = folder, MOST_KEPT_BYTES
+
+    def remove(self, path: str) -> bool:
+        """Remove a file, a link or a folder with all it holds, or else rename it; whether it is gone."""
+        with contextlib.suppress(OSError), self._parent(path) as parent:
+            self._take(parent, path.rpartition("/")[2], path)
+        return not os.path.lexists(f"{self._folder}/{path}")
+
+    def link(self, path: str, target: str) -> None:
+        """Put back a link that was replaced."""
+        with contextlib.suppress(OSError), self._parent(path) as parent:
+            os.symlink(target, path.rpartition("/")[2], dir_fd=parent)
+
+    @contextlib.contextmanager
+    def _parent(self, path: str) -> Iterator[int]:
+        """The folder of a path, opened, and writable meanwhile."""
+        with contextlib.ExitStack() as opened:
+            parent = os.open(self._folder, _FOLDER)
+            opened.callback(os.close, parent)
+            for each in path.split("/")[:-1]:
+                parent = os.open(each, _FOLDER, dir_fd=parent)
+                opened.callback(os.close, parent)
+            mode = os.fstat(parent).st_mode & 0o7777
+            if mode & 0o300 != 0o300:
+                os.fchmod(parent, mode | 0o300)
+                opened.callback(os.fchmod, parent, mode)
+            yield parent
+
+    def _take(self, parent: int, name: str, path: str) -> None:
+        try:
+            self._keep(parent, name, path)
+            if stat.S_ISDIR(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
+                shutil.rmtree(name, dir_fd=parent)
+            else:
+                os.unlink(name, dir_fd=parent)
+        except (OSError, RecursionError):
+            os.rename(name, f"{name}.set-aside-{secrets.token_hex(4)}", src_dir_fd=parent, dst_dir_fd=parent)
+
+    def _keep(self, parent: int, name: str, path: str) -> None:
+        status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+        mode = status.st_mode & 0o777
+        if stat.S_ISLNK(status.st_mode):
+            self.contents.append(SetAside(path, os.fsencode(os.readlink(name, dir_fd=parent)), mode, is_link=True))
+        elif stat.S_ISREG(status.st_mode):
+            self.contents.append(SetAside(path, self._read(parent, name, status.st_size), mode))
+        elif stat.S_ISDIR(status.st_mode):
+            self._keep_folder(parent, name, path)
+
+    def _keep_folder(self, parent: int, name: str, path: str) -> None:
+        folder = os.open(name, _FOLDER, dir_fd=parent)
+        try:
+            for each in sorted(os.listdir(folder)):
+                if len(self.contents) < _MOST_FILES:
+                    self._keep(folder, each, f"{path}/{each}")
+        finally:
+            os.close(folder)
+
+    def _read(self, parent: int, name: str, size: int) -> bytes | None:
+        if size > self._left:
+            return None
+        with os.fdopen(os.open(name, _FILE, dir_fd=parent), "rb") as file:
+            content = file.read(size)
+        self._left -= len(content)
+        return content

@@ -1,0 +1,241 @@
+"""Access of sandboxed git to the repository of the workspace."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from agentkit._dataclass import dataclass
+from agentkit.git import index, settings
+from agentkit.git.repository import Repository, find
+from agentkit.sandbox.mounts import SCRATCH, Mount, MountPlan, people_homes
+from agentkit.sandbox.secret_search import Survey, survey
+
+_OWN_PLACE = f"{'/run' if os.path.isdir('/run') else SCRATCH}/agentkit-gitconfig"
+"""Where a command finds its system-wide git configuration."""
+
+_SETTINGS = ("config", "config.worktree", "info/attributes", "objects/info/alternates", "hooks")
+"""What decides which programs git runs and where it reads: a command may not change it."""
+
+_CREATED = {"config.worktree": False, "info/attributes": False, "hooks": True}
+"""Settings that are created empty when they are missing, so that a command cannot create them; True for folders."""
+
+_POINTERS = ("gitdir", "commondir", "config.worktree", "locked")
+_PASSED = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
+_SPECIAL = re.compile(r"([\\*?\[\]!# ])")
+_MOST_COVERED = 2_000
+
+
+def repository_of(folder: str, hidden: Iterable[str] = ()) -> Repository | None:
+    """The repository of a workspace, unless it lies in a hidden place or its work tree holds a home."""
+    return find(folder, homes=people_homes(), refused=[os.path.realpath(path) for path in hidden])
+
+
+def search(folder: str, repository: Repository | None) -> Survey:
+    """Search a workspace, the work tree around it, and the folders of its repository, for hidden and locked paths.
+
+    Of the work tree around the workspace, which no command can change, only the hidden paths count.
+    """
+    found = survey(folder)
+    if repository is None:
+        return found
+    if repository.top != folder:
+        found = found.joined(repository.top, survey(repository.top), locks=False)
+    for path in repository.folders:
+        if not _is_in(path, folder):
+            found = found.joined(path, survey(path, is_git_dir=True), locks=True)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Git:
+    """What one command needs so that git works; `scratch` is a folder of the host that the command cannot change."""
+
+    folder: str
+    scratch: str
+    writable: bool
+    repository: Repository | None
+
+    @property
+    def outside(self) -> list[str]:
+        """The folders of the repository that do not lie in the workspace."""
+        folders = self.repository.folders if self.repository else ()
+        return [path for path in folders if not _is_in(path, self.folder)]
+
+    def search(self) -> Survey:
+        """Search all that a command sees of the workspace and its repository."""
+        return search(self.folder, self.repository)
+
+    def environment(self, home: str, host: Mapping[str, str]) -> dict[str, str]:
+        """Variables for a command with this home folder. A command that only reads takes no locks."""
+        passed = {name: host[name] for name in _PASSED if name in host}
+        passed["GIT_CONFIG_SYSTEM"] = _OWN_PLACE if home == SCRATCH else f"{self.scratch}/gitconfig"
+        return passed | ({} if self.writable else {"GIT_OPTIONAL_LOCKS": "0"})
+
+    def prepare(self, environment: Mapping[str, str]) -> None:
+        """Write the configuration that the command gets: that of the system, and the user's name and address.
+
+        Settings of the repository that are missing are created, empty, so that the command cannot create them.
+        """
+        if self.repository is not None and self.writable:
+            for git_dir in (self.repository.common_dir, *(self.repository.nested() or ())):
+                for name, is_folder in _CREATED.items():
+                    _created(f"{git_dir}/{name}", is_folder=is_folder)
+        who = settings.identity(environment, self.repository.git_dir if self.repository else None)
+        lines = ["[include]", "\tpath = /etc/gitconfig", "[core]", "\tcheckStat = minimal", "[user]"]
+        lines += [f"\t{key} = {_quoted(value)}" for key, value in (("name", who.name), ("email", who.email)) if value]
+        with open(f"{self.scratch}/gitconfig", "w", encoding="utf-8") as file:
+            file.write("\n".join(lines) + "\n")
+
+    def adapted(self, view: MountPlan) -> MountPlan:
+        """The view with the repository in it."""
+        own: Mount = ("ro", _OWN_PLACE, f"{self.scratch}/gitconfig")
+        if self.repository is None:
+            return replace(view, mounts=(*view.mounts, own))
+        covers = self._covers(self.repository, view.mounts)
+        mounts = covers.applied(view.mounts)
+        may_write = self.writable and not _has_linked_settings(self.repository)
+        around: list[Mount] = []
+        if self.repository.top != self.folder:
+            around.append(("ro", self.repository.top, self.repository.top))
+        around += [("rw" if may_write else "ro", path, path) for path in self.outside]
+        protected: list[Mount] = []
+        if may_write:
+            protected = [mount for mount in self._protected(self.repository) if mount not in mounts]
+        elif self.writable:
+            protected = [("ro", path, path) for path in self.repository.folders]
+        place = next(at for at, mount in enumerate(mounts) if mount[1] == self.folder and mount[0] in ("ro", "rw"))
+        end = place  # the covers come last, since whatever is mounted above them would show what they hide
+        while end < len(mounts) and mounts[end][0] in ("ro", "rw"):
+            end += 1
+        mounts = [*mounts[:place], *around, *mounts[place:end], *protected, *mounts[end:]]
+        if may_write:
+            mounts += self._excluded(self.repository, covers.untracked)
+        rules = tuple(("all" if may_write else "run", path) for path in self.outside)
+        return replace(view, mounts=(*mounts, own), rules=(*view.rules, *rules))
+
+    def finish(self) -> None:
+        """Take away what a command may not leave: a pointer that makes git read its settings elsewhere."""
+        if self.repository is not None and self.writable:
+            for git_dir in {self.repository.common_dir, *(self.repository.nested() or ())}:
+                with contextlib.suppress(OSError):
+                    os.unlink(f"{git_dir}/commondir")
+
+    def _protected(self, repository: Repository) -> list[Mount]:
+        """Mounts that keep a writing command from settings, hooks, pointers, and from other work trees."""
+        mounts = _settings_of(repository.common_dir)
+        worktrees = f"{repository.common_dir}/worktrees"
+        for name in sorted(os.listdir(worktrees)) if os.path.isdir(worktrees) else ():
+            mounts += self._protected_worktree(f"{worktrees}/{name}", repository)
+        if repository.git_dir != repository.common_dir:
+            mounts += _read_only(repository.common_dir, ("HEAD", "index", "modules"))
+        nested = repository.nested()
+        if nested is None:
+            return mounts + _read_only(repository.git_dir, ("modules",))
+        return mounts + [mount for path in nested for mount in _settings_of(path)]
+
+    def _protected_worktree(self, path: str, repository: Repository) -> list[Mount]:
+        """A linked work tree that lies elsewhere is read-only; of one in the workspace only the pointers are."""
+        with contextlib.suppress(OSError):
+            with open(f"{path}/gitdir", encoding="utf-8", errors="surrogateescape") as file:
+                place = os.path.realpath(os.path.join(path, file.read(4096).strip()))
+            if path == repository.git_dir or _is_in(place, self.folder):
+                return _read_only(path, _POINTERS)
+        return _read_only(os.path.dirname(path), (os.path.basename(path),))
+
+    def _covers(self, repository: Repository, mounts: Iterable[Mount]) -> _Covers:
+        """How the hidden files below the work tree are to look, so that git takes the tracked ones as unchanged."""
+        prefix = f"{repository.top}/"
+        hidden = {path: kind for kind, path, _ in mounts if kind in ("cover", "tmpfs") and path.startswith(prefix)}
+        names = {os.fsencode(path.removeprefix(prefix)): path for path in hidden}
+        place, length = f"{repository.git_dir}/index", repository.oid_bytes
+        found = index.load(place, names, length) if names else None
+        if found is None:
+            return _Covers((*names,), {}, {})
+        folders = tuple(name + b"/" for name, path in names.items() if hidden[path] == "tmpfs")
+        tracked = [name for name in found.entries if name in names or name.startswith(folders)][:_MOST_COVERED]
+        paths = {name: prefix + os.fsdecode(name) for name in tracked}
+        racy = {n: path for n, path in paths.items() if found.is_racy(found.entries[n]) and os.path.isfile(path)}
+        if racy and index.refreshed(place, found, racy, length):
+            found = index.load(place, names, length) or found
+        covers = {path: _described(found.entries[name]) for name, path in paths.items() if name in found.entries}
+        below = {path: {at: covers[at] for at in covers if at.startswith(f"{path}/")} for path in hidden}
+        return _Covers(tuple(name for name in names if name not in paths), covers, below)
+
+    def _excluded(self, repository: Repository, untracked: Iterable[bytes]) -> list[Mount]:
+        """An exclude file that also names the hidden files, which git must not try to add."""
+        lines = [f"/{_SPECIAL.sub(chr(92) * 2 + '1', os.fsdecode(name))}" for name in untracked if b"\n" not in name]
+        if not lines:
+            return []
+        place, text = f"{repository.common_dir}/info/exclude", ""
+        with contextlib.suppress(OSError), open(place, encoding="utf-8", errors="surrogateescape") as file:
+            text = file.read(1_000_000)
+        with open(f"{self.scratch}/exclude", "w", encoding="utf-8", errors="surrogateescape") as file:
+            file.write("\n".join([text.rstrip("\n"), *lines, ""]))
+        if os.path.realpath(place) != place or not _created(place, is_folder=False):
+            return []
+        return [("ro", place, f"{self.scratch}/exclude")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Covers:
+    """Hidden paths that git does not track, and the covers of those that it does: files, and files in folders."""
+
+    untracked: tuple[bytes, ...]
+    files: dict[str, str]
+    below: dict[str, dict[str, str]]
+
+    def applied(self, mounts: Iterable[Mount]) -> list[Mount]:
+        """The mounts with these covers; a hidden folder keeps the names of its tracked files."""
+        found: list[Mount] = []
+        for kind, path, source in mounts:
+            found.append((kind, path, self.files.get(path, source) if kind == "cover" else source))
+            if kind == "tmpfs":
+                found += [("cover", place, description) for place, description in self.below.get(path, {}).items()]
+        return found
+
+
+def _described(entry: index.Entry) -> str:
+    """The cover of a tracked file: the size and time that the index has, and its permission to be executed."""
+    return f"{entry.size} {0o111 & entry.mode:o} {entry.mtime * 10**9 + entry.mtime_ns}"
+
+
+def _settings_of(git_dir: str) -> list[Mount]:
+    """Mounts that keep the settings of one repository."""
+    return _read_only(git_dir, _SETTINGS)
+
+
+def _has_linked_settings(repository: Repository) -> bool:
+    """Whether settings or hooks are reached over a link, which cannot be kept from being replaced by a mount."""
+    names = ("config", "config.worktree", "hooks", "info", "info/attributes", "objects", "objects/info", "worktrees")
+    paths = [f"{folder}/{name}" for folder in repository.folders for name in names]
+    return any(os.path.lexists(path) and os.path.realpath(path) != path for path in paths)
+
+
+def _created(path: str, *, is_folder: bool) -> bool:
+    """Whether there is such a file or folder; it is created where there was nothing, but not behind a link."""
+    parent = os.path.dirname(path)
+    if not os.path.lexists(path) and not (os.path.lexists(parent) and os.path.realpath(parent) != parent):
+        with contextlib.suppress(OSError):
+            os.makedirs(path if is_folder else parent, exist_ok=True)
+            if not is_folder:
+                os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
+    return os.path.lexists(path)
+
+
+def _read_only(folder: str, names: Iterable[str]) -> list[Mount]:
+    """Read-only mounts of what is in a folder; a link is left out, since it would show what it leads to."""
+    paths = (f"{folder}/{name}" for name in names)
+    return [("ro", path, path) for path in paths if os.path.lexists(path) and os.path.realpath(path) == path]
+
+
+def _quoted(value: str) -> str:
+    escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return f"{path}/".startswith(f"{folder}/")

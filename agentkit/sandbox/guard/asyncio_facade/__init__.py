@@ -1,0 +1,1 @@
+"""A facade for `asyncio` without threads, sockets or files."""

@@ -1,1 +1,0 @@
-"""What do imports give? Facades of modules, name by name, never modules."""

@@ -1,1 +1,0 @@
-"""What stands for `asyncio`: coroutines of the program, and a loop that runs them."""

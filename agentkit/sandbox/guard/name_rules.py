@@ -1,0 +1,212 @@
+"""Permitted names and underscore names in guarded code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from types import CodeType, FunctionType
+from typing import Any
+
+from agentkit.sandbox.guard.errors import RefusedAttribute
+
+
+def words(text: str) -> frozenset[str]:
+    """The words of a text."""
+    return frozenset(text.split())
+
+
+def dunders(text: str) -> frozenset[str]:
+    """The words of a text, written `__like_this__`."""
+    return frozenset(f"__{word}__" for word in text.split())
+
+
+# Attributes that lead from a value to frames, code or modules, by the kind of object that has them.
+INSPECTING = words(
+    """
+    ag_await ag_code ag_frame ag_running cr_await cr_code cr_frame cr_origin cr_running
+    gi_code gi_frame gi_running gi_yieldfrom
+    f_back f_builtins f_code f_generator f_globals f_lasti f_lineno f_locals f_trace f_trace_lines f_trace_opcodes
+    tb_frame tb_lasti tb_lineno tb_next
+    co_code co_cellvars co_consts co_filename co_flags co_freevars co_lines co_lnotab co_names co_positions co_varnames
+    func_closure func_code func_defaults func_dict func_globals im_class im_func im_self
+    """
+)
+# Ordinary names that are dangerous on some objects only; looked at when the object is known.
+DELICATE = frozenset({"evaluate", "evaluate_bound", "evaluate_value", "format", "format_map", "mro", "obj"})
+
+# The functions of a property may write to whatever they are called on.
+OF_PROPERTIES = frozenset({"fget", "fset", "fdel"})
+
+# Methods that Python calls by itself. A class may define them, and anybody may call them.
+METHODS = dunders(
+    """
+    init new post_init repr str format bytes bool hash len length_hint iter next reversed contains missing
+    getitem setitem delitem call enter exit int float complex index round trunc floor ceil
+    eq ne lt le gt ge neg pos abs invert
+    add sub mul truediv floordiv mod divmod pow matmul lshift rshift and or xor
+    radd rsub rmul rtruediv rfloordiv rmod rdivmod rpow rmatmul rlshift rrshift rand ror rxor
+    iadd isub imul itruediv ifloordiv imod ipow imatmul ilshift irshift iand ior ixor
+    init_subclass class_getitem set_name aiter anext aenter aexit await
+    """
+)
+# A class may define these too, but only those that the code itself wrote can be called by name.
+OWN_METHODS = dunders("getattr get set delete del copy deepcopy dir sizeof")
+SETTERS = frozenset({"__setattr__", "__delattr__"})
+DEFINABLE = METHODS | OWN_METHODS | SETTERS
+# Set in a class body as literals of strings, so that what they say is known before the run.
+LITERALS = frozenset({"__slots__", "__match_args__"})
+
+TEXTS = frozenset({"__name__", "__qualname__", "__doc__", "__module__"})
+COPIES = frozenset({"__dict__", "__annotations__", "__dataclass_fields__", "__slots__", "__match_args__"})
+OF_OWN_CLASSES = frozenset({"__mro__", "__bases__"})
+OF_EXCEPTIONS = frozenset({"__cause__", "__notes__", "__suppress_context__"})
+READABLE = DEFINABLE | TEXTS | COPIES | OF_OWN_CLASSES | OF_EXCEPTIONS | {"__class__", "__members__", "__wrapped__"}
+# What getattr, operator.attrgetter and format templates may read, whose names are made while the program runs.
+READABLE_BY_TEXT = TEXTS | METHODS - {"__init__", "__new__", "__init_subclass__", "__class_getitem__", "__set_name__"}
+SETTABLE = DEFINABLE | {"__name__", "__qualname__", "__doc__", "__wrapped__"}
+
+OF_TUPLES = frozenset({"_asdict", "_field_defaults", "_fields", "_make", "_replace"})
+OF_ENUMS = frozenset({"_generate_next_value_", "_ignore_", "_missing_", "_name_", "_order_", "_value_"})
+# A module may say these about itself; Python makes no use of them in a program that is not imported.
+ABOUT_MODULE = dunders("all author copyright credits date email license version")
+# Names that some engines keep their guards under. Ours cannot be spelled, but nobody needs these either.
+RESERVED = frozenset({"_print", "_tmp"})
+
+
+def is_dunder(name: str) -> bool:
+    """Whether the name is written `__like_this__`."""
+    return len(name) > 4 and name.startswith("__") and name.endswith("__")
+
+
+def is_own(name: str) -> bool:
+    """Whether it is the kind of underscore name that programs use for their own: `_x`, `__x`, `_`, but not `_x_`."""
+    return name.startswith("_") and (not name.endswith("_") or name.strip("_") == "") and name not in RESERVED
+
+
+def mangled(name: str, class_name: str | None) -> str:
+    """The name that Python stores a class's private `__name` under."""
+    if not class_name or not name.startswith("__") or name.endswith("__") or not class_name.strip("_"):
+        return name
+    return f"_{class_name.lstrip('_')}{name}"
+
+
+def as_python_reads(name: str) -> str:
+    """The name as Python would read it in code, where it takes letters of other widths and styles for plain ones."""
+    if name.isascii():
+        return name
+    from unicodedata import normalize
+
+    return normalize("NFKC", name)
+
+
+def may_read(name: str) -> bool:
+    """Whether an attribute of this name can be read of any object at all."""
+    return _is_open(name, READABLE)
+
+
+def may_set(name: str) -> bool:
+    """Whether an attribute of this name can be set on any object at all."""
+    return _is_open(name, SETTABLE)
+
+
+def _is_open(name: str, special: frozenset[str]) -> bool:
+    if name in INSPECTING:
+        return False
+    return not name.startswith("_") or name in special or name in OF_ENUMS or is_own(name)
+
+
+def may_be_matched(name: str) -> bool:
+    """Whether a pattern may read an attribute of this name, of whatever object it meets."""
+    return not name.startswith("_") and name not in INSPECTING | DELICATE | OF_PROPERTIES
+
+
+# Underscore names that Python's manual, or use, gives to those who derive from a class.
+FOR_HEIRS = OF_TUPLES | words("_denominator _from_iterable _get _hash _init _mapping _numerator _put _qsize")
+# What Python writes into the classes that a program makes.
+WRITTEN_BY_PYTHON = words("_abc_impl _is_protocol _is_runtime_protocol")
+
+
+HINT = "it belongs to a class of Python that this one derives from: choose another name"
+SELF_CLASS: Any = vars(super)["__self_class__"]
+
+
+class Privacy:
+    """What the classes of one program have from classes of Python's own, and may not be used or replaced."""
+
+    def __init__(self, is_own_class: Callable[[type], bool]) -> None:
+        self._is_own_class = is_own_class
+        self._of_python: dict[type, frozenset[str]] = {object: frozenset(), type: frozenset()}
+        self.inner: dict[type, frozenset[str]] = {}  # of the program's own classes, each when it is first needed
+
+    def of_python(self, kind: type) -> frozenset[str]:
+        """The underscore names that a class of Python's own keeps for itself."""
+        if kind not in self._of_python:
+            self._of_python[kind] = private_names(kind)
+        return self._of_python[kind]
+
+    def names(self, kind: type) -> frozenset[str]:
+        """The private names that a class of the program inherits from Python's classes; none for any other class."""
+        if not self._is_own_class(kind):
+            return frozenset()
+        if kind not in self.inner:
+            metaclass: type = type(kind)
+            bases = [base for base in (*kind.__mro__, *metaclass.__mro__) if not self._is_own_class(base)]
+            self.inner[kind] = frozenset(name for base in bases for name in self.of_python(base))
+        return self.inner[kind]
+
+    def check(self, value: Any, name: str) -> None:
+        """Refuse such a name of an object of the program, or of one of its classes."""
+        kind = value if issubclass(type(value), type) else type(value)
+        if kind is super:
+            kind = SELF_CLASS.__get__(value) or super
+        if name in self.names(kind):
+            raise RefusedAttribute(f"the attribute {name!r} is not available here", HINT)
+
+    def check_given(self, value: Any, name: str) -> None:
+        """Refuse such a name for setting: what a class is given, those that derive from it have too."""
+        self.check(value, name)
+        if issubclass(type(value), type):
+            for heir in type.__subclasses__(value):
+                self.check_given(heir, name)
+
+
+def private_names(kind: type) -> frozenset[str]:
+    """The underscore names that a class of Python's own defines, or that its methods use on any object."""
+    found = set(vars(kind))
+    for value in vars(kind).values():
+        for function in functions_in(value):
+            used = {name for code in codes_in(function.__code__) for name in texts_in(code)}
+            found |= used - function.__globals__.keys()
+    return frozenset(name for name in found if is_own(name) and name.isidentifier() and name.strip("_")) - FOR_HEIRS
+
+
+def functions_in(value: Any) -> Iterator[FunctionType]:
+    """The functions of Python code behind what stands in a class."""
+    for name in ("__func__", "fget", "fset", "fdel", "func", "__wrapped__"):
+        inner = getattr(value, name, None)
+        if type(inner) is FunctionType:
+            yield inner
+    if type(value) is FunctionType:
+        yield value
+
+
+def codes_in(code: CodeType) -> Iterator[CodeType]:
+    """The code, and the code of the functions in it."""
+    yield code
+    for constant in code.co_consts:
+        if type(constant) is CodeType:
+            yield from codes_in(constant)
+
+
+def texts_in(code: CodeType) -> Iterator[str]:
+    """The names that code uses or sets, and the texts that may be names."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if type(constant) is str:
+            yield constant
+        elif type(constant) is CodeType and constant.co_name == "__annotate__":  # annotations that are made later
+            yield from texts_in(constant)
+
+
+def names_given(kind: type) -> set[str]:
+    """The names that the program gave a class of its own, fields among them."""
+    return {*vars(kind), *vars(kind).get("__annotations__", ())} - WRITTEN_BY_PYTHON

@@ -1,0 +1,840 @@
+"""Safe replacements for standard-library functions that follow attribute names."""
+
+from __future__ import annotations
+
+import builtins
+import enum
+import pprint as python
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Callable, Iterator, Mapping
+from enum import Enum
+from types import MappingProxyType, MemberDescriptorType, SimpleNamespace
+from typing import Any
+
+from agentkit.sandbox.guard.attributes import MAIN, Guard, check_fields, is_plain
+from agentkit.sandbox.guard.builtins import Streams, leave
+from agentkit.sandbox.guard.errors import Refused, RefusedCall, own_lines
+from agentkit.sandbox.guard.module_facades import Facade
+from agentkit.sandbox.guard.name_rules import words
+from agentkit.sandbox.guard.proxies import ClassProxy, likened
+
+Part = Callable[[Any], Any]
+# Objects of these modules never change, or are shared by Python's own copy too.
+UNCHANGING = words("builtins datetime decimal enum fractions functools re types typing uuid zoneinfo")
+
+
+class Copier:
+    """`copy` and `deepcopy` of one run."""
+
+    def __init__(self, guard: Guard) -> None:
+        self._guard = guard
+
+    def copy(self, value: Any) -> Any:
+        """A shallow copy."""
+        if self._is_shared(value):
+            return value
+        if self._has_own(value, "__copy__"):
+            return value.__copy__()
+        return self._filled(value, lambda part: part, lambda _: None)
+
+    def deepcopy(self, value: Any, memo: dict[int, Any] | None = None) -> Any:
+        """A copy of the value and of all that it holds."""
+        seen: dict[int, Any] = {} if memo is None else memo
+        if self._is_shared(value):
+            return value
+        if id(value) in seen:
+            return seen[id(value)]
+        if self._has_own(value, "__deepcopy__"):
+            new = value.__deepcopy__(seen)
+        else:
+            self._check_inner(value)
+            new = self._filled(
+                value, lambda part: self.deepcopy(part, seen), lambda empty: seen.__setitem__(id(value), empty)
+            )
+        return seen.setdefault(id(value), new)
+
+    def _check_inner(self, value: Any) -> None:
+        """Refuse what keeps objects for itself: the program holds the memo, where their copies would be seen."""
+        inner = self._guard.privacy.names(type(value))
+        parts = [(name.__name__, found) for name, found in _slots(value)] if inner else []
+        parts += [*vars(value).items()] if inner and hasattr(value, "__dict__") else []
+        if not all(self._is_shared(found) for name, found in parts if name in inner):
+            raise RefusedCall(f"a {type(value).__name__!r} cannot be copied deeply here", "make a new one")
+
+    def _has_own(self, value: Any, method: str) -> bool:
+        return self._guard.is_own_class(type(value)) and hasattr(type(value), method)
+
+    def _is_shared(self, value: Any) -> bool:
+        kind = type(value)
+        if issubclass(kind, type | Enum):
+            return True
+        changing = (list, dict, set, frozenset, tuple, deque, bytearray, SimpleNamespace, BaseException)
+        if self._guard.is_own_class(kind) or issubclass(kind, changing):
+            return False
+        if kind.__module__ in UNCHANGING or self._guard.is_own_function(value):
+            return True
+        raise RefusedCall(f"a {kind.__name__!r} cannot be copied here", "make a new one")
+
+    def _filled(self, value: Any, part: Part, seen: Callable[[Any], object]) -> Any:
+        """A new object of the same class; `seen` hears of it before its parts are copied, as they may hold it."""
+        kind = type(value)
+        base: Any = next((base for base in (tuple, frozenset) if issubclass(kind, base)), None)
+        if base:
+            new = base.__new__(kind, [part(item) for item in base.__iter__(value)])
+        else:
+            base = next(base for base in FILLS if issubclass(kind, base))
+            maker = SimpleNamespace if issubclass(kind, SimpleNamespace) else base
+            new = maker.__new__(kind)
+            seen(new)
+            FILLS[base](new, value, part)
+        for name, found in _slots(value):
+            name.__set__(new, part(found))
+        if hasattr(value, "__dict__"):
+            vars(new).update((name, part(found)) for name, found in vars(value).items())
+        return new
+
+
+def _fill_ordered(new: Any, value: Any, part: Part) -> None:
+    for key in OrderedDict.__iter__(value):
+        OrderedDict.__setitem__(new, part(key), part(dict.__getitem__(value, key)))
+
+
+def _fill_dict(new: Any, value: Any, part: Part) -> None:
+    if issubclass(type(new), defaultdict):
+        new.default_factory = value.default_factory
+    dict.update(new, {part(key): part(item) for key, item in dict.items(value)})
+
+
+def _fill_deque(new: Any, value: Any, part: Part) -> None:
+    deque.__init__(new, [part(item) for item in deque.__iter__(value)], value.maxlen)
+
+
+def _fill_exception(new: Any, value: Any, part: Part) -> None:
+    new.args = part(value.args)
+
+
+# The built-in classes that objects are made of, each with the way to copy what it holds.
+FILLS: dict[Any, Callable[[Any, Any, Part], None]] = {
+    OrderedDict: _fill_ordered,
+    dict: _fill_dict,
+    list: lambda new, value, part: list.extend(new, [part(item) for item in list.__iter__(value)]),
+    set: lambda new, value, part: set.update(new, [part(item) for item in set.__iter__(value)]),
+    deque: _fill_deque,
+    bytearray: lambda new, value, _: bytearray.extend(new, value),
+    BaseException: _fill_exception,
+    object: lambda *_: None,
+}
+
+
+def _slots(value: Any) -> Iterator[tuple[Any, Any]]:
+    """The slots of an object that are filled: descriptor and value."""
+    for kind in type(value).__mro__:
+        for found in vars(kind).values():
+            if type(found) is MemberDescriptorType and kind.__module__ not in {"builtins", "types"}:
+                try:
+                    yield found, found.__get__(value, kind)
+                except AttributeError:
+                    continue
+
+
+class Functools:
+    """The decorators that give one function the looks of another."""
+
+    def __init__(self, guard: Guard) -> None:
+        from functools import partial
+
+        self._guard = guard
+        guard.let_set(partial)
+
+    def names(self) -> dict[str, Any]:
+        """What the module hands out."""
+        return {
+            "cached_property": cached_property(self._guard),
+            "singledispatch": lambda function: single_dispatch(self._guard, function),
+            "total_ordering": self.total_ordering,
+            "update_wrapper": self.update_wrapper,
+            "wraps": self.wraps,
+        }
+
+    def update_wrapper(self, wrapper: Any, wrapped: Any) -> Any:
+        """Give a function the name and the text of another."""
+        if issubclass(type(wrapper), type):
+            raise RefusedCall("a class cannot be made to look like a function here", "set its __name__ and __doc__")
+        self._guard.write(wrapper)
+        for name in ("__module__", "__name__", "__qualname__", "__doc__"):
+            try:
+                setattr(wrapper, name, self._guard.read(wrapped, name))
+            except AttributeError:
+                continue
+        if self._guard.is_own_function(wrapped):
+            vars(wrapper).update(vars(wrapped))
+            wrapper.__annotations__ = dict(wrapped.__annotations__)
+        wrapper.__wrapped__ = wrapped
+        return wrapper
+
+    def wraps(self, wrapped: Any) -> Callable[[Any], Any]:
+        """The decorator form of `update_wrapper`."""
+        return lambda wrapper: self.update_wrapper(wrapper, wrapped)
+
+    def total_ordering(self, cls: type) -> type:
+        """Fill in the missing comparisons of a class."""
+        from functools import total_ordering
+
+        self._guard.write(cls)
+        return total_ordering(cls)
+
+
+def single_dispatch(guard: Guard, function: Any) -> Any:
+    """A function that chooses its implementation by the class of its first argument."""
+    from functools import singledispatch
+
+    chosen = singledispatch(function)
+    registered: dict[Any, Any] = {object: function}  # a likeness stays one here
+
+    def dispatcher(*arguments: Any, **keywords: Any) -> Any:
+        return chosen(*arguments, **keywords)
+
+    def dispatch(cls: Any) -> Any:
+        """The implementation for a class: a real one, as an object that poses as one would be shown others."""
+        kind = likened(cls) if isinstance(cls, ClassProxy) else cls
+        if not issubclass(type(kind), type):
+            raise TypeError(f"dispatch() takes a class, not a {type(kind).__name__!r}")
+        return chosen.dispatch(kind)
+
+    def register(cls: Any, function: Any = None) -> Any:
+        """Add an implementation for a class, which may be told by the annotation of its first parameter."""
+        if guard.is_own_function(cls):
+            classes = [value for name, value in cls.__annotations__.items() if name != "return"]
+            if not classes or isinstance(classes[0], str):
+                raise RefusedCall("the class to register for is not known", "write @function.register(int)")
+            return register(classes[0], cls)
+        if function is None:
+            return lambda given: register(cls, given)
+        chosen.register(likened(cls) if isinstance(cls, ClassProxy) else cls, function)
+        registered[cls] = function
+        return function
+
+    dispatcher.__name__ = dispatcher.__qualname__ = str(guard.read(function, "__name__"))
+    dispatcher.__doc__ = guard.read(function, "__doc__")
+    vars(dispatcher).update(registry=MappingProxyType(registered), dispatch=dispatch, register=register)
+    return dispatcher
+
+
+def cached_property(guard: Guard) -> type:
+    """The class of properties that are computed once: they are kept under names that the program may set."""
+
+    class CachedProperty:
+        """A property that is computed once for each object."""
+
+        def __init__(self, func: Any) -> None:
+            self.func = func
+            self.attrname: Any = None
+            self.__doc__ = guard.read(func, "__doc__")
+
+        def __set_name__(self, owner: type, name: str) -> None:
+            if self.attrname not in (None, name):
+                raise TypeError(f"a cached_property cannot be called {self.attrname!r} and {name!r}")
+            self.attrname = name
+
+        def __get__(self, instance: Any, owner: Any = None) -> Any:
+            if instance is None:
+                return self
+            return kept(guard, instance, self.attrname, self.func)
+
+    CachedProperty.__name__ = CachedProperty.__qualname__ = "cached_property"
+    CachedProperty.__module__ = "functools"
+    return CachedProperty
+
+
+def kept(guard: Guard, instance: Any, name: Any, function: Callable[[Any], Any]) -> Any:
+    """What the function makes of an object, which is kept there under a name that the program may set."""
+    if name is None:
+        raise TypeError("Cannot use cached_property instance without calling __set_name__ on it.")
+    guard.check_set(instance, name)
+    if not hasattr(instance, "__dict__"):
+        raise TypeError(f"No '__dict__' attribute on {type(instance).__name__!r} instance to cache {name!r} property.")
+    value = vars(instance)[name] = function(instance)
+    return value
+
+
+MIXED_IN = frozenset({None, int, str, float})
+
+
+def enumerations(main: str, let_stand: Callable[[type, type], object]) -> dict[str, Any]:
+    """`Enum` and its like; what a call makes says that it is of the module `main`."""
+    roots: dict[type, type] = {}
+
+    class GuardedType(enum.EnumType):
+        """The class of the enumerations of one run."""
+
+        def __call__(cls, value: Any, *arguments: Any, **keywords: Any) -> Any:
+            if not keywords and (not arguments or cls.__members__):
+                return super().__call__(value, *arguments)
+            names = keywords.pop("names", arguments[0] if arguments else None)
+            if len(arguments) > 1 or keywords.get("type") not in MIXED_IN or "module" in keywords:
+                raise Refused("an enumeration cannot be made like this", "write a class statement")
+            return super().__call__(value, members(names), **keywords, module=main)
+
+        def __instancecheck__(cls, value: Any) -> bool:
+            return isinstance(value, roots[cls]) if cls in roots else super().__instancecheck__(value)
+
+        def __subclasscheck__(cls, kind: Any) -> bool:
+            return issubclass(kind, roots[cls]) if cls in roots else super().__subclasscheck__(kind)
+
+    def guarded(original: Any) -> Any:
+        body = GuardedType.__prepare__(original.__name__, (original,))
+        body["__module__"], body["__doc__"] = "enum", original.__doc__
+        made = GuardedType(original.__name__, (original,), body)
+        roots[made] = original
+        let_stand(original, made)
+        return made
+
+    return {name: guarded(getattr(enum, name)) for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")}
+
+
+def members(names: Any) -> list[Any]:
+    """The members that a call asks for, each name looked at."""
+    if type(names) is str:
+        found: list[Any] = names.replace(",", " ").split()
+    else:
+        found = [*names.items()] if isinstance(names, Mapping) else [*names]
+        found = [item if type(item) is str else tuple(item) for item in found]
+    for item in found:
+        name = item if type(item) is str else item[0]
+        if type(name) is not str or not name.isidentifier() or name.startswith("_"):
+            raise Refused(f"a member cannot be called {name!r} here")
+    return found
+
+
+def packed(name: str) -> dict[str, Any]:
+    """`compress` and `decompress` of `bz2`, `gzip` or `lzma`, for real bytes."""
+    original = _module(name)
+
+    def compress(data: Any, *arguments: Any, **options: Any) -> Any:
+        """The bytes, packed."""
+        return original.compress(bytes(memoryview(data)), *arguments, **options)
+
+    def decompress(data: Any, *arguments: Any, **options: Any) -> Any:
+        """The bytes that were packed."""
+        return original.decompress(bytes(memoryview(data)), *arguments, **options)
+
+    return {"compress": compress, "decompress": decompress}
+
+
+def _module(name: str) -> Any:
+    import bz2
+    import gzip
+    import lzma
+
+    return {"bz2": bz2, "gzip": gzip, "lzma": lzma}[name]
+
+
+def gzip_names() -> dict[str, Any]:
+    """What the module `gzip` hands out under guard."""
+    import gzip
+    import io
+
+    def packed_file(filename: Any = None, mode: Any = None, compresslevel: int = 9, fileobj: Any = None) -> Any:
+        """A packed file in memory."""
+        named = filename is not None and not (type(filename) is str and filename == "")
+        if named or type(fileobj) is not io.BytesIO:
+            raise RefusedCall("GzipFile works in memory here", "give it fileobj=io.BytesIO(data) and no file name")
+        return gzip.GzipFile(None, mode and str.__str__(mode), compresslevel, fileobj)
+
+    return {**packed("gzip"), "GzipFile": packed_file}
+
+
+def codecs_names() -> dict[str, Any]:
+    """What the module `codecs` hands out under guard."""
+    import codecs
+
+    def plain(value: Any) -> Any:
+        return str.__str__(value) if isinstance(value, str) else bytes(memoryview(value))
+
+    def encode(obj: Any, encoding: str = "utf-8", errors: str = "strict") -> Any:
+        """The text or the bytes, encoded."""
+        return codecs.encode(plain(obj), encoding, errors)
+
+    def decode(obj: Any, encoding: str = "utf-8", errors: str = "strict") -> Any:
+        """The text or the bytes that were encoded."""
+        return codecs.decode(plain(obj), encoding, errors)
+
+    return {"encode": encode, "decode": decode}
+
+
+def tomllib_names() -> dict[str, Any]:
+    """What the module `tomllib` hands out under guard."""
+    import tomllib
+
+    def loads(text: str, /, *, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
+        """What a text says."""
+        if not isinstance(text, str):
+            raise TypeError(f"Expected str object, not {type(text).__qualname__!r}")
+        return tomllib.loads(str.__str__(text), parse_float=parse_float)
+
+    return {"loads": loads}
+
+
+HIGHEST_RECURSION = 20_000
+
+
+def substitutes(guard: Guard, streams: Streams) -> dict[str, Callable[[], dict[str, Any]]]:
+    """For each module that needs some: what makes its guarded names, when it is first imported."""
+    return {
+        "abc": _abc,
+        "ast": _ast,
+        "asyncio": lambda: _asyncio(guard),
+        "bz2": lambda: packed("bz2"),
+        "calendar": lambda: _calendar(streams),
+        "codecs": codecs_names,
+        "contextlib": lambda: _contextlib(streams),
+        "copy": lambda: _copy(guard),
+        "dataclasses": lambda: Dataclasses(guard).names(),
+        "decimal": lambda: _decimal(guard),
+        "enum": lambda: enumerations(MAIN, guard.let_stand),
+        "functools": lambda: Functools(guard).names(),
+        "gzip": gzip_names,
+        "lzma": lambda: packed("lzma"),
+        "operator": lambda: _operator(guard),
+        "pprint": lambda: _pprint(streams),
+        "sys": lambda: _sys(streams),
+        "textwrap": lambda: _textwrap(guard),
+        "tomllib": tomllib_names,
+        "traceback": lambda: _traceback(streams),
+        "types": lambda: _types(guard),
+        "typing": lambda: _typing(guard),
+        "warnings": lambda: _warnings(streams),
+    }
+
+
+def _decimal(guard: Guard) -> dict[str, Any]:
+    from decimal import Context
+
+    guard.let_set(Context)
+    return {}
+
+
+def _textwrap(guard: Guard) -> dict[str, Any]:
+    from textwrap import TextWrapper
+
+    guard.let_set(TextWrapper)
+    return {}
+
+
+def _abc() -> dict[str, Any]:
+    from abc import ABCMeta
+
+    return {"ABCMeta": ClassProxy(ABCMeta)}
+
+
+def _ast() -> dict[str, Any]:
+    import ast
+
+    def literal_eval(text: str, /) -> Any:
+        """The value of a literal: a text only, as a tree may hold objects of the program."""
+        if not isinstance(text, str):
+            raise TypeError(f"literal_eval() takes a text here, not a {type(text).__name__!r}")
+        return ast.literal_eval(str.__str__(text))
+
+    return {"literal_eval": literal_eval}
+
+
+def _asyncio(guard: Guard) -> dict[str, Any]:
+    from agentkit.sandbox.guard.asyncio_facade.coroutines import Coroutines
+
+    return Coroutines(guard).names()
+
+
+def _calendar(streams: Streams) -> dict[str, Any]:
+    import calendar
+
+    class TextCalendar(calendar.TextCalendar):
+        """Python's own, which prints where the program prints."""
+
+        def prweek(self, theweek: Any, width: int) -> None:
+            """Print a week."""
+            streams.stdout.write(self.formatweek(theweek, width))
+
+        def prmonth(self, theyear: int, themonth: int, *layout: int, **named: int) -> None:
+            """Print a month."""
+            streams.stdout.write(self.formatmonth(theyear, themonth, *layout, **named))
+
+        def pryear(self, theyear: int, *layout: int, **named: int) -> None:
+            """Print a year."""
+            streams.stdout.write(self.formatyear(theyear, *layout, **named))
+
+    TextCalendar.__qualname__, TextCalendar.__module__ = "TextCalendar", "calendar"
+    return {"TextCalendar": TextCalendar}
+
+
+def _contextlib(streams: Streams) -> dict[str, Any]:
+    class Redirect:
+        """Sends what is printed elsewhere while it lasts."""
+
+        __slots__ = ("before", "stream", "target")
+
+        def __init__(self, stream: str, target: Any) -> None:
+            self.stream = stream
+            self.target = target
+            self.before: list[Any] = []
+
+        def __enter__(self) -> Any:
+            self.before.append(getattr(streams, self.stream))
+            setattr(streams, self.stream, self.target)
+            return self.target
+
+        def __exit__(self, *_: object) -> None:
+            setattr(streams, self.stream, self.before.pop())
+
+    return {
+        "redirect_stdout": lambda target: Redirect("stdout", target),
+        "redirect_stderr": lambda target: Redirect("stderr", target),
+    }
+
+
+def _copy(guard: Guard) -> dict[str, Any]:
+
+    copier = Copier(guard)
+    return {"copy": copier.copy, "deepcopy": copier.deepcopy}
+
+
+class Dataclasses:
+    """Dataclasses of the program's own classes."""
+
+    def __init__(self, guard: Guard) -> None:
+
+        self._guard = guard
+        self._deepcopy = Copier(guard).deepcopy
+
+    def names(self) -> dict[str, Any]:
+        """What the module hands out."""
+        return {"dataclass": self.dataclass, "asdict": self.asdict, "astuple": self.astuple}
+
+    def dataclass(self, cls: Any = None, /, **options: Any) -> Any:
+        """The decorator, with or without arguments."""
+        if cls is None:
+            return lambda given: self._made(given, options)
+        return self._made(cls, options)
+
+    def _made(self, cls: type, options: dict[str, Any]) -> type:
+        from dataclasses import dataclass
+
+        if not issubclass(type(cls), type) or not self._guard.is_own_class(cls):
+            raise RefusedCall("only classes that the code itself defines can be dataclasses here")
+        # Python pastes the names of fields into the source of the methods that it makes.
+        names = [*getattr(cls, "__annotations__", {}), *getattr(cls, "__dataclass_fields__", {})]
+        names += [field.name for field in fields_of(cls)]
+        if not all(type(name) is str and name.isidentifier() for name in names):
+            raise Refused("the fields of a dataclass must have plain names")
+        check_fields(names, plain=is_plain(cls))
+        return self._guard.own_class(dataclass(cls, **options))
+
+    def asdict(self, instance: Any, *, dict_factory: Callable[[list[tuple[str, Any]]], Any] = dict) -> Any:
+        """The fields and their values, all the way down."""
+        return self._converted(dataclass_instance("asdict", instance), dict_factory)
+
+    def astuple(self, instance: Any, *, tuple_factory: Callable[[list[Any]], Any] = tuple) -> Any:
+        """The values of the fields, all the way down."""
+        return self._converted(
+            dataclass_instance("astuple", instance), lambda pairs: tuple_factory([value for _, value in pairs])
+        )
+
+    def _converted(self, value: Any, of_object: Callable[[list[tuple[str, Any]]], Any]) -> Any:
+        from dataclasses import fields, is_dataclass
+
+        kind: Any = type(value)
+        if is_dataclass(kind):
+            pairs = [(field.name, getattr(value, field.name)) for field in fields(kind)]
+            return of_object([(name, self._converted(found, of_object)) for name, found in pairs])
+        if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+            return kind(*[self._converted(item, of_object) for item in value])
+        if kind in {list, tuple, set, frozenset}:
+            return kind(self._converted(item, of_object) for item in value)
+        if kind is dict:
+            return {self._converted(key, of_object): self._converted(item, of_object) for key, item in value.items()}
+        return self._deepcopy(value)
+
+
+def fields_of(cls: type) -> list[Any]:
+    """The fields that a class has or inherits."""
+    return [*getattr(cls, "__dataclass_fields__", {}).values()]
+
+
+def dataclass_instance(function: str, value: Any) -> Any:
+    """The value, if it is an object of a dataclass."""
+    from dataclasses import is_dataclass
+
+    if not is_dataclass(type(value)):
+        raise TypeError(f"{function}() should be called on dataclass instances")
+    return value
+
+
+def _operator(guard: Guard) -> dict[str, Any]:
+    def attrgetter(*names: str) -> Callable[[Any], Any]:
+        """A function that reads attributes, each a name or a dotted path."""
+        if not all(type(name) is str for name in names):
+            raise TypeError("attribute name must be a string")
+
+        def read(value: Any, path: str) -> Any:
+            for name in path.split("."):
+                value = guard.read_by_text(value, name)
+            return value
+
+        if len(names) == 1:
+            return lambda value: read(value, names[0])
+        return lambda value: tuple(read(value, name) for name in names)
+
+    def methodcaller(name: str, /, *arguments: Any, **keywords: Any) -> Callable[[Any], Any]:
+        """A function that calls a method."""
+        return lambda value: guard.read_by_text(value, name)(*arguments, **keywords)
+
+    return {"attrgetter": attrgetter, "methodcaller": methodcaller}
+
+
+def _pprint(streams: Streams) -> dict[str, Any]:
+
+    def stdout() -> Any:
+        return streams.stdout
+
+    return {"PrettyPrinter": printer_class(stdout), **printing(stdout)}
+
+
+def _sys(streams: Streams) -> dict[str, Any]:
+    import sys
+
+    def setrecursionlimit(limit: int) -> None:
+        """Allow deeper recursion, as far as the process can bear it."""
+        sys.setrecursionlimit(min(limit, HIGHEST_RECURSION))
+
+    return {
+        "argv": [""],
+        "exit": leave,
+        "setrecursionlimit": setrecursionlimit,
+        **vars(streams),
+    }
+
+
+def system_facade(guard: Guard, streams: Streams) -> type[Facade]:
+    """The class of `sys`, whose `stdout` and `stderr` are where the program prints at that moment, and can be set."""
+
+    class SystemFacade(Facade):
+        """A facade with two names that live."""
+
+        def __init__(self, module: str, values: dict[str, Any]) -> None:
+            super().__init__(module, {name: value for name, value in values.items() if name not in vars(streams)})
+
+        def __getattr__(self, name: str) -> Any:
+            return vars(streams)[name] if name in vars(streams) else super().__getattr__(name)
+
+        def __setattr__(self, name: str, value: object) -> None:
+            if name in vars(streams):
+                setattr(streams, name, value)
+            else:
+                super().__setattr__(name, value)
+
+        def __delattr__(self, name: str) -> None:
+            super().__setattr__(name, None)
+
+    guard.let_set(SystemFacade, frozenset(vars(streams)))
+    return SystemFacade
+
+
+def _traceback(streams: Streams) -> dict[str, Any]:
+    import sys
+
+    def format_exc() -> str:
+        """The error that is being handled, with the lines of the program that led to it."""
+        error = sys.exception()
+        if error is None:
+            return "NoneType: None\n"
+        lines = ["Traceback (most recent call last):", *("  " + line for line in own_lines(error))]
+        return "\n".join([*lines, f"{type(error).__name__}: {error}"]) + "\n"
+
+    def print_exc() -> None:
+        """Print it to standard error."""
+        streams.stderr.write(format_exc())
+
+    return {"format_exc": format_exc, "print_exc": print_exc}
+
+
+def _warnings(streams: Streams) -> dict[str, Any]:
+
+    def show(text: str) -> None:
+        streams.stderr.write(text)
+
+    return Warnings(show).names()
+
+
+def _types(guard: Guard) -> dict[str, Any]:
+    import types
+
+    return {
+        name: guard.likeness(getattr(types, name)) for name in ("BuiltinFunctionType", "GeneratorType", "MethodType")
+    }
+
+
+def _typing(guard: Guard) -> dict[str, Any]:
+    import typing
+
+    def get_origin(alias: Any) -> Any:
+        """The class behind `list[int]`."""
+        origin = typing.get_origin(alias)
+        return guard.type if origin is builtins.type else origin
+
+    def get_args(alias: Any) -> tuple[Any, ...]:
+        """The classes between the brackets."""
+        return tuple(guard.type if part is builtins.type else part for part in typing.get_args(alias))
+
+    return {"get_args": get_args, "get_origin": get_origin}
+
+
+Stdout = Callable[[], Any]  # where the program prints at that moment
+
+
+class Printer(python.PrettyPrinter):
+    """Python's own, which asks the one that the program holds how a single value is written."""
+
+    def __init__(self, write: Callable[..., Any], *options: Any, **named: Any) -> None:
+        super().__init__(*options, **named)
+        self._write = write
+
+    def format(self, *arguments: Any) -> Any:
+        """The text of one value, whether it can be read back, and whether it holds itself."""
+        return self._write(*arguments)
+
+
+def printer_class(stdout: Stdout) -> type:
+    """The class of printers."""
+
+    class PrettyPrinter:
+        """Has a printer and derives from none, as Python's own hand their inner objects to whoever does."""
+
+        __slots__ = ("_printer", "_target")
+
+        def __init__(
+            self, indent: int = 1, width: int = 80, depth: int | None = None, stream: Any = None, **options: Any
+        ) -> None:
+            self._target = stdout() if stream is None else stream
+            self._printer = Printer(self.format, indent, width, depth, self._target, **options)
+
+        def pprint(self, value: Any) -> None:
+            """Print one value."""
+            self._target.write(self.pformat(value) + "\n")
+
+        def pformat(self, value: Any) -> str:
+            """The text that is printed."""
+            return self._printer.pformat(value)
+
+        def isreadable(self, value: Any) -> bool:
+            """Whether the text can be read back."""
+            return self._printer.isreadable(value)
+
+        def isrecursive(self, value: Any) -> bool:
+            """Whether the value holds itself."""
+            return self._printer.isrecursive(value)
+
+        def format(self, *arguments: Any) -> Any:
+            """How a single value is written: a program may have its own way."""
+            return python.PrettyPrinter.format(self._printer, *arguments)
+
+    return PrettyPrinter
+
+
+def printing(stdout: Stdout) -> dict[str, Any]:
+    """The functions that print."""
+
+    def pprint(value: Any, stream: Any = None, **options: Any) -> None:
+        """Print one value, over several lines if it is long."""
+        (stream or stdout()).write(python.pformat(value, **options) + "\n")
+
+    def pp(value: Any, stream: Any = None, *, sort_dicts: bool = False, **options: Any) -> None:
+        """The same, with dictionaries in the order they have."""
+        pprint(value, stream, sort_dicts=sort_dicts, **options)
+
+    return {"pprint": pprint, "pp": pp}
+
+
+ACTIONS = words("always default error ignore module once")
+HINT = "the code's own warnings are filtered by their class only"
+
+
+class Warnings:
+    """The warnings of one run. Python's own are filtered by Python, and not seen here."""
+
+    __slots__ = ("_filters", "_record", "_show")
+
+    def __init__(self, show: Callable[[str], object]) -> None:
+        self._show = show
+        self._filters: list[tuple[str, Any]] = []
+        self._record: list[Any] | None = None
+
+    def names(self) -> dict[str, Any]:
+        """What the module hands out."""
+        return {
+            "catch_warnings": self.catch_warnings,
+            "filterwarnings": self.filterwarnings,
+            "resetwarnings": self.resetwarnings,
+            "simplefilter": self.simplefilter,
+            "warn": self.warn,
+        }
+
+    def warn(self, message: Any, category: Any = None, *_: object, **__: object) -> None:
+        """Warn: a text of a class of warnings, or a warning itself."""
+        kind = type(message) if isinstance(message, Warning) else category or UserWarning
+        if not issubclass(type(kind), type) or not issubclass(kind, Warning):
+            raise TypeError(f"category must be a Warning subclass, not {category!r}")
+        warning = message if isinstance(message, Warning) else kind(message)
+        action = next((action for action, filtered in self._filters if issubclass(kind, filtered)), "default")
+        if action == "error":
+            raise warning
+        if action != "ignore" and self._record is not None:
+            self._record.append(SimpleNamespace(message=warning, category=kind))
+        elif action != "ignore":
+            self._show(f"{kind.__name__}: {warning}\n")
+
+    def simplefilter(self, action: str, category: Any = Warning, *_: object, append: bool = False) -> None:
+        """Say what becomes of the warnings of a class."""
+        if action not in ACTIONS:
+            raise AssertionError(f"invalid action: {action!r}")
+        self._filters.insert(len(self._filters) if append else 0, (action, category))
+
+    def filterwarnings(self, action: str, message: str = "", category: Any = Warning, module: str = "") -> None:
+        """The same; texts and modules are not looked at."""
+        if message or module:
+            raise RefusedCall("warnings cannot be filtered by their text or module here", HINT)
+        self.simplefilter(action, category)
+
+    def resetwarnings(self) -> None:
+        """Forget all filters."""
+        self._filters.clear()
+
+    def catch_warnings(self, *, record: bool = False) -> Any:
+        """Keep filters to a `with` block; with `record` it gives the list of what is warned of meanwhile."""
+        return Catching(self, record=record)
+
+    def exchange(self, state: tuple[list[tuple[str, Any]], list[Any] | None]) -> Any:
+        """Set filters and record; what they were."""
+        before = self._filters, self._record
+        self._filters, self._record = state
+        return before
+
+
+class Catching:
+    """What `catch_warnings` gives."""
+
+    __slots__ = ("_before", "_wants_record", "_warnings")
+
+    def __init__(self, warnings: Warnings, *, record: bool) -> None:
+        self._warnings = warnings
+        self._wants_record = record
+        self._before: list[Any] = []
+
+    def __enter__(self) -> list[Any] | None:
+        filters, record = state = self._warnings.exchange(([], None))
+        self._before.append(state)
+        recorded: list[Any] | None = [] if self._wants_record else None
+        self._warnings.exchange((list(filters), record if recorded is None else recorded))
+        return recorded
+
+    def __exit__(self, *_: object) -> None:
+        self._warnings.exchange(self._before.pop())

@@ -1,0 +1,103 @@
+"""Calls from sandboxed code to the host: the sandbox side."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import os
+import re
+
+from agentkit.errors import ToolError
+from agentkit.sandbox import protocol
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+MOST_BYTES = protocol.MAX_FRAME_BYTES - 1_000
+"""How long the arguments of a call, or what comes of it, may be as JSON."""
+
+_AS_TEXT = frozenset({"datetime", "decimal", "fractions", "uuid"})
+
+_NOT_IN_A_NAME = re.compile(r"\W", re.ASCII)
+
+
+def spelled(name: str) -> str:
+    """A name as Python can write it."""
+    plain = _NOT_IN_A_NAME.sub("_", name)
+    return f"_{plain}" if keyword.iskeyword(plain) or not plain.isidentifier() else plain
+
+
+def functions_of(offered: str, asks: int, replies: int) -> dict[str, Any]:
+    """The functions that are offered, by name, and the error they raise.
+
+    `offered` is JSON, from each name to the names of its parameters. Calls are written to `asks`, and answered on
+    `replies`.
+    """
+    os.set_inheritable(asks, False)
+    names: dict[str, list[str]] = json.loads(offered)
+    line = _HostChannel(asks, replies)
+    made = {name: _function(name, parameters, line) for name, parameters in names.items()}
+    return {**made, ToolError.__name__: ToolError}
+
+
+class _HostChannel:
+    """What leads to the host. What was asked on it is answered before anything else is asked."""
+
+    def __init__(self, asks: int, replies: int) -> None:
+        self._asks, self._replies = asks, replies
+        self._is_waiting = False
+
+    def ask(self, name: str, arguments: str) -> dict[str, str]:
+        """Make a call, and wait for what comes of it.
+
+        Raises RuntimeError once a call was cut off, as by a lack of memory: what comes then may be the answer to it.
+        """
+        asked = protocol.encode(tool=name, arguments=arguments)
+        if self._is_waiting:
+            raise RuntimeError("an earlier call was cut off, and no more calls can be made")
+        self._is_waiting = True
+        protocol.send(self._asks, asked)
+        reply = protocol.receive(self._replies)
+        self._is_waiting = False
+        if reply is None:
+            raise SystemExit(1)  # the host has gone
+        return reply
+
+
+def _function(name: str, parameters: Sequence[str], line: _HostChannel) -> Callable[..., Any]:
+    def function(*given: Any, **named: Any) -> Any:
+        reply = line.ask(name, _bound(name, parameters, given, named))
+        if "error" in reply:
+            raise ToolError(reply["error"])
+        return json.loads(reply["value"])[0]
+
+    function.__name__ = function.__qualname__ = name
+    return function
+
+
+def _bound(name: str, parameters: Sequence[str], given: tuple[Any, ...], named: dict[str, Any]) -> str:
+    """The arguments by the names of the parameters, as JSON. Raises TypeError for more than there are, and for two."""
+    if len(given) > len(parameters):
+        raise TypeError(f"{name}() takes ({', '.join(map(spelled, parameters))}), and got {len(given)} arguments")
+    known = {spelled(each): each for each in parameters}
+    arguments = dict(zip(parameters, given, strict=False))
+    for key, value in named.items():
+        parameter = known.get(key, key)
+        if parameter in arguments:
+            raise TypeError(f"{name}() got two values for {key!r}")
+        arguments[parameter] = value
+    text = json.dumps(arguments, default=_plain)
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"the arguments of {name}() are longer than {MOST_BYTES:,} characters")
+    return text
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no form for, in one that it has. Raises TypeError where there is none."""
+    if isinstance(value, set | frozenset):
+        return sorted(value, key=repr)
+    if type(value).__module__ in _AS_TEXT:
+        return value.isoformat() if hasattr(value, "isoformat") else str(value)
+    raise TypeError(f"a {type(value).__name__} cannot be given to a tool: give texts, numbers, lists and dictionaries")

@@ -1,0 +1,348 @@
+"""Search of a workspace for secret and protected paths."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import stat
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import field, replace
+
+from agentkit._dataclass import dataclass
+from agentkit.safety import paths
+
+MOST_ENTRIES = 500_000
+MOST_SECONDS = 10.0
+MOST_PLACES = 20_000
+"""Hidden and locked paths, each of which is a mount. Linux allows 100,000 mounts."""
+
+_MOST_REMEMBERED = 200_000
+_YOUNG_NANOSECONDS = 50_000_000
+"""A folder changed just now may change again within one tick of its clock, so it is not remembered."""
+
+_CONTEXT = 3
+_NOT_ON_DISK = ("/proc/", "/dev/", "/sys/")
+_NAMES_OF_BRANCHES = ("refs", "logs")
+_REPOSITORY_SETTINGS = ("config", "config.worktree", "hooks", "commondir")
+_TREES_OF_OBJECTS = ("objects", "lfs")
+_GONE = (errno.ENOENT, errno.ENOTDIR)
+
+Identity = tuple[int, int, int, int]
+"""Device, inode, time of the last change in nanoseconds, and size."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """What was found in a folder; all paths are absolute and lead through no link.
+
+    `hidden` are files, and folders that cannot be searched, with their status. `locked` are settings and folders of
+    secrets, `packaged` those in folders of packages, and `links` the targets of those that are links. `checked` are the
+    folders on the way to hidden files. `environments` are virtual environments. `unsearched` says why the search is
+    incomplete, or is empty. `begun` is when it began, in nanoseconds. `around` are further folders that were searched.
+    """
+
+    hidden: Mapping[str, os.stat_result] = field(default_factory=dict)
+    locked: Mapping[str, Identity] = field(default_factory=dict)
+    packaged: Mapping[str, Identity] = field(default_factory=dict)
+    links: Mapping[str, str] = field(default_factory=dict)
+    checked: Mapping[str, Identity] = field(default_factory=dict)
+    environments: frozenset[str] = frozenset()
+    unsearched: str = ""
+    begun: int = 0
+    around: tuple[str, ...] = ()
+
+    def joined(self, folder: str, other: Survey, *, locks: bool) -> Survey:
+        """This search, and another one of a further folder, whose settings count only where it `locks`."""
+        return replace(
+            self,
+            hidden={**other.hidden, **self.hidden},
+            locked={**other.locked, **self.locked} if locks else self.locked,
+            links={**other.links, **self.links} if locks else self.links,
+            checked={**other.checked, **self.checked},
+            unsearched=self.unsearched or other.unsearched,
+            around=(*self.around, folder),
+        )
+
+    def still_holds(self, search: Callable[[], Survey] | None = None) -> bool:
+        """Whether no hidden file was replaced since, and no folder on the way to one has changed.
+
+        Files that are gone do not matter. Where others may rename folders on purpose, `search` searches a second
+        time: one search alone can miss a folder that is renamed meanwhile. Every rename changes the folder's time.
+        """
+        if self.unsearched or search is None:
+            statuses = ((_status(path), identity) for path, identity in self.checked.items())
+            is_same = all(now is not None and _identity(now) == identity for now, identity in statuses)
+            return is_same and not any(self.replaced())
+        if any(changed > self.begun - _YOUNG_NANOSECONDS for _, _, changed, _ in self.checked.values()):
+            return False
+        again = search()
+        known = {path: (status.st_dev, status.st_ino) for path, status in self.hidden.items()}
+        return all(known.get(path) == (status.st_dev, status.st_ino) for path, status in again.hidden.items()) and all(
+            again.checked.get(path, identity) == identity for path, identity in self.checked.items()
+        )
+
+    def is_like(self, other: Survey) -> bool:
+        """Whether the same paths are hidden and locked."""
+        return (self.hidden.keys(), self.locked.keys()) == (other.hidden.keys(), other.locked.keys())
+
+    def replaced(self) -> Iterator[str]:
+        """The hidden files in whose place others are now."""
+        for path, status in self.hidden.items():
+            now = _status(path)
+            if now is not None and (now.st_dev, now.st_ino) != (status.st_dev, status.st_ino):
+                yield path
+
+
+def _status(path: str) -> os.stat_result | None:
+    try:
+        return os.lstat(path)
+    except OSError:
+        return None
+
+
+NOTHING_FOUND = Survey()
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """One folder: its subfolders with their zones, and its entries that are hidden, hidden links, or locked."""
+
+    inode: int
+    changed: int
+    count: int
+    folders: tuple[tuple[str, str], ...]
+    hidden: tuple[str, ...]
+    links: tuple[str, ...]
+    locked: tuple[str, ...]
+    is_environment: bool
+    is_notable: bool
+
+
+_remembered: dict[tuple[str, str, str], _Listing] = {}
+"""By the folder that was searched, since names count from there, the folder listed, and its zone."""
+
+
+def survey(
+    folder: str,
+    *,
+    is_git_dir: bool = False,
+    most_entries: int = MOST_ENTRIES,
+    most_places: int = MOST_PLACES,
+    most_seconds: float = MOST_SECONDS,
+) -> Survey:
+    """Search a folder, given without links, for hidden and locked paths."""
+    if folder == "/":
+        return Survey(unsearched="it is the whole file system")
+    search = _Search(folder, most_entries, most_places, time.monotonic() + most_seconds)
+    return search.result("git" if is_git_dir else "")
+
+
+class _Search:
+    """One search, and what it has found so far."""
+
+    def __init__(self, folder: str, most_entries: int, most_places: int, deadline: float) -> None:
+        self._base, self._left, self._places, self._deadline = folder, most_entries, most_places, deadline
+        self._hidden: dict[str, os.stat_result] = {}
+        self._links: list[str] = []
+        self._locked: dict[str, Identity] = {}
+        self._packaged: dict[str, Identity] = {}
+        self._locked_links: dict[str, str] = {}
+        self._environments: set[str] = set()
+        self._unsearched = ""
+        self._begun = time.time_ns()
+        self._entered: dict[str, os.stat_result] = {}
+
+    def result(self, zone: str) -> Survey:
+        """Search, follow the links with hidden names, and find other names of hidden files."""
+        waiting = deque([(self._base, zone)])  # the folders at the top first: their settings count most
+        while waiting and not self._unsearched:
+            self._enter(waiting.popleft(), waiting)
+        for link in self._links:
+            self._follow(link)
+        self._find_other_names()
+        if len(self._hidden) + len(self._locked) > self._places:
+            self._unsearched = f"it has more than {self._places:,} files that must be hidden or locked"
+        checked = self._ways() if len(self._hidden) <= self._places else {}
+        found = self._hidden, self._locked, self._packaged, self._locked_links, checked, frozenset(self._environments)
+        return Survey(*found, self._unsearched, self._begun)
+
+    def _enter(self, place: tuple[str, str], waiting: deque[tuple[str, str]]) -> None:
+        """Take note of what a folder holds, and add its subfolders to those that wait."""
+        path, zone = place
+        try:
+            status = self._entered[path] = os.lstat(path)
+            listing = _remembered.get((self._base, *place))
+            if listing is None or listing.changed != status.st_ctime_ns or listing.inode != status.st_ino:
+                listing = self._read(path, zone, status)
+        except OSError as error:
+            self._refused(path, error)
+            return
+        self._left -= listing.count
+        if self._left < 0:
+            self._unsearched = "it has too many files to search for secrets"
+        elif time.monotonic() > self._deadline:
+            self._unsearched = "to search it for secrets takes too long"
+        if listing.is_notable:
+            self._note(path, listing, zone)
+        for name, below in listing.folders:
+            waiting.append((f"{path}/{name}", below))
+
+    def _note(self, path: str, listing: _Listing, zone: str) -> None:
+        if listing.is_environment:
+            self._environments.add(path)
+        for name in listing.hidden:
+            self._hide(f"{path}/{name}")
+        for name in listing.locked:
+            self._lock(f"{path}/{name}", self._packaged if zone == "packages" else self._locked)
+        self._links += [f"{path}/{name}" for name in listing.links]
+
+    def _read(self, path: str, zone: str, status: os.stat_result) -> _Listing:
+        """List a folder, and remember what it holds if it has not changed just now."""
+        if not stat.S_ISDIR(status.st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, path)
+        oldest = time.time_ns() - _YOUNG_NANOSECONDS
+        listing = _listed(path, path[len(self._base) + 1 :], zone, status)
+        if status.st_ctime_ns < oldest:
+            if len(_remembered) >= _MOST_REMEMBERED:
+                _remembered.clear()
+            _remembered[self._base, path, zone] = listing
+        return listing
+
+    def _refused(self, path: str, error: OSError) -> None:
+        """Handle a folder that cannot be searched: it is gone, or hidden as its owner could open it, or unknown."""
+        if error.errno == errno.EACCES:
+            self._hide(path)
+        elif error.errno not in _GONE:
+            self._unsearched = f"a folder of it cannot be searched for secrets ({error.strerror})"
+
+    def _hide(self, path: str) -> None:
+        try:
+            status = os.lstat(path)
+        except OSError as error:
+            if error.errno not in _GONE:
+                self._unsearched = f"a file of it cannot be looked at ({error.strerror})"
+            return
+        if stat.S_ISLNK(status.st_mode):
+            self._links.append(path)
+        else:
+            self._hidden[path] = status
+
+    def _lock(self, path: str, found: dict[str, Identity]) -> None:
+        try:
+            status = os.lstat(path)
+            if stat.S_ISLNK(status.st_mode):
+                self._locked_links[path] = os.readlink(path)
+        except OSError as error:
+            if error.errno not in _GONE:
+                self._unsearched = f"a file of it cannot be looked at ({error.strerror})"
+            return
+        found[path] = _identity(status)
+
+    def _follow(self, link: str) -> None:
+        """Hide what a link with a hidden name leads to: a file of the workspace, or one with a hidden name.
+
+        Of a link that is named like a folder of secrets, the files of the folder of the workspace are hidden. Any other
+        folder stays as it is, lest `.env.old -> .` hide everything.
+        """
+        target = os.path.realpath(link)
+        is_inside = target.startswith(f"{self._base}/")
+        try:
+            status = os.lstat(target)
+        except OSError:
+            return
+        is_shown = is_inside or (paths.hidden(target) and not target.startswith(_NOT_ON_DISK))
+        if stat.S_ISREG(status.st_mode) and is_shown:
+            self._hidden[target] = status
+        elif stat.S_ISDIR(status.st_mode) and is_inside and paths.hidden(f"{link[len(self._base) :]}/name"):
+            for parent, _, files in os.walk(target):
+                for name in files:
+                    if len(self._hidden) <= self._places and not os.path.islink(f"{parent}/{name}"):
+                        self._hide(f"{parent}/{name}")
+
+    def _find_other_names(self) -> None:
+        """Hide the files of the workspace that are hard links to hidden ones, but for those of packages."""
+        wanted = {
+            (status.st_dev, status.st_ino)
+            for path, status in self._hidden.items()
+            if status.st_nlink > 1 and stat.S_ISREG(status.st_mode) and not paths.PACKAGE_FOLDERS & {*path.split("/")}
+        }
+        inodes = {inode for _, inode in wanted}
+        waiting = [self._base] if wanted else []
+        while waiting:
+            with contextlib.suppress(OSError), os.scandir(waiting.pop()) as entries:
+                for entry in entries:
+                    if entry.is_dir(follow_symlinks=False):
+                        waiting.append(entry.path)
+                    elif entry.inode() in inodes:
+                        status = entry.stat(follow_symlinks=False)
+                        if (status.st_dev, status.st_ino) in wanted:
+                            self._hidden[entry.path] = status
+
+    def _ways(self) -> dict[str, Identity]:
+        """The folders on the way to hidden files, which nobody may exchange before the files are covered."""
+        folders: set[str] = set()
+        for path in self._hidden:
+            above = os.path.dirname(path)
+            while len(above) > len(self._base) and above not in folders:
+                folders.add(above)
+                above = os.path.dirname(above)
+        return {path: _identity(self._entered[path]) for path in folders if path in self._entered}
+
+
+def _identity(status: os.stat_result) -> Identity:
+    return status.st_dev, status.st_ino, status.st_ctime_ns, status.st_size
+
+
+def _zone(name: str, zone: str) -> str:
+    """Where the entries of a folder lie: in a repository, among the names of its branches, in packages, or in none."""
+    if zone in ("git", "refs"):
+        return "refs" if name in _NAMES_OF_BRANCHES else zone
+    return "git" if name == ".git" else "packages" if name in paths.PACKAGE_FOLDERS else zone
+
+
+def _listed(path: str, place: str, zone: str, status: os.stat_result) -> _Listing:
+    """Read a folder and tell its entries apart."""
+    with os.scandir(path) as scan:
+        kinds = {entry.name: _kind(entry) for entry in scan}
+    below = f"/{place}" if zone in ("git", "refs") or not place else "/" + "/".join(place.split("/")[-_CONTEXT:])
+    packaged = zone == "packages"
+    hidden: list[str] = []
+    links: list[str] = []
+    locked = [name for name in _REPOSITORY_SETTINGS if name in kinds] if _is_repository(kinds) else []
+    is_locked = paths.locked(below, packaged=packaged)
+    for name in paths.candidates(below, [*kinds]):
+        spelled = f"{below.rstrip('/')}/{name}"
+        if zone != "refs" and paths.hidden(spelled, packaged=packaged):
+            {"link": links, "folder": [], "file": hidden}[kinds[name]].append(name)
+            if kinds[name] != "file" and not packaged and paths.hidden(f"{spelled}/name"):
+                locked.append(name)  # a folder of secrets, in which programs look for settings too
+        if not is_locked and paths.locked(spelled, packaged=packaged):
+            locked.append(name)
+    folders = tuple((name, _zone(name, zone)) for name, kind in kinds.items() if kind == "folder")
+    searched = tuple(each for each in folders if zone != "git" or each[0] not in _TREES_OF_OBJECTS)
+    is_environment = "pyvenv.cfg" in kinds
+    return _Listing(
+        status.st_ino,
+        status.st_ctime_ns,
+        len(kinds),
+        searched,
+        tuple(hidden),
+        tuple(links),
+        tuple(dict.fromkeys(locked)),
+        is_environment,
+        bool(hidden or links or locked or is_environment),
+    )
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    if entry.is_symlink():
+        return "link"
+    return "folder" if entry.is_dir(follow_symlinks=False) else "file"
+
+
+def _is_repository(kinds: Mapping[str, str]) -> bool:
+    """Whether git would take a folder with these entries for a repository."""
+    return "HEAD" in kinds and ("commondir" in kinds or {"objects", "refs"} <= kinds.keys())

@@ -1,0 +1,124 @@
+"""The JSON API of the chat page."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import agentkit
+from agentkit._dataclass import dataclass
+from agentkit.agents.agent import Agent
+from agentkit.agents.result import Resumption
+from agentkit.server.auth import RequestAuth
+from agentkit.server.chats import Chats, said_of
+from agentkit.server.http_types import HTTPError, HTTPRequest, HTTPResponse, reply_of
+from agentkit.server.streaming import ConcurrencyLimit
+from agentkit.sessions.export import new_name
+
+_RUN = re.compile("[0-9a-f]{1,64}")
+_MOST_BYTES = 1_000_000
+_MOST_SIGN_IN_BYTES = 2_000
+
+
+@dataclass(slots=True)
+class ChatAPI:
+    """Answers the page. `listening` is room for its open streams; `session` is the conversation it opens first."""
+
+    agent: Agent[Any]
+    gate: RequestAuth
+    chats: Chats
+    listening: ConcurrencyLimit
+    session: str = ""
+
+    async def sign_in(self, asked: HTTPRequest) -> HTTPResponse:
+        """The cookie and the key that the page is let in with, for the token."""
+        document = await asked.document(_MOST_SIGN_IN_BYTES)
+        cookie, key = self.gate.sign_in(document.get("token"), is_secure=asked.is_secure)
+        return reply_of({"key": key}, headers={"set-cookie": cookie})
+
+    async def about(self, _asked: HTTPRequest) -> HTTPResponse:
+        """Who answers here: agent, model, tools, and what runs unasked."""
+        agent = self.agent
+        tools = [
+            {"name": tool.name, "level": tool.level.name.lower(), "description": tool.description}
+            for tool in agent.tools
+        ]
+        return reply_of(
+            {
+                "agent": agent.name,
+                "model": agent.llm.model,
+                "tools": tools,
+                "session": self.session,
+                "safety": agent.policy.level.name.lower(),
+                "folder": agent.workspace.folder,
+                "version": agentkit.__version__,
+            }
+        )
+
+    async def sessions(self, _asked: HTTPRequest) -> HTTPResponse:
+        """The conversations, the newest change first."""
+        return reply_of({"sessions": self.chats.names()})
+
+    async def session_of(self, asked: HTTPRequest) -> HTTPResponse:
+        """A conversation as far as it has come."""
+        return reply_of(await self.chats.find(asked.query.get("name")).document())
+
+    async def run(self, asked: HTTPRequest) -> HTTPResponse:
+        """Begin a run with a prompt, or go on with the one of that id, with answers by the ids of its calls."""
+        document = await asked.document(_MOST_BYTES)
+        work = _work(document)
+        name = document.get("session", "")
+        chat = self.chats.find(new_name(work) if name == "" and isinstance(work, str) else name)
+        return reply_of({"session": chat.name, "serial": chat.start(work)}, 202)
+
+    async def events(self, asked: HTTPRequest) -> HTTPResponse:
+        """What happens in a run, a JSON object a line, until it ends."""
+        serial, after = _number(asked.query, "serial"), _number(asked.query, "after")
+        chat = self.chats.find(asked.query.get("session"))
+        self.listening.take()
+        return HTTPResponse(
+            content_type="application/x-ndjson",
+            headers={"cache-control": "no-store", "x-accel-buffering": "no"},
+            pieces=chat.lines(serial, after),
+            ended=self.listening.give_back,
+        )
+
+    async def answer(self, asked: HTTPRequest) -> HTTPResponse:
+        """Answer a question of the run that is going on."""
+        document = await asked.document(_MOST_BYTES)
+        self.chats.find(document.get("session")).answer(document.get("question"), said_of(document))
+        return reply_of({})
+
+    async def stop(self, asked: HTTPRequest) -> HTTPResponse:
+        """End the run that is going on."""
+        document = await asked.document(_MOST_BYTES)
+        await self.chats.find(document.get("session")).stop()
+        return reply_of({})
+
+    async def undo(self, asked: HTTPRequest) -> HTTPResponse:
+        """Take back what a run of the conversation changed."""
+        document = await asked.document(_MOST_BYTES)
+        done = await self.chats.find(document.get("session")).undo(str(document.get("record") or ""))
+        return reply_of({"done": done})
+
+
+def _work(document: Mapping[str, Any]) -> str | Resumption:
+    """What is to be done. Raises Refusal."""
+    prompt, answers, run = (document.get(name) for name in ("prompt", "answers", "run"))
+    if isinstance(prompt, str) and prompt.strip() and answers is None:
+        return prompt
+    # The run is named: a page that shows what waited long ago must not answer what waits now. Its id, and no saved run.
+    is_named = prompt is None and isinstance(run, str) and _RUN.fullmatch(run)
+    if is_named and isinstance(answers, dict) and all(isinstance(each, dict) for each in answers.values()):
+        return Resumption(run, {call_id: said_of(each) for call_id, each in answers.items()})
+    raise HTTPError(
+        400, "Send a prompt, or a run with answers by the ids of its calls that wait.", code="invalid_value"
+    )
+
+
+def _number(query: Mapping[str, str], name: str) -> int:
+    text = query.get(name, "0")
+    if not (text.isascii() and text.isdigit() and len(text) < 10):
+        raise HTTPError(400, f"{name} is a whole number.", code="invalid_value", parameter=name)
+    return int(text)

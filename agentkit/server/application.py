@@ -1,0 +1,197 @@
+"""The ASGI application: routes, authentication and error responses."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from agentkit.agents.agent import Agent
+from agentkit.errors import AgentKitError, ConfigError, MissingExtra
+from agentkit.server import streaming
+from agentkit.server.api import ChatAPI
+from agentkit.server.auth import HEADERS, SIGN_IN, Head, RequestAuth
+from agentkit.server.chats import Chats
+from agentkit.server.http_types import HTTPError, HTTPRequest, HTTPResponse
+from agentkit.server.openai_endpoint import Completions, refusal_of
+from agentkit.server.streaming import ConcurrencyLimit
+from agentkit.sessions.stores.factory import Place, store_at
+
+if TYPE_CHECKING:
+    from starlette.applications import Starlette
+    from starlette.requests import Request
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+_FOLDER = Path(__file__).with_name("page")
+_FILES = {
+    "/": ("page.html", "text/html; charset=utf-8"),
+    "/page.css": ("page.css", "text/css; charset=utf-8"),
+    "/page.js": ("page.js", "text/javascript; charset=utf-8"),
+    "/run.js": ("run.js", "text/javascript; charset=utf-8"),
+    "/cards.js": ("cards.js", "text/javascript; charset=utf-8"),
+    "/markdown.js": ("markdown.js", "text/javascript; charset=utf-8"),
+    "/icon.svg": ("icon.svg", "image/svg+xml"),
+}
+"""The page's own files, each by the one address that it has: no path is ever made of what a client says."""
+
+_MOST_LISTENING = 64
+
+Handler = Callable[[HTTPRequest], Awaitable[HTTPResponse]]
+
+
+def application(
+    agent: Agent[Any], token: str | None, hosts: Iterable[str], sessions: Place, session: str, most_runs: int
+) -> Starlette:
+    """The application that `app` promises. Raises ConfigError, MissingExtra and NoProvider."""
+    try:
+        from starlette.applications import Starlette
+        from starlette.middleware import Middleware
+        from starlette.routing import Route
+    except ModuleNotFoundError as error:
+        raise MissingExtra("serve", "Serving an agent over HTTP") from error
+    if not isinstance(agent, Agent):
+        raise ConfigError(f"app() takes an Agent. Got {agent!r:.200}.")
+    _ = agent.llm  # without a model to ask, the server shall not start
+    gate, room = RequestAuth(token, hosts, _FILES), ConcurrencyLimit(most_runs)
+    chats = Chats(agent, store_at(sessions), room)
+    desk = ChatAPI(agent, gate, chats, ConcurrencyLimit(_MOST_LISTENING), session)
+    handlers = _handlers(Completions(agent, room), desk)
+    routes = [Route(path, _endpoint(handle), methods=[method]) for (method, path), handle in handlers.items()]
+
+    failing: Mapping[Any, Any] = {404: _not_found, 405: _not_found, 500: _broken}
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        yield
+        await chats.close()
+        await agent.llm.aclose()  # what it has opened on this event loop
+
+    served = Starlette(
+        routes=routes,
+        middleware=[Middleware(_Guarded, gate=gate)],
+        exception_handlers=failing,
+        lifespan=lifespan,
+    )
+    served.router.redirect_slashes = False  # it would redirect to whatever host the client names
+    served.state.token = gate.token
+    return served
+
+
+def _handlers(completions: Completions, desk: ChatAPI) -> Mapping[tuple[str, str], Handler]:
+    files = {("GET", path): _file(*named) for path, named in _FILES.items()}
+    return {
+        **files,
+        ("POST", SIGN_IN): desk.sign_in,
+        ("GET", "/page/about"): desk.about,
+        ("GET", "/page/sessions"): desk.sessions,
+        ("GET", "/page/session"): desk.session_of,
+        ("POST", "/page/run"): desk.run,
+        ("GET", "/page/events"): desk.events,
+        ("POST", "/page/answer"): desk.answer,
+        ("POST", "/page/stop"): desk.stop,
+        ("POST", "/page/undo"): desk.undo,
+        ("GET", "/v1/models"): completions.models,
+        ("GET", "/v1/models/{model:path}"): completions.model,
+        ("POST", "/v1/chat/completions"): completions.complete,
+    }
+
+
+def _file(name: str, content_type: str) -> Handler:
+    """What shows one of the page's own files, read once."""
+    content = (_FOLDER / name).read_bytes()
+
+    async def show(_: HTTPRequest) -> HTTPResponse:
+        return HTTPResponse(content, content_type=content_type, headers={"cache-control": "no-cache"})
+
+    return show
+
+
+def _endpoint(handle: Handler) -> Callable[[Request], Awaitable[_Sending]]:
+    """A handler as Starlette calls it. What is refused is a reply, too."""
+    from starlette.requests import ClientDisconnect
+
+    async def endpoint(request: Request) -> _Sending:
+        try:
+            return _Sending(await handle(_asked(request)))
+        except HTTPError as refusal:
+            return _Sending(refusal.reply)
+        except AgentKitError as error:
+            return _Sending(refusal_of(error).reply)
+        except (streaming.ClientDisconnected, ClientDisconnect):
+            return _Sending(HTTPResponse(status=499))
+
+    return endpoint
+
+
+def _asked(request: Request) -> HTTPRequest:
+    return HTTPRequest(
+        request.stream(),
+        request.headers.get("content-type", ""),
+        dict(request.query_params),
+        {name: str(value) for name, value in request.path_params.items()},
+        request.receive,
+        is_secure=request.url.scheme == "https",
+    )
+
+
+class _Sending:
+    """A reply as an ASGI application."""
+
+    def __init__(self, reply: HTTPResponse) -> None:
+        self._reply = reply
+
+    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+        reply = self._reply
+        headers = [*HEADERS.items(), ("content-type", reply.content_type), *reply.headers.items()]
+        if reply.pieces is None:
+            headers.append(("content-length", str(len(reply.body))))
+        raw = [(name.encode("latin-1"), value.encode("latin-1", "replace")) for name, value in headers]
+        start = {"type": "http.response.start", "status": reply.status, "headers": raw}
+        try:
+            if reply.pieces is None:
+                await send(start)
+                await send({"type": "http.response.body", "body": reply.body})
+            else:
+                sending = streaming.deliver(
+                    reply.pieces, start, send, beat=reply.beat, beat_seconds=streaming.BEAT_SECONDS
+                )
+                await streaming.unless_gone(receive, sending)
+        except streaming.ClientDisconnected:
+            return
+        finally:
+            reply.ended()
+
+
+class _Guarded:
+    """Lets no request past that the gate does not let in."""
+
+    def __init__(self, app: ASGIApp, gate: RequestAuth) -> None:
+        self._app, self._gate = app, gate
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            try:
+                self._gate.check(_head(scope))
+            except HTTPError as refusal:
+                headers = {**refusal.reply.headers, "connection": "close"}  # the body is left unread
+                await _Sending(HTTPResponse(refusal.reply.body, refusal.status, headers=headers))(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
+
+
+def _head(scope: Scope) -> Head:
+    headers: dict[str, tuple[str, ...]] = {}
+    for name, value in scope["headers"]:
+        key = name.decode("latin-1").lower()
+        headers[key] = (*headers.get(key, ()), value.decode("latin-1"))
+    return Head(scope["method"], scope["path"], headers)
+
+
+async def _not_found(_request: Request, error: Exception) -> _Sending:
+    text = "There is nothing here. What there is: /v1/chat/completions, /v1/models, and the page at /."
+    return _Sending(HTTPError(getattr(error, "status_code", 404), text, code="not_found").reply)
+
+
+async def _broken(_request: Request, _error: Exception) -> _Sending:
+    return _Sending(HTTPError(500, "The server failed; its log says why.", code="server_error").reply)

@@ -1,0 +1,140 @@
+"""Authentication: host name, origin and token."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import field
+from urllib.parse import urlsplit
+
+from agentkit._dataclass import dataclass
+from agentkit.http_security import checked_host, checked_token, is_same, shows
+from agentkit.server.http_types import HTTPError
+
+SIGN_IN = "/sign-in"
+PAGE = "/page/"
+"""What begins like this is the page's own, and may be asked for with its cookie and its key."""
+
+KEY_HEADER = "x-agentkit-key"
+
+HEADERS: Mapping[str, str] = {
+    "content-security-policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+        "base-uri 'none'; form-action 'none'; frame-ancestors 'none'; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
+    ),
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "permissions-policy": "camera=(), geolocation=(), microphone=()",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+}
+"""What every reply tells a browser: load nothing from elsewhere, run no script but ours, be shown in no frame."""
+
+_HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.]{2,45})\]|(?P<name>[a-z0-9][a-z0-9.-]{0,252}))(?::\d{1,5})?", re.IGNORECASE)
+_FREE_OF_ORIGIN = {"same-origin", "none"}
+_STRANGER = (
+    "Show the token that this server was started with: Authorization: Bearer TOKEN. "
+    "`agentkit serve` prints it with the address of the page."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What a request says before its body: method, path, and each header, in lower case, with all its values."""
+
+    method: str
+    path: str
+    headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def one(self, name: str) -> str | None:
+        """The value of a header; None when it is missing. Raises Refusal when it is there more than once."""
+        values = self.headers.get(name, ())
+        if len(values) > 1:
+            raise HTTPError(400, f"The header {name} is there {len(values)} times.", code="invalid_header")
+        return values[0] if values else None
+
+
+class RequestAuth:
+    """Lets in who calls the server by its name, comes from its own page if from any, and shows the token.
+
+    `open_paths` are shown to everybody: the page's own files, which hold no secret. Raises ConfigError for a token that
+    is too short to be one, and for what is no host's name.
+    """
+
+    def __init__(self, token: str | None = None, hosts: Iterable[str] = (), open_paths: Iterable[str] = ()) -> None:
+        self.token = checked_token(token)
+        self._hosts = {"localhost", *map(checked_host, hosts)}
+        self._open = {SIGN_IN, *open_paths}
+        self.cookie_name = f"agentkit_{self._derived('name')[:8]}"
+
+    def check(self, head: Head) -> None:
+        """Raise Refusal when this request may not be answered."""
+        host = self._check_host(head)
+        self._check_origin(head, host)
+        if head.path in self._open:
+            return
+        if not (shows(head.one("authorization") or "", self.token) or self._is_signed_in(head)):
+            raise HTTPError(401, _STRANGER, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
+
+    def sign_in(self, shown: object, *, is_secure: bool) -> tuple[str, str]:
+        """The cookie, and the key that the page must show beside it. Raises Refusal for another token.
+
+        The two are kept apart: a browser shows the cookie to every port of a host, and the key only to our page.
+        """
+        if not isinstance(shown, str) or not is_same(shown, self.token):
+            raise HTTPError(401, "This is not the token that the server was started with.", code="invalid_api_key")
+        cookie = f"{self.cookie_name}={self._derived('cookie')}; HttpOnly; SameSite=Strict; Path={PAGE}"
+        return f"{cookie}; Secure" if is_secure else cookie, self._derived("key")
+
+    def _check_host(self, head: Head) -> str:
+        """The requested host. Raises Refusal for a name that is not ours: it may be a stranger's (DNS rebinding)."""
+        host = head.one("host") or ""
+        match = _HOST.fullmatch(host)
+        name = "" if match is None else (match["six"] or match["name"]).lower()
+        if not (name in self._hosts or _is_address(name)):
+            remedy = "Ask for an address in numbers or localhost, or name the host when the server is started."
+            raise HTTPError(403, f"This server is not called {host[:100]!r}. {remedy}", code="unknown_host")
+        return host
+
+    def _check_origin(self, head: Head, host: str) -> None:
+        """Refuse what a page of another origin asks, whatever it knows."""
+        origin = head.one("origin")
+        is_own = origin is None or _place(origin) == host.lower()
+        site = head.one("sec-fetch-site")
+        is_opened = head.method == "GET" and head.path in self._open  # a link to the page may stand anywhere
+        if not is_own or not (is_opened or site is None or site in _FREE_OF_ORIGIN):
+            raise HTTPError(403, "Pages of other origins may not ask this server.", code="foreign_origin")
+
+    def _is_signed_in(self, head: Head) -> bool:
+        """Whether the page's cookie and key are both right; both are always compared, so that timing tells nothing."""
+        cookies = "; ".join(head.headers.get("cookie", ())).split("; ")
+        values = [value for name, _, value in (cookie.partition("=") for cookie in cookies) if name == self.cookie_name]
+        has_cookie = is_same(values[0] if len(values) == 1 else "", self._derived("cookie"))
+        has_key = is_same(head.one(KEY_HEADER) or "", self._derived("key"))
+        return has_cookie and has_key and head.path.startswith(PAGE)
+
+    def _derived(self, purpose: str) -> str:
+        """A secret derived from the token, by a one-way function."""
+        return hmac.new(self.token.encode(), f"agentkit serve {purpose}".encode(), hashlib.sha256).hexdigest()
+
+
+def _place(origin: str) -> str:
+    """Host and port of an origin; nothing for what is none."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
+def _is_address(name: str) -> bool:
+    """Whether it is a numeric IP address, to which DNS rebinding cannot apply."""
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,220 @@
+"""Conversations of the chat page and their runs."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import threading
+from collections.abc import AsyncGenerator, Mapping
+from concurrent.futures import Future
+from contextlib import aclosing
+from typing import Any
+
+from agentkit._dataclass import dataclass
+from agentkit.agents.agent import Agent
+from agentkit.agents.options import Prompt
+from agentkit.agents.result import Resumption
+from agentkit.errors import AgentKitError, ToolError
+from agentkit.events import RunEnded, RunStarted
+from agentkit.safety.approval import Approval, ApprovalRequest, Said
+from agentkit.server.event_stream import Told, asked, history, told, total
+from agentkit.server.http_types import HTTPError, json_bytes
+from agentkit.server.streaming import ConcurrencyLimit
+from agentkit.sessions.session import Session
+from agentkit.sessions.store import SessionStore
+
+PATIENCE_SECONDS = 600.0
+"""How long a question waits for its answer; then the run ends paused, and the answer can be given later."""
+
+_MOST_CHATS = 100
+_SERIALS = 900_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    request: ApprovalRequest
+    answer: Future[Said]
+
+
+class Chat:
+    """One conversation. What happens in its newest run is kept until the next begins; `is_running` while it goes on."""
+
+    def __init__(
+        self, agent: Agent[Any], name: str, store: SessionStore, room: ConcurrencyLimit, patience_seconds: float
+    ) -> None:
+        self.name = name
+        # a page that was left open must not take a run, or a question, of another time for the one that it knows
+        self.serial = secrets.randbelow(_SERIALS)
+        self._room, self._patience_seconds = room, patience_seconds
+        self._agent = agent.within(Session.open(store, name))
+        self._agent.approve = self._ask
+        self._lines: list[bytes] = []
+        self._news = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._questions: dict[str, _Question] = {}
+        self._begun_at = 0
+        self.is_running = self._is_undoing = False
+        self._lock = threading.Lock()
+
+    async def document(self) -> Told:
+        """All that was said and done before the run that is going on, and which that is."""
+        state = {"name": self.name, "serial": self.serial, "running": self.is_running}
+        return {**await asyncio.to_thread(self._kept, self._begun_at if self.is_running else None), **state}
+
+    def _kept(self, until: int | None) -> Told:
+        """The first entries as the page hears them, or all. Journals may be long, so that this is a thread's work."""
+        session = self._agent.session
+        entries = session.entries[:until]
+        changed = any(isinstance(entry.milestone, RunEnded) and entry.milestone.changes for entry in entries)
+        records = self._agent.workspace.journal.runs() if changed else []
+        undone = {record.id: record.is_undone for record in records}
+        return {"events": list(history(entries, session.unfinished, undone)), **total(session.usage)}
+
+    def start(self, work: Prompt | Resumption) -> int:
+        """Begin a run, or go on with one; its number. Raises Refusal while another goes on."""
+        if self.is_running or self._is_undoing:
+            raise HTTPError(409, "A run of this conversation is going on. Wait, or stop it.", code="busy")
+        begun_at = len(self._agent.session.entries)
+        self._room.take()
+        self._begun_at = begun_at
+        self._lines, self.serial = [], self.serial + 1
+        self.is_running = True
+        self._task = asyncio.create_task(self._run(work))
+        self._task.add_done_callback(self._over)
+        return self.serial
+
+    async def stop(self) -> None:
+        """End the run that is going on, if one is; what was done is kept."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def lines(self, serial: int, after: int = 0) -> AsyncGenerator[bytes, None]:
+        """What happens in the run of that number, from a line on, each as JSON; ends when the run ends."""
+        while self.serial == serial:
+            news, is_running = self._news, self.is_running
+            for line in self._lines[after:]:
+                after += 1
+                yield line
+            if not is_running:
+                return
+            await news.wait()
+
+    def answer(self, mark: object, said: Said) -> None:
+        """Answer a question. Raises Refusal when it does not wait any more."""
+        with self._lock:
+            question = self._questions.pop(mark, None) if isinstance(mark, str) else None
+        if question is None or not question.answer.set_running_or_notify_cancel():
+            raise HTTPError(409, "This question does not wait for an answer any more.", code="not_waiting")
+        question.answer.set_result(said)
+
+    async def undo(self, record: str) -> str:
+        """Take back what a run of this conversation changed; what was done. Raises Refusal."""
+        begun = [entry.milestone for entry in self._agent.session.entries if isinstance(entry.milestone, RunStarted)]
+        is_busy = self.is_running or self._is_undoing
+        if is_busy or not record or record not in {milestone.record for milestone in begun}:
+            raise HTTPError(409, "No run of this conversation that has ended has changed that.", code="not_known")
+        self._is_undoing = True
+        try:
+            return str(await asyncio.to_thread(lambda: self._agent.workspace.journal.find(record).undo()))
+        except ToolError as error:
+            raise HTTPError(409, str(error), code="not_undone") from None
+        finally:
+            self._is_undoing = False
+
+    async def _run(self, work: Prompt | Resumption) -> None:
+        try:
+            async with aclosing(self._agent.astream(work)) as events:
+                async for event in events:
+                    for each in told(event):
+                        is_end = each["kind"] == "ended"
+                        self._tell({**each, "total": total(self._agent.session.usage)} if is_end else each)
+        except asyncio.CancelledError:
+            self._tell({"kind": "stopped"})
+            raise
+        except AgentKitError as error:
+            self._tell({"kind": "failed", "error": str(error)})
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        """Give back the run's place, and wake who listens. What is no error of agentkit's is a fault to be told."""
+        self._room.give_back()
+        with self._lock:
+            self._questions.clear()
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._tell({"kind": "failed", "error": f"{type(error).__name__}: {error}"})
+        self.is_running = False
+        self._wake()
+
+    async def _ask(self, request: ApprovalRequest) -> Said:
+        """What the person at the page says; nothing in time means later. It may be asked on any event loop."""
+        future: Future[Said] = Future()
+        mark = secrets.token_hex(8)
+        with self._lock:
+            self._questions[mark] = _Question(request, future)
+        self._loop.call_soon_threadsafe(self._tell, asked(mark, request))
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(future), self._patience_seconds)
+        except TimeoutError:
+            return Approval.LATER
+        finally:
+            with self._lock:
+                self._questions.pop(mark, None)
+
+    def _tell(self, what: Told) -> None:
+        self._lines.append(json_bytes(what) + b"\n")
+        self._wake()
+
+    def _wake(self) -> None:
+        self._news.set()
+        self._news = asyncio.Event()
+
+
+class Chats:
+    """The conversations of the page, those of the store among them; a few that nobody uses are let go."""
+
+    def __init__(
+        self, agent: Agent[Any], store: SessionStore, room: ConcurrencyLimit, patience_seconds: float = PATIENCE_SECONDS
+    ) -> None:
+        self._agent, self._store, self._room, self._patience_seconds = agent, store, room, patience_seconds
+        self._open: dict[str, Chat] = {}
+
+    def names(self) -> list[Told]:
+        """The conversations that are kept, the newest change first."""
+        return [{"name": each.name, "changed": each.changed} for each in self._store.summaries()]
+
+    def find(self, name: object) -> Chat:
+        """The conversation of that name, new when there is none. Raises SessionError for what is no name."""
+        if not isinstance(name, str):
+            raise HTTPError(400, "session is the name of a conversation.", code="invalid_value", parameter="session")
+        chat = self._open.pop(name, None) or Chat(self._agent, name, self._store, self._room, self._patience_seconds)
+        self._open[name] = chat
+        too_many = max(0, len(self._open) - _MOST_CHATS)
+        for idle in [each for each in self._open.values() if not each.is_running][:too_many]:
+            del self._open[idle.name]
+        return chat
+
+    async def close(self) -> None:
+        """End all runs."""
+        for chat in list(self._open.values()):
+            await chat.stop()
+
+
+def said_of(document: Mapping[str, Any]) -> Said:
+    """What a person has answered: other arguments, a word of approval, or why not. Raises Refusal."""
+    answer, text, arguments = document.get("answer"), document.get("text") or "", document.get("arguments")
+    if not isinstance(text, str) or not isinstance(arguments, dict | None):
+        raise _no_answer()
+    if answer == "words":
+        return text
+    if not isinstance(answer, str) or answer not in set(Approval):
+        raise _no_answer()
+    if answer == Approval.ONCE and arguments is not None:
+        return arguments
+    return text if answer == Approval.NO and text.strip() else Approval(answer)
+
+
+def _no_answer() -> HTTPError:
+    answers = ", ".join([*Approval, "words"])
+    return HTTPError(400, f"answer is one of {answers}; text and arguments go with it.", code="invalid_value")

@@ -1,0 +1,214 @@
+"""Run events as data for the chat page (pure)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import groupby
+from operator import attrgetter
+from typing import Any
+
+from agentkit.agents.result import Pending, RunFinished, RunResult, pending_of
+from agentkit.decisions import Decision
+from agentkit.event_rendering import content_text, milestone_words, value_text, visible
+from agentkit.events import (
+    AnswerAmended,
+    AnswerGiven,
+    Approved,
+    Event,
+    HistoryGiven,
+    Milestone,
+    RequestStarted,
+    ResponseReceived,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    TextDelta,
+    ToolCallFinished,
+    ToolCallPostponed,
+    ToolCallStarted,
+)
+from agentkit.llm.pricing import cost_of
+from agentkit.messages import AssistantMessage, Message, UserMessage
+from agentkit.redaction import redact
+from agentkit.safety.approval import Approval, ApprovalRequest
+from agentkit.safety.data_flow import FLOW
+from agentkit.sessions.run_state import RunState
+from agentkit.sessions.store import SessionEntry
+from agentkit.usage import Usage, shown_cost
+
+Told = dict[str, Any]
+"""One thing that happened: `kind` says what, the rest is text and numbers."""
+
+_MOST_CHARS = 20_000
+
+
+def told(event: Event) -> Iterator[Told]:
+    """What the page hears of an event: one thing, or nothing."""
+    match event:
+        case RequestStarted(iteration):
+            yield {"kind": "request", "iteration": iteration}
+        case TextDelta(text):
+            yield {"kind": "text", "text": text}
+        case RunFinished(result):
+            yield _ended(result)
+        case ToolCallStarted() | ToolCallFinished() | ToolCallPostponed() | Approved():
+            yield _call(event)
+        case Milestone():
+            yield from _said(event)
+
+
+def _said(milestone: Milestone) -> Iterator[Told]:
+    """What was said, or happened beside it."""
+    match milestone:
+        case RunStarted(agent, prompt):
+            yield {"kind": "begun", "agent": visible(agent), "prompt": content_text(prompt, "\n")}
+        case RunResumed(prompt):
+            yield {"kind": "resumed", "prompt": prompt}
+        case ResponseReceived(response):
+            yield {"kind": "said", "text": response.text, "reasoning": bounded(response.message.reasoning)}
+        case AnswerGiven(text):
+            yield {"kind": "said", "text": text, "reasoning": ""}
+        case AnswerAmended(text):
+            yield {"kind": "amended", "text": text}
+        case HistoryGiven(messages):
+            yield from _history(messages)
+        case _:
+            what, words = milestone_words(milestone)
+            yield {"kind": "note", "what": what, "words": visible(words)}
+
+
+def _call(event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approved) -> Told:
+    """What became of a tool call."""
+    match event:
+        case Approved(call_id, answer, text, arguments):
+            return {"kind": "answered", "id": call_id, "answer": answer, "text": text, "edited": arguments is not None}
+        case ToolCallPostponed(question=question, asked=call):
+            return {"kind": "waits", "id": call.id, "name": visible(call.name), "question": visible(question)}
+    named = {"id": event.call.id, "name": visible(event.call.name), "arguments": fields_of(event.call.arguments)}
+    if isinstance(event, ToolCallStarted):
+        return {"kind": "call", **named, "decision": decision_of(event.decision)}
+    result = event.result
+    seen = {"status": result.status, "ok": result.ok, "content": bounded(visible(result.error or result.content))}
+    figures = {"seconds": round(result.seconds, 3), "decision": decision_of(result.decision)}
+    return {"kind": "result", **named, **seen, **figures}
+
+
+def asked(mark: str, request: ApprovalRequest) -> Told:
+    """What a person is asked, and what may be answered; the mark tells this question from all others."""
+    arguments = {str(name): value for name, value in request.arguments.items()}
+    origins = [tests["origin"] for tests in request.pattern.where.values() if "origin" in tests]
+    is_lasting = request.decision.rule != FLOW
+    return {
+        "kind": "asked",
+        "question": mark,
+        "id": request.call_id,
+        "agent": visible(request.agent),
+        "name": visible(request.tool),
+        "within": visible(request.within),
+        "folder": visible(request.folder),
+        "arguments": [[visible(name), bounded(visible(value_text(value)))] for name, value in arguments.items()],
+        "json": editable(arguments),
+        "decision": decision_of(replace(request.decision, remedy="")),  # it is the model's, not the person's
+        "answers": [str(answer) for answer in (Approval.ONCE, Approval.RUN, Approval.ALWAYS)][: 3 if is_lasting else 1],
+        "like": f"any address at {visible(origins[0])}" if origins else "exactly this call",
+    }
+
+
+def history(entries: Sequence[SessionEntry], left: Sequence[str], undone: Mapping[str, bool]) -> Iterator[Told]:
+    """What is kept of a session: run by run, in the order in which they began.
+
+    `left` are the runs that can go on; `undone` says of the records of changes whether they were taken back.
+    """
+    order = {run: place for place, run in reversed(list(enumerate(entry.run for entry in entries)))}
+    ordered = sorted(entries, key=lambda entry: order[entry.run])
+    for run, some in groupby(ordered, key=attrgetter("run")):
+        mine = list(some)
+        progress = RunState.of(entry.milestone for entry in mine)
+        for entry in mine:
+            if isinstance(entry.milestone, RunEnded):
+                waiting = pending_of(progress) if run in left and entry is mine[-1] else ()
+                end = _kept_end(entry.milestone, progress, waiting, is_undone=undone.get(progress.record))
+                yield {**end, "run": run}
+            else:
+                yield from told(entry.milestone)
+
+
+def total(usage: Usage) -> Told:
+    """Tokens and money of a whole session."""
+    return {"tokens": usage.total_tokens, "cost": shown_cost(cost_of(usage)) if usage.requests else ""}
+
+
+def fields_of(arguments: str) -> list[list[str]]:
+    """Arguments as names and readable values; without a name when they are no JSON object."""
+    try:
+        loaded = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        loaded = None
+    if not isinstance(loaded, dict):
+        return [["", bounded(visible(arguments))]]
+    return [[visible(name), bounded(visible(value_text(value)))] for name, value in loaded.items()]
+
+
+def decision_of(decision: Decision | None) -> Told | None:
+    """A decision as the page shows it."""
+    return None if decision is None else {name: visible(text) for name, text in decision.to_dict().items()}
+
+
+def editable(value: object) -> str:
+    """A value as indented JSON that reads as what it is: what has no shape is written as an escape."""
+    text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
+    return "".join(char if char in "\n\t" or visible(char) == char else json.dumps(char)[1:-1] for char in text)
+
+
+def bounded(text: str) -> str:
+    """The text, or its beginning when it is long for a page."""
+    left_out = len(text) - _MOST_CHARS
+    return text if left_out <= 0 else f"{text[:_MOST_CHARS]}\n[… {left_out:,} more characters are not shown …]"
+
+
+def _ended(result: RunResult[Any]) -> Told:
+    record = result.record
+    changes = visible(result.changes)
+    return {
+        "kind": "ended",
+        "status": result.status,
+        "error": str(result.error or ""),
+        "changes": bounded(changes),
+        "record": record.id if record is not None and changes else "",
+        "undone": False,
+        "run": result.run_id,
+        "pending": list(map(_pending, result.pending)),
+        **total(result.usage),
+    }
+
+
+def _kept_end(end: RunEnded, progress: RunState, waiting: Sequence[Pending], *, is_undone: bool | None) -> Told:
+    """How a run ended that is kept; without a record of its changes they cannot be taken back."""
+    changes = bounded(visible(redact(end.changes)))
+    record = progress.record if changes and is_undone is not None else ""
+    return {
+        "kind": "ended",
+        "status": end.status,
+        "error": end.error,
+        "changes": changes,
+        "record": record,
+        "undone": bool(is_undone),
+        "pending": list(map(_pending, waiting)),
+        **total(progress.usage),
+    }
+
+
+def _pending(pending: Pending) -> Told:
+    question = {"question": visible(pending.question), "needs_words": pending.needs_answer}
+    return {"id": pending.id, "name": visible(pending.tool), **question}
+
+
+def _history(messages: Sequence[Message]) -> Iterator[Told]:
+    """What was said elsewhere before."""
+    for message in messages:
+        if isinstance(message, UserMessage):
+            yield {"kind": "begun", "agent": "", "prompt": content_text(message.content, "\n")}
+        elif isinstance(message, AssistantMessage) and message.text:
+            yield {"kind": "said", "text": message.text, "reasoning": ""}

@@ -1,0 +1,467 @@
+"""The chat completions endpoint."""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence, Set
+from contextlib import aclosing
+from dataclasses import field, replace
+from typing import Any
+
+from agentkit._dataclass import dataclass
+from agentkit.agents.agent import PARAGRAPH, Agent, StreamedText
+from agentkit.agents.result import RunFinished, RunResult
+from agentkit.agents.run_config import LINEAGE
+from agentkit.decisions import Label
+from agentkit.errors import (
+    AgentKitError,
+    ConfigError,
+    ModelError,
+    RateLimited,
+    Rejected,
+    RunError,
+    SessionError,
+    Unreachable,
+)
+from agentkit.events import Event, ResponseReceived
+from agentkit.llm.protocols.chat_format import typed_messages
+from agentkit.messages import AssistantMessage, Content, Message, ToolMessage, UserMessage, without_extra
+from agentkit.server.http_types import HTTPError, HTTPRequest, HTTPResponse, json_bytes, reply_of
+from agentkit.server.streaming import ConcurrencyLimit, unless_gone
+from agentkit.sessions.session import Session
+from agentkit.usage import Limits, Usage, is_whole, shown_cost
+
+_MOST_BEGINNINGS = 100_000
+_MOST_ALIKE_CHARS = 64
+"""Texts that begin alike for longer than this are no chance."""
+
+
+class AnswerLabels:
+    """The labels of the answers that were given here, by digests of their beginnings; the oldest are forgotten.
+
+    A run that goes on from an answer which was made of private data must know it, or the data could be carried out in
+    the next request. A client may have got a part of it, and may send it back with more behind it: a text is known by
+    its first half. What a client says was answered elsewhere bears no labels: it is the client's own words.
+    """
+
+    def __init__(self, most: int = _MOST_BEGINNINGS) -> None:
+        self._most = most
+        self._labels: OrderedDict[bytes, frozenset[Label]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def note(self, text: str, labels: Iterable[Label]) -> None:
+        """Remember what was read for this text, beside what was read for what begins with the same words."""
+        read = frozenset(labels)
+        if not read:
+            return
+        with self._lock:
+            for _, digest in _beginnings(text.lstrip()):
+                self._labels[digest] = self._labels.pop(digest, frozenset[Label]()) | read
+            while len(self._labels) > self._most:
+                self._labels.popitem(last=False)
+
+    def labels(self, messages: Iterable[Message]) -> frozenset[Label]:
+        """All that was read for the answers in this conversation."""
+        texts = [message.text.strip() for message in messages if isinstance(message, AssistantMessage)]
+        said = [
+            digest
+            for text in texts
+            for chars, digest in _beginnings(text)
+            if chars >= _MOST_ALIKE_CHARS or 2 * chars > len(text)
+        ]
+        with self._lock:
+            return frozenset[Label]().union(*(self._labels.get(digest, ()) for digest in said))
+
+
+class StreamedAnswer:
+    """What a client is told piece by piece, remembered as it grows: the client may leave at any piece of it.
+
+    `labels` are what was read so far.
+    """
+
+    def __init__(self, answers: AnswerLabels, labels: Set[Label]) -> None:
+        self._answers, self._labels = answers, labels
+        self._told, self._next, self._noted = "", 1, frozenset[Label]()
+
+    def tell(self, piece: str) -> None:
+        """Note a piece that is about to be told."""
+        self._told = (self._told + piece).lstrip()
+        if len(self._told) >= self._next or self._noted != self._labels:
+            self._noted = frozenset(self._labels)
+            self._answers.note(self._told, self._noted)
+            self._next = 1 << len(self._told).bit_length()
+
+
+def _beginnings(text: str) -> Iterator[tuple[int, bytes]]:
+    """What tells the beginnings of texts apart, each twice as long as the one before, with how long it is."""
+    chars = 1
+    while chars <= len(text):
+        yield chars, hashlib.sha256(text[:chars].encode("utf-8", "surrogatepass")).digest()
+        chars *= 2
+
+
+_MOST_MESSAGES = 10_000
+_PICTURES, _FILES = ("data:image/", "https://", "http://"), ("data:", "https://", "http://")
+_READ = {"model", "messages", "stream", "stream_options", "max_tokens", "max_completion_tokens"}
+_IGNORED = {
+    *("temperature", "top_p", "seed", "presence_penalty", "frequency_penalty", "logit_bias", "reasoning_effort"),
+    *("verbosity", "user", "metadata", "store", "service_tier", "parallel_tool_calls", "safety_identifier"),
+    *("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options"),
+}
+"""What tunes a model that the agent has tuned already: no answer is wrong without it. The reply says what it was."""
+
+_MEANINGLESS: Mapping[str, tuple[Any, ...]] = {
+    "n": (1,),
+    "logprobs": (False,),
+    "response_format": ({"type": "text"},),
+    "tools": ([],),
+    "functions": ([],),
+    "tool_choice": ("auto", "none"),
+    "function_call": ("auto", "none"),
+    "modalities": (["text"],),
+    "stop": ([],),
+    "top_logprobs": (0,),
+}
+"""What would change what an answer is, with the values that leave it as it is; null always does."""
+
+_REASONS = {
+    "n": "there is one answer",
+    "tools": "the agent has tools of its own, which run on the server and are judged there",
+    "functions": "the agent has tools of its own, which run on the server and are judged there",
+    "tool_choice": "the agent chooses among its own tools",
+    "function_call": "the agent chooses among its own tools",
+    "response_format": "what the agent answers was decided where it was made (output_type=)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CompletionRequest:
+    """A prompt, the conversation before it, and how the answer is to be given.
+
+    `max_tokens` is what the run may write at most; `ignored` are the parameters that change nothing here.
+    """
+
+    prompt: Content
+    history: tuple[Message, ...]
+    stream: bool = False
+    include_usage: bool = False
+    max_tokens: int | None = None
+    ignored: tuple[str, ...] = ()
+
+
+def wishes_of(document: Mapping[str, Any], model: str) -> CompletionRequest:
+    """The wishes of a request to the agent called `model`. Raises Refusal."""
+    asked = document.get("model")
+    if asked != model:
+        text = f"The model {str(asked)[:100]!r} does not exist here; the agent is called {model!r}."
+        raise HTTPError(404, text, code="model_not_found", parameter="model")
+    ignored = _ignored(document)
+    stream, options = document.get("stream") or False, document.get("stream_options") or {}
+    if not isinstance(stream, bool) or not isinstance(options, dict):
+        raise _invalid("stream", "stream is true or false, and stream_options an object.")
+    messages = _messages(document.get("messages"))
+    prompt = messages[-1]
+    if not isinstance(prompt, UserMessage):
+        raise _invalid("messages", "The last message must be the user's: it is what the agent is asked.")
+    return CompletionRequest(
+        prompt.content, messages[:-1], stream, options.get("include_usage") is True, _most(document), ignored
+    )
+
+
+def _ignored(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """The parameters that are passed over. Raises Refusal for one that would change the answer, or is unknown."""
+    for name, value in document.items():
+        if value is None or name in _READ | _IGNORED or value in _MEANINGLESS.get(name, ()):
+            continue
+        why = _REASONS.get(name, "this endpoint does not know it")
+        text = f"The parameter {name[:100]!r} is not supported here: {why}."
+        raise HTTPError(400, text, code="unsupported_parameter", parameter=name[:100])
+    return tuple(sorted(name for name in document if name in _IGNORED and document[name] is not None))
+
+
+def _most(document: Mapping[str, Any]) -> int | None:
+    given = [document[name] for name in ("max_completion_tokens", "max_tokens") if document.get(name) is not None]
+    if not all(is_whole(most, 1) for most in given):
+        raise _invalid("max_completion_tokens", "max_completion_tokens is a whole number of at least 1.")
+    return min(given, default=None)
+
+
+def _messages(given: object) -> tuple[Message, ...]:
+    """The conversation. Raises Refusal when it is none, or when a tool call has not exactly one result."""
+    if not isinstance(given, list) or not given or len(given) > _MOST_MESSAGES:
+        raise _invalid("messages", f"messages is a list of 1 to {_MOST_MESSAGES:,} messages.")
+    for entry in given:
+        _check_entry(entry)
+    try:
+        messages = tuple(map(without_extra, typed_messages(given)))
+    except (ValueError, TypeError) as error:
+        raise _invalid("messages", f"{error}.") from None
+    _check_calls(messages)
+    return tuple(map(_strange, messages))
+
+
+def _check_entry(entry: object) -> None:
+    """Raise Refusal for what would otherwise be read as if nothing stood there, or fetched from a disk."""
+    if not isinstance(entry, dict):
+        raise _invalid("messages", "Each message is an object with a role and a content.")
+    content, is_assistant = entry.get("content"), entry.get("role") == "assistant"
+    if not (isinstance(content, str | list) or (is_assistant and content is None)):
+        raise _invalid("messages", "The content of a message is a text, or a list of parts.")
+    if not isinstance(entry.get("tool_calls"), list | None):
+        raise _invalid("messages", "tool_calls is a list.")
+    for part in content if isinstance(content, list) else ():
+        if isinstance(part, dict):
+            _check_addresses(part)
+
+
+def _check_addresses(part: Mapping[str, Any]) -> None:
+    """Raise Refusal for a picture or file that would have to be fetched from a disk."""
+    image, file = part.get("image_url"), part.get("file")
+    address = image.get("url") if isinstance(image, dict) else image
+    if address is not None and not (isinstance(address, str) and address.lower().startswith(_PICTURES)):
+        raise _invalid("messages", "The address of a picture begins with data:image/, https:// or http://.")
+    told = file if isinstance(file, dict) else part
+    for name in ("file_data", "file_url"):
+        address = str(told.get(name) or "")
+        if ":" in address and not address.lower().startswith(_FILES):
+            raise _invalid("messages", "A file is base64, or an address that begins with data:, https:// or http://.")
+
+
+def _strange(message: Message) -> Message:
+    """The message; what a tool of somebody else's said is text of strangers here, whatever the client says of it."""
+    return replace(message, labels=frozenset({Label.UNTRUSTED})) if isinstance(message, ToolMessage) else message
+
+
+def _check_calls(messages: Sequence[Message]) -> None:
+    """Raise Refusal unless each tool call has an id of its own, and its one result right behind."""
+    known: set[str] = set()
+    waiting: set[str] = set()
+    for message in messages:
+        if isinstance(message, ToolMessage):
+            if message.call_id not in waiting:
+                raise _invalid("messages", f"No tool call before it waits for the result of {message.call_id!r:.100}.")
+            waiting.remove(message.call_id)
+            continue
+        if waiting:
+            raise _invalid("messages", f"The tool call {min(waiting)!r:.100} has no result right behind it.")
+        if isinstance(message, AssistantMessage):
+            waiting = {call.id for call in message.tool_calls}
+            if len(waiting) < len(message.tool_calls) or waiting & known or "" in waiting:
+                raise _invalid("messages", "Each tool call must have an id of its own.")
+            known |= waiting
+    # A call without a result at the end is refused, too: the last message must be the user's.
+
+
+def _invalid(parameter: str, text: str) -> HTTPError:
+    return HTTPError(400, text, code="invalid_value", parameter=parameter)
+
+
+_STATUSES: tuple[tuple[type[AgentKitError], int, str], ...] = (
+    (RateLimited, 429, "rate_limit_exceeded"),
+    (Unreachable, 503, "model_unreachable"),
+    (Rejected, 400, "model_refused"),
+    (ModelError, 502, "model_failed"),
+    (ConfigError, 500, "not_set_up"),
+    (RunError, 400, "run_failed"),
+    (SessionError, 409, "session"),
+    (AgentKitError, 500, "server_error"),
+)
+"""What a failed run is to the client. That the model's key is wrong says nothing of the client's own."""
+
+
+@dataclass(slots=True)
+class Completions:
+    """The endpoint of one agent: any number of clients, each request a conversation of its own."""
+
+    agent: Agent[Any]
+    room: ConcurrencyLimit
+    answers: AnswerLabels = field(default_factory=AnswerLabels)
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    async def models(self, _asked: HTTPRequest) -> HTTPResponse:
+        """The one model that there is: the agent."""
+        return reply_of({"object": "list", "data": [self._model]})
+
+    async def model(self, asked: HTTPRequest) -> HTTPResponse:
+        """The agent as a model, by its name. Raises Refusal for another name."""
+        if asked.path.get("model") != self.agent.name:
+            text = f"There is no such model; the agent is called {self.agent.name!r}."
+            raise HTTPError(404, text, code="model_not_found", parameter="model")
+        return reply_of(self._model)
+
+    @property
+    def _model(self) -> dict[str, Any]:
+        return {"id": self.agent.name, "object": "model", "created": self.created, "owned_by": "agentkit"}
+
+    async def complete(self, asked: HTTPRequest) -> HTTPResponse:
+        """The answer to the last message. The run ends when the client leaves. Raises Refusal and Gone."""
+        wishes = wishes_of(await asked.document(), self.agent.name)
+        headers = {"x-agentkit-ignored": ", ".join(wishes.ignored)} if wishes.ignored else {}
+        work = _CompletionRun(self, wishes)
+        if wishes.stream:
+            self.room.take()
+            headers |= {"cache-control": "no-store", "x-accel-buffering": "no"}
+            return HTTPResponse(
+                content_type="text/event-stream",
+                headers=headers,
+                pieces=work.chunks(),
+                beat=b": still at work\n\n",
+                ended=self.room.give_back,
+            )
+        with self.room.one():
+            return reply_of(await unless_gone(asked.receive, work.whole()), headers=headers)
+
+
+class _CompletionRun:
+    """One run for a client."""
+
+    def __init__(self, endpoint: Completions, wishes: CompletionRequest) -> None:
+        self._endpoint, self._wishes = endpoint, wishes
+        self._id, self._created = f"chatcmpl-{secrets.token_hex(12)}", int(time.time())
+        self._session = Session()
+        self._agent = endpoint.agent.within(self._session)
+        self._agent.limits = limits_under(self._agent.limits, wishes.max_tokens)
+        self._read: set[Label] = set()
+        self._telling = StreamedAnswer(endpoint.answers, self._read)
+
+    async def whole(self) -> dict[str, Any]:
+        """The document of a whole answer. Raises Refusal when there is none."""
+        self._enter()
+        try:
+            result = await self._agent.arun(self._wishes.prompt)
+            self._end(result)
+        except AgentKitError as error:
+            raise refusal_of(error) from error
+        message = {"role": "assistant", "content": self._text(result), "refusal": None}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": self._reason(result)}
+        return {**self._shared("chat.completion"), "choices": [choice], **usage_of(result.usage), **_told(result)}
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The answer as server-sent events; a failure is one of them, and then there is no end mark."""
+        yield self._chunk({"role": "assistant", "content": ""})
+        try:
+            async with aclosing(self._pieces()) as pieces:
+                async for piece in pieces:
+                    yield piece
+        except HTTPError as refusal:
+            yield _event(refusal.document)
+        else:
+            yield b"data: [DONE]\n\n"
+
+    async def _pieces(self) -> AsyncGenerator[bytes, None]:
+        spoken = StreamedText(self._endpoint.agent.holds_back)
+        async with aclosing(self._events()) as events:
+            async for event in events:
+                if text := spoken.piece(event):
+                    yield self._said(text)
+                if isinstance(event, RunFinished):
+                    result = event.result
+        if text := spoken.rest(self._text(result)):
+            yield self._said(text)
+        yield self._chunk({}, self._reason(result), _told(result))
+        if self._wishes.include_usage:
+            yield _event({**self._shared("chat.completion.chunk"), "choices": [], **usage_of(result.usage)})
+
+    def _enter(self) -> None:
+        """Put the conversation before the prompt in place, with what was read for it; what is read now is noted."""
+        before = self._wishes.history
+        if before:
+            self._session.append(before)
+        self._read |= self._endpoint.answers.labels(before)
+        lineage = LINEAGE.get()
+        LINEAGE.set(replace(lineage, read=lineage.read | self._read, found=self._read))
+
+    async def _events(self) -> AsyncGenerator[Event, None]:
+        """The events of the run. Raises Refusal when it comes to nothing."""
+        self._enter()
+        try:
+            async with aclosing(self._agent.astream(self._wishes.prompt)) as run:
+                async for event in run:
+                    if isinstance(event, RunFinished):
+                        self._end(event.result)
+                    yield event
+        except AgentKitError as error:
+            raise refusal_of(error) from error
+
+    def _said(self, text: str) -> bytes:
+        """A piece of the answer, remembered before the client has it."""
+        self._telling.tell(text)
+        return self._chunk({"content": text})
+
+    def _end(self, result: RunResult[Any]) -> None:
+        """Remember what the answer was made of. Raises the error of a run that failed."""
+        if result.status == "failed" and result.error is not None:
+            raise result.error
+        self._endpoint.answers.note(self._text(result), self._read)
+
+    def _text(self, result: RunResult[Any]) -> str:
+        """What the client is told: the answer, and what a run that waits for a person asks."""
+        questions = [pending.question for pending in result.pending]
+        return PARAGRAPH.join(filter(None, [result.text, *questions]))
+
+    def _reason(self, result: RunResult[Any]) -> str:
+        responses = [each.response for each in result.milestones if isinstance(each, ResponseReceived)]
+        is_cut = bool(responses) and responses[-1].finish_reason == "length"
+        return "length" if is_cut or result.status == "limit" else "stop"
+
+    def _shared(self, kind: str) -> dict[str, Any]:
+        return {"id": self._id, "object": kind, "created": self._created, "model": self._endpoint.agent.name}
+
+    def _chunk(self, delta: Mapping[str, Any], reason: str | None = None, more: Mapping[str, Any] = {}) -> bytes:
+        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": reason}
+        usage = {"usage": None} if self._wishes.include_usage else {}
+        return _event({**self._shared("chat.completion.chunk"), "choices": [choice], **usage, **more})
+
+
+def limits_under(limits: Limits, max_tokens: int | None) -> Limits:
+    """The limits of a run that may write so many tokens; None leaves them as they are."""
+    known = limits.output_tokens
+    return limits if max_tokens is None else replace(limits, output_tokens=min(max_tokens, known or max_tokens))
+
+
+def usage_of(usage: Usage) -> dict[str, Any]:
+    """What was used as OpenAI tells it; nothing when the provider gave no figures."""
+    if usage.unreported and not usage.total_tokens:
+        return {}
+    return {
+        "usage": {
+            "prompt_tokens": usage.input_tokens,
+            "completion_tokens": usage.output_tokens,
+            "total_tokens": usage.total_tokens,
+            "prompt_tokens_details": {"cached_tokens": usage.cached_tokens},
+            "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        }
+    }
+
+
+def refusal_of(error: AgentKitError) -> HTTPError:
+    """A failed run as an OpenAI error."""
+    status, code = next((status, code) for kind, status, code in _STATUSES if isinstance(error, kind))
+    headers = {}
+    if isinstance(error, RateLimited) and error.retry_after_seconds is not None:
+        headers = {"retry-after": f"{error.retry_after_seconds:.0f}"}
+    known = error.code if isinstance(error, Rejected) else None
+    return HTTPError(status, str(error), code=known or code, headers={"x-should-retry": "false", **headers})
+
+
+def _told(result: RunResult[Any]) -> dict[str, Any]:
+    """What OpenAI's format has no place for: how the run ended, its tool calls with who judged them how, its cost."""
+    calls = [
+        {
+            "name": used.call.name,
+            "arguments": used.call.arguments,
+            "status": used.result.status,
+            "decision": used.result.decision.to_dict() if used.result.decision is not None else None,
+        }
+        for used in result.tool_calls
+    ]
+    cost = shown_cost(result.cost)
+    return {"agentkit": {"status": result.status, "iterations": result.iterations, "tool_calls": calls, "cost": cost}}
+
+
+def _event(document: Mapping[str, Any]) -> bytes:
+    return b"data: " + json_bytes(document) + b"\n\n"

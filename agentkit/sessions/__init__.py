@@ -1,0 +1,1 @@
+"""Sessions: conversations that persist, recordings and transcripts."""

@@ -1,0 +1,1 @@
+"""Cassettes: recordings of model answers, tool results and approvals, for replay."""

@@ -1,0 +1,485 @@
+"""The entries of a cassette: encoding, deduplication and redaction."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any
+
+from agentkit import errors
+from agentkit._dataclass import dataclass
+from agentkit.decisions import Decision
+from agentkit.errors import ModelError, SessionError
+from agentkit.events import Approved, Milestone, ResponseReceived, ToolCallFinished
+from agentkit.messages import (
+    Message,
+    Missed,
+    OutputSchema,
+    Request,
+    Response,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+    VectorsAsked,
+    VectorsMade,
+)
+from agentkit.recording import Answer, PersonAsked, Question
+from agentkit.redaction import may_be_named, redact_data, redactor, spellings, written_redactor
+from agentkit.sessions.cassettes.request_matching import RequestKey, message_form, question_form, request_form
+from agentkit.sessions.codec import (
+    Data,
+    decode,
+    decode_message,
+    decode_part,
+    decode_seconds,
+    encode,
+    encode_part,
+    to_line,
+)
+from agentkit.settings import secret_values
+from agentkit.usage import Charge, Usage
+
+_ESCAPE = "\\u"
+"""What JSON text within JSON text can spell anything with."""
+
+
+class EntryRedactor:
+    """Redacts entries. Most of them hold nothing secret, which is seen in their lines at once."""
+
+    def __init__(self) -> None:
+        self._secrets: tuple[str, ...] | None = None
+        self._clean: Callable[[str], str] = str
+        self._shapes: Callable[[str], str] = str
+        self._spelled: tuple[str, ...] = ()
+        self.refresh()
+
+    def refresh(self) -> None:
+        """Look up the environment's secrets as they are now."""
+        secrets = secret_values()
+        if secrets is not self._secrets:
+            self._secrets, self._clean, self._shapes = secrets, written_redactor(), redactor()
+            self._spelled = spellings(secrets)
+
+    def line(self, data: Data) -> str:
+        """The entry as a line, without what is or looks like a secret. Raises SessionError."""
+        line = to_line(data)
+        return to_line(self.hidden(data)) if self._may_hide(line) else line
+
+    def hidden(self, data: dict[str, Any]) -> dict[str, Any]:
+        """The entry with every text in it redacted. JSON text in `arguments` stays JSON."""
+        redacted: dict[str, Any] = redact_data(data, self._clean)
+        return redacted
+
+    def _may_hide(self, line: str) -> bool:
+        """Whether anything in a line may be secret, however it is spelled."""
+        if _ESCAPE in line or may_be_named(line) or any(secret in line for secret in self._spelled):
+            return True
+        return self._shapes(line) != line
+
+
+_Span = tuple[int, int]
+_MOST_ROWS = 16
+_MOST_IN_ROW, _MOST_DIGITS = 100_000, 12
+_MOST_IN_ALL = 5_000_000
+"""How many messages all requests of a cassette name together: a span of a few bytes can name 100,000."""
+
+
+class MessageNumbers:
+    """The numbers that were given so far, for writing."""
+
+    def __init__(self) -> None:
+        self._of_object: dict[int, tuple[int, object]] = {}
+        self._of_text: dict[bytes, int] = {}
+        self._rows: deque[tuple[tuple[object, ...], list[_Span]]] = deque(maxlen=_MOST_ROWS)
+
+    def row(self, things: Iterable[object]) -> list[Any]:
+        """The things in order: whole ones, and numbers of those that were there before."""
+        now = tuple(things)
+        count, spans = self._begun(now)
+        written: list[_Span | Data] = list(spans)
+        for thing in now[count:]:
+            number, data = self.enter(thing)
+            _extend(spans, number)
+            if data is None:
+                _extend(written, number)
+            else:
+                written.append(data)
+        self._rows.append((now, spans))
+        return [part if isinstance(part, dict) else _shown(part) for part in written]
+
+    def _begun(self, now: tuple[object, ...]) -> tuple[int, list[_Span]]:
+        """How long an earlier row is that this one begins with and replaces, and the numbers of its parts."""
+        for place, (earlier, spans) in reversed([*enumerate(self._rows)]):
+            count = len(earlier)
+            if count and earlier == now[:count]:
+                del self._rows[place]  # this very one: another that is equal keeps its own spans
+                return count, spans
+        return 0, []
+
+    def one(self, thing: object) -> Any:
+        """The thing whole, or its number when it was there before."""
+        number, data = self.enter(thing)
+        return str(number) if data is None else data
+
+    def enter(self, thing: object, encoded: Any = None) -> tuple[int, Data | None]:
+        """The thing's number, and the thing as data when it is new. `encoded` spares encoding it once more."""
+        known = self._of_object.get(id(thing))
+        if known is not None:
+            return known[0], None
+        encoded = encode_part(thing) if encoded is None else encoded
+        data = encoded if "role" in encoded else {"text" if isinstance(encoded, str) else "schema": encoded}
+        text = blake2b(repr(data).encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        if text in self._of_text:
+            return self._of_text[text], None
+        number = self._of_text[text] = len(self._of_text) + 1
+        self._of_object[id(thing)] = number, thing  # the thing is kept, so that its id is no other's
+        return number, {"number": number, **data}
+
+
+class NumberedMessages:
+    """What bears which number, for reading."""
+
+    def __init__(self, most_in_all: int = _MOST_IN_ALL) -> None:
+        self._things: dict[int, Data] = {}
+        self._left = most_in_all
+
+    def enter(self, data: Mapping[str, Any]) -> int:
+        """Take in a thing that stands there whole; its number. Raises SessionError when it has none."""
+        number = data.get("number")
+        if type(number) is not int:
+            raise SessionError("A cassette is damaged: something that was said has no number.")
+        self._things[number] = {key: value for key, value in data.items() if key != "number"}
+        return number
+
+    def __getitem__(self, number: int) -> Data:
+        try:
+            return self._things[number]
+        except KeyError:
+            raise SessionError(f"A cassette is damaged: it names number {number}, which nothing has.") from None
+
+    def row(self, row: Sequence[Any]) -> list[int]:
+        """The numbers of a row. Raises SessionError for one, or for rows together, longer than any conversation."""
+        numbers = list[int]()
+        for part in row:
+            span = (self.enter(part),) if isinstance(part, dict) else self._span(part)
+            missing = next((number for number in span if number not in self._things), None)
+            if missing is not None:
+                self[missing]
+            self._left -= len(span)
+            if len(numbers) + len(span) > _MOST_IN_ROW:
+                raise SessionError(f"A cassette is damaged: it sends more than {_MOST_IN_ROW:,} messages at once.")
+            if self._left < 0:
+                raise SessionError("A cassette is damaged: its requests name more messages together than are read.")
+            numbers += span
+        return numbers
+
+    def _span(self, part: Any) -> Sequence[int]:
+        """The numbers that a text names: one, or all from the first to the last."""
+        first, _, last = part.partition("-") if isinstance(part, str) else ("", "", "")
+        last = last or first
+        if not (first.isdecimal() and last.isdecimal() and max(len(first), len(last)) <= _MOST_DIGITS):
+            raise SessionError(f"A cassette is damaged: {part!r:.80} is neither a message nor a number of one.")
+        return range(int(first), int(last) + 1)
+
+
+def _extend(row: list[Any], number: int) -> None:
+    """Add a number to the spans in the row."""
+    if row and isinstance(row[-1], tuple) and row[-1][1] + 1 == number:
+        row[-1] = (row[-1][0], number)
+    else:
+        row.append((number, number))
+
+
+def _shown(span: _Span) -> str:
+    first, last = span
+    return str(first) if first == last else f"{first}-{last}"
+
+
+_MOST_VALUE_CHARS = 100_000
+_MOST_QUESTIONS = 10**12
+_ERROR_FIELDS = ("status", "code", "parameter", "retry_after_seconds", "limit_tokens")
+_MODEL_ERRORS: Mapping[str, type[ModelError]] = {
+    kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ModelError)
+}
+_CONTENT = "content"
+"""Says that a result's value is what its content says as JSON."""
+
+
+@dataclass(frozen=True)
+class RecordedAnswer:
+    """A question with its answer, as a cassette has it. `at` is when the answer was there, in seconds since 1970.
+
+    `number` tells it from others, `inside` is the number of the question in whose answering it was asked, or 0. One
+    that `is_live` is asked again in a replay. `charge` is what the answering has cost, where that is written down.
+    """
+
+    number: int
+    question: Question
+    answer: Answer
+    at: float
+    seconds: float = 0.0
+    inside: int = 0
+    is_live: bool = False
+    parts: tuple[str, ...] | None = None
+    charge: Charge | None = None
+
+    @cached_property
+    def form(self) -> RequestKey:
+        """What counts of the question."""
+        if isinstance(self.question, Request) and self.parts is not None:
+            return request_form(self.question, self.parts)
+        return question_form(self.question)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeUp:
+    """The time of a run was up at that reading of its watch, counted from 1."""
+
+    watch: str
+    reading: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedEvent:
+    """A milestone of a run. `asking` is the question whose answer it tells of, when that is in the same file."""
+
+    run: str
+    at: float
+    milestone: Milestone
+    asking: RecordedAnswer | None = None
+    inside: int = 0
+
+
+Entry = RecordedAnswer | RecordedEvent | TimeUp
+
+
+def encode_question(question: Question, numbers: MessageNumbers) -> Data:
+    """A question as data; what was said before is named by its number."""
+    if isinstance(question, PersonAsked):
+        return {"ask": "person", "call": encode_part(question.call), "decision": encode_part(question.decision)}
+    if isinstance(question, ToolCall):
+        return {"ask": "tool", "call": encode_part(question)}
+    if isinstance(question, VectorsAsked):
+        return {"ask": "vectors", "texts": list(question.texts), "settings": encode_part(question.settings)}
+    data: Data = {"ask": "model"}
+    if question.instruction:
+        data["instruction"] = numbers.one(question.instruction)
+    data["messages"] = numbers.row(question.messages)
+    if question.tools:
+        data["tools"] = [tool.name for tool in question.tools]
+    if question.settings:
+        data["settings"] = encode_part(question.settings)
+    if question.output_schema is not None:
+        data["output_schema"] = numbers.one(question.output_schema.schema)
+    return data
+
+
+def encode_answer(answer: Answer, numbers: MessageNumbers) -> Data:
+    """An answer as data. That of a model is a message that has a number."""
+    match answer:
+        case Response():
+            encoded = encode_part(answer)
+            number, _ = numbers.enter(answer.message, encoded["message"])
+            return {"answer": encoded, "number": number}
+        case ToolResult():
+            return {"answer": encode_part(answer), **_encode_value(answer)}
+        case Approved():
+            return {"answer": encode(answer)}
+        case VectorsMade(vectors, model, usage):
+            packed = [_packed(vector) for vector in vectors]
+            return {"answer": {"vectors": packed, "model": model, "usage": encode_part(usage)}}
+        case error:
+            fields = {name: getattr(error, name, None) for name in _ERROR_FIELDS}
+            told = {name: value for name, value in fields.items() if value is not None}
+            lost: Data = {"unanswered": error.unanswered} if error.unanswered else {}
+            lost |= {"missed": encode_part(error.missed)} if error.missed else {}
+            return {"error": {"kind": type(error).__name__, "text": str(error), **told, **lost}}
+
+
+def encode_told(run: str, at: float, milestone: Milestone, question: int) -> Data:
+    """A milestone as data; without its response or result when that is the answer to the question of that number."""
+    if not question:
+        return {"run": run, "at": at, **encode(milestone)}
+    event = "response_received" if isinstance(milestone, ResponseReceived) else "tool_call_finished"
+    return {"run": run, "at": at, "event": event, "of": question}
+
+
+def encode_charge(charge: Charge | None) -> Data:
+    """What an answer has cost, when it has cost anything."""
+    if charge is None:
+        return {}
+    counts = charge.input_tokens, charge.output_tokens, charge.tool_calls, *charge.dollars
+    return {"charge": list(counts)} if any(counts) else {}
+
+
+class Reader:
+    """Reads the lines of a cassette, or of an exported session, in their order."""
+
+    def __init__(self) -> None:
+        self._numbered = NumberedMessages()
+        self._messages: dict[int, tuple[Message, str]] = {}
+        self._askings: dict[int, RecordedAnswer] = {}
+
+    def read(self, data: Data) -> Entry:
+        """A line. Raises SessionError for what is none."""
+        try:
+            if "watch" in data:
+                return TimeUp(str(data["watch"]), _number(data["up"]), decode_seconds(data["at"]))
+            return self._asking(data) if "ask" in data else self._told(data)
+        except (KeyError, TypeError, AttributeError, ValueError, OverflowError, RecursionError) as error:
+            raise SessionError(f"A cassette is damaged: {str(data)[:80]}… cannot be read ({error!r:.80}).") from None
+
+    def _asking(self, data: Data) -> RecordedAnswer:
+        parts = None
+        question: Question
+        if data["ask"] == "model":
+            question, parts = self._request(data)
+        elif data["ask"] == "tool":
+            question = decode_part(ToolCall, data["call"])
+        elif data["ask"] == "person":
+            question = PersonAsked(decode_part(ToolCall, data["call"]), decode_part(Decision, data["decision"]))
+        elif data["ask"] == "vectors":
+            question = VectorsAsked(tuple(map(str, data["texts"])), dict(data["settings"]))
+        else:
+            raise SessionError(f"The cassette asks {data['ask']!r:.80}; a newer version of agentkit may know it.")
+        answer = self._answer(data, question)
+        asking = RecordedAnswer(
+            _number(data["id"]),
+            question,
+            answer,
+            decode_seconds(data["at"]),
+            decode_seconds(data.get("seconds", 0)),
+            _number(data.get("inside", 0)),
+            data.get("live") is True and isinstance(question, ToolCall),
+            parts,
+            _decode_charge(data.get("charge")),
+        )
+        self._askings[asking.number] = asking
+        return asking
+
+    def _request(self, data: Data) -> tuple[Request, tuple[str, ...]]:
+        known = self._messages.get
+        said = [known(number) or self._message(number) for number in self._numbered.row(data["messages"])]
+        schema = self._one(data, "output_schema", "schema")
+        request = Request(
+            messages=tuple(message for message, _ in said),
+            instruction=self._one(data, "instruction", "text") or "",
+            tools=tuple(ToolSpec(str(name), "", {}) for name in data.get("tools", ())),
+            output_schema=None if schema is None else OutputSchema("answer", schema),
+            settings=dict(data.get("settings", {})),
+        )
+        return request, tuple(form for _, form in said)
+
+    def _one(self, data: Data, name: str, key: str) -> Any:
+        return self._numbered[self._numbered.row([data[name]])[0]][key] if name in data else None
+
+    def _message(self, number: int) -> tuple[Message, str]:
+        if number not in self._messages:
+            message = decode_message(self._numbered[number])
+            self._messages[number] = message, message_form(message)
+        return self._messages[number]
+
+    def _answer(self, data: Data, question: Question) -> Answer:
+        if "error" in data:
+            return _decode_error(data["error"])
+        answer = data["answer"]
+        if isinstance(question, Request):
+            self._numbered.enter({"number": data["number"], **answer["message"]})
+            return decode_part(Response, answer)
+        if isinstance(question, PersonAsked):
+            return decode_part(Approved, answer)
+        if isinstance(question, VectorsAsked):
+            vectors = [_unpacked(packed) for packed in answer["vectors"]]
+            return VectorsMade(vectors, str(answer["model"]), decode_part(Usage, answer["usage"]))
+        result = decode_part(ToolResult, answer)
+        return replace(result, value=_decode_value(data, result.content))
+
+    def _told(self, data: Data) -> RecordedEvent:
+        asking = self._askings[data["of"]] if "of" in data else None
+        milestone = decode(data) if asking is None else _milestone_of(asking)
+        at, inside = decode_seconds(data["at"]), _number(data.get("inside", 0))
+        return RecordedEvent(str(data["run"]), at, milestone, asking, inside)
+
+
+def _number(data: Any) -> int:
+    """The number of a question, or 0."""
+    if type(data) is not int or not 0 <= data < _MOST_QUESTIONS:
+        raise SessionError("A cassette is damaged: what should be the number of a question is none.")
+    return data
+
+
+def _decode_charge(data: Any) -> Charge | None:
+    """What an answer has cost; None where it does not say so."""
+    if data is None:
+        return None
+    input_tokens, output_tokens, tool_calls, *dollars = data
+    counts = [_number(count) for count in (input_tokens, output_tokens, tool_calls)]
+    return Charge(counts[0], counts[1], counts[2], tuple(decode_seconds(max(part, 0)) for part in dollars))
+
+
+def _milestone_of(asking: RecordedAnswer) -> Milestone:
+    """What a run tells when a question has its answer."""
+    if isinstance(asking.answer, Response):
+        return ResponseReceived(asking.answer)
+    if isinstance(asking.answer, ToolResult) and isinstance(asking.question, ToolCall):
+        return ToolCallFinished(asking.question, asking.answer)
+    raise SessionError("A cassette is damaged: a run tells of an answer that is neither a response nor a result.")
+
+
+def _packed(vector: Sequence[float]) -> str:
+    """The numbers of a vector, of 32 bits each, in words that look like no secret."""
+    return struct.pack(f"<{len(vector)}f", *vector).hex(" ", 4)
+
+
+def _unpacked(text: str) -> list[float]:
+    """The vector of such a text. Raises ValueError for another."""
+    packed = bytes.fromhex(text)
+    return list(struct.unpack(f"<{len(packed) // 4}f", packed[: len(packed) // 4 * 4]))
+
+
+def _encode_value(result: ToolResult) -> Data:
+    """A result's own value, when it is plain data of a moderate size."""
+    if result.value is None:
+        return {}
+    try:
+        if json.loads(result.content) == result.value and not isinstance(result.value, str):
+            return {"value": _CONTENT}
+    except (ValueError, RecursionError):
+        pass
+    return _plain(result.value)
+
+
+def _plain(value: Any) -> Data:
+    try:
+        text = json.dumps(value)
+        same = len(text) <= _MOST_VALUE_CHARS and json.loads(text) == value
+    except (TypeError, ValueError, RecursionError):
+        return {}
+    return {"value": [value]} if same else {}
+
+
+def _decode_value(data: Data, content: str) -> Any:
+    value = data.get("value")
+    if value != _CONTENT:
+        return value[0] if value else None
+    try:
+        return json.loads(content)
+    except ValueError:  # as when a secret was redacted from it
+        return None
+
+
+def _decode_error(data: Data) -> ModelError:
+    kind = _MODEL_ERRORS.get(data["kind"], ModelError)
+    fields = {name: data[name] for name in _ERROR_FIELDS if name in data}
+    error = kind(str(data["text"]), **fields)
+    if "unanswered" in data:
+        error.unanswered = data["unanswered"]
+    if "missed" in data:
+        error.missed = tuple(decode_part(Missed, each) for each in data["missed"])
+    return error

@@ -1,0 +1,154 @@
+"""The cassette file format."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+
+from agentkit.atomic_write import usable
+from agentkit.errors import SessionError
+from agentkit.sessions.cassettes.entries import Entry, EntryRedactor, Reader
+from agentkit.sessions.codec import Data, from_line
+from agentkit.sessions.export import FORMAT
+
+VERSION = 2
+"""2 says when the time of a run was up, and what an answer has cost; 1 did not."""
+
+_VERSIONS: Mapping[str, int] = {"cassette": VERSION, "session": FORMAT}
+"""The newest version that is read of each kind of file, by the key that its header has."""
+
+_PART = ".part"
+_DISTRIBUTION = "agentkit-tools"
+_MODE = 0o600
+_RECORD_IT = (
+    "Record it first, with agentkit --record FILE, agentkit.testing.record or pytest --record=once. "
+    "A session is shown by: agentkit sessions show NAME"
+)
+
+
+class CassetteWriter:
+    """Writes a cassette beside its place, line by line, so that a crash keeps what was written; `finish` puts it there.
+
+    Only the file's owner can read it. Raises SessionError when it cannot be written.
+    """
+
+    def __init__(self, path: Path, at: float) -> None:
+        self.path = path
+        self._part = path.with_name(path.name + _PART)
+        self._hiding, self._held = EntryRedactor(), ""
+        try:
+            usable(path).parent.mkdir(parents=True, exist_ok=True)
+            self._part.unlink(missing_ok=True)
+            self._file = os.open(self._part, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_APPEND, _MODE)
+        except OSError as error:
+            raise self._failed(error) from error
+        recorded = datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")
+        by = {"agentkit": version} if (version := _our_version()) else {}
+        self.write({"cassette": VERSION, **by, "recorded": recorded})
+
+    def write(self, data: Data) -> None:
+        """Add a line, without what is or looks like a secret."""
+        self._hiding.refresh()
+        self._put(self._held + self._hiding.line(data) + "\n")
+        self._held = ""
+
+    def hold(self, data: Data) -> None:
+        """Add a line that is written along with the next: should a crash lose it, the lines around it tell the same."""
+        self._held += self._hiding.line(data) + "\n"
+
+    def _put(self, lines: str) -> None:
+        rest = memoryview(lines.encode())
+        try:
+            while rest:
+                rest = rest[os.write(self._file, rest) :]
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def finish(self, *, keep: bool) -> None:
+        """Put the cassette in its place when it is to be kept; otherwise it stays beside it, as `NAME.part`."""
+        try:
+            self._put(self._held)
+            if keep:
+                if not os.path.samestat(os.fstat(self._file), self._part.stat()):
+                    raise SessionError(f"{self.path} was recorded by somebody else at the same time; record it again.")
+                self._part.replace(self.path)
+        except OSError as error:
+            raise self._failed(error) from error
+        finally:
+            os.close(self._file)
+
+    def _failed(self, error: OSError) -> SessionError:
+        return SessionError(f"The cassette {self.path} cannot be written: {error.strerror}. Is its folder writable?")
+
+
+def read_cassette(path: Path, *, hide: bool = False) -> tuple[Data, list[Entry]]:
+    """The header and the entries of a cassette, or of an exported session; with `hide` for people to look at.
+
+    Then also what an older version wrote that would not be written today is hidden.
+    The last line may be cut off, as a crash leaves it. Raises SessionError when there is none, or it cannot be read.
+    """
+    try:
+        lines = _regular(path).read_bytes().split(b"\n")
+    except FileNotFoundError:
+        raise SessionError(f"There is no cassette {path}. {_RECORD_IT}") from None
+    except OSError as error:
+        raise SessionError(f"The cassette {path} cannot be read: {error.strerror or error}.") from error
+    header = _header(path, lines[0])
+    reader = Reader()
+    return header, list(_entries(path, reader, lines[1:], EntryRedactor() if hide else None))
+
+
+def is_before(header: Data, version: int) -> bool:
+    """Whether a cassette is older than that version of the format; exported sessions are no cassettes."""
+    known = header.get("cassette")
+    return type(known) is int and known < version
+
+
+def _entries(path: Path, reader: Reader, lines: Sequence[bytes], hiding: EntryRedactor | None) -> Iterator[Entry]:
+    whole = lines[:-1]  # what stands behind the last line break was cut off
+    for number, line in enumerate(whole, 2):
+        try:
+            if line.strip():
+                data = from_line(line)
+                yield reader.read(data if hiding is None else hiding.hidden(data))
+        except SessionError as error:
+            raise SessionError(f"{path}, line {number}: {error}") from None
+        except RecursionError:
+            raise SessionError(f"{path}, line {number}: A cassette is damaged: it nests too deep.") from None
+
+
+def _regular(path: Path) -> Path:
+    """The path itself. Raises OSError for what is no file, such as a pipe, which could hold up for ever."""
+    if not stat.S_ISREG(usable(path).stat().st_mode):
+        raise OSError(f"{path.name} is no file")
+    return path
+
+
+def _header(path: Path, line: bytes) -> Data:
+    try:
+        header = from_line(line)
+    except SessionError:
+        header = {}
+    kind = next((kind for kind in _VERSIONS if kind in header), None)
+    if kind is None:
+        raise SessionError(f"{path} is no cassette: its first line does not say so.")
+    version, newest = header[kind], _VERSIONS[kind]
+    if type(version) is int and version > newest:
+        by = f"agentkit {header['agentkit']}" if "agentkit" in header else "a newer agentkit"
+        raise SessionError(
+            f"{path} has version {version} of the format, and this agentkit (version {_our_version() or 'unknown'}) "
+            f"reads up to {newest}. It was written by {by}; upgrade with: pip install -U agentkit-tools"
+        )
+    return header
+
+
+@cache
+def _our_version() -> str:
+    """The version that is installed; empty when it is run from its source alone."""
+    from importlib.metadata import distributions
+
+    return next((found.version for found in distributions(name=_DISTRIBUTION)), "")

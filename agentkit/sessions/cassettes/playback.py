@@ -1,0 +1,182 @@
+"""Replay of recorded answers."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from os import PathLike
+from pathlib import Path
+
+from agentkit.errors import ReplayError
+from agentkit.messages import Message, Request, ToolCall, ToolResult, VectorsAsked
+from agentkit.recording import Account, Answer, Clock, OpenQuestion, Question, Recording, ScopedRecording
+from agentkit.redaction import redact
+from agentkit.sessions.cassettes.entries import RecordedAnswer, TimeUp
+from agentkit.sessions.cassettes.file import is_before, read_cassette
+from agentkit.sessions.cassettes.request_matching import (
+    RequestKey,
+    difference,
+    message_form,
+    question_form,
+    request_form,
+)
+from agentkit.usage import Charge
+
+_ASKS: Mapping[str, str] = {
+    "model": "the model is asked",
+    "tool": "a tool is called",
+    "person": "a person is asked about a call",
+    "vectors": "a model is asked for vectors",
+}
+_MOST_FORMS = 20_000
+_REMEDY = "If the program was changed on purpose, record the cassette again; with pytest: pytest --record=all"
+
+
+class Player(Recording):
+    """Gives each recorded answer once, to the first question that fits, so that parallel runs may come in any order.
+
+    A `partial` replay need not ask for all of them. Raises SessionError when the cassette cannot be read.
+    """
+
+    is_replaying = True
+
+    def __init__(self, path: str | PathLike[str], *, partial: bool = False) -> None:
+        self.path = Path(path)
+        self._partial = partial
+        header, entries = read_cassette(self.path)
+        askings = [entry for entry in entries if isinstance(entry, RecordedAnswer)]
+        self._knows_time = not is_before(header, 2)
+        self._charges = {} if self._knows_time else _charges(askings)
+        self._up = {entry.watch: entry.reading for entry in entries if isinstance(entry, TimeUp)}
+        self._watches: Counter[str] = Counter()
+        self._asked_again: dict[int, tuple[Question, int]] = {}
+        live = {0, *(asking.number for asking in askings if asking.is_live)}
+        self._unused = [asking for asking in askings if asking.inside in live]
+        self._now = min((asking.at - asking.seconds for asking in askings), default=0.0)
+        self._forms: dict[int, tuple[Message, str]] = {}
+        self._lock = threading.Lock()
+        self.divergence: ReplayError | None = None
+        """The first question that had no recorded answer, even when its error was caught on the way."""
+
+    def replayed(self, question: Question, account: Account | None = None, /) -> Answer | None:
+        """The recorded answer; None for one that is live. Raises ReplayError, with what differs, when there is none."""
+        with self._lock:
+            asking = self._taken(question)
+            if asking.is_live:
+                self._asked_again[id(question)] = question, asking.number
+                return None
+        charge = asking.charge or self._charges.get(asking.number)
+        if account is not None and charge is not None:
+            account.charge(charge)
+        return asking.answer
+
+    def asked(self, question: Question, /) -> OpenQuestion:
+        """A question that is live; what it asks in turn is a part of its own."""
+        with self._lock:
+            _, number = self._asked_again.pop(id(question), (question, 0))
+        return OpenQuestion(ScopedRecording(self, str(number)))
+
+    def watch(self, part: str = "", /) -> Clock:
+        """A watch that says that the time is up when it was in the recording."""
+        with self._lock:
+            self._watches[part] += 1
+            name = f"{part}{self._watches[part]}"
+        return _ReplayedClock(self, self._up.get(name)) if self._knows_time else Clock(self.now)
+
+    def _taken(self, question: Question) -> RecordedAnswer:
+        """The recorded question that this one is, which is used up with it: the first that is alike in all, if any."""
+        form, call = self._form(question), _call_id(question)
+        fitting = (place for place, asking in enumerate(self._unused) if asking.form.fits(form))
+        first = next(fitting, None)
+        if first is not None:
+            same = (place for place in chain([first], fitting) if _is_alike(self._unused[place], form, call))
+            asking = self._unused.pop(next(same, first))
+            self._now = max(self._now, asking.at)
+            return asking
+        error = ReplayError(self._tell_difference(form))
+        self.divergence = self.divergence or error
+        raise error
+
+    def now(self) -> float:
+        """When the newest of the answers given so far was recorded, in seconds since 1970."""
+        return self._now
+
+    def finish(self, *, keep: bool = True) -> None:
+        """End the replay. When it was to be kept to, raise ReplayError if it was not, or for answers that are left."""
+        if not keep:
+            return
+        if self.divergence is not None:
+            raise self.divergence
+        if self._unused and not self._partial:
+            raise ReplayError(self._tell_left())
+
+    def _form(self, question: Question) -> RequestKey:
+        if not isinstance(question, Request):
+            return question_form(question)
+        return request_form(question, [self._message_form(message) for message in question.messages])
+
+    def _message_form(self, message: Message) -> str:
+        known = self._forms.get(id(message))
+        if known is None:
+            if len(self._forms) >= _MOST_FORMS:
+                self._forms.clear()
+            known = self._forms[id(message)] = message, message_form(message)  # the message is kept, and so its id
+        return known[1]
+
+    def _tell_difference(self, asked: RequestKey) -> str:
+        """What was asked, beside the recorded question that is most like it."""
+        alike = [asking.form for asking in self._unused if asking.form.kind == asked.kind]
+        nearest = max(alike, key=lambda form: form.shared(asked), default=None)
+        told = f"The cassette {self.path} has no answer when {_ASKS[asked.kind]} as it is now."
+        if nearest is None:
+            told += " Nothing of the kind is left in it. It is asked:"
+        else:
+            told += " What the recording has (-), and what is asked now (+):"
+        return f"{told}\n{redact(difference(nearest, asked))}\n{_REMEDY}"
+
+    def _tell_left(self) -> str:
+        """What nobody asked for."""
+        count, first = len(self._unused), self._unused[0].form
+        answers = "one answer that nobody" if count == 1 else f"{count} answers that nobody"
+        asked = redact(difference(first, RequestKey(first.kind, "")))
+        return f"The cassette {self.path} has {answers} asked for. First, {_ASKS[first.kind]}:\n{asked}\n{_REMEDY}"
+
+
+class _ReplayedClock(Clock):
+    """A watch that stands still until the reading at which the time was up; None when it never was."""
+
+    def __init__(self, player: Player, up: int | None) -> None:
+        super().__init__(player.now)
+        self._up, self._readings = up, 0
+
+    def left(self, _seconds: float, /) -> float:
+        self._readings += 1
+        return math.inf if self._up is None or self._readings < self._up else 0.0
+
+
+def _is_alike(asking: RecordedAnswer, form: RequestKey, call: str | None) -> bool:
+    """Whether a recorded question that fits is the very one: of the same call, or with as much room for its answer."""
+    return _call_id(asking.question) == call if call is not None else asking.form.room == form.room
+
+
+def _call_id(question: Question) -> str | None:
+    """The id of the call that a question is about: calls that are made at the same time may be alike otherwise."""
+    if isinstance(question, Request | VectorsAsked):
+        return None
+    return question.id if isinstance(question, ToolCall) else question.call.id
+
+
+def _charges(askings: Sequence[RecordedAnswer]) -> dict[int, Charge]:
+    """What tool calls have cost in a cassette that does not say so, as far as their results and what is inside tell."""
+    outer = {asking.number: asking.inside for asking in askings if asking.inside < asking.number}  # so that it ends
+    calls: Counter[int] = Counter()
+    for asking in askings:
+        number = asking.inside if isinstance(asking.question, ToolCall) else 0
+        while number:
+            calls[number] += 1
+            number = outer.get(number, 0)
+    usages = {asking.number: asking.answer.usage for asking in askings if isinstance(asking.answer, ToolResult)}
+    return {number: Charge(usage.input_tokens, usage.output_tokens, calls[number]) for number, usage in usages.items()}

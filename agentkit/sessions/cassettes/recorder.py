@@ -1,0 +1,188 @@
+"""Recording of requests and answers."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from os import PathLike
+from pathlib import Path
+
+from agentkit.errors import ReplayError
+from agentkit.events import Milestone, ResponseReceived, RunEnded, ToolCallFinished
+from agentkit.messages import ToolCall
+from agentkit.recording import Answer, Clock, OpenQuestion, Question, Recording
+from agentkit.sessions.cassettes.entries import (
+    MessageNumbers,
+    encode_answer,
+    encode_charge,
+    encode_question,
+    encode_told,
+)
+from agentkit.sessions.cassettes.file import CassetteWriter
+from agentkit.sessions.codec import Data
+from agentkit.usage import Charge
+
+
+class _Notes:
+    """What all questions of one recording share. Each line is written in one piece."""
+
+    def __init__(self, writer: CassetteWriter) -> None:
+        self._writer = writer
+        self._numbers = MessageNumbers()
+        self._answers: dict[int | str, tuple[int, Answer]] = {}
+        self._watches: Counter[str] = Counter()
+        self._questions = 0
+        self._has_ended = False
+        self._lock = threading.Lock()
+
+    @property
+    def path(self) -> Path:
+        return self._writer.path
+
+    def begin(self) -> int:
+        """The number of a new question."""
+        with self._lock:
+            self._questions += 1
+            return self._questions
+
+    def watch(self, part: str) -> Clock:
+        """The next watch of a part of the program."""
+        with self._lock:
+            self._watches[part] += 1
+            return _Noting(self, f"{part}{self._watches[part]}")
+
+    def note_up(self, watch: str, reading: int) -> None:
+        """The time of a run was up at that reading of its watch."""
+        self._write(lambda: {"watch": watch, "up": reading, "at": time.time()})
+
+    def enter(self, head: Data, question: Question, answer: Answer) -> None:
+        def line() -> Data:
+            asked, answered = encode_question(question, self._numbers), encode_answer(answer, self._numbers)
+            self._answers[_key(question, answer)] = head["id"], answer
+            return {**head, **asked, **answered}
+
+        self._write(line)
+
+    def tell(self, run: str, milestone: Milestone, inside: int) -> None:
+        def line() -> Data:
+            number = self._number_of(milestone)
+            return {**encode_told(run, time.time(), milestone, number), **({"inside": inside} if inside else {})}
+
+        self._write(line, can_wait=not isinstance(milestone, RunEnded))
+
+    def _number_of(self, milestone: Milestone) -> int:
+        """The number of the question whose answer a milestone tells as it came; else 0."""
+        match milestone:
+            case ResponseReceived(response):
+                number, answer = self._answers.pop(id(response), (0, None))
+                return number if answer is response else 0
+            case ToolCallFinished(call, result):
+                number, answer = self._answers.pop(call.id, (0, None))
+                return number if answer == result else 0
+        return 0
+
+    def finish(self, *, keep: bool) -> None:
+        with self._lock:
+            if not self._has_ended:
+                self._has_ended = True
+                self._writer.finish(keep=keep)
+
+    def _write(self, line: Callable[[], Data], *, can_wait: bool = False) -> None:
+        """Write the line, unless the recording is over, as it may be when a thread outlives it."""
+        with self._lock:
+            if not self._has_ended:
+                write = self._writer.hold if can_wait else self._writer.write
+                write(line())
+
+
+class _RecordedQuestion(OpenQuestion):
+    """A question that is being asked. What is asked meanwhile is part of how it is answered."""
+
+    def __init__(self, notes: _Notes, question: Question, inside: int) -> None:
+        self._notes, self._question, self._inside = notes, question, inside
+        self._number = notes.begin()
+        self._began = time.perf_counter()
+        self._unheard = [True]
+        super().__init__(_Part(notes, self._number))
+
+    def heard(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool:
+        """Write down question and answer, once; whether it was this time."""
+        try:
+            self._unheard.pop()  # which succeeds once, in whatever thread
+        except IndexError:
+            return False
+        head: Data = {
+            "id": self._number,
+            "at": round(time.time(), 6),
+            "seconds": round(time.perf_counter() - self._began, 6),
+        }
+        if self._inside:
+            head["inside"] = self._inside
+        if is_live:
+            head["live"] = True
+        self._notes.enter({**head, **encode_charge(charge)}, self._question, answer)
+        return True
+
+
+class _Part(Recording):
+    """The part of a recording within the answering of the question `number`; of number 0, the recording itself."""
+
+    def __init__(self, notes: _Notes, number: int) -> None:
+        self._notes, self._number = notes, number
+
+    def asked(self, question: Question, /) -> OpenQuestion:
+        """The question, whose answer will be written down as part of answering the other one."""
+        return _RecordedQuestion(self._notes, question, self._number)
+
+    def told(self, run: str, milestone: Milestone, /) -> None:
+        """Write down what a run has done."""
+        self._notes.tell(run, milestone, self._number)
+
+    def watch(self, part: str = "", /) -> Clock:
+        """A watch of which it is written down when it says that the time is up.
+
+        Within the answering of a question, a replay needs it only when that question is asked again.
+        """
+        return self._notes.watch(f"{self._number}/{part}" if self._number else part)
+
+
+class Recorder(_Part):
+    """Writes down each question with its answer as soon as that is there. Raises SessionError when it cannot."""
+
+    divergence: ReplayError | None = None
+    """None: whatever is asked, the world answers."""
+
+    def __init__(self, path: str | PathLike[str]) -> None:
+        super().__init__(_Notes(CassetteWriter(Path(path), time.time())), 0)
+
+    @property
+    def path(self) -> Path:
+        """Where the cassette will be."""
+        return self._notes.path
+
+    def finish(self, *, keep: bool = True) -> None:
+        """End the recording: keep it in the place of an older one, or leave that as it was. Once is enough."""
+        self._notes.finish(keep=keep)
+
+
+class _Noting(Clock):
+    """Notes at which of its readings the time was up."""
+
+    def __init__(self, notes: _Notes, name: str) -> None:
+        super().__init__(time.monotonic)
+        self._notes, self._name = notes, name
+        self._readings, self._is_up = 0, False
+
+    def left(self, seconds: float, /) -> float:
+        self._readings += 1
+        if seconds <= 0 and not self._is_up:
+            self._is_up = True
+            self._notes.note_up(self._name, self._readings)
+        return seconds
+
+
+def _key(question: Question, answer: Answer) -> int | str:
+    """What an answer is known by when a run tells of it: a result by its call, the rest by being the same object."""
+    return question.id if isinstance(question, ToolCall) else id(answer)

@@ -1,0 +1,160 @@
+"""Matching of requests with recorded ones (pure)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from difflib import unified_diff
+from typing import Any
+
+from agentkit._dataclass import dataclass
+from agentkit.content import File, Image
+from agentkit.lines import split_lines
+from agentkit.messages import AssistantMessage, Message, Request, SystemMessage, ToolMessage, VectorsAsked, arguments_of
+from agentkit.recording import PersonAsked, Question
+from agentkit.redaction import MARK
+
+_KINDS = {Image: "image", File: "file"}
+_MARK_ENDS = "]"
+_ROOM = "max_tokens"
+_NOT_COUNTED = {"model", _ROOM}
+_MOST_DIFFERENT_LINES = 60
+_MOST_LINE_CHARS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class RequestKey:
+    """What of a question must be equal for a recording of it to fit; ids, models and descriptions do not count.
+
+    `head` is everything but the messages, `parts` are the messages. `room` is how long the answer may be, which does
+    not count either: with limits it depends on what other runs have taken by then. It tells questions apart that are
+    alike otherwise.
+    """
+
+    kind: str
+    head: str
+    parts: Sequence[str] = ()
+    room: str = ""
+
+    def fits(self, asked: RequestKey) -> bool:
+        """Whether `asked` is this recorded question. What was redacted in the recording fits anything."""
+        if (self.kind, len(self.parts)) != (asked.kind, len(asked.parts)):
+            return False
+        pairs = zip((self.head, *reversed(self.parts)), (asked.head, *reversed(asked.parts)), strict=True)
+        return all(recorded is text or _fits(recorded, text) for recorded, text in pairs)
+
+    def shared(self, asked: RequestKey) -> int:
+        """How many messages from the start on are those of `asked`; -1 when something else is asked."""
+        if self.kind != asked.kind:
+            return -1
+        pairs = zip(self.parts, asked.parts, strict=False)
+        return next((count for count, pair in enumerate(pairs) if not _fits(*pair)), min(map(len, (self, asked))))
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    def __str__(self) -> str:
+        """The question as a person reads it."""
+        return "\n".join(line for text in (self.head, *self.parts) for line in _lines(text))
+
+
+def question_form(question: Question) -> RequestKey:
+    """What counts of a question."""
+    match question:
+        case Request():
+            return request_form(question, [message_form(message) for message in question.messages])
+        case PersonAsked(call, decision):
+            return RequestKey(
+                "person", _text({"may": call.name, "arguments": arguments_of(call), "rule": decision.rule})
+            )
+        case VectorsAsked(texts, settings):
+            return RequestKey("vectors", _text({"vectors of": len(texts), "settings": settings}), texts)
+        case call:
+            return RequestKey("tool", _text({"call": call.name, "arguments": arguments_of(call)}))
+
+
+def request_form(request: Request, parts: Sequence[str]) -> RequestKey:
+    """What counts of a request, given the forms of its messages."""
+    schema = request.output_schema
+    head = {
+        "instruction": request.instruction,
+        "tools": sorted(tool.name for tool in request.tools),
+        "settings": {name: value for name, value in request.settings.items() if name not in _NOT_COUNTED},
+        "output_schema": None if schema is None else schema.schema,
+    }
+    room = str(request.settings.get(_ROOM, ""))
+    return RequestKey("model", _text({name: value for name, value in head.items() if value}), parts, room)
+
+
+def message_form(message: Message) -> str:
+    """What counts of a message."""
+    match message:
+        case SystemMessage(text):
+            return _text({"system": text})
+        case AssistantMessage(text, calls):
+            said = {"assistant": text} if text or not calls else {}
+            return _text(said | {f"call {n}": [call.name, arguments_of(call)] for n, call in enumerate(calls, 1)})
+        case ToolMessage(name=name):
+            return _text({f"result of {name}": _content(message.shown)})
+        case user:
+            return _text({"user": _content(user.content)})
+
+
+def difference(recorded: RequestKey | None, asked: RequestKey) -> str:
+    """What the recording has and what was asked instead, line by line; at most 60 lines."""
+    before = [] if recorded is None else split_lines(str(recorded))
+    lines = [*unified_diff(before, split_lines(str(asked)), lineterm="", n=2)][2:]
+    shown = [line[:_MOST_LINE_CHARS] for line in lines if not line.startswith("@@")][:_MOST_DIFFERENT_LINES]
+    rest = len(lines) - len(shown) - sum(line.startswith("@@") for line in lines)
+    return "\n".join([*shown, *([f"… {rest} more lines"] if rest > 0 else [])])
+
+
+def _content(content: str | Iterable[str | Image | File]) -> Any:
+    if isinstance(content, str):
+        return content
+    return [part if isinstance(part, str) else {_KINDS[type(part)]: part.url} for part in content]
+
+
+def _text(value: Any) -> str:
+    try:
+        return json.dumps(value, sort_keys=True, default=repr)
+    except (ValueError, TypeError, RecursionError):
+        return repr(value)
+
+
+def _fits(recorded: str, text: str) -> bool:
+    """Whether the texts are the same but for what was redacted."""
+    if recorded == text or MARK not in recorded:
+        return recorded == text
+    first, *others = recorded.split(MARK)
+    pieces = [first, *(other.partition(_MARK_ENDS)[2] for other in others)]
+    if not text.startswith(pieces[0]) or not text.endswith(pieces[-1]):
+        return False
+    return _in_order(text, pieces)
+
+
+def _in_order(text: str, pieces: Sequence[str]) -> bool:
+    """Whether the text begins with the first piece, ends with the last, and has the others in order between them."""
+    place, end = len(pieces[0]), len(text) - len(pieces[-1])
+    for piece in pieces[1:-1]:
+        place = text.find(piece, place, end)
+        if place < 0:
+            return False
+        place += len(piece)
+    return place <= end
+
+
+def _lines(text: str) -> Iterator[str]:
+    """A form's text as lines: a name and what it says."""
+    try:
+        said = json.loads(text)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict):
+        yield text
+        return
+    for name, value in said.items():
+        shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+        first, *rest = split_lines(shown) or [""]
+        yield f"{name}: {first}"
+        yield from (f"  {line}" for line in rest)

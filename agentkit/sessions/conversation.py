@@ -1,0 +1,179 @@
+"""The history and unfinished runs of a session, computed from its entries (pure)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from agentkit.events import Milestone, ResponseReceived, RunEnded, RunResumed
+from agentkit.messages import AssistantMessage, Message, ToolMessage, calls_in, reading_call, with_distinct_ids
+from agentkit.sessions.run_state import RunState, Summary
+from agentkit.sessions.store import SessionEntry
+from agentkit.usage import NO_USAGE, Usage
+
+_MOST_WHOLES = 50
+
+
+class Conversation:
+    """A session as its entries tell it. Each run's messages are entered in one piece, in the order of their ends.
+
+    `unended` are the runs that go on, are paused or were killed; one that has ended is let go, but for its messages.
+    `count` is the number of entries taken in; `wholes` are the newest whole texts of results that were shown in part,
+    by the ids of their calls; `summary` is the newest that a model has written of the conversation.
+    """
+
+    def __init__(self) -> None:
+        self.messages: list[Message] = []
+        self.unended: dict[str, RunState] = {}
+        self.resumptions: dict[str, int] = {}
+        self.count = 0
+        self._entered: dict[str, int] = {}
+        self._usages: dict[str, Usage] = {}
+        self._ids: set[str] = set()
+        self._owners: dict[str, str] = {}
+        self._foreign: dict[str, tuple[Message, ...]] = {}
+        self.wholes: dict[str, str] = {}
+        self.summary: Summary | None = None
+
+    def messages_with(self, left: Iterable[str]) -> tuple[Message, ...]:
+        """The messages, and behind them those of runs that were left before their end, as they would be entered."""
+        messages, owners = list(self.messages), dict(self._owners)
+        for run in left:
+            new, ids = _new_messages(run, self.unended[run], self._entered.get(run, 0), owners)
+            messages += new
+            owners.update((call_id, run) for call_id in ids.values())
+        return tuple(messages)
+
+    def usage_with(self, left: Iterable[str]) -> Usage:
+        """What all runs that were entered have spent, and those that were left."""
+        usages = self._usages | {run: self.unended[run].usage for run in left}
+        return sum(usages.values(), NO_USAGE)
+
+    def has_entered(self, run: str) -> bool:
+        """Whether the run has ended, perhaps to go on since."""
+        return run in self._entered
+
+    def take_in(self, entry: SessionEntry, reread: Callable[[str], RunState]) -> None:
+        """Take in the next entry. `reread` gives the state of a run that was let go, as it was at its end."""
+        run, milestone = entry.run, entry.milestone
+        if run not in self.unended:
+            self.unended[run] = reread(run) if run in self._entered else RunState()
+        self.unended[run].apply(milestone)
+        self.count += 1
+        match milestone:
+            case ResponseReceived(response):
+                self._ids.update(call.id for call in response.tool_calls)
+            case RunResumed():
+                self.resumptions[run] = self.resumptions.get(run, 0) + 1
+            case RunEnded(status) if status != "paused":
+                self.enter(run, self.unended[run])
+
+    def enter(self, run: str, progress: RunState) -> None:
+        """Enter what a run that has ended said since it was last entered."""
+        new, ids = _new_messages(run, progress, self._entered.get(run, 0), self._owners)
+        self.summary = progress.summary_of(self.before(run, progress.history)) or self.summary
+        self.messages += new
+        self.unended.pop(run, None)
+        self._entered[run] = self._entered.get(run, 0) + len(new)
+        self._usages[run] = progress.usage
+        self._ids.update(ids.values())
+        self._owners.update((call_id, run) for call_id in ids.values())
+        for used in progress.tool_calls:
+            if used.result.whole is not None:
+                self.wholes[ids.get(used.call.id, used.call.id)] = used.result.whole
+        for call_id in list(self.wholes)[:-_MOST_WHOLES]:
+            del self.wholes[call_id]
+
+    def adopt(self, run: str, history: Sequence[Message], milestones: Iterable[Milestone]) -> None:
+        """Know what was said before a run from elsewhere, and let no later call have an id of it or of the run."""
+        if not self.has_entered(run):
+            self._foreign[run] = tuple(history)
+        responses = [milestone.response for milestone in milestones if isinstance(milestone, ResponseReceived)]
+        self._ids.update(call.id for response in responses for call in response.tool_calls)
+        self._ids.update(call.id for call in calls_in(history))
+
+    def before(self, run: str, count: int) -> tuple[Message, ...]:
+        """What was said before a run that began with `count` messages."""
+        return self._foreign.get(run) or tuple(self.messages[:count])
+
+    def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
+        """The message with an id on each tool call that no other call has, not even one of a run still going on."""
+        return with_distinct_ids(message, self._ids)
+
+
+def _new_messages(
+    run: str, progress: RunState, entered: int, owners: Mapping[str, str]
+) -> tuple[Sequence[Message], dict[str, str]]:
+    """What a run said after its first `entered` messages, and the ids that its calls have in the conversation.
+
+    A call gets a new id where `owners` says that another run, in another process, has taken its id meanwhile.
+    """
+    said = progress.valid_messages()
+    own = [call.id for call in calls_in(said)]
+    clashing = {call_id: f"{call_id}_{run[:8]}" for call_id in own if owners.get(call_id, run) != run}
+    new: Sequence[Message] = said[entered:]
+    new = [_with_new_ids(message, clashing) for message in new] if clashing else new
+    return new, {call_id: clashing.get(call_id, call_id) for call_id in own}
+
+
+def _with_new_ids(message: Message, ids: Mapping[str, str]) -> Message:
+    """The message with the ids of tool calls that `ids` maps to others; a result says how it is read then."""
+    if isinstance(message, AssistantMessage):
+        calls = (replace(call, id=ids.get(call.id, call.id)) for call in message.tool_calls)
+        return replace(message, tool_calls=tuple(calls))
+    if isinstance(message, ToolMessage) and message.call_id in ids:
+        new = ids[message.call_id]
+        return replace(message, call_id=new, content=_renamed(message.content, message.call_id, new))
+    return message
+
+
+def _renamed(content: str, old: str, new: str) -> str:
+    """A result's text with its own handle in place of the old one, in a note or within JSON."""
+    was, now = reading_call(old)[:-1], reading_call(new)[:-1]  # where to start may follow
+    return content.replace(was, now).replace(_within_json(was), _within_json(now))
+
+
+def _within_json(text: str) -> str:
+    return json.dumps(text, ensure_ascii=False)[1:-1]
+
+
+def with_distinct_calls(messages: Sequence[Message]) -> list[Message]:
+    """A conversation with an id on every tool call that no other call in it has, and the same id on its result."""
+    taken: set[str] = set()
+    ids: dict[str, list[str]] = {}
+    distinct = []
+    for message in messages:
+        told: Message = message
+        if isinstance(message, AssistantMessage):
+            told, ids = with_distinct_ids(message, taken), {}
+            for old, new in zip(message.tool_calls, told.tool_calls, strict=True):
+                ids.setdefault(old.id, []).append(new.id)
+        elif isinstance(message, ToolMessage) and ids.get(message.call_id):
+            told = replace(message, call_id=ids[message.call_id].pop(0))
+        distinct.append(told)
+    return distinct
+
+
+def fault_in(messages: Sequence[Message]) -> str | None:
+    """Why this is no valid conversation, in which each tool call has one result before anything else is said."""
+    waiting: dict[str, str] = {}
+    known: set[str] = set()
+    for index, message in enumerate(messages):
+        if isinstance(message, ToolMessage):
+            if waiting.pop(message.call_id, None) is None:
+                return f"messages[{index}] is a result of {message.call_id!r}, and no such call waits for one."
+            continue
+        if waiting:
+            return f"messages[{index}] stands where the result of {_first(waiting)} must stand."
+        for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
+            if call.id in known:
+                return f"messages[{index}] has a call with the id {call.id!r}, which another call has."
+            known.add(call.id)
+            waiting[call.id] = call.name
+    return f"No result follows {_first(waiting)} at its end." if waiting else None
+
+
+def _first(waiting: Mapping[str, str]) -> str:
+    call_id, tool = next(iter(waiting.items()))
+    return f"the call {call_id!r} of {tool!r}"

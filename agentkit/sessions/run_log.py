@@ -1,0 +1,188 @@
+"""Persistence of a run while it is in progress."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Protocol
+
+from agentkit.errors import SessionError
+from agentkit.events import Milestone, RunEnded, RunResumed, ToolCallFinished
+from agentkit.messages import AssistantMessage, Message, ToolMessage
+from agentkit.sessions.conversation import Conversation
+from agentkit.sessions.run_state import RunState, Summary
+from agentkit.sessions.store import Release, SessionEntry, SessionStore
+
+
+class SessionHandle(Protocol):
+    """The session of a run, as far as its runs need it."""
+
+    name: str
+    store: SessionStore | None
+    conversation: Conversation
+    """What its entries come to; without a store, what its runs have entered."""
+    resumed: dict[str, int]
+    """How often each run went on, also those forgotten since."""
+
+    def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
+        """The message with an id on each tool call that no other call has."""
+        ...
+
+    def enter(self, run: str, progress: RunState) -> None:
+        """Remember, without a store, how far a run has come."""
+        ...
+
+
+class LocalRunLocks:
+    """Who is at which run of a session that has no store."""
+
+    def __init__(self) -> None:
+        self._held: set[str] = set()
+
+    def hold(self, _session: str, run: str) -> Release | None:
+        """Claim a run until it is released; None when it is claimed already."""
+        if run in self._held:
+            return None
+        self._held.add(run)
+        return partial(self._held.discard, run)
+
+    def is_held(self, _session: str, run: str) -> bool:
+        """Whether anybody has claimed the run."""
+        return run in self._held
+
+
+class SessionRun:
+    """A run that is going on: nobody else may go on with it until it is closed.
+
+    `history` is the conversation it began with. The loop applies milestones to `progress`; `keep` writes each down, and
+    `close` what was not kept when the run was cut off.
+    """
+
+    def __init__(
+        self, session: SessionHandle, run: str, progress: RunState, history: tuple[Message, ...], release: Release
+    ) -> None:
+        self.id, self.progress, self.history = run, progress, history
+        self._session = session
+        self._release = release
+        self._kept = {_key(milestone): milestone for milestone in progress.milestones}
+        self._has_failed = self._is_closed = self._has_wholes = False
+        self._looked_at = 0
+        told = {message.call_id for message in history if isinstance(message, ToolMessage)}
+        self._told_before = frozenset(told)
+
+    def new_record_id(self) -> str:
+        """A new id for the record of what the run changes. Only with the run's id can it be told whose record it is."""
+        return f"{time.time_ns():020d}-{_token(self.id)}"
+
+    def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
+        """The message with an id on each tool call that no other call of the session has."""
+        return self._session.tell_apart(message)
+
+    @property
+    def summary(self) -> Summary | None:
+        """The newest summary that a model has written of the conversation, within this run or before it."""
+        return self.progress.summary_of(self.history) or self._session.conversation.summary
+
+    @property
+    def has_wholes(self) -> bool:
+        """Whether the model was shown only a part of some result."""
+        calls, looked_at = self.progress.tool_calls, self._looked_at
+        self._has_wholes = self._has_wholes or any(used.result.whole is not None for used in calls[looked_at:])
+        self._looked_at = len(calls)
+        return self._has_wholes or not self._told_before.isdisjoint(tuple(self._session.conversation.wholes))
+
+    def whole(self, call_id: str) -> str | None:
+        """The whole text of the result of a tool call, of this run or one that it knows from its history."""
+        for used in self.progress.tool_calls:
+            if used.call.id == call_id and used.result.whole is not None:
+                return used.result.whole
+        told = (message for message in (*self.progress.messages, *self.history) if isinstance(message, ToolMessage))
+        shown = next((message.content for message in told if message.call_id == call_id), None)
+        return (self._session.conversation.wholes.get(call_id) if call_id in self._told_before else None) or shown
+
+    def keep(self, milestone: Milestone) -> None:
+        """Write a milestone down: once this returns, it outlives the process.
+
+        Raises SessionError when that fails, and on each later call, so that what is kept has no gap.
+        """
+        if self._has_failed:
+            raise SessionError("An earlier part of this run could not be kept, so that it must be given up.")
+        self._write([milestone])
+
+    def leave(self) -> None:
+        """Give the run back as it is, for somebody else to go on with."""
+        self._is_closed = True
+        self._release()
+
+    def interrupt(self) -> None:
+        """End a run that was left before its end, and enter what it said; each call without a result says so."""
+        if self.progress.milestones and self.progress.ended is None:
+            for finished in tuple(self.progress.interruptions()):
+                self.progress.apply(finished)
+            self.progress.apply(RunEnded("interrupted", self.progress.text))
+        self.close()
+
+    def close(self) -> None:
+        """Enter what it said. A run that is paused, or was cut off before its end, is left to be gone on with."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        progress = self.progress
+        try:
+            if progress.ended is None:
+                self._catch_up()
+            if not self._has_failed:
+                self._write([milestone for milestone in progress.milestones if _key(milestone) not in self._kept])
+            if self._session.store is None and progress.milestones:
+                self._session.enter(self.id, progress)
+        finally:
+            self._release()
+
+    def _catch_up(self) -> None:
+        """Apply the results that were kept, but that the loop was not told of when it was cut off."""
+        for step in tuple(self.progress.steps.values()):
+            finished = self._kept.get(_finished_key(step.call.id))
+            if step.result is None and finished is not None:
+                self.progress.apply(finished)
+
+    def _write(self, milestones: Sequence[Milestone]) -> None:
+        self._kept.update((_key(milestone), milestone) for milestone in milestones)
+        store = self._session.store
+        if store is not None:
+            try:
+                store.append(self._session.name, entries_of_run(self.id, milestones))
+            except BaseException:
+                self._has_failed = True
+                raise
+        if any(isinstance(milestone, RunResumed) for milestone in milestones):
+            self._session.resumed[self.id] = resumptions(self._kept.values())
+
+
+def is_record_of(run: str, record: str) -> bool:
+    """Whether a record of changes is that of a run, as its id tells."""
+    return record.rpartition("-")[2] == _token(run)
+
+
+def _token(run: str) -> str:
+    return hashlib.sha256(run.encode()).hexdigest()[:16]
+
+
+def entries_of_run(run: str, milestones: Sequence[Milestone]) -> list[SessionEntry]:
+    """What a run has done just now, as it is kept."""
+    return [SessionEntry(run, time.time(), milestone) for milestone in milestones]
+
+
+def resumptions(milestones: Iterable[Milestone]) -> int:
+    """How often a run went on."""
+    return sum(isinstance(milestone, RunResumed) for milestone in milestones)
+
+
+def _key(milestone: Milestone) -> object:
+    """What tells milestones apart; the driver and the loop each tell of a finished call."""
+    return _finished_key(milestone.call.id) if isinstance(milestone, ToolCallFinished) else id(milestone)
+
+
+def _finished_key(call_id: str) -> object:
+    return "finished", call_id

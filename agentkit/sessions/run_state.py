@@ -1,0 +1,327 @@
+"""The state of a run, computed from its events (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import field, replace
+
+from agentkit._dataclass import dataclass
+from agentkit.decisions import Decision
+from agentkit.events import (
+    AnswerAmended,
+    AnswerGiven,
+    AnswerRefused,
+    Approved,
+    HandedOff,
+    HistoryGiven,
+    HostedCallFinished,
+    LimitReached,
+    Milestone,
+    RequestFailed,
+    ResponseReceived,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    RunStatus,
+    Summarised,
+    ToolCallFinished,
+    ToolCallPostponed,
+    ToolCallStarted,
+)
+from agentkit.messages import (
+    AssistantMessage,
+    Content,
+    FinishReason,
+    MadeCall,
+    Message,
+    Response,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+    failure_content,
+)
+from agentkit.usage import NO_USAGE, Usage
+
+INTERRUPTED = "The run was interrupted before this call had a result; whether it took effect is unknown."
+
+_WAITS = "This call waits for a person and has no result yet."
+_NOT_BEGUN = "The run was interrupted before this call was begun; it has not taken effect."
+
+
+@dataclass(slots=True)
+class Step:
+    """One tool call of the newest response: how far it has come.
+
+    `answer` is what a person has said since it was postponed, `consent` what one has said of the call itself. `made`
+    are the nested calls that its tool had made before it was postponed.
+    """
+
+    call: ToolCall
+    decision: Decision | None = None
+    answer: Approved | None = None
+    postponed: ToolCallPostponed | None = None
+    result: ToolResult | None = None
+    consent: Approved | None = None
+    made: tuple[MadeCall, ...] = ()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether it waits for a person."""
+        return self.postponed is not None and self.answer is None and self.result is None
+
+    @property
+    def needs_words(self) -> bool:
+        """Whether it was postponed for words of a person, which become its result, and not for approval."""
+        return self.postponed is not None and self.postponed.decision is None
+
+    @property
+    def inner(self) -> ToolCall | None:
+        """The nested call, made by this call's tool, that waits; None when none does."""
+        return None if self.postponed is None else self.postponed.inner
+
+    @property
+    def asked(self) -> ToolCall:
+        """The call that a person decides about: this one, or one that it makes itself."""
+        return self.inner or self.call
+
+    @property
+    def within(self) -> Step:
+        """The nested call that waits, as a step of its own with what was said of it; else this step."""
+        if self.postponed is None or self.postponed.inner is None:
+            return self
+        postponed = replace(self.postponed, call=self.postponed.inner, inner=None, made=())
+        return Step(self.asked, answer=self.answer, postponed=postponed, consent=self.answer)
+
+    @property
+    def question(self) -> str:
+        """What a person is asked; empty when it was not postponed."""
+        return "" if self.postponed is None else self.postponed.question
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """What a model has written of the first `count` messages of a conversation, the last of which was `last`."""
+
+    count: int
+    last: Message
+    text: str
+
+    def covers(self, messages: Sequence[Message]) -> bool:
+        """Whether these are messages of the conversation that it tells of."""
+        return len(messages) > self.count and messages[self.count - 1] == self.last
+
+
+@dataclass(slots=True)
+class RunState:
+    """The state of a run, folded from its milestones: `apply` is the only thing that changes it.
+
+    `messages` are those of the run, without the results of `steps`, the calls of the newest response, while one of them
+    has none; `results` are theirs once all have one, until something follows from them. `milestones` is all that was
+    applied, in order.
+    """
+
+    milestones: list[Milestone] = field(default_factory=list)
+    messages: list[Message] = field(default_factory=list)
+    steps: dict[str, Step] = field(default_factory=dict)
+    results: tuple[ToolCallFinished, ...] = ()
+    tool_calls: list[ToolCallFinished] = field(default_factory=list)
+    prompt: Content | None = None
+    agent: str = ""
+    history: int = 0
+    record: str = ""
+    iterations: int = 0
+    refusals: int = 0
+    usage: Usage = NO_USAGE
+    finish_reason: FinishReason = "stop"
+    text: str = ""
+    summarised: Summarised | None = None
+    limit: LimitReached | None = None
+    ended: RunEnded | None = None
+
+    @classmethod
+    def of(cls, milestones: Iterable[Milestone]) -> RunState:
+        """The state that milestones lead to."""
+        progress = cls()
+        for milestone in milestones:
+            progress.apply(milestone)
+        return progress
+
+    @property
+    def status(self) -> RunStatus | None:
+        """How it ended; None while it goes on."""
+        return None if self.ended is None else self.ended.status
+
+    @property
+    def waiting(self) -> tuple[Step, ...]:
+        """The calls that wait for a person."""
+        return tuple(step for step in self.steps.values() if step.is_waiting)
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether the model's last word is an answer that nobody has refused."""
+        last = self.messages[-1] if self.messages else None
+        return not self.steps and isinstance(last, AssistantMessage)
+
+    def apply(self, milestone: Milestone) -> None:
+        """Take in what has happened."""
+        self.milestones.append(milestone)
+        match milestone:
+            case RunStarted() | RunResumed() | LimitReached() | RunEnded():
+                self._bound(milestone)
+            case HostedCallFinished():
+                self.tool_calls.append(milestone)
+            case ToolCallStarted() | Approved() | ToolCallPostponed() | ToolCallFinished():
+                self._advance(milestone)
+            case _:
+                self._converse(milestone)
+
+    def interruptions(self) -> Iterator[ToolCallFinished]:
+        """What would give each call without a result one that says that it was interrupted."""
+        for step in self.steps.values():
+            if step.result is None:
+                yield ToolCallFinished(step.call, _interrupted(step))
+
+    def valid_messages(self) -> tuple[Message, ...]:
+        """The messages, each tool call with exactly one result; a missing one is replaced by words that say so."""
+        return (*self.messages, *map(_told, self.steps.values()))
+
+    def summary_of(self, history: Sequence[Message]) -> Summary | None:
+        """The newest summary that its model has written, of a conversation that began with `history`."""
+        summarised, known = self.summarised, (*history, *self.messages)
+        if summarised is None or summarised.messages > len(known):
+            return None
+        return Summary(summarised.messages, known[summarised.messages - 1], summarised.text)
+
+    def _bound(self, milestone: RunStarted | RunResumed | LimitReached | RunEnded) -> None:
+        """Begin, go on or end."""
+        match milestone:
+            case RunStarted(agent, prompt, history, record):
+                self.agent, self.prompt, self.history, self.record = agent, prompt, history, record
+            case RunResumed(prompt):
+                self.ended = self.limit = None
+                self.refusals = 0
+                self.messages += [UserMessage(prompt)] if prompt else []
+            case LimitReached():
+                self.limit = milestone
+            case _:
+                self.ended = milestone
+
+    def _converse(self, milestone: Milestone) -> None:
+        """Take in what was said."""
+        match milestone:
+            case ResponseReceived(response):
+                self._take(response)
+            case HistoryGiven(messages):
+                self.messages += messages
+            case AnswerRefused(reason):
+                self.refusals += 1
+                self.messages.append(UserMessage(reason, by_person=False))
+            case AnswerGiven(text):
+                self.text, self.results = text, ()
+                self.messages.append(AssistantMessage(text))
+            case AnswerAmended(text):
+                self._amend(text)
+            case HandedOff(agent):
+                self.agent, self.results = agent, ()
+            case Summarised(_, count, usage):
+                self.usage += usage
+                self.summarised = milestone if count else self.summarised
+            case _:
+                self.usage += milestone.usage if isinstance(milestone, RequestFailed) else NO_USAGE
+
+    def _take(self, response: Response) -> None:
+        if self.prompt is not None:
+            self.messages.append(UserMessage(self.prompt))
+            self.prompt = None
+        self.iterations += 1
+        self.usage += response.usage
+        self.finish_reason = response.finish_reason
+        self.text = response.text or self.text
+        self.messages.append(response.message)
+        self.steps, self.results = {call.id: Step(call) for call in response.tool_calls}, ()
+
+    def _advance(self, milestone: ToolCallStarted | Approved | ToolCallPostponed | ToolCallFinished) -> None:
+        step = self._step_of(milestone)
+        if step is None:
+            return
+        match milestone:
+            case ToolCallStarted():
+                _begin(step, milestone)
+            case Approved(call_id):
+                step.answer = milestone
+                step.consent = milestone if call_id == step.call.id else step.consent
+            case ToolCallPostponed():
+                _postpone(step, milestone)
+                self.usage += milestone.usage
+            case _:
+                step.result = milestone.result
+                self.usage += milestone.result.usage
+        # from the end, as results mostly come in order: a response may hold thousands of calls
+        if all(step.result is not None for step in reversed(self.steps.values())):
+            self._close()
+
+    def _step_of(self, milestone: ToolCallStarted | Approved | ToolCallPostponed | ToolCallFinished) -> Step | None:
+        if not isinstance(milestone, Approved):
+            return self.steps.get(milestone.call.id)
+        return next((step for step in self.steps.values() if step.asked.id == milestone.call_id), None)
+
+    def _close(self) -> None:
+        """Enter the results of all calls, in the order asked. Of several handoffs the first one counts."""
+        steps = self.steps.values()
+        lead = ""
+        for step in steps:
+            if step.result is not None and step.result.lead:
+                step.result = _passed_over(step.result, lead) if lead else step.result
+                lead = lead or step.result.lead
+        self.results = tuple(ToolCallFinished(step.call, step.result) for step in steps if step.result is not None)
+        self.tool_calls += self.results
+        self.messages += map(_told, steps)
+        self.steps = {}
+
+    def _amend(self, text: str) -> None:
+        self.text = text
+        if self.messages and isinstance(self.messages[-1], AssistantMessage):
+            self.messages[-1] = replace(self.messages[-1], text=text)
+
+
+def _begin(step: Step, started: ToolCallStarted) -> None:
+    """A call is judged, and at work; its arguments may be a person's. What one said of a call within it is used up."""
+    step.call, step.decision = started.call, started.decision
+    if step.inner is not None:
+        step.postponed = step.answer = None
+
+
+def _postpone(step: Step, postponed: ToolCallPostponed) -> None:
+    """A call waits. What waits for approval is not at work; what waits for words has done all that it does."""
+    step.postponed, step.answer = postponed, None
+    step.made += postponed.made
+    if postponed.inner is not None or postponed.decision is not None:
+        step.decision = None
+
+
+def _told(step: Step) -> ToolMessage:
+    """What the model is told of a call."""
+    if step.is_waiting:
+        return ToolMessage(step.call.id, step.call.name, _WAITS)
+    result = step.result or _interrupted(step)
+    return ToolMessage(step.call.id, step.call.name, result.content, result.labels, result.images, result.files)
+
+
+def _interrupted(step: Step) -> ToolResult:
+    """The result of a call that was cut off, or had not begun by then."""
+    is_at_work = step.decision is not None and step.decision.allowed and not step.is_waiting
+    began = is_at_work or bool(step.made)
+    error = INTERRUPTED if began else _NOT_BEGUN
+    content = failure_content(step.call.name, error)
+    return ToolResult(step.call.name, "interrupted", content, error=error, decision=step.decision)
+
+
+def _passed_over(result: ToolResult, lead: str) -> ToolResult:
+    """What became of a handoff beside another one, to `lead`, that was asked for before it."""
+    error = (
+        f"The conversation was passed to {lead} by another call of the same response, and only the first handoff of a"
+        f" response counts; {result.lead} was not asked."
+    )
+    content = failure_content(result.tool, error)
+    return replace(result, status="denied", content=content, value=None, error=error, lead="")

@@ -1,0 +1,292 @@
+"""`Session`: a conversation that outlives its runs and, with a store, the process."""
+
+from __future__ import annotations
+
+import copy
+import secrets
+import threading
+from collections.abc import Sequence
+from os import PathLike
+from typing import Any
+
+from agentkit.errors import SessionError
+from agentkit.messages import AssistantMessage, Message
+from agentkit.sessions import export as archive
+from agentkit.sessions.conversation import Conversation
+from agentkit.sessions.run_log import LocalRunLocks, SessionRun, entries_of_run, resumptions
+from agentkit.sessions.run_state import RunState
+from agentkit.sessions.store import START, Position, Release, SessionEntry, SessionStore, SessionSummary, checked_name
+from agentkit.sessions.stores.factory import Place, store_at
+from agentkit.suggestions.attribute_errors import explained
+from agentkit.usage import Usage
+
+
+@explained("SESSION")
+class Session:
+    """A conversation: the messages of its runs, each entered in one piece when its run ends.
+
+    Without a store it lives as long as the object; `Session.open` gives one that is kept. Any number of runs may go on
+    at the same time, in threads and, with a store, in processes; pickled with one it is the same. Raises SessionError.
+    """
+
+    def __init__(self, name: str = "", store: SessionStore | None = None) -> None:
+        if store is not None and not isinstance(store, SessionStore):
+            raise SessionError(
+                f"A session's store is one of agentkit.sessions. Write Session.open({store!r}, {name!r})."
+            )
+        self.name = name if store is None else checked_name(name)
+        self.store = store
+        self._lock = threading.RLock()
+        self._holds = LocalRunLocks() if store is None else store
+        self.resumed: dict[str, int] = {}  # how often runs went on, also those forgotten since
+        self._forget()
+
+    @classmethod
+    def open(cls, place: Place = None, name: str = "default") -> Session:
+        """The conversation of that name, new when there is none.
+
+        `place` is a file, the URL of a PostgreSQL database, `:memory:`, a store, or None for the file `sessions.db` in
+        the platform's state folder. Raises SessionError when it cannot be read.
+        """
+        session = cls(name, store_at(place))
+        _ = session.messages
+        return session
+
+    @classmethod
+    def restore(cls, file: str | PathLike[str], place: Place = None, name: str = "") -> Session:
+        """A new session of what `export` wrote, under its old name or another.
+
+        Raises SessionError when the file is damaged, or when there is a session of that name; then nothing is kept.
+        """
+        exported, entries = archive.read_export(file)
+        store = store_at(place)
+        store.create(checked_name(name or exported), entries)
+        return cls(name or exported, store)
+
+    @staticmethod
+    def summaries(place: Place = None) -> list[SessionSummary]:
+        """The sessions at a place, the newest change first."""
+        return store_at(place).summaries()
+
+    @property
+    def messages(self) -> tuple[Message, ...]:
+        """What the runs have said, in the order of their ends; at last those that were cut off, until they go on."""
+        with self._lock:
+            self._refresh()
+            return self.conversation.messages_with(self._cut_off())
+
+    @property
+    def usage(self) -> Usage:
+        """What all runs have spent that have ended or were cut off."""
+        with self._lock:
+            self._refresh()
+            return self.conversation.usage_with(self._cut_off())
+
+    @property
+    def unfinished(self) -> tuple[str, ...]:
+        """The ids of the runs that were cut off or are paused, oldest first."""
+        with self._lock:
+            self._refresh()
+            return tuple(self._left())
+
+    @property
+    def entries(self) -> list[SessionEntry]:
+        """All that was kept, in order; without a store, the messages as if they came from elsewhere."""
+        return archive.entries_of(self.messages) if self.store is None else self.store.read(self.name)[0]
+
+    def begin(self) -> SessionRun:
+        """A new run. Those that were cut off are entered first, as interrupted."""
+        with self._lock:
+            self._refresh()
+            for run in self._cut_off():
+                self._interrupt(run)
+            run = secrets.token_hex(16)
+            history = tuple(self.conversation.messages)
+            return SessionRun(self, run, RunState(history=len(history)), history, self._claim(run))
+
+    def reopen(self, run: str = "", progress: RunState | None = None, history: Sequence[Message] = ()) -> SessionRun:
+        """A run to go on with: the one of that id, else the newest that was cut off or is paused.
+
+        `progress` is how far the caller knows it to have come; a run that this session does not know is entered with
+        it, and in an empty session also `history`, the conversation before it. Raises SessionError when there is no
+        run, when it is going on elsewhere, or when it has gone on since.
+        """
+        with self._lock:
+            run = run or next(reversed(self.unfinished), "")
+            release = self._claim(run)
+            try:
+                self._refresh()
+                return self._reopen(run, progress, history, release)
+            except BaseException:
+                release()
+                raise
+
+    def append(self, messages: Sequence[Message]) -> None:
+        """Enter messages that were said elsewhere; none are entered when there are none.
+
+        Raises SessionError, and enters nothing, for what is no message, and when a call has not exactly one result.
+        """
+        entries = archive.entries_of(archive.given(messages))
+        with self._lock:
+            if self.store is not None:
+                self.store.append(self.name, entries)
+            elif entries:
+                self.enter(entries[0].run, RunState.of(entry.milestone for entry in entries))
+
+    def fork(self, name: str, at: int | None = None) -> Session:
+        """A new session in the same place that begins with the first `at` messages, or all.
+
+        Raises SessionError when that would part a tool call from its result, or when there is one of that name.
+        """
+        messages, fork = archive.first(self.messages, at), Session(name, self.store)
+        if self.store is not None:
+            self.store.create(name, archive.entries_of(messages))
+        else:
+            fork.append(messages)
+        return fork
+
+    def rename(self, name: str) -> None:
+        """Give it another name. Raises SessionError when that is taken, or while one of its runs is going on."""
+        with self._lock:
+            if self.store is not None:
+                self.store.rename(self.name, checked_name(name))
+            self.name = name
+
+    def delete(self) -> None:
+        """Forget everything. Raises SessionError when there is nothing kept, or while one of its runs is going on."""
+        with self._lock:
+            if self.store is not None:
+                self.store.delete(self.name)
+            self._forget()
+
+    def export(self, file: str | PathLike[str]) -> None:
+        """Write everything to a new file for its owner only, a JSON object a line. Raises SessionError if it cannot."""
+        archive.write_export(file, self.name, self.entries)
+
+    def show(self) -> str:
+        """What happened, for a person to read: prompts, answers, tool calls with their decisions, changes."""
+        from agentkit.sessions.transcript import session_text
+
+        return session_text(self.name, self.entries)
+
+    def anew(self) -> Session:
+        """An empty session of the same name. What a store holds of this one is kept under the name with the time."""
+        if self.store is not None and self.entries:
+            self.store.rename(self.name, archive.old_name(self.name))
+        new = Session(self.name, self.store)
+        new.resumed = self.resumed
+        return new
+
+    def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
+        """The message with an id on each tool call that no other call has, not even one of a run still going on."""
+        with self._lock:
+            if message.tool_calls:
+                self._refresh()
+            return self.conversation.tell_apart(message)
+
+    def enter(self, run: str, progress: RunState) -> None:
+        """Remember, without a store, how far a run has come; what it said is entered when it has ended."""
+        with self._lock:
+            self.conversation.resumptions[run] = resumptions(progress.milestones)
+            if progress.status in (None, "paused"):
+                self.conversation.unended[run] = progress
+            else:
+                self.conversation.enter(run, progress)
+
+    def __repr__(self) -> str:
+        return f"Session({self.name!r})" if self.store is None else f"Session({self.name!r}, {self.store!r})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            own: dict[str, Any] = {} if self.store is not None else {"conversation": copy.deepcopy(self.conversation)}
+        return {"name": self.name, "store": self.store, "resumed": dict(self.resumed), **own}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Session.__init__(self, state["name"], state["store"])
+        self.__dict__.update(state)
+
+    def _forget(self) -> None:
+        """Know nothing of what the store holds."""
+        self.conversation = Conversation()
+        self._position: Position = START
+
+    def _refresh(self) -> None:
+        """Take in what was appended to the store since; all of it, when the session is another by now."""
+        if self.store is None:
+            return
+        entries, position = self.store.read(self.name, self._position)
+        if position[0] != self._position[0] and self._position != START:
+            self._forget()
+        self._position = position
+        for entry in entries:
+            self.conversation.take_in(entry, self._reread)
+
+    def _reread(self, run: str) -> RunState:
+        """How far a run had come with the entries taken in so far."""
+        entries = self.entries[: self.conversation.count]
+        return RunState.of(entry.milestone for entry in entries if entry.run == run)
+
+    def _reopen(self, run: str, progress: RunState | None, history: Sequence[Message], release: Release) -> SessionRun:
+        """A run that was claimed, with a state of its own: what it tells the store comes back to ours."""
+        resumed = max(self.conversation.resumptions.get(run, 0), self.resumed.get(run, 0))
+        if progress is not None and resumptions(progress.milestones) < resumed:
+            raise _gone_on(run)
+        known = self.conversation.unended.get(run)
+        if known is None and self.store is not None and self.conversation.has_entered(run):
+            known = self._reread(run)
+        elif known is None and progress is not None:
+            self._adopt(run, progress, history)
+            known = progress
+        if known is None:
+            raise SessionError(f"The session {self.name!r} has no run {run!r} to go on with.")
+        history = self.conversation.before(run, known.history)
+        return SessionRun(self, run, RunState.of(known.milestones), history, release)
+
+    def _adopt(self, run: str, progress: RunState, history: Sequence[Message]) -> None:
+        """Enter a run that may be from elsewhere; an empty conversation begins with what was said before it."""
+        if history and not self.conversation.messages:
+            self.append(history)
+        self.conversation.adopt(run, history, progress.milestones)
+        if self.store is not None:
+            self.store.append(self.name, entries_of_run(run, progress.milestones))
+
+    def _interrupt(self, run: str) -> None:
+        """End a run that was cut off, unless somebody else is just doing so."""
+        release = self._holds.hold(self.name, run)
+        if release is not None:
+            self._refresh()
+            known = self.conversation.unended.get(run)
+            milestones = known.milestones if known is not None and known.ended is None else ()
+            SessionRun(self, run, RunState.of(milestones), (), release).interrupt()
+            self._refresh()
+
+    def _claim(self, run: str) -> Release:
+        """Keep others from a run."""
+        release = self._holds.hold(self.name, run) if run else None
+        if release is None:
+            raise _going_on(run, self.name) if run else _no_run(self)
+        return release
+
+    def _left(self) -> list[str]:
+        """The runs that have not ended or are paused, and that nobody is at."""
+        return [run for run in self.conversation.unended if not self._holds.is_held(self.name, run)]
+
+    def _cut_off(self) -> list[str]:
+        """Those of them that have not ended."""
+        return [run for run in self._left() if self.conversation.unended[run].ended is None]
+
+
+def _no_run(session: Session) -> SessionError:
+    if session.store is not None:
+        return SessionError(f"The session {session.name!r} has no run to go on with.")
+    why = "nothing is paused in it, and without session= nothing outlives a process"
+    return SessionError(f"This agent has no run to go on with: {why}.")
+
+
+def _going_on(run: str, session: str) -> SessionError:
+    return SessionError(f"The run {run!r} of the session {session!r} is going on elsewhere. Wait until it has ended.")
+
+
+def _gone_on(run: str) -> SessionError:
+    remedy = "Go on with agent.resume(), which takes the newest."
+    return SessionError(f"The run {run!r} has gone on since, and cannot go on from here once more. {remedy}")

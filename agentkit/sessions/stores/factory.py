@@ -1,0 +1,41 @@
+"""Selection of a store by its address."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+from agentkit.errors import SessionError
+from agentkit.sessions.store import SessionStore
+from agentkit.settings import state_folder
+
+Place = str | PathLike[str] | SessionStore | None
+"""A file, the URL of a PostgreSQL database, `:memory:`, a store, or None for `sessions.db` in the state folder."""
+
+_SCHEMES = ("postgres", "postgresql")
+
+
+def refuse_foreign(place: str) -> None:
+    """Raise SessionError for the URL of what keeps no sessions, which would otherwise be taken for a file's name."""
+    scheme, parted, _ = place.partition("://")
+    if parted and scheme not in _SCHEMES:
+        raise SessionError(f"{scheme}:// keeps no sessions. Give a file, or postgresql://USER@HOST/DATABASE.")
+
+
+def store_at(place: Place) -> SessionStore:
+    """The store that a place means; its module is imported now. Raises SessionError for what is no place."""
+    if place == ":memory:":
+        from agentkit.sessions.stores.in_memory import InMemorySessionStore
+
+        return InMemorySessionStore()
+    if isinstance(place, str) and "://" in place:
+        refuse_foreign(place)
+        from agentkit.sessions.stores.postgres import PostgresSessionStore
+
+        return PostgresSessionStore(place)
+    if place is None or isinstance(place, str | PathLike):
+        from agentkit.sessions.stores.sqlite import SQLiteSessionStore
+
+        return SQLiteSessionStore(state_folder() / "sessions.db" if place is None else place)
+    if not isinstance(place, SessionStore):
+        raise SessionError(f"A session's place is a file, a postgresql: URL, ':memory:' or a store. Got {place!r:.99}.")
+    return place

@@ -1,0 +1,121 @@
+"""The in-memory session store."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import field
+from functools import partial
+from typing import Any
+
+from agentkit._dataclass import dataclass
+from agentkit.sessions.codec import Row, entries_in, new_id, rows_of
+from agentkit.sessions.store import START, Position, Release, SessionEntry, SessionSummary, in_use, no_session, taken
+
+
+@dataclass(slots=True)
+class _StoredSession:
+    id: int = field(default_factory=new_id)
+    rows: list[Row] = field(default_factory=list)
+
+
+class InMemorySessionStore:
+    """Keeps sessions for as long as the object lives, in the form in which a file would keep them.
+
+    A pickled one is a copy, as no other process can reach this one's memory.
+    """
+
+    def __init__(self) -> None:
+        self._sessions: dict[str, _StoredSession] = {}
+        self._held: dict[tuple[str, str], object] = {}
+        self._lock = threading.Lock()
+
+    def __getstate__(self) -> dict[str, Any]:
+        with self._lock:
+            return {
+                "_sessions": {name: _StoredSession(kept.id, list(kept.rows)) for name, kept in self._sessions.items()}
+            }
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _held={}, _lock=threading.Lock())
+
+    def __repr__(self) -> str:
+        return "MemoryStore()"
+
+    def create(self, session: str, entries: Sequence[SessionEntry]) -> None:
+        """Make a session of entries."""
+        rows = rows_of(entries)
+        with self._lock:
+            if session in self._sessions:
+                raise taken(session)
+            self._sessions[session] = _StoredSession(rows=rows)
+
+    def append(self, session: str, entries: Sequence[SessionEntry]) -> None:
+        """Add all of them or none."""
+        rows = rows_of(entries)
+        with self._lock:
+            if rows:
+                self._sessions.setdefault(session, _StoredSession()).rows.extend(rows)
+
+    def read(self, session: str, after: Position = START) -> tuple[list[SessionEntry], Position]:
+        """The entries behind `after`, and the position behind the last."""
+        with self._lock:
+            kept = self._sessions.get(session)
+            if kept is None:
+                return [], START
+            first = after[1] if after[0] == kept.id else 0
+            rows, position = kept.rows[first:], (kept.id, len(kept.rows))
+        return entries_in(rows), position
+
+    def hold(self, session: str, run: str) -> Release | None:
+        """Claim a run."""
+        mark = object()
+        with self._lock:
+            if self._held.setdefault((session, run), mark) is not mark:
+                return None
+        return partial(self._release, (session, run), mark)
+
+    def _release(self, key: tuple[str, str], mark: object) -> None:
+        with self._lock:
+            if self._held.get(key) is mark:
+                del self._held[key]
+
+    def is_held(self, session: str, run: str) -> bool:
+        """Whether anybody holds the run."""
+        with self._lock:
+            return (session, run) in self._held
+
+    def summaries(self) -> list[SessionSummary]:
+        """All sessions, the newest change first."""
+        with self._lock:
+            listed = [(name, list(kept.rows)) for name, kept in self._sessions.items()]
+        summaries = [_summary(name, rows) for name, rows in listed if rows]
+        return sorted(summaries, key=lambda summary: summary.changed, reverse=True)
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a session another name."""
+        with self._lock:
+            self._check(old)
+            if new in self._sessions:
+                raise taken(new)
+            self._sessions[new] = self._sessions.pop(old)
+
+    def delete(self, session: str) -> None:
+        """Forget a session."""
+        with self._lock:
+            self._check(session)
+            del self._sessions[session]
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    def _check(self, session: str) -> None:
+        if session not in self._sessions:
+            raise no_session(session)
+        if any(name == session for name, _ in self._held):
+            raise in_use(session)
+
+
+def _summary(name: str, rows: list[Row]) -> SessionSummary:
+    times = [at for _, at, _ in rows]
+    return SessionSummary(name, len({run for run, _, _ in rows}), len(rows), min(times), max(times))

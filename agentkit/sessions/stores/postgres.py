@@ -1,0 +1,195 @@
+"""The PostgreSQL session store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from agentkit.errors import SessionError
+from agentkit.sessions.codec import Row, entries_found, new_id, rows_of, summary_of
+from agentkit.sessions.store import START, Position, Release, SessionEntry, SessionSummary, in_use, no_session, taken
+from agentkit.sessions.stores.postgres_database import PostgresDatabase, SchemaDefinition, lock_number
+
+if TYPE_CHECKING:
+    import psycopg
+
+_SESSIONS = SchemaDefinition(
+    "sessions",
+    schema="agentkit",
+    version=1,
+    statements=(
+        "CREATE SCHEMA IF NOT EXISTS agentkit",
+        "CREATE TABLE IF NOT EXISTS agentkit.schema_version (version INTEGER NOT NULL)",
+        "CREATE TABLE IF NOT EXISTS agentkit.sessions (id BIGINT PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+        "CREATE TABLE IF NOT EXISTS agentkit.entries (session BIGINT NOT NULL REFERENCES agentkit.sessions,"
+        " position BIGINT GENERATED ALWAYS AS IDENTITY, run TEXT NOT NULL, at DOUBLE PRECISION NOT NULL,"
+        " milestone TEXT NOT NULL, PRIMARY KEY (session, position))",
+    ),
+    last="entries",
+)
+_FIND = "SELECT id FROM agentkit.sessions WHERE name = %s FOR UPDATE"
+_MAKE = "INSERT INTO agentkit.sessions (id, name) VALUES (%s, %s) ON CONFLICT (name) DO NOTHING"
+_ADD = "INSERT INTO agentkit.entries (session, run, at, milestone) VALUES (%s, %s, %s, %s)"
+_READ = (
+    "SELECT sessions.id, position, run, at, milestone FROM agentkit.sessions LEFT JOIN agentkit.entries"
+    " ON session = sessions.id AND position > CASE WHEN sessions.id = %s THEN %s ELSE 0 END"
+    " WHERE name = %s ORDER BY position"
+)
+_SUMMARIES = (
+    "SELECT name, COUNT(DISTINCT run), COUNT(*), MIN(at), MAX(at) FROM agentkit.entries"
+    " JOIN agentkit.sessions ON session = sessions.id GROUP BY sessions.id ORDER BY MAX(at) DESC, MAX(position) DESC"
+)
+_RENAME = "UPDATE agentkit.sessions SET name = %s WHERE id = %s"
+_FORGET = ("DELETE FROM agentkit.entries WHERE session = %s", "DELETE FROM agentkit.sessions WHERE id = %s")
+_SHARE = "SELECT pg_advisory_lock_shared(%s), pg_try_advisory_lock(%s)"
+_UNSHARE = "SELECT pg_advisory_unlock_shared(%s)"
+_UNLOCK = "SELECT pg_advisory_unlock(%s)"
+_LOCK_ALONE = "SELECT pg_try_advisory_xact_lock(%s)"
+_IS_LOCKED = (
+    "SELECT EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND objsubid = 1 AND granted"
+    " AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+    " AND ((classid::bigint << 32) | objid::bigint) = %s)"
+)
+
+
+class PostgresSessionStore:
+    """Keeps sessions in the schema `agentkit` of a PostgreSQL database, which is made when it is not there.
+
+    Runs are held by advisory locks of the store's connection, which the server gives back when the connection ends: a
+    proxy between, such as PgBouncer, must keep a connection for each client. One connection serves all threads.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self._held: dict[str, object] = {}
+        self._lost: set[str] = set()
+        self._server = PostgresDatabase(
+            url, _SESSIONS, on_end=self._held.clear, on_loss=partial(self._lost.update, self._held)
+        )
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.url,)
+
+    def __repr__(self) -> str:
+        return f"PostgresStore({self._server.shown!r})"
+
+    def create(self, session: str, entries: Sequence[SessionEntry]) -> None:
+        """Make a session of entries."""
+        rows = rows_of(entries)
+        with self._server.writing() as connection:
+            made = _make(connection, session)
+            if made is None:
+                raise taken(session)
+            _add(connection, made, rows)
+
+    def append(self, session: str, entries: Sequence[SessionEntry]) -> None:
+        """Add all of them or none."""
+        rows = rows_of(entries)
+        if rows:
+            with self._server.writing() as connection:
+                self._check_held(session, entries)
+                _add(connection, _found_or_made(connection, session), rows)
+
+    def read(self, session: str, after: Position = START) -> tuple[list[SessionEntry], Position]:
+        """The entries behind `after`, and the position behind the last."""
+        with self._server.using() as connection:
+            rows = connection.execute(_READ, (*after, session)).fetchall()
+        return entries_found(rows, after)
+
+    def hold(self, session: str, run: str) -> Release | None:
+        """Claim a run until it is released or the connection ends. Waits while the session is being deleted."""
+        name, mark = _run_name(session, run), object()
+        with self._server.using() as connection:
+            if name in self._held:
+                return None
+            if not connection.execute(_SHARE, (lock_number(session), lock_number(name))).fetchall()[0][1]:
+                connection.execute(_UNSHARE, (lock_number(session),))
+                return None
+            self._held[name] = mark
+        return partial(self._release, session, name, mark)
+
+    def _release(self, session: str, name: str, mark: object) -> None:
+        with self._server.lock:
+            self._lost.discard(name)
+            if self._held.get(name) is not mark or self._server.process != os.getpid():
+                return
+            del self._held[name]
+            with (
+                suppress(SessionError),
+                self._server.using() as connection,
+            ):  # without a connection it is released already
+                connection.execute(_UNLOCK, (lock_number(name),))
+                connection.execute(_UNSHARE, (lock_number(session),))
+
+    def is_held(self, session: str, run: str) -> bool:
+        """Whether anybody alive holds the run."""
+        with self._server.using() as connection:
+            return bool(connection.execute(_IS_LOCKED, (lock_number(_run_name(session, run)),)).fetchall()[0][0])
+
+    def summaries(self) -> list[SessionSummary]:
+        """All sessions, the newest change first."""
+        with self._server.using() as connection:
+            return [summary_of(*row) for row in connection.execute(_SUMMARIES)]
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a session another name."""
+        with self._alone(old) as (connection, found):
+            if connection.execute(_FIND, (new,)).fetchone() is not None:
+                raise taken(new)
+            connection.execute(_RENAME, (new, found))
+
+    def delete(self, session: str) -> None:
+        """Forget a session."""
+        with self._alone(session) as (connection, found):
+            for statement in _FORGET:
+                connection.execute(statement, (found,))
+
+    def close(self) -> None:
+        """End the connection, and with it the claims; the next use makes another."""
+        self._server.close()
+
+    def _check_held(self, session: str, entries: Sequence[SessionEntry]) -> None:
+        """Raise SessionError for a run that somebody else may have claimed since the connection was lost."""
+        if self._lost.intersection(_run_name(session, entry.run) for entry in entries):
+            raise SessionError(
+                f"The connection to {self._server.shown} was lost, so this run of the session {session!r} may be gone"
+                " on with elsewhere. Open the session anew, and go on from what it holds."
+            )
+
+    @contextmanager
+    def _alone(self, session: str) -> Iterator[tuple[psycopg.Connection[Any], int]]:
+        """A transaction on a session that nobody else uses."""
+        with self._server.writing() as connection:
+            if any(name.startswith(f"{session}\n") for name in self._held):
+                raise in_use(session)
+            if not connection.execute(_LOCK_ALONE, (lock_number(session),)).fetchall()[0][0]:
+                raise in_use(session)
+            row = connection.execute(_FIND, (session,)).fetchone()
+            if row is None:
+                raise no_session(session)
+            yield connection, row[0]
+
+
+def _found_or_made(connection: psycopg.Connection[Any], session: str) -> int:
+    """The session's id. Its row is ours until the transaction ends, so that entries are seen in their order."""
+    while (row := connection.execute(_FIND, (session,)).fetchone()) is None:
+        _make(connection, session)
+    return int(row[0])
+
+
+def _make(connection: psycopg.Connection[Any], session: str) -> int | None:
+    """A new session, None when there is one."""
+    made = new_id()
+    return made if connection.execute(_MAKE, (made, session)).rowcount else None
+
+
+def _add(connection: psycopg.Connection[Any], session: int, rows: Sequence[Row]) -> None:
+    with connection.cursor() as cursor:
+        cursor.executemany(_ADD, [(session, *row) for row in rows])
+
+
+def _run_name(session: str, run: str) -> str:
+    return f"{session}\n{run}"

@@ -1,0 +1,150 @@
+"""PostgreSQL connections, schema creation and sharing between threads."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import threading
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from agentkit._dataclass import dataclass
+from agentkit.errors import MissingExtra, SessionError
+
+if TYPE_CHECKING:
+    import psycopg
+
+_SETTINGS = "SELECT set_config('search_path', %s, false), set_config('client_min_messages', 'error', false)"
+_IS_MADE = "SELECT to_regclass(%s) IS NOT NULL"
+_SETUP_LOCK = "SELECT pg_advisory_xact_lock(%s)"
+_SET_VERSION = "INSERT INTO schema_version SELECT %s WHERE NOT EXISTS (SELECT FROM schema_version)"
+_VERSION = "SELECT version FROM schema_version"
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaDefinition:
+    """What a schema of ours holds: a word for it, its name, its version, how it is made, and the table made last."""
+
+    holds: str
+    schema: str
+    version: int
+    statements: tuple[str, ...]
+    last: str
+
+
+class PostgresDatabase:
+    """A database of a server, connected to when it is first used. One connection serves all threads of a process.
+
+    `on_loss` is called when a connection was lost, and then, as whenever one is given up, `on_end`.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        tables: SchemaDefinition,
+        *,
+        on_end: Callable[[], object],
+        on_loss: Callable[[], object] | None = None,
+    ) -> None:
+        self.url, self._tables, self._on_end, self._on_loss = url, tables, on_end, on_loss or on_end
+        self.lock = threading.RLock()
+        self.process = 0
+        self._connection: psycopg.Connection[Any] | None = None
+        self._inherited: list[object] = []
+
+    @property
+    def shown(self) -> str:
+        """The URL without what must not be shown: users, passwords and settings."""
+        return re.sub(r"(?<=://)[^/]*@|\?.*", "", self.url, flags=re.DOTALL)
+
+    @contextmanager
+    def using(self) -> Iterator[psycopg.Connection[Any]]:
+        """The connection, for this thread alone. Raises SessionError for what goes wrong with the server."""
+        psycopg = self._psycopg()
+        with self.lock:
+            try:
+                yield self._connected()
+            except psycopg.Error as error:
+                if self._connection is not None and self._connection.closed:
+                    self._on_loss()
+                    self.close()
+                what = f"The {self._tables.holds} in {self.shown} cannot be read or written"
+                raise SessionError(f"{what}: {error}") from None
+
+    @contextmanager
+    def writing(self) -> Iterator[psycopg.Connection[Any]]:
+        """A transaction: all of it or nothing."""
+        with self.using() as connection, connection.transaction():
+            yield connection
+
+    def close(self) -> None:
+        """End the connection; the next use makes another."""
+        with self.lock:
+            self._on_end()
+            connection, self._connection = self._connection, None
+            if connection is not None and self.process == os.getpid():
+                connection.close()
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        if self._connection is not None and self.process == os.getpid():
+            return self._connection
+        if self._connection is not None:  # a parent's; ending it here would end it there
+            self._inherited.append(self._connection)
+            self._on_end()
+        self._connection = None
+        connection: psycopg.Connection[Any] = self._psycopg().connect(self.url, autocommit=True)
+        try:
+            self._prepare(connection)
+        except BaseException:
+            connection.close()
+            raise
+        self._connection, self.process = connection, os.getpid()
+        weakref.finalize(self, _close, connection, os.getpid())
+        os.register_at_fork(after_in_child=partial(_leave_to_parent, weakref.ref(connection)))
+        return connection
+
+    def _prepare(self, connection: psycopg.Connection[Any]) -> None:
+        """Make the tables when they are not there. Raises SessionError when they are those of a newer version."""
+        tables = self._tables
+        connection.execute(_SETTINGS, (f"{tables.schema}, public",))
+        if not connection.execute(_IS_MADE, (f"{tables.schema}.{tables.last}",)).fetchall()[0][0]:
+            with connection.transaction():
+                connection.execute(_SETUP_LOCK, (lock_number(tables.schema),))
+                for statement in tables.statements:
+                    connection.execute(statement)
+                connection.execute(_SET_VERSION, (tables.version,))
+        version = connection.execute(_VERSION).fetchall()[0][0]
+        if version > tables.version:
+            raise SessionError(
+                f"{self.shown} was written by a newer version of agentkit: it keeps {tables.holds} with schema version"
+                f" {version}, and this version reads up to {tables.version}. Update agentkit, or name another database."
+            )
+
+    def _psycopg(self) -> Any:
+        """The package, when it is there."""
+        try:
+            import psycopg
+        except ImportError:
+            raise MissingExtra("postgres", f"A PostgreSQL database of {self._tables.holds}") from None
+        return psycopg
+
+
+def lock_number(name: str) -> int:
+    """The number of the advisory lock of that name."""
+    return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big", signed=True)
+
+
+def _close(connection: psycopg.Connection[Any], process: int) -> None:
+    if process == os.getpid():
+        connection.close()
+
+
+def _leave_to_parent(connection: weakref.ref[psycopg.Connection[Any]]) -> None:
+    """In a child that was forked off: let the parent's connection end with the parent."""
+    inherited = connection()
+    if inherited is not None and not inherited.closed:
+        os.close(inherited.fileno())

@@ -1,0 +1,168 @@
+"""The SQLite session store."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from functools import partial
+from os import PathLike
+from pathlib import Path
+from sqlite3 import Connection
+from typing import Any
+
+from agentkit.errors import SessionError
+from agentkit.sessions.codec import Row, entries_found, new_id, rows_of, summary_of
+from agentkit.sessions.store import START, Position, Release, SessionEntry, SessionSummary, no_session, taken
+from agentkit.sessions.stores.locks import RunLocks, locks_beside
+from agentkit.sessions.stores.sqlite_database import WAIT_SECONDS, DatabaseFile, DatabaseFormat
+
+_SESSIONS = DatabaseFormat(
+    "sessions",
+    application=0x41_4B_49_54,  # AKIT
+    version=1,
+    tables=(
+        "CREATE TABLE sessions (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
+        "CREATE TABLE entries (position INTEGER PRIMARY KEY, session INTEGER NOT NULL REFERENCES sessions,"
+        " run TEXT NOT NULL, at REAL NOT NULL, milestone TEXT NOT NULL)",
+        "CREATE INDEX entries_of_session ON entries (session)",
+    ),
+)
+_READ = (
+    "SELECT sessions.id, position, run, at, milestone FROM sessions LEFT JOIN entries"
+    " ON session = sessions.id AND position > CASE WHEN sessions.id = ? THEN ? ELSE 0 END"
+    " WHERE name = ? ORDER BY position"
+)
+_ADD = "INSERT INTO entries (session, run, at, milestone) VALUES (?, ?, ?, ?)"
+_ADD_BY_NAME = "INSERT INTO entries (session, run, at, milestone) SELECT id, ?, ?, ? FROM sessions WHERE name = ?"
+_SUMMARIES = (
+    "SELECT name, COUNT(DISTINCT run), COUNT(*), MIN(at), MAX(at) FROM entries JOIN sessions ON session = sessions.id"
+    " GROUP BY sessions.id ORDER BY MAX(at) DESC, MAX(position) DESC"
+)
+
+
+class SQLiteSessionStore:
+    """Keeps sessions in one SQLite file, which is made when there is none, readable for its owner only.
+
+    What was appended survives the death of the process at any instant; of what was appended in the last moments before
+    a loss of power, the newest may be missing, never a part of an entry. One connection serves all threads;
+    `wait_seconds` is how long it waits for other processes that are just writing. When the file is removed or replaced,
+    a run that is going on is refused from then on, so that no file holds a part of it; what begins later is kept in the
+    file that is there then.
+    """
+
+    def __init__(self, path: str | PathLike[str], wait_seconds: float = WAIT_SECONDS) -> None:
+        self.path = Path(path).absolute()
+        self._wait_seconds = wait_seconds
+        self._holds = RunLocks(locks_beside(self.path))
+        self._held: set[tuple[str, str]] = set()
+        self._lost: set[tuple[str, str]] = set()
+        on_removed = partial(self._lost.update, self._held)
+        self._file = DatabaseFile(str(self.path), _SESSIONS, wait_seconds, on_removed)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.path, self._wait_seconds)
+
+    def __repr__(self) -> str:
+        return f"SQLiteStore({str(self.path)!r})"
+
+    def create(self, session: str, entries: Sequence[SessionEntry]) -> None:
+        """Make a session of entries."""
+        rows = rows_of(entries)
+        with self._file.writing() as connection:
+            if _find(connection, session) is not None:
+                raise taken(session)
+            _add(connection, _make(connection, session), rows)
+
+    def append(self, session: str, entries: Sequence[SessionEntry]) -> None:
+        """Add all of them or none."""
+        rows = rows_of(entries)
+        if len(rows) == 1 and self._append_one(session, rows[0]):
+            return
+        if rows:
+            with self._file.writing(partial(self._refuse_lost, session, rows)) as connection:
+                found = _find(connection, session)
+                _add(connection, _make(connection, session) if found is None else found, rows)
+
+    def _append_one(self, session: str, row: Row) -> bool:
+        """Add an entry to a session that is there, by the one statement that is most often needed."""
+        with self._file.using(partial(self._refuse_lost, session, [row])) as connection:
+            return connection.execute(_ADD_BY_NAME, (*row, session)).rowcount == 1
+
+    def read(self, session: str, after: Position = START) -> tuple[list[SessionEntry], Position]:
+        """The entries behind `after`, and the position behind the last."""
+        with self._file.using() as connection:
+            rows = connection.execute(_READ, (*after, session)).fetchall()
+        return entries_found(rows, after)
+
+    def hold(self, session: str, run: str) -> Release | None:
+        """Claim a run until it is released or the process dies."""
+        release = self._holds.hold(session, run)
+        if release is None:
+            return None
+        with self._file.lock:
+            self._held.add((session, run))
+        return partial(self._let_go, (session, run), release)
+
+    def _let_go(self, key: tuple[str, str], release: Release) -> None:
+        with self._file.lock:
+            self._held.discard(key)
+            self._lost.discard(key)
+        release()
+
+    def is_held(self, session: str, run: str) -> bool:
+        """Whether anybody alive holds the run."""
+        return self._holds.is_held(session, run)
+
+    def summaries(self) -> list[SessionSummary]:
+        """All sessions, the newest change first; none where there is no file, which is not made for that."""
+        if not os.path.lexists(self.path):
+            return []
+        with self._file.using() as connection:
+            return [summary_of(*row) for row in connection.execute(_SUMMARIES)]
+
+    def rename(self, old: str, new: str) -> None:
+        """Give a session another name."""
+        with self._holds.alone(old), self._file.writing() as connection:
+            found = _find(connection, old)
+            if found is None:
+                raise no_session(old)
+            if _find(connection, new) is not None:
+                raise taken(new)
+            connection.execute("UPDATE sessions SET name = ? WHERE id = ?", (new, found))
+
+    def delete(self, session: str) -> None:
+        """Forget a session."""
+        with self._holds.alone(session), self._file.writing() as connection:
+            found = _find(connection, session)
+            if found is None:
+                raise no_session(session)
+            connection.execute("DELETE FROM entries WHERE session = ?", (found,))
+            connection.execute("DELETE FROM sessions WHERE id = ?", (found,))
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        self._file.close()
+
+    def _refuse_lost(self, session: str, rows: Sequence[Row]) -> None:
+        """Raise SessionError for entries of a run whose beginning is in another file."""
+        if self._lost and not self._lost.isdisjoint((session, run) for run, _, _ in rows):
+            raise SessionError(
+                f"The file {self.path} was removed or replaced while this run was going on, so that the run cannot be"
+                " kept. What it had done until then is in the file that was there; put that back to go on, or ask anew."
+            )
+
+
+def _find(connection: Connection, session: str) -> int | None:
+    row = connection.execute("SELECT id FROM sessions WHERE name = ?", (session,)).fetchone()
+    return None if row is None else int(row[0])
+
+
+def _make(connection: Connection, session: str) -> int:
+    """A new session."""
+    made = new_id()
+    connection.execute("INSERT INTO sessions (id, name) VALUES (?, ?)", (made, session))
+    return made
+
+
+def _add(connection: Connection, session: int, rows: Sequence[Row]) -> None:
+    connection.executemany(_ADD, [(session, *row) for row in rows])

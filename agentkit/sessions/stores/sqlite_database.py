@@ -1,0 +1,250 @@
+"""SQLite files: creation, version checks, and sharing between threads and processes."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import stat
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from agentkit._dataclass import dataclass
+from agentkit.atomic_write import usable
+from agentkit.errors import SessionError
+from agentkit.sessions.stores.locks import refuse_others
+
+_REMEDY_OF_DAMAGE = "it is damaged; take it from a backup, or see what `sqlite3 FILE .recover` can save"
+_REMEDIES = (
+    ("SQLITE_FULL", "the disk is full; nothing of it was written. Free some space and try again"),
+    ("SQLITE_IOERR", "the disk refuses (it may be full, or over a quota); nothing of it was written"),
+    ("SQLITE_NOTADB", "it is no SQLite database; name another file"),
+    ("SQLITE_CORRUPT", _REMEDY_OF_DAMAGE),
+    ("SQLITE_BUSY", "another process keeps it locked; try again"),
+    ("SQLITE_READONLY", "it may only be read; check the permissions of the file and its folder"),
+    ("SQLITE_CANTOPEN", "it cannot be opened; check the permissions of the file and its folder"),
+)
+"""By the beginning of SQLite's name for an error: what happened and what to do."""
+
+_COMPUTED = ("trigger", "view")
+IN_MEMORY = ":memory:"
+WAIT_SECONDS = 30.0
+"""How long we wait for other processes that are just writing."""
+
+
+_NO_FILE = (0, 0, 0)
+
+
+def _nothing() -> None:
+    return
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseFormat:
+    """What a database of ours holds: a word for it, the number that marks it, its version and its tables.
+
+    `settings` are made anew for each connection.
+    """
+
+    holds: str
+    application: int
+    version: int
+    tables: tuple[str, ...]
+    settings: tuple[str, ...] = ()
+
+
+class DatabaseFile:
+    """A database in one file, opened when it is first used. One connection serves all threads of a process.
+
+    `on_removed` is called when the file was removed, or another put in its place: what follows is in the one that is
+    there then. `:memory:` is a database that is in no file.
+    """
+
+    def __init__(
+        self, place: str, kind: DatabaseFormat, wait_seconds: float, on_removed: Callable[[], object] = _nothing
+    ) -> None:
+        self.place, self._kind, self._wait_seconds, self._on_removed = place, kind, wait_seconds, on_removed
+        self.lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._opened = _NO_FILE
+        self._inherited: list[sqlite3.Connection] = []
+
+    @contextmanager
+    def using(self, check: Callable[[], object] = _nothing) -> Iterator[sqlite3.Connection]:
+        """The connection, for this thread alone. Raises SessionError for what goes wrong with the file.
+
+        `check` may refuse it, when it is known whether the file is still the one that it was, and before one is made.
+        """
+        with self.lock:
+            try:
+                self._notice()
+                check()
+                yield self._connected()
+            except sqlite3.Error as error:
+                what = f"The {self._kind.holds} in {self.place} cannot be read or written"
+                raise SessionError(f"{what}: {_told(error)}.") from None
+            except UnicodeDecodeError:
+                raise SessionError(
+                    f"The {self._kind.holds} in {self.place} cannot be read: {_REMEDY_OF_DAMAGE}."
+                ) from None
+            except OSError as error:
+                raise SessionError(
+                    f"The {self._kind.holds} in {self.place} cannot be kept: {error.strerror}. "
+                    "Name a file in a folder that you may write in."
+                ) from None
+
+    @contextmanager
+    def writing(self, check: Callable[[], object] = _nothing) -> Iterator[sqlite3.Connection]:
+        """A transaction: all of it or nothing."""
+        with self.using(check) as connection, transaction(connection):
+            yield connection
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again, except that what was in memory is lost."""
+        with self.lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                _close(connection, self._opened[0])
+
+    def _notice(self) -> None:
+        """Let go of a connection to a file that is not there any more, and of one that is a parent's."""
+        connection, found = self._connection, self._found()
+        if connection is None or self._opened == found:
+            return
+        if self._opened[0] != os.getpid():
+            self._inherited.append(connection)  # closing it here would harm the parent
+            self._connection = None
+            return
+        self._on_removed()
+        if found == _NO_FILE:  # a file that was moved takes along what is in its log, which SQLite leaves behind
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self.close()
+
+    def _connected(self) -> sqlite3.Connection:
+        """The connection of this process to the file that is there now."""
+        if self._connection is None:
+            if self.place != IN_MEMORY:
+                _make_file(Path(self.place))
+            connection = connect(self.place, self._kind, self._wait_seconds)
+            self._connection, self._opened = connection, self._found()
+            weakref.finalize(self, _close, connection, os.getpid())
+        return self._connection
+
+    def _found(self) -> tuple[int, int, int]:
+        """Which process, and which file."""
+        if self.place == IN_MEMORY:
+            return os.getpid(), 0, 0
+        try:
+            found = os.lstat(self.place)  # before each use: a third of what Path.lstat() takes
+        except FileNotFoundError:
+            return _NO_FILE
+        except ValueError:
+            usable(self.place)
+            raise
+        return os.getpid(), found.st_dev, found.st_ino
+
+
+def connect(place: str, kind: DatabaseFormat, wait_seconds: float) -> sqlite3.Connection:
+    """A connection to a database of this kind; an empty one is made one. Raises SessionError for any other."""
+    connection = sqlite3.connect(place, timeout=wait_seconds, isolation_level=None, check_same_thread=False)
+    try:
+        if not _is_ours(connection, place, kind):
+            _adopt(connection, place, kind, wait_seconds)
+        mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
+        # With a write-ahead log, NORMAL loses nothing when a process dies. Not every network drive can have one.
+        for setting in (f"synchronous = {'NORMAL' if mode == 'wal' else 'FULL'}", *kind.settings):
+            connection.execute(f"PRAGMA {setting}").fetchall()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def _is_ours(connection: sqlite3.Connection, place: str, kind: DatabaseFormat) -> bool:
+    """Whether it is a database of this kind, False when it is empty. Raises SessionError when it is neither.
+
+    What computes where we read and write, such as a view in the place of a table, is none of ours: it may have no end.
+    """
+    found = connection.execute(  # in one statement, as another process may just make it one of ours
+        "SELECT application_id, user_version, type, sql FROM pragma_application_id, pragma_user_version"
+        " LEFT JOIN sqlite_master ON TRUE"
+    ).fetchall()
+    application, version = found[0][:2]
+    made = [each[2:] for each in found if each[2] is not None]
+    if application == kind.application:
+        if version > kind.version:
+            raise SessionError(
+                f"{place} was written by a newer version of agentkit: it keeps {kind.holds} with schema version"
+                f" {version}, and this version reads up to {kind.version}. Update agentkit, or name another file."
+            )
+        if any(sort in _COMPUTED for sort, _ in made) or not set(kind.tables) <= {text for _, text in made}:
+            raise SessionError(f"{place} is not as agentkit makes such a file: it was changed, and is not read.")
+        return True
+    if application or version or made:
+        raise SessionError(f"{place} is a database of another program, or holds no {kind.holds}; name another file.")
+    return False
+
+
+def _adopt(connection: sqlite3.Connection, place: str, kind: DatabaseFormat, wait_seconds: float) -> None:
+    """Make an empty database one of ours, unless another process has just done so."""
+    _use_write_ahead_log(connection, wait_seconds)
+    marks = (f"PRAGMA application_id = {kind.application}", f"PRAGMA user_version = {kind.version}")
+    with transaction(connection):
+        if not _is_ours(connection, place, kind):
+            for statement in (*kind.tables, *marks):
+                connection.execute(statement)
+
+
+def _use_write_ahead_log(connection: sqlite3.Connection, wait_seconds: float) -> None:
+    """Switch to the log; for this, unlike for all else, SQLite does not wait until others are done."""
+    deadline = time.monotonic() + wait_seconds
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL").fetchall()
+        except sqlite3.OperationalError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection) -> Iterator[None]:
+    """All of it or nothing."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:  # after some errors SQLite has ended it itself
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _make_file(path: Path) -> None:
+    """Make the file, and its folder, for the owner only. Raises SessionError for a link, and for a file of others."""
+    path.parent.mkdir(0o700, parents=True, exist_ok=True)
+    try:
+        found = path.lstat()
+    except FileNotFoundError:
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
+        return
+    refuse_others(path, found)  # it must not be opened to see: closing it again would give up locks on it
+    if stat.S_ISREG(found.st_mode) and found.st_mode & 0o077:
+        path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
+
+
+def _close(connection: sqlite3.Connection, process: int) -> None:
+    """Close a connection in the process that opened it: elsewhere that would harm the one who did."""
+    if process == os.getpid():
+        connection.close()
+
+
+def _told(error: sqlite3.Error) -> str:
+    """What happened and what to do about it."""
+    name = getattr(error, "sqlite_errorname", "")
+    return next((remedy for start, remedy in _REMEDIES if name.startswith(start)), f"SQLite says: {error}")

@@ -1,0 +1,265 @@
+"""Token estimates, calibrated by the counts that servers report (pure)."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from itertools import islice
+from typing import Any
+
+from agentkit._dataclass import dataclass
+from agentkit.content import File, Image
+from agentkit.messages import (
+    AssistantMessage,
+    Content,
+    Message,
+    OutputSchema,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+    parts_of,
+)
+
+Entry = Message | ToolSpec | OutputSchema
+"""What takes tokens in a request."""
+
+_MESSAGE_TOKENS = 4
+_CALL_TOKENS = 12
+_IMAGE_TOKENS = {None: 1_000, "auto": 1_000, "high": 1_000, "low": 100}
+_FILE_TOKENS = 5_000
+"""What a file is taken for that only its address is known of."""
+
+_TOKENS_PER_PAGE, _BYTES_PER_PAGE = 1_500, 50_000
+_TOKENS_PER_SECOND, _BYTES_PER_OTHER_SECOND = 25, 12_000
+_BYTES_PER_SECOND = {"wav": 64_000, "flac": 50_000, "mp3": 16_000}
+"""Of recordings as they mostly are: speech at 32 kHz, MP3 at 128 kbit/s. Providers count 10 to 32 tokens a second."""
+
+_CHARS_OF_KEPT_DATA = 5.0
+"""Characters per token of what a provider wants back: encrypted reasoning, in base64."""
+
+_PICTURES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "data:image/")
+_PDFS = ("JVBERi0", "data:application/pdf")
+_FEWEST_CHARS_OF_DATA = 1_000
+"""How pictures and PDFs begin among it, which cost what they show and not what they are long."""
+
+_MOST_KEPT = 20_000
+_MOST_LEAVES = 1_000
+_MOST_RATIOS = 9
+_LOWEST_RATIO, _HIGHEST_RATIO = 0.4, 4.0
+
+_COSTS: tuple[tuple[str, float, tuple[tuple[int, int], ...]], ...] = (
+    ("a", 0.22, ((0x41, 0x5A), (0x61, 0x7A))),
+    ("0", 0.55, ((0x30, 0x39),)),
+    (".", 0.95, ((0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E))),
+    ("n", 0.6, ((0x09, 0x0D),)),
+    ("c", 0.8, ((0x00, 0x08), (0x0E, 0x1F), (0x7F, 0x7F))),
+    ("e", 0.6, ((0xC2, 0xCD), (0xE1, 0xE1))),  # Latin letters with marks, Vietnamese among them
+    ("s", 0.35, ((0xCE, 0xDF), (0xE0, 0xE0))),  # Greek, Cyrillic, Hebrew, Arabic, Indic, Thai
+    ("q", 0.8, ((0xE2, 0xE2),)),  # quotation marks, dashes, arrows, symbols
+    ("z", 0.5, ((0xE3, 0xEF),)),  # Chinese, Japanese, Korean
+    ("w", 2.0, ((0xF0, 0xF4),)),  # emoji
+)
+"""What a character costs in tokens, by the first byte of its UTF-8; a space alone costs nothing.
+
+Measured: English has 5.2 characters a token, Vietnamese 3.8, Python 3.4, Chinese 2.0, JSON 1.9.
+"""
+
+_BLANKS, _BLANKS_COST = b" " * 8, 0.25
+"""Spaces in a row, such as those that a page or a program is indented with, are a token in four of these."""
+
+
+def _kinds() -> bytes:
+    table = bytearray(b" " * 256)
+    for kind, _, ranges in _COSTS:
+        for first, last in ranges:
+            table[first : last + 1] = kind.encode() * (last + 1 - first)
+    return bytes(table)
+
+
+_KINDS = _kinds()
+
+
+_COUNTED = [(kind.encode(), cost) for kind, cost, _ in _COSTS]
+_COUNTED_IN_ASCII = [(kind.encode(), cost) for kind, cost, ranges in _COSTS if ranges[0][0] < 0x80]
+
+
+def tokens_in(text: str) -> float:
+    """About how many tokens a text has."""
+    kinds = text.encode("utf-8", "surrogatepass").translate(_KINDS)
+    tokens = kinds.count(_BLANKS) * _BLANKS_COST
+    for kind, cost in _COUNTED_IN_ASCII if text.isascii() else _COUNTED:
+        tokens += kinds.count(kind) * cost
+    return tokens
+
+
+def tokens_of(entry: Entry) -> int:
+    """About how many tokens a message, a tool that is offered, or the schema of the answer takes in a request."""
+    match entry:
+        case UserMessage(content):
+            tokens = _content_tokens(content)
+        case AssistantMessage(text, calls):
+            tokens = tokens_in(text) + sum(map(_call_tokens, calls)) + _kept_tokens(entry.extra)
+        case ToolMessage(call_id, name, content):
+            tokens = tokens_in(f"{call_id}{name}{content}")
+            tokens += _content_tokens(entry.beside)
+        case ToolSpec(name, description, parameters, strict_parameters):
+            tokens = tokens_in(name) + tokens_in(description) + _schema_tokens(strict_parameters or parameters)
+        case OutputSchema(name, schema):
+            tokens = tokens_in(name) + _schema_tokens(schema)
+        case _:
+            tokens = tokens_in(entry.text)
+    return math.ceil(tokens) + _MESSAGE_TOKENS
+
+
+def _schema_tokens(schema: Mapping[str, Any]) -> float:
+    return tokens_in(json.dumps(schema, default=str, ensure_ascii=False))
+
+
+def _content_tokens(content: Content) -> float:
+    return sum(map(_part_tokens, parts_of(content)))
+
+
+def _part_tokens(part: str | Image | File) -> float:
+    if isinstance(part, str):
+        return tokens_in(part)
+    return _IMAGE_TOKENS[part.detail] if isinstance(part, Image) else _file_tokens(part)
+
+
+def _file_tokens(file: File) -> float:
+    """What the pages of a PDF cost, or the seconds of a recording, as far as its bytes tell."""
+    words, data = file.words, file.data
+    if words is not None:
+        return tokens_in(words)
+    if data is None:
+        return _FILE_TOKENS
+    if file.sound:
+        return len(data) / _BYTES_PER_SECOND.get(file.sound, _BYTES_PER_OTHER_SECOND) * _TOKENS_PER_SECOND
+    pages = len(re.findall(rb"/Type\s*/Page\b", data)) or math.ceil(len(data) / _BYTES_PER_PAGE)
+    return pages * _TOKENS_PER_PAGE
+
+
+def _call_tokens(call: ToolCall) -> float:
+    return _CALL_TOKENS + tokens_in(f"{call.id}{call.name}{call.arguments}") + _kept_tokens(call.extra)
+
+
+def _kept_tokens(extra: Mapping[str, Any]) -> float:
+    """What the fields cost that go back to the provider."""
+    return sum(map(_kept_text_tokens, islice(_texts(extra), _MOST_LEAVES))) if extra else 0.0
+
+
+def _kept_text_tokens(text: str) -> float:
+    if len(text) >= _FEWEST_CHARS_OF_DATA and text.startswith(_PICTURES):
+        return _IMAGE_TOKENS[None]
+    if len(text) >= _FEWEST_CHARS_OF_DATA and text.startswith(_PDFS):
+        return math.ceil(len(text) * 3 / 4 / _BYTES_PER_PAGE) * _TOKENS_PER_PAGE
+    return len(text) / _CHARS_OF_KEPT_DATA
+
+
+def _texts(value: Any) -> Iterable[str]:
+    """Every text inside a value, however deep."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, str):
+            yield each
+        elif isinstance(each, Mapping):
+            waiting.extend(each.values())
+        elif isinstance(each, list | tuple):
+            waiting.extend(each)
+
+
+class Estimates:
+    """The tokens of messages, each reckoned once: a conversation is measured again at every request.
+
+    Any thread may use it.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Entry, int]] = {}
+        self._made: dict[tuple[int, Hashable], tuple[Message, Message]] = {}
+        self._ordered: tuple[str, tuple[ToolSpec, ...], OutputSchema | None, int] = ("", (), None, 0)
+        self._said: tuple[list[Message], int] = ([], 0)
+
+    def of(self, entry: Entry) -> int:
+        """About how many tokens a message, a tool that is offered, or the schema of the answer takes."""
+        # The entry is kept beside its tokens, so that its id cannot become another's.
+        known = self._known.get(id(entry))
+        if known is not None:
+            return known[1]
+        tokens = tokens_of(entry)
+        if len(self._known) >= _MOST_KEPT:
+            self._known.clear()
+        self._known[id(entry)] = entry, tokens
+        return tokens
+
+    def made(self, message: Message, way: Hashable, make: Callable[[], Message]) -> Message:
+        """What `make` makes of a message in this way, made once: it goes into one request after the other."""
+        known = self._made.get((id(message), way))
+        if known is not None:
+            return known[1]
+        other = make()
+        if len(self._made) >= _MOST_KEPT:
+            self._made.clear()
+        self._made[id(message), way] = message, other
+        return other
+
+    def total(
+        self,
+        messages: Iterable[Message],
+        instruction: str = "",
+        tools: Iterable[ToolSpec] = (),
+        output: OutputSchema | None = None,
+    ) -> int:
+        """About how many tokens a request takes."""
+        return self._total_ordered(instruction, tuple(tools), output) + self._total_said(list(messages))
+
+    def _total_ordered(self, instruction: str, tools: tuple[ToolSpec, ...], output: OutputSchema | None) -> int:
+        """The tokens of what stands before a conversation, which mostly is that of the request before."""
+        known, offered, wanted, tokens = self._ordered
+        if known != instruction or offered != tools or wanted != output:
+            said = math.ceil(tokens_in(instruction)) + _MESSAGE_TOKENS if instruction else 0
+            tokens = said + sum(map(self.of, tools)) + (self.of(output) if output is not None else 0)
+            self._ordered = instruction, tools, output, tokens
+        return tokens
+
+    def _total_said(self, messages: list[Message]) -> int:
+        """The tokens of a conversation, which mostly is that of the request before with a few messages more."""
+        known, tokens = self._said
+        rest = messages[len(known) :] if messages[: len(known)] == known else None
+        tokens = sum(map(self.of, messages)) if rest is None else tokens + sum(map(self.of, rest))
+        self._said = messages, tokens
+        return tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """How many tokens the server counts for one that we estimate, learnt from its answers.
+
+    The median of the last nine, between 0.4 and 4: one odd figure changes nothing.
+    """
+
+    ratios: tuple[float, ...] = ()
+
+    @property
+    def ratio(self) -> float:
+        """The server's tokens for one of ours; 1 as long as nothing is known."""
+        ordered, half = sorted(self.ratios), len(self.ratios) // 2
+        return (ordered[half] + ordered[~half]) / 2 if ordered else 1.0
+
+    def learnt(self, estimated: int, reported: int) -> Calibration:
+        """What is known after a request of which the server reported so many input tokens; 0 is no report."""
+        if estimated <= 0 or reported <= 0:
+            return self
+        ratio = min(max(reported / estimated, _LOWEST_RATIO), _HIGHEST_RATIO)
+        return Calibration((*self.ratios, ratio)[-_MOST_RATIOS:])
+
+    def counted(self, estimated: int) -> int:
+        """About how many tokens the server will count."""
+        return math.ceil(estimated * self.ratio)
+
+    def estimated(self, counted: int) -> int:
+        """How many tokens of our estimate the server counts as so many."""
+        return math.floor(counted / self.ratio)

@@ -1,0 +1,164 @@
+"""Environment settings; the only module that reads the process environment."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TextIO
+
+DEFAULT_MODEL = "gpt-5.4-mini"
+"""Used when nobody names a model. `AGENTKIT_MODEL` or `OPENAI_MODEL` override it."""
+
+DEFAULT_ANTHROPIC_MODEL = "claude-haiku-5-5"
+"""The same at Anthropic. `AGENTKIT_MODEL` or `ANTHROPIC_MODEL` override it."""
+
+DEFAULT_AZURE_API_VERSION = "2024-02-01"
+
+_SECRET_NAME = re.compile(
+    "KEYS?(?![A-Z])|TOKEN|SECRET|PASSW(?:OR)?D|(?<![A-Z])PASS(?![A-Z])|_PWD(?![A-Z])|PASSPHRASE|CREDENTIAL"
+    "|(?<![A-Z])AUTH(?!OR)|DSN|DATABASE_URL|REDIS_URL|CONNECTION_STRING"
+)
+_NOT_THE_SECRET = re.compile(
+    "_(?:FILE|PATH|DIR|SOCK|HELPER|ENDPOINT|VERSION|BASE_URL|MODEL|CLASS|BACKENDS?|NAME|USER|TYPE|ALGORITHM|ALG|MODE"
+    "|METHOD|SCHEME|REALM|ISSUER|AUDIENCE|HOST|PORT|HEADER|PREFIX|ENABLED|SECONDS|TTL|LENGTH|SIZE)$"
+)
+_PASSWORD_NAME = re.compile("PASS|PWD|SECRET")
+_SEGMENT = "[A-Za-z]?[a-z0-9_.-]+"
+_NO_SECRET = re.compile(
+    rf"[A-Za-z_]+(?:\.[A-Za-z_]+)+|(?:~|\.{{0,2}}|[A-Za-z]:)(?:[\\/]{_SEGMENT})+[\\/]?"
+    rf"|[a-z][a-z0-9+.-]*://[a-z0-9.-]+(?::[0-9]+)?(?:/{_SEGMENT})*/?"
+)
+"""A dotted name, a path, or a URL that names nobody: what a setting says about a secret that is kept elsewhere."""
+
+_WORD_CHARS = 12
+
+_OURS = ("AGENTKIT_", "ANTHROPIC_", "OPENAI_", "AZURE_OPENAI_")
+_SHORT = 8
+
+
+def environment() -> Mapping[str, str]:
+    """The environment as it is now, without blanks around values, and without variables that are empty then."""
+    return {name: value.strip() for name, value in os.environ.items() if value.strip()}
+
+
+def has_colour(stream: TextIO) -> bool:
+    """Whether colours may be written: to a terminal, unless `NO_COLOR` is set; anywhere when `FORCE_COLOR` is."""
+    variables = environment()
+    if "NO_COLOR" in variables:
+        return False
+    return "FORCE_COLOR" in variables or is_terminal(stream)
+
+
+def is_terminal(stream: TextIO | None) -> bool:
+    """Whether a person reads it, at a terminal that can do more than print."""
+    return stream is not None and stream.isatty() and environment().get("TERM") != "dumb"
+
+
+def empty_variables() -> tuple[str, ...]:
+    """The names of our variables that are set but empty, and so count as unset, in alphabetical order."""
+    return tuple(sorted(name for name, value in os.environ.items() if name.startswith(_OURS) and not value.strip()))
+
+
+def secret_values(variables: Mapping[str, str] | None = None) -> tuple[str, ...]:
+    """The values of the variables whose names say that they hold a secret, longest first; of ours, or of these.
+
+    Short values and plain words are left out: they would be found in texts that hold no secret. So are dotted names,
+    paths and URLs without a user, unless the variable is a password's.
+    """
+    if variables is not None:
+        return _secret_values(tuple(variables.items()))
+    # What os.environ keeps is looked at as it is: to decode every variable each time costs a tenth of a millisecond.
+    return _secret_values(tuple(vars(os.environ).get("_data", os.environ).items()))
+
+
+@lru_cache(4)
+def _secret_values(variables: tuple[tuple[str | bytes, str | bytes], ...]) -> tuple[str, ...]:
+    """The same of an environment, looked through once as long as it does not change."""
+    decoded = [(os.fsdecode(name), os.fsdecode(value).strip()) for name, value in variables]
+    secrets = [(name, value) for name, value in decoded if _is_secret(name)]
+    found = {value for name, value in secrets if _can_be_told(value) and not _tells_none(name, value)}
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+@lru_cache(1_024)
+def _is_secret(name: str) -> bool:
+    name = name.upper()
+    return _SECRET_NAME.search(name) is not None and _NOT_THE_SECRET.search(name) is None
+
+
+def _can_be_told(value: str) -> bool:
+    return len(value) >= _WORD_CHARS or (len(value) >= _SHORT and not value.isalpha())
+
+
+def _tells_none(name: str, value: str) -> bool:
+    return _PASSWORD_NAME.search(name.upper()) is None and _NO_SECRET.fullmatch(value) is not None
+
+
+def state_folder(platform: str = sys.platform) -> Path:
+    """Where what must outlive a process is kept: `AGENTKIT_STATE`, or `agentkit` in the platform's state folder."""
+    return _state_folder(platform, *map(_variable, _STATE_VARIABLES), *map(_variable, _HOME_VARIABLES))
+
+
+_STATE_VARIABLES = ("AGENTKIT_STATE", "LOCALAPPDATA", "XDG_STATE_HOME")
+_HOME_VARIABLES = ("HOME", "USERPROFILE")
+"""What `Path.home` goes by."""
+
+
+@lru_cache(16)
+def _state_folder(platform: str, ours: str, local: str, state: str, *_home: str) -> Path:
+    """The same, made once as long as what it depends on does not change: every run asks for it."""
+    if ours:
+        return Path(ours)
+    home = Path.home()
+    folders = {"win32": local or home / "AppData/Local", "darwin": home / "Library/Application Support"}
+    return Path(folders.get(platform) or state or home / ".local/state") / "agentkit"
+
+
+def settings_file(platform: str = sys.platform) -> Path:
+    """Where a user's own settings of the command line are: `config.toml` in the platform's folder for such files."""
+    named = _variable("APPDATA" if platform == "win32" else "XDG_CONFIG_HOME")
+    usual = "AppData/Roaming" if platform == "win32" else ".config"
+    return Path(named or Path.home() / usual) / "agentkit" / "config.toml"
+
+
+def _variable(name: str) -> str:
+    """One variable of the environment without blanks around it, empty when it is unset."""
+    return os.environ.get(name, "").strip()
+
+
+class Secret:
+    """A key or token that no repr, format or log shows. `reveal()` gives the value."""
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: str) -> None:
+        self._value = value
+
+    def reveal(self) -> str:
+        """The value itself, for the one place that sends it."""
+        return self._value
+
+    def scrub(self, text: str) -> str:
+        """`text` with every occurrence of the value replaced; of a short one, only where it is a word of its own."""
+        pattern = re.escape(self._value)
+        if len(self._value) < _SHORT:
+            pattern = rf"(?<!\w){pattern}(?!\w)"
+        return re.sub(pattern, "***", text) if self._value else text
+
+    def __repr__(self) -> str:
+        return "Secret('***')"
+
+    __str__ = __repr__
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Secret) and other._value == self._value
+
+    def __hash__(self) -> int:
+        return hash(self._value)

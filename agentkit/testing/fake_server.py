@@ -1,0 +1,329 @@
+"""A fake model server on 127.0.0.1 that answers from a script and records requests."""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from http import HTTPStatus
+from threading import Event, Lock, Thread
+from types import TracebackType
+from typing import Any, BinaryIO, NamedTuple, Self
+
+from agentkit._dataclass import dataclass
+from agentkit.testing import fake_responses
+from agentkit.testing.fake_responses import (
+    PATH,
+    Raw,
+    RecordedRequest,
+    ScriptedAnswer,
+    ScriptedReply,
+    ServerLine,
+    fail,
+    read_request,
+    reply_of,
+    reply_with_vectors,
+)
+from agentkit.testing.scripted_llm import Script, ScriptError, is_function, resolve, with_call_ids
+
+_EVENT_STREAM = "text/event-stream"
+_REASONS = {status.value: status.phrase for status in HTTPStatus}
+
+
+class _Piece(NamedTuple):
+    """A part of a body that is sent at once; `is_delta` says that it carries a piece of the answer."""
+
+    data: bytes
+    is_delta: bool
+
+
+class _Protocol(NamedTuple):
+    """How one protocol shapes an answer, whole and streamed, and how a streamed event looks on the wire."""
+
+    whole: Callable[[ScriptedAnswer, RecordedRequest, int], dict[str, Any]]
+    streamed: Callable[[ScriptedAnswer, RecordedRequest, int], Iterator[dict[str, Any]]]
+    is_delta: Callable[[Mapping[str, Any]], bool]
+    event_name: str
+    last: tuple[bytes, ...]
+
+
+_PROTOCOLS = {
+    "/chat/completions": _Protocol(
+        fake_responses.completion, fake_responses.chunks, fake_responses.is_chat_delta, "", (b"data: [DONE]\n\n",)
+    ),
+    "/responses": _Protocol(
+        fake_responses.response,
+        fake_responses.responses_events,
+        fake_responses.is_responses_delta,
+        "event: {type}\n",
+        (),
+    ),
+    "/messages": _Protocol(
+        fake_responses.message, fake_responses.messages_events, fake_responses.is_messages_delta, "event: {type}\n", ()
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """What goes over a connection, piece by piece, with the waits in seconds before the first and between all.
+
+    `ends_well` says that the connection can be used again.
+    """
+
+    pieces: tuple[bytes, ...]
+    delay_seconds: float = 0.0
+    pause_seconds: float = 0.0
+    ends_well: bool = True
+
+
+def objection(request: RecordedRequest) -> ScriptedReply | None:
+    """What any server says to a request that asks no model for anything; None when it does."""
+    if request.method != "POST" or not request.path.endswith((*_PROTOCOLS, PATH)):
+        return fail(404, f"Unknown request URL: {request.method} {request.path}", code="unknown_url")
+    if not isinstance(request.json, dict):
+        return fail(400, "We could not parse the JSON body of your request")
+    return None
+
+
+def deliver(reply: ScriptedReply, request: RecordedRequest, number: int) -> Delivery:
+    """The bytes that answer request `number`, counted from 1, with `reply`."""
+    if reply.ending == "silent":
+        return Delivery((), reply.delay_seconds, ends_well=False)
+    content = reply.content
+    status, headers = (content.status, content.headers) if isinstance(content, Raw) else (200, _headers(request))
+    pieces = list(_body(content, request, number))
+    kept = pieces if reply.ending == "whole" else _before_the_end(pieces, reply.after)
+    data = [piece.data for piece in kept]
+    ends_well = reply.ending != "dropped"
+    if headers.get("Content-Type", "").startswith(_EVENT_STREAM):
+        framing, body = "Transfer-Encoding: chunked", _in_chunks(data, ends_well=ends_well)
+    else:
+        promised = pieces if reply.ending == "dropped" else kept
+        framing, body = f"Content-Length: {sum(len(piece.data) for piece in promised)}", data
+    head = _head(status, {"X-Request-Id": f"req_{number}", **headers}, framing)
+    return Delivery((head, *body), reply.delay_seconds, reply.pause_seconds, ends_well)
+
+
+def _protocol(request: RecordedRequest) -> _Protocol:
+    found = (protocol for path, protocol in _PROTOCOLS.items() if request.path.endswith(path))
+    protocol = next(found, None)
+    if protocol is None:
+        raise ScriptError("No words answer a request for vectors: give embeddings= fail(...), raw(...) or drop().")
+    return protocol
+
+
+def _headers(request: RecordedRequest) -> dict[str, str]:
+    return {"Content-Type": _EVENT_STREAM if request.json.get("stream") else "application/json"}
+
+
+def _body(content: ScriptedAnswer | Raw, request: RecordedRequest, number: int) -> Iterator[_Piece]:
+    if isinstance(content, Raw):
+        return (_Piece(piece, is_delta=True) for piece in content.pieces)
+    protocol = _protocol(request)
+    answer = replace(content, response=with_call_ids(content.response, number))
+    if request.json.get("stream"):
+        return _events(protocol, answer, request, number)
+    return _halves(_json(protocol.whole(answer, request, number)))
+
+
+def _events(protocol: _Protocol, answer: ScriptedAnswer, request: RecordedRequest, number: int) -> Iterator[_Piece]:
+    for event in protocol.streamed(answer, request, number):
+        name = protocol.event_name.format_map(event).encode()
+        yield _Piece(name + b"data: " + _json(event) + b"\n\n", protocol.is_delta(event))
+    yield from (_Piece(data, is_delta=False) for data in protocol.last)
+
+
+def _halves(body: bytes) -> Iterator[_Piece]:
+    middle = len(body) // 2
+    yield _Piece(body[:middle], is_delta=True)
+    yield _Piece(body[middle:], is_delta=False)
+
+
+def _before_the_end(pieces: list[_Piece], after: int | None) -> list[_Piece]:
+    """The pieces up to the last of so many deltas, or up to the first delta when there shall be none."""
+    deltas = [at for at, piece in enumerate(pieces) if piece.is_delta]
+    if not deltas:
+        return pieces[:1]
+    wanted = deltas[:after]
+    return pieces[: wanted[-1] + 1] if wanted else pieces[: deltas[0]]
+
+
+def _in_chunks(data: list[bytes], *, ends_well: bool) -> list[bytes]:
+    """The pieces framed for a body of unknown length, with its closing mark if it ends well."""
+    chunks = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in data if piece]
+    return [*chunks, b"0\r\n\r\n"] if ends_well else chunks
+
+
+def _head(status: int, headers: Mapping[str, str], framing: str) -> bytes:
+    lines = [f"HTTP/1.1 {status} {_REASONS.get(status, '')}", *(f"{name}: {value}" for name, value in headers.items())]
+    return "\r\n".join([*lines, framing, "", ""]).encode("latin-1")
+
+
+def _json(value: Mapping[str, Any]) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()
+
+
+_DO_NOT_RETRY = {"X-Should-Retry": "false"}
+_JOIN_SECONDS = 5.0
+
+
+class FakeServer:
+    """An OpenAI server on 127.0.0.1 that says its lines in order, one a request, and records what it was asked.
+
+    A line is a text, `call(...)` or a list of them, `say(...)`, an `AssistantMessage`, a `Response`; one of
+    `refuse`, `filtered`, `fail`, `raw`, `slow`, `cut`, `drop`; or a function from the `RecordedRequest` to a line.
+    Any of them is served over Chat Completions, Responses or Anthropic's Messages, as JSON or streamed, as it is asked
+    for, also on Azure's paths. With `repeat` the last line is said for ever, which is what a load test needs.
+
+        with FakeServer(call("calculator", expression="2+2"), "It is 4.") as server:
+            llm = LLM(base_url=server.base_url, model="any")
+
+    Requests for vectors find no line: they are answered with vectors that are the same each time, and near to each
+    other for texts that share words. What stands in `embeddings` is answered to the first of them instead.
+
+    A request too many is answered with status 500 and the reason. At the end of the block, unless it failed by
+    itself, `done` is called. Any number of connections may be open at once; each has a thread.
+    """
+
+    def __init__(self, *lines: ServerLine, repeat: bool = False, embeddings: Sequence[ServerLine] = ()) -> None:
+        self._script = _script(lines, repeat=repeat)
+        self._of_vectors = _script(embeddings, repeat=False)
+        self._objections: list[Exception] = []
+        self._connections: dict[socket.socket, Thread] = {}
+        self._lock = Lock()
+        self._closing = Event()
+        self._listener: socket.socket | None = None
+        self._acceptor: Thread | None = None
+
+    @property
+    def requests(self) -> list[RecordedRequest]:
+        """Every request so far, in the order in which they came."""
+        return self._script.requests
+
+    @property
+    def origin(self) -> str:
+        """The address without a path, which is what Azure calls an endpoint. Raises RuntimeError when closed."""
+        if self._listener is None:
+            raise RuntimeError("The fake server is not running; use it as `with FakeServer(...) as server:`")
+        return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    @property
+    def base_url(self) -> str:
+        """The address that an OpenAI client is given; it ends in /v1. Raises RuntimeError when closed."""
+        return f"{self.origin}/v1"
+
+    def start(self) -> None:
+        """Open the socket, on a port that is free."""
+        self._closing.clear()
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
+        self._acceptor = Thread(target=self._accept, args=(self._listener,), daemon=True, name="FakeServer")
+        self._acceptor.start()
+
+    def close(self) -> None:
+        """Close the socket and every connection; waits end at once. Closing twice is no error."""
+        if self._listener is None or self._acceptor is None:
+            return
+        self._closing.set()
+        with suppress(OSError):
+            socket.create_connection(self._listener.getsockname()).close()  # wakes the thread that accepts
+        self._acceptor.join(_JOIN_SECONDS)
+        self._listener.close()
+        self._listener = self._acceptor = None
+        with self._lock:
+            open_connections = dict(self._connections)
+        for connection, thread in open_connections.items():
+            with suppress(OSError):
+                connection.shutdown(socket.SHUT_RDWR)
+            thread.join(_JOIN_SECONDS)
+
+    def done(self) -> None:
+        """Raise ScriptError when lines are unsaid, a request found no line, or a scripted function raised."""
+        if self._objections:
+            raise ScriptError(str(self._objections[0])) from self._objections[0]
+        self._script.done()
+        self._of_vectors.done()
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+        if kind is None:
+            self.done()
+
+    def _accept(self, listener: socket.socket) -> None:
+        while not self._closing.is_set():
+            connection, _ = listener.accept()
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            thread = Thread(target=self._serve, args=(connection,), daemon=True, name="FakeServer connection")
+            with self._lock:
+                self._connections[connection] = thread
+            thread.start()
+
+    def _serve(self, connection: socket.socket) -> None:
+        """Answer the requests of one connection until either side ends it."""
+        try:
+            with suppress(OSError), connection, connection.makefile("rb") as stream:
+                while not self._closing.is_set() and self._serve_one(connection, stream):
+                    pass
+        finally:
+            with self._lock:
+                del self._connections[connection]
+
+    def _serve_one(self, connection: socket.socket, stream: BinaryIO) -> bool:
+        """Whether the connection can be used again."""
+        try:
+            request = read_request(stream)
+        except ValueError as error:
+            self._send(connection, deliver(fail(400, str(error)), RecordedRequest("", ""), 0))
+            return False
+        if request is None:
+            return False
+        delivery = self._delivery(request)
+        self._send(connection, delivery)
+        return delivery.ends_well and request.keeps_alive
+
+    def _delivery(self, request: RecordedRequest) -> Delivery:
+        """The next line as bytes. What the script objects to is told to the client, and again by `done`."""
+        unscripted = objection(request)
+        if unscripted is not None:
+            self.requests.append(request)
+            return deliver(unscripted, request, 0)
+        try:
+            number, line = self._line(request)
+            return deliver(reply_of(resolve(line, request)), request, number)
+        except Exception as error:  # noqa: BLE001 - a scripted function is the user's; its error goes over the wire
+            self._objections.append(error)
+            told = fail(500, f"{type(error).__name__}: {error}", code="script", headers=_DO_NOT_RETRY)
+            return deliver(told, request, 0)
+
+    def _line(self, request: RecordedRequest) -> tuple[int, object]:
+        """The number of a request and the next line for it. Raises ScriptError when there is none."""
+        if not request.path.endswith(PATH):
+            return self._script.take(request)
+        self.requests.append(request)
+        with suppress(ScriptError):
+            return self._of_vectors.take(request)
+        return len(self.requests), reply_with_vectors
+
+    def _send(self, connection: socket.socket, delivery: Delivery) -> None:
+        self._wait(delivery.delay_seconds)
+        for position, piece in enumerate(delivery.pieces):
+            self._wait(delivery.pause_seconds if position else 0)
+            connection.sendall(piece)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait, but no longer than until the server closes."""
+        if seconds:
+            self._closing.wait(seconds)
+
+
+def _script(lines: Sequence[ServerLine], *, repeat: bool) -> Script[RecordedRequest, object]:
+    prepared = [line if is_function(line) else reply_of(line) for line in lines]
+    return Script(prepared, lambda asked: asked.question, repeat=repeat)

@@ -1,0 +1,97 @@
+"""Binding of named arguments to function parameters."""
+
+from __future__ import annotations
+
+import inspect
+import types
+from collections import Counter
+from collections.abc import Collection, Mapping
+from typing import Annotated, Any, ParamSpecArgs, ParamSpecKwargs, TypeVarTuple, Unpack, get_args, get_origin
+
+from agentkit.tooling.coercion import by_letters, inside_all, letters
+
+_BY_PLACE = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}
+_BY_ANY_NAME = inspect.Parameter.VAR_KEYWORD
+
+
+def asked(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
+    """The annotation and the default of what a model is asked to give for a parameter."""
+    if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+        return _asked_by_place(hint)
+    if parameter.kind is not _BY_ANY_NAME:
+        return hint, parameter.default
+    if get_origin(hint) is Unpack:
+        (fields,) = get_args(hint)
+        return fields, parameter.empty if getattr(fields, "__required_keys__", ()) else {}
+    return types.GenericAlias(dict, (str, Any if isinstance(hint, ParamSpecKwargs) else hint)), {}
+
+
+def _asked_by_place(hint: Any) -> tuple[Any, Any]:
+    """What is asked for `*values`, whose annotation is that of each, or of all: `*tuple[int, str]`."""
+    if getattr(hint, "__unpacked__", False):
+        whole: Any = types.GenericAlias(tuple, get_args(hint))
+    elif get_origin(hint) is Unpack:
+        (whole,) = get_args(hint)
+    else:
+        return _list_of(Any if isinstance(hint, ParamSpecArgs) else _without_text(hint)), ()
+    places = get_args(whole)
+    if isinstance(whole, TypeVarTuple) or not places:
+        return _list_of(Any), ()
+    return (_list_of(places[0]), ()) if places[-1] is Ellipsis else (whole, inspect.Parameter.empty)
+
+
+def _list_of(hint: Any) -> Any:
+    return types.GenericAlias(list, (hint,))
+
+
+def _without_text(hint: Any) -> Any:
+    """An annotation of each value without the text beside it, which is said of all."""
+    is_said = get_origin(hint) is Annotated and all(isinstance(extra, str) for extra in get_args(hint)[1:])
+    return get_args(hint)[0] if is_said else hint
+
+
+def gathered(signature: inspect.Signature, given: dict[str, Any]) -> dict[str, Any]:
+    """The arguments with those of any other name in the object for them, where models often do not put them.
+
+    A name of a parameter that was not given, in these or other letters, is that parameter's, also inside the object.
+    """
+    rest = next((name for name, each in signature.parameters.items() if each.kind is _BY_ANY_NAME), None)
+    if rest is None:
+        return given
+    named = signature.parameters.keys() - {rest}
+    around = None if given.keys() & named else inside_all(given)
+    given = dict(around) if around and around.keys() & named else given
+    known = given.get(rest, {})
+    others = {name: value for name, value in given.items() if name not in signature.parameters}
+    if not isinstance(known, dict) or not (known or others):
+        return given
+    found, left = _claimed({**known, **others}, named - given.keys())
+    kept = {name: value for name, value in given.items() if name in named}
+    return {**kept, **found, rest: left}
+
+
+def _claimed(loose: Mapping[str, Any], missing: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Those arguments that are missing ones, by their names, when no two are the same one; and all others."""
+    known = {spelled: names[0] for spelled, names in by_letters(missing).items() if len(names) == 1}
+    meant = {name: name if name in missing else known.get(letters(name)) for name in loose}
+    claims = Counter(meant.values())
+    found = {other: loose[name] for name, other in meant.items() if other is not None and claims[other] == 1}
+    return found, {name: value for name, value in loose.items() if meant[name] not in found}
+
+
+def is_rest(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter takes any number of values."""
+    return parameter.kind in (inspect.Parameter.VAR_POSITIONAL, _BY_ANY_NAME)
+
+
+def is_spread(signature: inspect.Signature) -> bool:
+    """Whether the function takes some arguments other than by their names."""
+    return any(each.kind in _BY_PLACE or each.kind is _BY_ANY_NAME for each in signature.parameters.values())
+
+
+def spread(signature: inspect.Signature, arguments: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """What is given by place, and what by name, of arguments that were checked."""
+    bound = signature.bind_partial()
+    bound.arguments.update(arguments)
+    bound.apply_defaults()  # of what no model is asked for, and others may follow by place
+    return bound.args, bound.kwargs

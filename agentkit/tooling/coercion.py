@@ -1,0 +1,517 @@
+"""Coercion of arguments that do not match their schema but have one plausible meaning."""
+
+from __future__ import annotations
+
+import functools
+import json
+import operator
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from itertools import pairwise
+from typing import Any
+
+from agentkit.tooling.datetimes import moment, seconds
+from agentkit.tooling.strict_schema import PYTHON, SUMMED, Schema, referred
+
+_FENCE = re.compile(r"```\w*[ \t\r]*\n")
+_FOREIGN = re.compile(
+    r"""(?P<double>"(?:[^"\\]|\\.)*+(?:"|\\?\Z)) | '(?P<single>(?:[^'\\]|\\.)*+)(?:'|\\?\Z) | (?P<comma>,)(?=\s*[}\])])
+    | (?P<word>\b(?:True|False|None)\b) | (?P<name>(?<![\w$.+-])[\w$-]++(?=\s*:)) | (?P<bracket>[()])
+    | (?P<remark>//[^\n]*|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z))""",
+    re.DOTALL | re.VERBOSE,
+)
+_PYTHON_LITERALS = {"True": "true", "False": "false", "None": "null", "(": "[", ")": "]"}
+_JSON_SCALARS = frozenset({str, int, float, bool, type(None)})
+_ESCAPED = re.compile(r'\\(.)|(")', re.DOTALL)
+
+
+_decode = json.JSONDecoder(strict=False).decode
+
+
+def read_json(text: str) -> Any:
+    """The value of a JSON text; also of one that has line breaks in strings, a fence around it, or a foreign spelling.
+
+    Python's are single quotes, `True`, `False`, `None`, tuples, and commas before a closing bracket; JavaScript's are
+    names without quotes, and remarks. Nothing is added: a text that breaks off is refused. Raises what `json.loads`
+    raises.
+    """
+    try:
+        return _decode(text)
+    except json.JSONDecodeError:
+        mended = _mended(text)
+        if mended is None:
+            raise
+        try:
+            return _decode(mended)
+        except ValueError:
+            mended = None
+        raise
+
+
+def as_json(given: dict[str, Any]) -> str | None:
+    """The JSON text of arguments that came from one, or None."""
+    try:
+        return json.dumps(given) if _is_json(given) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _is_json(value: Any) -> bool:
+    if type(value) is dict:
+        return all(type(key) is str for key in value) and all(map(_is_json, value.values()))
+    return all(map(_is_json, value)) if type(value) is list else type(value) in _JSON_SCALARS
+
+
+def _mended(text: str) -> str | None:
+    inner = text.strip()
+    fence = _FENCE.match(inner)
+    if fence and inner.endswith("```"):
+        inner = inner[fence.end() : -3].strip()
+    return _FOREIGN.sub(_translated, inner) if inner.startswith(("{", "[", "(")) else None
+
+
+def _translated(found: re.Match[str]) -> str:
+    if found["single"] is not None:
+        return f'"{_ESCAPED.sub(_reescaped, found["single"])}"'
+    if found["name"] is not None:
+        return f'"{found["name"]}"'
+    return found["double"] or ("" if found["comma"] or found["remark"] else _PYTHON_LITERALS[found[0]])
+
+
+def _reescaped(found: re.Match[str]) -> str:
+    """A quote inside single quotes, as it is written inside double quotes."""
+    if found[2]:
+        return '\\"'
+    return "'" if found[1] == "'" else found[0]
+
+
+MISSING, UNKNOWN = "is missing", "is not a known name"
+"""What is wrong with a name that should be there, or should not."""
+
+KEY = "has a name that"
+"""How begins what is wrong with the name of an entry itself."""
+
+_DATE = "should be a date such as 2026-12-24"
+_MOMENT = "should be a date and time such as 2026-12-24T15:30:00"
+_REASONS = {
+    "missing": MISSING,
+    **dict.fromkeys(("extra_forbidden", "unexpected_keyword_argument"), UNKNOWN),
+    "path_type": "should be a path, as text",
+    "bytes_type": "should be text",
+    **dict.fromkeys(("model_type", "dataclass_type", "dict_type", "model_attributes_type"), "should be an object"),
+    "named_tuple_type": "should be an object",
+    **dict.fromkeys(("list_type", "tuple_type", "set_type", "frozen_set_type", "sequence_str"), "should be a list"),
+    **dict.fromkeys(("date_type", "date_parsing", "date_from_datetime_parsing"), _DATE),
+    "date_from_datetime_inexact": f"{_DATE}, without a time",
+    **dict.fromkeys(("datetime_type", "datetime_parsing", "datetime_from_date_parsing"), _MOMENT),
+    **dict.fromkeys(("time_type", "time_parsing"), "should be a time such as 15:30:00"),
+    **dict.fromkeys(
+        ("time_delta_type", "time_delta_parsing"), "should be a duration such as PT1H30M, or a number of seconds"
+    ),
+    "json_type": "should be JSON, as text",
+    **dict.fromkeys(("decimal_type", "decimal_parsing"), "should be a number"),
+    **dict.fromkeys(("uuid_type", "uuid_parsing"), "should be a UUID, such as 123e4567-e89b-12d3-a456-426614174000"),
+}
+"""What is wrong, by pydantic's error type, where its own words would puzzle a model."""
+
+
+def reason(kind: str, message: str) -> str:
+    """What pydantic says of an error of this type, as the rest of a sentence about a value."""
+    if kind in _REASONS:
+        return _REASONS[kind]
+    message = message.partition("\n")[0].replace(" items after validation", " entries")
+    subject, should, rest = message.partition(" should ")
+    if should and len(subject.split()) <= 2:
+        return f"should {rest}"
+    return f"is not accepted ({message.removeprefix('Value error, ').removeprefix('Assertion failed, ')})"
+
+
+def untold(context: Mapping[str, Any], given: Any) -> tuple[str, str, Any] | None:
+    """The field that should tell the given object's type, what is wrong with it, and its value or else the object.
+
+    None when the error is not about such a field.
+    """
+    name = str(context.get("discriminator", ""))
+    if not name.startswith("'"):
+        return None
+    if "expected_tags" not in context:
+        return name.strip("'"), MISSING, given
+    return name.strip("'"), f"should be one of {context['expected_tags']}", context["tag"]
+
+
+def joined(reasons: Iterable[str]) -> str:
+    """What is wrong with a value by several readings of it, as the rest of one sentence; details are of one alone."""
+    told = list(dict.fromkeys(reasons))
+    if len(told) == 1:
+        return told[0]
+    first, *others = dict.fromkeys(reason.split(",")[0] for reason in told)
+    return " or ".join([first, *(other.removeprefix("should be ") for other in others)])
+
+
+def first_sentence(error: Exception) -> str:
+    """What an error says, without what follows its first sentence."""
+    return str(error).partition("\n")[0].partition(". ")[0]
+
+
+_GROUPED = re.compile(r"[+-]?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d+)?")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE](?P<exponent>[+-]?\d+))?")
+_LISTED = re.compile(r"[+-]?(?:0|[1-9]\d*)(?:\.\d+)?")
+_HEAD = re.compile(r"[+-]?\d{1,3}")
+_GROUP = re.compile(r"\d{3}(?:\.\d+)?")
+_MOST_CHARS = 400
+_MOST_EXPONENT = 30
+
+
+def number(text: str, *, is_whole: bool = False) -> str | None:
+    """The number of a text such as `1,234.50`, `+5` or `1e3`, without signs that group its digits; None without one.
+
+    `1,234` is a number only where a whole one is asked for: elsewhere it may be a little more than one.
+    """
+    text = text.strip()
+    if len(text) > _MOST_CHARS or not (_GROUPED.fullmatch(text) or _NUMBER.fullmatch(text)):
+        return None
+    may_be_fraction = text.count(",") == 1 and "." not in text and not is_whole
+    return None if may_be_fraction else text.replace(",", "").removeprefix("+")
+
+
+def whole(written: str) -> int | None:
+    """The integer that a number from `number` is exactly; None when it is none, or its exponent is beyond 30."""
+    found = _NUMBER.fullmatch(written)
+    if found is None or abs(int(found["exponent"] or 0)) > _MOST_EXPONENT:
+        return None
+    exact = Decimal(written)
+    return int(exact) if exact == exact.to_integral_value() else None
+
+
+def numbers(text: str, *, is_whole: bool = False) -> list[str] | None:
+    """The numbers of a text such as `1, 2.5, 3`; None when it has others, or a comma may belong to a number.
+
+    Commas that are not all followed by a space may group digits or part a fraction, and so may a point where only
+    whole numbers are asked for.
+    """
+    parts = entries(text)
+    if not all(map(_LISTED.fullmatch, parts)) or (is_whole and any("." in part for part in parts)):
+        return None
+    return None if _is_unclear(_listed(text), parts, is_whole=is_whole) else parts
+
+
+def _is_unclear(text: str, parts: list[str], *, is_whole: bool) -> bool:
+    """Whether a comma without a space behind it may be something else than the sign between two of these numbers."""
+    behind = {*re.findall(r",(\s?)", text)}
+    if "" not in behind:
+        return False
+    if len(behind) > 1 or re.search(r"[;\n]", text) or any(map(_is_grouped, pairwise(parts))):
+        return True
+    return len(parts) == 2 and not is_whole and "." not in parts[1]
+
+
+def _is_grouped(pair: tuple[str, str]) -> bool:
+    return bool(_HEAD.fullmatch(pair[0]) and _GROUP.fullmatch(pair[1]))
+
+
+def entries(text: str) -> list[str]:
+    """What commas, semicolons and line breaks part in a text."""
+    return [part.strip() for part in re.split(r"[,;\n]", _listed(text))]
+
+
+def _listed(text: str) -> str:
+    """A text without what may end a list."""
+    return text.strip().rstrip(",;")
+
+
+UNCLEAR = object()
+"""What is meant when that cannot be told."""
+
+_MOST_NODES = 100
+_MOST_REMEMBERED_CHARS = 100
+_SIGNS = re.compile(r"[\s_'\"-]+")
+_NULLS = frozenset({"null", "none", "nil", "undefined", "n/a", ""})
+_PARTED = frozenset({"anyOf", "oneOf", "$ref"})
+_QUALIFIED = re.compile(r"\s*<?(?:\w+\.)+(?P<name>\w+)(?:: .*>)?\s*")
+
+
+def written_at(schema: Schema, path: Iterable[str | int]) -> list[Schema]:
+    """The schemas that are written for a place, by each way that leads there."""
+    nodes = [schema]
+    for step in path:
+        found = (inner for node in parted(nodes, schema) for inner in _inner(node, step))
+        nodes = [inner for inner in found if isinstance(inner, dict)]
+    return nodes
+
+
+def nodes_at(schema: Schema, path: Iterable[str | int]) -> list[Schema]:
+    """The schemas that may hold at a place: references followed, unions parted."""
+    return parted(written_at(schema, path), schema)
+
+
+def parted(nodes: Iterable[Any], root: Schema) -> list[Schema]:
+    """The schemas, with those that they refer to or are a union of."""
+    waiting, found = list(nodes), list[Schema]()
+    while waiting and len(found) < _MOST_NODES:
+        node = waiting.pop(0)
+        if isinstance(node, dict):
+            found.append(node)
+            waiting += [*node.get("anyOf", ()), *node.get("oneOf", ()), *node.get("allOf", ())]
+            waiting.append(referred(str(node.get("$ref", "")), root))
+    return found
+
+
+def key_meant(key: str, nodes: Iterable[Schema], root: Schema) -> str | None:
+    """The key of an object that was meant by one that its `propertyNames` refuse."""
+    names = parted([node["propertyNames"] for node in nodes if "propertyNames" in node], root)
+    found = _choice(key, names)
+    written = [str(each) for node in names for each, _, python in _choices(node) if python is found]
+    return written[0] if found is not UNCLEAR and written else None
+
+
+def meant(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
+    """The value that was meant where these schemas, which are parts of `root`, may hold; or UNCLEAR.
+
+    Lists and objects that were written as text are read, choices are found by their name or in other letters, dates
+    in other notations, and a value alone is a list of one where only a list will do.
+    """
+    for reader in (_structure, _choice, _sum, _digits, _number, _truth, _moment, _text):
+        found = reader(value, nodes)
+        if found is not UNCLEAR:
+            return found
+    return _entry(value, nodes, root)
+
+
+def is_null(value: Any) -> bool:
+    """Whether this is null, or a text by which a model means null where no text can be."""
+    return value is None or (isinstance(value, str) and value.strip().lower() in _NULLS)
+
+
+def by_letters(names: Iterable[str]) -> dict[str, list[str]]:
+    """The names by their letters alone, in which `startDate`, `start-date` and `START_DATE` are the same."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        found.setdefault(letters(name), []).append(name)
+    return found
+
+
+def names_in(nodes: Iterable[Schema]) -> list[str]:
+    """The names of the properties of these schemas."""
+    return list(dict.fromkeys(name for node in nodes for name in node.get("properties", ())))
+
+
+def is_optional(name: str, nodes: Iterable[Schema]) -> bool:
+    """Whether all of these schemas that have such a property do without it."""
+    homes = [node for node in nodes if name in node.get("properties", ())]
+    return bool(homes) and not any(name in node.get("required", ()) for node in homes)
+
+
+def _inner(node: Schema, step: str | int) -> Iterator[Any]:
+    if isinstance(step, str):
+        properties = node.get("properties", {})
+        yield properties[step] if step in properties else node.get("additionalProperties")
+        return
+    places = node.get("prefixItems", ())
+    yield places[step] if step < len(places) else node.get("items")
+
+
+def _structure(value: Any, _: Sequence[Schema]) -> Any:
+    read = _read(value)
+    return read if isinstance(read, dict | list) else UNCLEAR
+
+
+def _choice(value: Any, nodes: Sequence[Schema]) -> Any:
+    choices = [choice for node in nodes for choice in _choices(node)]
+    for wanted in (value, _read(value)):
+        exact = [python for written, _, python in choices if type(written) is type(wanted) and written == wanted]
+        if exact and (type(exact[0]), exact[0]) != (type(value), value):
+            return exact[0]
+    if not isinstance(value, str | bool):
+        return UNCLEAR
+    value = str(value)  # true is how a model writes the choice "True"
+    spellings = {letters(value), letters(_unqualified(value))}
+    named = [python for written, name, python in choices if name and letters(name) in spellings]
+    spelled = [python for written, _, python in choices if isinstance(written, str) and letters(written) in spellings]
+    found = spelled or named
+    is_one = bool(found) and all(each is found[0] for each in found)
+    return found[0] if is_one and found[0] is not value else UNCLEAR
+
+
+def _choices(node: Schema) -> list[tuple[Any, str, Any]]:
+    """Each choice of a node: as it is written in JSON, its name, and its value for the validator."""
+    written = node["enum"] if "enum" in node else [node["const"]] if "const" in node else []
+    python = node.get(PYTHON, [("", each) for each in written]) if SUMMED not in node else []
+    return [(each, name, value) for each, (name, value) in zip(written, python, strict=True)]
+
+
+def _unqualified(text: str) -> str:
+    """The name of a choice, out of `Color.RED` or `<Color.RED: 1>`."""
+    found = _QUALIFIED.fullmatch(text)
+    return found["name"] if found else text
+
+
+def _sum(value: Any, nodes: Sequence[Schema]) -> Any:
+    """Flags by their names: `R|W`, `R, W` or a list of them."""
+    flags = {letters(name): flag for node in nodes if SUMMED in node for name, flag in node[PYTHON]}
+    parts = re.split(r"[|,;+]", value) if isinstance(value, str) else value
+    if not flags or not isinstance(parts, list) or not parts:
+        return UNCLEAR
+    found = [flags.get(letters(_unqualified(str(part)))) for part in parts]
+    return UNCLEAR if None in found else functools.reduce(operator.or_, found)
+
+
+def _digits(value: Any, nodes: Sequence[Schema]) -> Any:
+    """A number where only its text can be, or where it must be whole and is so."""
+    asked = _kinds(nodes) - {"null", None}
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return UNCLEAR
+    if asked == {"string"} and not any("format" in node for node in nodes):
+        return str(value)
+    return int(value) if asked == {"integer"} and isinstance(value, float) and value.is_integer() else UNCLEAR
+
+
+def _number(value: Any, nodes: Sequence[Schema]) -> Any:
+    """A number in groups of digits or with an exponent; as text where a text may be a number too, which is exact."""
+    kinds = _kinds(nodes)
+    asked = kinds & {"integer", "number"}
+    written = number(value, is_whole=asked == {"integer"}) if isinstance(value, str) and asked else None
+    if written is None or (written == value and "string" in kinds):
+        return UNCLEAR
+    if "string" in kinds:
+        return written
+    found = whole(written) if "integer" in kinds else None
+    if found is None:
+        return float(written) if "number" in kinds else UNCLEAR
+    return found
+
+
+def _truth(value: Any, nodes: Sequence[Schema]) -> Any:
+    word = value.strip().lower() if isinstance(value, str) and "boolean" in _kinds(nodes) else ""
+    return _BOOLEAN_WORDS.get(word, UNCLEAR)
+
+
+def _kinds(nodes: Iterable[Schema]) -> set[Any]:
+    """The types of the values of these schemas."""
+    kinds = (node.get("type") for node in nodes)
+    return {each for kind in kinds for each in (kind if isinstance(kind, list) else [kind])}
+
+
+def _moment(value: Any, nodes: Sequence[Schema]) -> Any:
+    if not isinstance(value, str):
+        return UNCLEAR
+    for form in (node.get("format") for node in nodes):
+        if form in ("date", "date-time", "time"):
+            found = moment(value, form)
+            if found is not None and found != value:
+                return found
+        if form == "duration" and (length := seconds(value)) is not None:
+            return length
+    return UNCLEAR
+
+
+def _text(value: Any, nodes: Sequence[Schema]) -> Any:
+    """A value where the text of its JSON was asked for."""
+    asked = any(node.get("contentMediaType") == "application/json" for node in nodes)
+    return json.dumps(value) if asked and isinstance(value, dict | list) else UNCLEAR
+
+
+def _entry(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
+    """A list of one, of what could be an entry; of several where commas part what can be no text."""
+    lists = [node for node in nodes if "array" in _kinds([node])]
+    others = _kinds(nodes) - {"array", "null", None}
+    if not lists or others or isinstance(value, list | tuple) or is_null(value):
+        return UNCLEAR
+    if any("prefixItems" in node for node in lists):
+        return _placed(value, lists, root)
+    inner = [node for node in parted([node.get("items", {}) for node in lists], root) if not _PARTED & node.keys()]
+    kinds = {kind or "any" for kind in _kinds(inner)}
+    if isinstance(value, dict):
+        return [value] if "object" in kinds else UNCLEAR
+    if isinstance(value, str) and re.search(r"[,;\n]|^\s*[\[{(]", value):
+        return _several(value, inner, kinds)
+    return [value] if kinds != {"object"} else UNCLEAR
+
+
+def _placed(value: Any, lists: Sequence[Schema], root: Schema) -> Any:
+    """As many numbers or choices as there are places for them, and for nothing else: `40.7, -74`."""
+    places = lists[0].get("prefixItems", ())
+    parts = entries(value) if isinstance(value, str) and len(lists) == 1 else []
+    if len(parts) != len(places) or len(parts) != lists[0].get("maxItems"):
+        return UNCLEAR
+    fits = (_fits_place(part, parted([place], root)) for part, place in zip(parts, places, strict=True))
+    return parts if all(fits) else UNCLEAR
+
+
+def _fits_place(part: str, nodes: Sequence[Schema]) -> bool:
+    choices = [choice for node in nodes for choice in _choices(node)]
+    if choices:
+        return _choice(part, nodes) is not UNCLEAR or any(part == written for written, _, _ in choices)
+    return _kinds(nodes) <= {"integer", "number"} and number(part) is not None
+
+
+def _several(text: str, nodes: Sequence[Schema], kinds: set[Any]) -> Any:
+    """The numbers or choices that a text lists."""
+    if kinds <= {"integer", "number"}:
+        return numbers(text, is_whole="number" not in kinds) or UNCLEAR
+    written = [each for node in nodes for each, _, _ in _choices(node)]
+    parts = entries(text)
+    is_clear = written and all(part in written or _choice(part, nodes) is not UNCLEAR for part in parts)
+    return parts if is_clear else UNCLEAR
+
+
+def _read(value: Any) -> Any:
+    if not isinstance(value, str):
+        return UNCLEAR
+    try:
+        return read_json(value)
+    except (ValueError, RecursionError):
+        return {"true": True, "false": False}.get(value.strip().lower(), UNCLEAR)
+
+
+_BOOLEAN_WORDS: Mapping[str, bool] = {
+    **dict.fromkeys(("true", "yes", "on"), True),
+    **dict.fromkeys(("false", "no", "off"), False),
+}
+
+
+def letters(text: str) -> str:
+    """A name or choice without the signs and cases in which spellings of it differ."""
+    return _letters_of_short(text) if len(text) <= _MOST_REMEMBERED_CHARS else _letters(text)
+
+
+def _letters(text: str) -> str:
+    return _SIGNS.sub("", text).casefold()
+
+
+_letters_of_short = functools.lru_cache(4_096)(_letters)
+"""The choices of a schema are compared with every value that fits none of them."""
+
+
+_AROUND = frozenset({"arguments", "args", "input", "kwargs", "parameters", "params"})
+"""Names of an object that models put around the arguments."""
+
+
+def regrouped(given: dict[str, Any], schema: Schema) -> dict[str, Any] | None:
+    """The arguments without an object around all of them, or as the fields of the only parameter; None otherwise.
+
+    Models write `{"arguments": {"city": "Rome"}}`, and leave out the name of an only parameter.
+    """
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    if not given or given.keys() & properties.keys():
+        return None
+    inner = inside_all(given)
+    is_closed = schema.get("additionalProperties") is False
+    if inner is not None and inner.keys() <= properties.keys() and (inner or is_closed):
+        return dict(inner)
+    if len(properties) != 1:
+        return None
+    (only,) = properties
+    return {only: given} if given.keys() <= {*names_in(nodes_at(schema, [only]))} else None
+
+
+def inside_all(given: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The arguments that an object around all of them holds; None where there is none such."""
+    name, inner = next(iter(given.items()), ("", None))
+    if len(given) > 1 or name.lower() not in _AROUND:
+        return None
+    try:
+        inner = read_json(inner) if isinstance(inner, str) else inner
+    except (ValueError, RecursionError):
+        return None
+    return inner if isinstance(inner, Mapping) else None

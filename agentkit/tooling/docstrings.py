@@ -1,0 +1,239 @@
+"""Descriptions and types of parameters in docstrings."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import re
+import textwrap
+import types
+from collections.abc import Collection, Iterator
+from typing import Any
+
+_PARAMETERS = r"Args|Arguments|Parameters|Params|Keyword [Aa]rg(?:ument)?s|Other [Pp]arameters|Attributes"
+_OTHERS = r"Returns?|Yields?|Raises|Examples?|Notes?|Usage|See Also|References|Warnings?|Todo|Side Effects"
+_HEADING = r"^(?P<indent>[ \t]*)(?:#+[ ]*(?:{0}):?|\*\*(?:{0}):?\*\*:?|(?:{0}):)[ \t]*$"
+_START = re.compile(_HEADING.format(rf"{_PARAMETERS}|Returns?|Yields?|Raises|Examples?"), re.MULTILINE)
+_RETURNED = re.compile(_HEADING.format(r"Returns?|Yields?"), re.MULTILINE)
+_ABOUT = re.compile(_HEADING.format(_PARAMETERS), re.MULTILINE)
+_ANY = re.compile(_HEADING.format(f"{_PARAMETERS}|{_OTHERS}"), re.MULTILINE)
+_WORDS = re.compile(
+    r"^(?P<indent>[ \t]*)(?:#+[ ]*|\*\*)?[^\n:\uff1a]{1,40}(?:\*\*)?[:\uff1a](?:\*\*)?[ \t]*$", re.MULTILINE
+)
+_RULED = re.compile(
+    r"^(?P<indent>[ \t]*)(?P<name>(?:Other )?Parameters|Attributes|Returns|Raises|Examples|Notes):?[ \t]*\n"
+    r"[ \t]*[-=~]{3,}[ \t]*$",
+    re.MULTILINE,
+)
+_RULED_ARGS = re.compile(r"^(?P<indent>[ \t]*)Arg(?:ument)?s:?[ \t]*\n[ \t]*[-=~]{3,}[ \t]*$", re.MULTILINE)
+_BESIDE = re.compile(rf"^(?P<indent>[ \t]*)(?P<heading>(?:{_PARAMETERS}):)[ \t]+(?P<entry>\S.*)$", re.MULTILINE)
+_BROKEN = re.compile(
+    r"^[ \t]*+(?:[-*+][ ]++)?[`*]*+\w[\w`*]*+[ ]*+(?:\n[ \t]++)?"
+    r"\((?:[^()]++|\([^()]*+\))*+\)[`*]*+[ ]*+(?:\n[ \t]++)?:",
+    re.MULTILINE,
+)
+_NAMED = re.compile(r"^:(\w+):(?=\s)", re.MULTILINE)
+_ROLE = re.compile(r"^(?=:[\w.+:-]+:`)", re.MULTILINE)
+_FIELD = re.compile(r"^[:@][a-z]+\b[^:\n]*:", re.MULTILINE)
+_AFTERWORD = re.compile(r"\n[ \t]*\n(?=\S)")
+_UNPARTED = re.compile(r"^[ \t]*@param[ \t]+\w+(?=[ \t]+[^:\s])", re.MULTILINE)
+_ENTRY = re.compile(
+    r"""(?P<indent>[ \t]*+)(?:[-*+][ ]++)?
+    (?P<names>[`*]*+\w[\w`*]*+(?:[ ]*+,[ ]*+[`*]*+\w[\w`*]*+)*+)[ ]*+
+    (?:\((?:[^()]++|\([^()]*+\))*+\)|\{[^}]*+\}|<[^>]*+>|\[[^\]]*+\])?[`*]*+[ ]*+
+    (?::|\uff1a|--|(?<=[ ])[-\u2013\u2014][ ])(?P<text>.*)""",
+    re.VERBOSE,
+)
+_NEXT_TEXT = re.compile(r"\n*+(?P<line>[^\n]*+)")
+_LINE = re.compile(r"\n(?P<line>[^\n]*+)")
+
+
+def usual(docstring: str, names: Collection[str] = ()) -> str:
+    """The docstring with headings and fields as they are usually written.
+
+    Below a heading stands nothing but `---`, and fields of these names say that they are parameters.
+    """
+    if any(rule in docstring for rule in ("---", "===", "~~~")):
+        docstring = _RULED.sub(_ruled, docstring)
+        docstring = _RULED_ARGS.sub(r"\g<indent>Args:", docstring) if "Arg" in docstring else docstring
+    if "\n:" in docstring and ":param" not in docstring:
+        docstring = _NAMED.sub(lambda found: f":param {found[1]}:" if found[1] in names else found[0], docstring)
+    return _UNPARTED.sub(r"\g<0>:", docstring) if "@param" in docstring else docstring
+
+
+def with_fields_last(docstring: str) -> str:
+    """A docstring with fields such as `:param x:`, and nothing behind them that a parameter would be taken to mean.
+
+    Roles such as `:func:` at the start of a line are no fields. Directives behind the fields, which tell of versions,
+    are left out.
+    """
+    docstring = _ROLE.sub(" ", docstring) if ":`" in docstring else docstring
+    if not _AFTERWORD.search(docstring, max(docstring.rfind("\n:"), docstring.rfind("\n@")) + 1):
+        return docstring
+    fields = list(_FIELD.finditer(docstring))
+    is_about = bool(fields) and not fields[-1][0][1:].startswith(("return", "rtype", "raise"))
+    afterword = _AFTERWORD.search(docstring, fields[-1].start()) if is_about else None
+    if afterword is None:
+        return docstring
+    start, end = fields[0].start(), afterword.start()
+    told = "" if docstring[afterword.end() :].startswith("..") else docstring[afterword.start() :].strip()
+    return f"{docstring[:start].rstrip()}\n\n{told}\n\n{docstring[start:end]}"
+
+
+def _ruled(heading: re.Match[str]) -> str:
+    return f"{heading['indent']}{heading['name']}\n{heading['indent']}{'-' * len(heading['name'])}"
+
+
+def _below(found: re.Match[str], names: Collection[str]) -> str:
+    """A heading and the entry beside it, when that is one of these names, with the entry below as deep as the next."""
+    entry = _ENTRY.fullmatch(found["entry"])
+    if entry is None or not {*names} & {*re.findall(r"\w+", entry["names"])}:
+        return found[0]
+    below = _NEXT_TEXT.match(found.string, found.end())
+    line = below["line"] if below else ""
+    indent = line[: len(line) - len(line.lstrip())]
+    deeper = indent if len(indent) > len(found["indent"]) else f"{found['indent']}    "
+    return f"{found['indent']}{found['heading']}\n{deeper}{found['entry']}"
+
+
+def described(docstring: str, names: Collection[str] = ()) -> tuple[str, dict[str, str]]:
+    """What stands before the first heading, and the text of each parameter named below such as `Args:`.
+
+    Entries are written `name: text`, `name (type): text`, `name {type} -- text` or `- name: text`, several names
+    parted by commas. Whatever its word or language, a heading is one when the first entry below has one of the names
+    that no other tells of; the first entry may stand beside it, and a type may be broken over lines. A docstring
+    without headings is all text.
+    """
+    if "\n" not in docstring:
+        return docstring, {}
+    found = _described(docstring, names)
+    if all(name in found[1] for name in names):
+        return found
+    mended = _BESIDE.sub(lambda heading: _below(heading, names), docstring)
+    mended = _BROKEN.sub(lambda entry: re.sub(r"\s*\n\s*", " ", entry[0]), mended)
+    return found if mended == docstring else _described(mended, names)
+
+
+def returned(docstring: str) -> str:
+    """What a docstring says of what is returned, below `Returns:`, in one line; empty where it says nothing."""
+    docstring = usual(docstring)
+    heading = _RETURNED.search(docstring)
+    if heading is None:
+        return ""
+    following = _ANY.search(docstring, heading.end())
+    return " ".join(docstring[heading.end() : None if following is None else following.start()].strip("- \n").split())
+
+
+def _described(docstring: str, names: Collection[str]) -> tuple[str, dict[str, str]]:
+    first = _START.search(docstring)
+    about = [*_ABOUT.finditer(docstring, first.start())] if first else []
+    about = [heading for heading in about if len(heading["indent"]) <= len(about[0]["indent"])]
+    entries = {name: text for heading in about for name, text in _entries(docstring, heading)}
+    own = _own_heading(docstring, {*names} - entries.keys())
+    if own is not None and not (about and own.start() > about[0].start()):
+        entries = {**dict(_entries(docstring, own)), **entries}
+        first = own if first is None or own.start() < first.start() else first
+    return (docstring, {}) if first is None else (docstring[: first.start()].strip(), entries)
+
+
+def _own_heading(docstring: str, wanted: set[str]) -> re.Match[str] | None:
+    """The first line that ends like a heading and is followed by what is said of one of the names."""
+    for heading in _WORDS.finditer(docstring) if wanted else ():
+        below = _NEXT_TEXT.match(docstring, heading.end())
+        entry = _ENTRY.fullmatch(below["line"]) if below else None
+        if entry and wanted & {*re.findall(r"\w+", entry["names"])}:
+            return heading
+    return None
+
+
+def _entries(docstring: str, heading: re.Match[str]) -> Iterator[tuple[str, str]]:
+    names: list[str] = []
+    lines: list[str] = []
+    outermost = -1
+    for line in (each["line"] for each in _LINE.finditer(docstring, heading.end())):
+        if not line.strip():
+            lines.append("")
+            continue
+        indent = len(line) - len(line.lstrip())
+        outermost = indent if outermost < 0 else outermost
+        entry = _ENTRY.fullmatch(line) if indent == outermost else None
+        is_other = indent <= outermost and _ANY.fullmatch(line)
+        if indent < outermost or (entry is None and indent <= len(heading["indent"])) or is_other:
+            break
+        if entry is None and not (indent == outermost and lines[-1:] == [""] and line.rstrip().endswith(":")):
+            lines.append(line)
+            continue
+        yield from _told(names, lines)
+        # a line that groups those below it, as a heading does, is about none of them
+        names, lines = (re.findall(r"\w+", entry["names"]), [entry["text"].strip()]) if entry else ([], [])
+    yield from _told(names, lines)
+
+
+def _told(names: list[str], lines: list[str]) -> Iterator[tuple[str, str]]:
+    if names:
+        more = textwrap.dedent("\n".join(lines[1:]))
+        text = f"{lines[0]}\n{more.lstrip(' ')}".strip()
+        yield from ((name, text) for name in names)
+
+
+_MOST_CHARS = 80
+_STATED = re.compile(
+    rf"""^[ \t]*+(?:
+    (?:[-*+][ ]++)?[`*]*+(?P<entry>\w++)[`*]*+[ ]*+
+        [(<{{](?P<beside>[^()<>\n]{{1,{_MOST_CHARS}}})[)>}}][`*]*+[ ]*+(?::|--)
+    | (?P<ruled>\w++)[ ]*+:[ ](?P<behind>[^\n:.]{{1,{_MOST_CHARS}}})$
+    | [:@]type[ ]++(?P<field>\w++):[ ]*+(?P<said>[^\n]{{1,{_MOST_CHARS}}})$
+    | :param[ ]++(?P<before>[^\n:]{{1,{_MOST_CHARS}}}?)[ ]++(?P<named>\w++):
+    )""",
+    re.MULTILINE | re.VERBOSE,
+)
+_PLACES = (("entry", "beside"), ("ruled", "behind"), ("field", "said"), ("named", "before"))
+_REMARK = re.compile(r"[,;]?\s*\b(?:optional\b(?!\[)|required\b|default).*$", re.IGNORECASE)
+_CHOICES = re.compile(r"\s*\|\s*|\s+or\s+|,\s*(?:or\s+)?(?![^\[]*\])")
+_LIST = re.compile(r"(?:list|array|sequence)(?: of |\[)(?P<inner>[\w| ]+)\]?", re.IGNORECASE)
+_OPTIONAL = re.compile(r"(?:typing\.)?(?P<kind>Optional|Union)\[(?P<inner>.+)\]")
+_DICT = re.compile(r"(?:dict|mapping)\[.+\]", re.IGNORECASE)
+_TYPES: dict[str, Any] = {
+    **dict.fromkeys(("str", "string", "strings", "text"), str),
+    **dict.fromkeys(("int", "ints", "integer", "integers"), int),
+    **dict.fromkeys(("float", "floats"), float),
+    **dict.fromkeys(("number", "numbers"), int | float),
+    **dict.fromkeys(("bool", "bools", "boolean", "booleans"), bool),
+    **dict.fromkeys(("list", "array"), list),
+    **dict.fromkeys(("dict", "dicts", "dictionary", "dictionaries"), dict),
+    **dict.fromkeys(("none", "null"), types.NoneType),
+}
+
+
+def stated_types(docstring: str) -> dict[str, Any]:
+    """The types that a docstring states of parameters, by their names: those that JSON has, and no other.
+
+    `limit (int, optional): ...`, `limit : int`, `:type limit: int`, `:param int limit:` and `@type limit: int` are
+    understood; a name of which two types are stated has none.
+    """
+    found: dict[str, set[Any]] = {}
+    for place in _STATED.finditer(docstring):
+        name, said = next((place[name], place[said]) for name, said in _PLACES if place[name])
+        found.setdefault(name, set()).add(stated_type(said))
+    return {name: kind for name, (kind, *others) in found.items() if kind not in (None, types.NoneType) and not others}
+
+
+def stated_type(text: str) -> Any:
+    """The type that words such as `str, optional`, `list of int` or `int or None` state; None for any other."""
+    text = _REMARK.sub("", text.strip().strip("`*")).strip()
+    optional = _OPTIONAL.fullmatch(text)
+    if optional is not None:
+        kinds = [stated_type(part) for part in _CHOICES.split(optional["inner"])]
+        return _union([*kinds, *([types.NoneType] if optional["kind"] == "Optional" else [])])
+    parts = _CHOICES.split(text)
+    if len(parts) > 1:
+        return _union([stated_type(part) for part in parts])
+    entries = _LIST.fullmatch(text)
+    if entries is not None:
+        inner = stated_type(entries["inner"])
+        return None if inner is None else types.GenericAlias(list, (inner,))
+    return dict if _DICT.fullmatch(text) else _TYPES.get(text.lower())
+
+
+def _union(kinds: list[Any]) -> Any:
+    return None if None in kinds else functools.reduce(operator.or_, kinds)

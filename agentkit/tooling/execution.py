@@ -1,0 +1,338 @@
+"""Execution of tool functions within their time limit, in threads or on an event loop."""
+
+from __future__ import annotations
+
+import contextlib
+import contextvars
+import inspect
+import io
+import os
+import queue
+import threading
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from agentkit.errors import ToolTimeout
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop, Task
+
+GRACE_SECONDS = 1.0
+"""How long a cancelled coroutine may take to clean up before it is given up."""
+
+IDLE_SECONDS = 10.0
+"""How long a thread without work waits for some before it ends."""
+
+_MOST_VALUES = 100_000
+_MOST_LENGTH = 50_000_000
+"""How many characters and bytes of text the values that are yielded may have in all."""
+
+_TEXTS = (str, bytes, bytearray)
+_LISTS = (list, tuple)
+_ENTRY_LENGTH = 8
+"""What an entry of a list or dictionary is reckoned as, beside the text that it may be."""
+
+_WHOLE = frozenset({str, dict, list, int, float, bool, type(None)})
+_THREAD_GOES_ON = "its thread could not be stopped and may still be at work"
+_COROUTINE_STOPPED = "it was cancelled"
+_COROUTINE_GOES_ON = "it did not stop when it was cancelled and may still be at work"
+_LOOP_IS_BLOCKED = "it blocks its event loop, could not be cancelled and may still be at work"
+
+_on_own_loop = contextvars.ContextVar("agentkit_on_own_loop", default=False)
+_loops: dict[int, AbstractEventLoop] = {}
+_locks: dict[int, threading.Lock] = {}
+"""The background event loop by process id, and the lock to start it: a forked child finds neither and makes its own."""
+
+_Work = tuple[Callable[[], object], Callable[[], object]]
+_idle: dict[int, list[queue.SimpleQueue[_Work]]] = {}
+"""Where the threads without work wait for some, by process id: of a parent's threads a forked child has none."""
+
+
+def call(function: Callable[[], Any], timeout_seconds: float | None, *, is_async: bool = False) -> Any:
+    """The value of `function()`, awaited when it is awaitable, from code that cannot await.
+
+    A function with a time limit runs in a daemon thread that does nothing else meanwhile, one without in the caller's
+    thread; coroutines run on one event loop in the background. Context variables are the caller's. What is yielded
+    comes as a list, of the first 100,000 values or 50 MB of text, and no more is asked for. Raises ToolTimeout.
+    """
+    in_full = _InFull(function)
+    in_thread = timeout_seconds is not None and not is_async
+    try:
+        value = _call_in_thread(in_full, timeout_seconds) if in_thread else in_full()
+        return _wait_for(value, timeout_seconds) if inspect.isawaitable(value) else value
+    finally:
+        in_full.is_over = True
+
+
+async def acall(function: Callable[[], Any], timeout_seconds: float | None, *, is_async: bool = False) -> Any:
+    """The value of `function()`, awaited when it is awaitable, without blocking the event loop.
+
+    A coroutine runs on the caller's event loop and is cancelled at its timeout or with its caller; any other
+    function runs in a daemon thread that does nothing else meanwhile. What is yielded comes as a list, of the first
+    100,000 values or 50 MB of text, and no more is asked for. Raises ToolTimeout.
+    """
+    in_full = _InFull(function)
+    try:
+        value = in_full() if is_async else await _acall_in_thread(in_full, timeout_seconds)
+        return await _within(value, timeout_seconds) if inspect.isawaitable(value) else value
+    finally:
+        in_full.is_over = True
+
+
+class _InFull:
+    """A call that gives values that come one by one as a list, until they are enough or nobody waits any more."""
+
+    __slots__ = ("_function", "is_over")
+
+    def __init__(self, function: Callable[[], Any]) -> None:
+        self._function = function
+        self.is_over = False
+
+    def __call__(self) -> Any:
+        """The value of the function, or what awaits it."""
+        value = self._function()
+        if type(value) in _WHOLE:
+            return value
+        if inspect.isawaitable(value):
+            return self._awaited(value)
+        return self._taken(value) if isinstance(value, AsyncIterator) else self._all_of(value)
+
+    async def _awaited(self, awaitable: Awaitable[Any]) -> Any:
+        value = await awaitable
+        return await self._taken(value) if isinstance(value, AsyncIterator) else self._all_of(value)
+
+    def _all_of(self, values: Any) -> Any:
+        if not isinstance(values, Iterator) or isinstance(values, io.IOBase):
+            return values
+        taken, left = list[Any](), _MOST_LENGTH
+        try:
+            for value in values:
+                taken.append(value)
+                left -= _length(value)
+                if self._is_enough(taken, left):
+                    break
+        finally:
+            if isinstance(values, Generator):
+                values.close()
+        return taken
+
+    async def _taken(self, values: AsyncIterator[Any]) -> list[Any]:
+        taken, left = list[Any](), _MOST_LENGTH
+        try:
+            async for value in values:
+                taken.append(value)
+                left -= _length(value)
+                if self._is_enough(taken, left):
+                    break
+        finally:
+            if isinstance(values, AsyncGenerator):
+                await values.aclose()
+        return taken
+
+    def _is_enough(self, taken: list[Any], left: int) -> bool:
+        return self.is_over or left <= 0 or len(taken) == _MOST_VALUES
+
+
+def _length(value: Any) -> int:
+    """The length of a text, or of the entries of a list or dictionary: what can be told cheaply of a value's size."""
+    if isinstance(value, _TEXTS):
+        return len(value)
+    if isinstance(value, dict):
+        value = value.values()
+    elif not isinstance(value, _LISTS):
+        return 0
+    return _ENTRY_LENGTH * len(value) + sum(len(each) for each in value if type(each) in _TEXTS)
+
+
+def _nothing() -> None:
+    """What is to be done when nobody waits."""
+
+
+def start(work: Callable[[], object], when_done: Callable[[], object] = _nothing) -> None:
+    """Have a daemon thread do some work, one that is idle or else a new one: nobody waits for a thread here.
+
+    Neither `work` nor `when_done`, which follows when the thread is free again, may raise. Starting a thread takes
+    three times as long as waking one.
+    """
+    idle = _idle.setdefault(os.getpid(), [])
+    try:
+        inbox = idle.pop()
+    except IndexError:
+        inbox = queue.SimpleQueue()
+        threading.Thread(target=_work_on, args=(inbox, idle), name="agentkit-tool", daemon=True).start()
+    inbox.put((work, when_done))
+
+
+def _work_on(
+    inbox: queue.SimpleQueue[_Work], idle: list[queue.SimpleQueue[_Work]], idle_seconds: float = IDLE_SECONDS
+) -> None:
+    """Do one piece of work after the other, until none has come for a while."""
+    while True:
+        try:
+            work, when_done = inbox.get(timeout=idle_seconds)
+        except queue.Empty:
+            if _is_out(inbox, idle):
+                return
+            continue
+        work()
+        idle.append(inbox)
+        when_done()
+        del work, when_done  # what they hold must not live as long as the thread waits
+
+
+def _is_out(inbox: queue.SimpleQueue[_Work], idle: list[queue.SimpleQueue[_Work]]) -> bool:
+    """Whether no work can come any more; otherwise somebody has just taken the inbox to put some in."""
+    try:
+        idle.remove(inbox)
+    except ValueError:
+        return False
+    return True
+
+
+class _Outcome:
+    """What came of work done elsewhere: as a context manager it keeps what is raised, `get` raises it here."""
+
+    def __init__(self) -> None:
+        self.value: Any = None
+        self._error: BaseException | None = None
+
+    def __enter__(self) -> None:
+        """Begin the work."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
+        self._error = error
+        return True
+
+    def get(self) -> Any:
+        if self._error is None:
+            return self.value
+        try:
+            raise self._error
+        finally:
+            self._error = None
+
+
+def _begin(function: Callable[[], Any], when_done: Callable[[], object]) -> _Outcome:
+    outcome = _Outcome()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        with outcome:
+            outcome.value = context.run(function)
+
+    start(work, when_done)
+    return outcome
+
+
+def _call_in_thread(function: Callable[[], Any], timeout_seconds: float | None) -> Any:
+    done = threading.Lock()  # an Event takes several of them
+    done.acquire()
+    outcome = _begin(function, done.release)
+    if not done.acquire(timeout=-1 if timeout_seconds is None else min(timeout_seconds, threading.TIMEOUT_MAX)):
+        raise _timeout(timeout_seconds, _THREAD_GOES_ON)
+    return outcome.get()
+
+
+async def _acall_in_thread(function: Callable[[], Any], timeout_seconds: float | None) -> Any:
+    import asyncio
+
+    loop = asyncio.get_running_loop()
+    done = asyncio.Event()
+
+    def when_done() -> None:
+        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+            loop.call_soon_threadsafe(done.set)
+
+    outcome = _begin(function, when_done)
+    try:
+        async with asyncio.timeout(timeout_seconds):
+            await done.wait()
+    except TimeoutError:
+        raise _timeout(timeout_seconds, _THREAD_GOES_ON) from None
+    return outcome.get()
+
+
+async def _within(awaitable: Awaitable[Any], timeout_seconds: float | None) -> Any:
+    import asyncio
+
+    if timeout_seconds is None:
+        return await awaitable
+    outcome = _Outcome()
+    task = asyncio.ensure_future(_kept(awaitable, outcome))
+    try:
+        done, _ = await asyncio.wait({task}, timeout=timeout_seconds)
+    except asyncio.CancelledError:
+        await _stopped(task)
+        raise
+    if done:
+        return outcome.get()
+    raise _timeout(timeout_seconds, _COROUTINE_STOPPED if await _stopped(task) else _COROUTINE_GOES_ON)
+
+
+async def _kept(awaitable: Awaitable[Any], outcome: _Outcome) -> None:
+    """Await within the outcome: a SystemExit that left a task would end the whole event loop."""
+    with outcome:
+        outcome.value = await awaitable
+
+
+async def _stopped(task: Task[Any]) -> bool:
+    """Cancel a task and give it a moment to clean up; whether it has ended."""
+    import asyncio
+
+    task.cancel()
+    done, _ = await asyncio.wait({task}, timeout=GRACE_SECONDS)
+    return bool(done)
+
+
+def _wait_for(awaitable: Awaitable[Any], timeout_seconds: float | None) -> Any:
+    import asyncio
+
+    outcome = _Outcome()
+
+    async def work() -> None:
+        _on_own_loop.set(True)
+        await _kept(_within(awaitable, timeout_seconds), outcome)
+
+    if _on_own_loop.get():  # that loop is waiting for us: only a loop of its own can do this work
+        _call_in_thread(lambda: asyncio.run(work()), None)
+        return outcome.get()
+    future = asyncio.run_coroutine_threadsafe(work(), _background_loop())
+    try:
+        future.result(_waitable(timeout_seconds, 2 * GRACE_SECONDS))
+    except TimeoutError:
+        _loops.pop(os.getpid(), None)
+        raise _timeout(timeout_seconds, _LOOP_IS_BLOCKED) from None
+    finally:
+        future.cancel()
+    return outcome.get()
+
+
+def _background_loop() -> AbstractEventLoop:
+    import asyncio
+
+    process = os.getpid()
+    with _locks.setdefault(process, threading.Lock()):
+        if process not in _loops:
+            _loops[process] = asyncio.new_event_loop()
+            threading.Thread(target=_serve, args=[_loops[process]], name="agentkit-async", daemon=True).start()
+        return _loops[process]
+
+
+def _serve(loop: AbstractEventLoop) -> NoReturn:
+    while True:
+        with contextlib.suppress(SystemExit, KeyboardInterrupt):  # raised in a task that a tool started: not for us
+            loop.run_forever()
+
+
+def shorter(*seconds: float | None) -> float | None:
+    """The shortest of the time limits that there are."""
+    return min((limit for limit in seconds if limit is not None), default=None)
+
+
+def _waitable(timeout_seconds: float | None, more_seconds: float = 0.0) -> float | None:
+    return None if timeout_seconds is None else min(timeout_seconds + more_seconds, threading.TIMEOUT_MAX)
+
+
+def _timeout(timeout_seconds: float | None, what_of_it: str) -> ToolTimeout:
+    return ToolTimeout(f"It did not finish within {timeout_seconds:g} seconds; {what_of_it}.")

@@ -1,1 +1,0 @@
-"""How is a function read: its annotations, its docstring, and the ways in which it takes arguments?"""

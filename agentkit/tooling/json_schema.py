@@ -1,0 +1,384 @@
+"""JSON schemas supplied by others: normalisation of dialects, and validation."""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from agentkit.errors import BadArguments
+from agentkit.tooling import arguments as reading
+from agentkit.tooling.arguments import MOST_FAULTS, ArgumentErrors, Fault, Place
+from agentkit.tooling.coercion import MISSING, UNKNOWN, number, whole
+from agentkit.tooling.strict_schema import JSON_TYPES, LISTED, NAMED, SHAPES, SINGLE, Schema, referred
+
+_TYPES = {
+    **dict(zip(JSON_TYPES, JSON_TYPES, strict=True)),
+    **dict.fromkeys(("str", "char", "text"), "string"),
+    **dict.fromkeys(("float", "double", "decimal"), "number"),
+    **dict.fromkeys(("int", "long", "short", "byte", "bigint"), "integer"),
+    **dict.fromkeys(("list", "tuple", "set", "arraylist", "queue", "stack"), "array"),
+    **dict.fromkeys(("dict", "dictionary", "map", "hashmap", "hashtable"), "object"),
+    **dict.fromkeys(("none", "nonetype"), "null"),
+    "bool": "boolean",
+}
+"""Types by the names that JSON schema has for them, and by those that other languages have, in small letters."""
+
+_DEFINED = {"parameters", "inputSchema", "input_schema"}
+"""Where the definition of a tool holds its schema."""
+
+_WITH_SCHEMAS = {*NAMED, *LISTED, *SINGLE, "definitions", "default", "const", "if", "then", "else"}
+_OPENAPI_PREFIX = "#/components/"
+"""How references begin that mean a whole OpenAPI document, and not the schema that was copied out of it."""
+
+_UNSAID = ("any", "")
+_NOT_KEPT = {"nullable", "optional"}
+_TRUTHS = {"true": True, "false": False}
+
+
+def usual(schema: Any) -> Any:
+    """A schema from somewhere, with what others write otherwise put as it is written today.
+
+    Types by other names such as `dict`, `OBJECT` or `ArrayList`; null for nothing; listed items; the choices of the
+    entries of a list beside it; choices of another type than the one that is named; `nullable`; whether a property is
+    required, said by itself; limits that exclude themselves.
+    """
+    if isinstance(schema, list):
+        return list(map(usual, schema))
+    if not isinstance(schema, dict):
+        return schema
+    new = {key: value for key, value in schema.items() if value is not None or key not in SHAPES}
+    if isinstance(new.get("items"), list):
+        new["prefixItems"] = new.pop("items")
+    for change in (_with_usual_type, _with_null, _with_usual_limits, _with_choices_of_entries, _with_usual_choices):
+        new = change(new)
+    new = _with_required_listed(new)
+    for key in new.keys() & {*NAMED, "definitions"}:
+        if isinstance(new[key], dict):
+            new[key] = {name: usual(inner) for name, inner in new[key].items()}
+    new.update({key: usual(new[key]) for key in new.keys() & {*LISTED, *SINGLE}})
+    return {key: value for key, value in new.items() if key not in _NOT_KEPT or not isinstance(value, bool)}
+
+
+def refuse_what_is_around(schema: Any) -> None:
+    """Raise TypeError for what is no schema of an object, but the definition that it stands in, or its properties only.
+
+    No model would be asked for any of them. A schema that refers to what it was taken out of is refused likewise: no
+    provider would take it.
+    """
+    if not isinstance(schema, dict):
+        return
+    if "properties" not in schema and (isinstance(schema.get("parameters"), list) or "requestBody" in schema):
+        raise TypeError("it is an operation of an API: give the schema of its body, or a property for each parameter")
+    _refuse_lost(schema, schema)
+    whole = schema.get("function", schema)
+    inside = _DEFINED & whole.keys() if isinstance(whole, dict) and isinstance(whole.get("name"), str) else ()
+    for name in inside:
+        raise TypeError(f"it is the definition of a tool: give what stands under {name!r}")
+    bare = [name for name, inner in schema.items() if name not in _WITH_SCHEMAS and _is_described(inner)]
+    if bare and "properties" not in schema:
+        raise TypeError(f"{bare[0]!r} stands where a keyword should: write {{'properties': {{{bare[0]!r}: ...}}}}")
+
+
+def _refuse_lost(schema: Any, root: Schema) -> None:
+    """Raise TypeError for a reference to the OpenAPI document that the root was copied out of."""
+    reference = schema.get("$ref") if isinstance(schema, dict) else None
+    if isinstance(reference, str) and reference.startswith(_OPENAPI_PREFIX) and "components" not in root:
+        own = f"#/$defs/{reference.rpartition('/')[2]}"
+        raise TypeError(f"it refers to {reference!r}, which is not in it: put that under '$defs', and {own!r} here")
+    for inner in _inside(schema):
+        _refuse_lost(inner, root)
+
+
+def _inside(schema: Any) -> Iterator[Any]:
+    """The schemas that one is made of."""
+    if isinstance(schema, dict):
+        named = (schema[key] for key in schema.keys() & {*NAMED, "definitions"} if isinstance(schema[key], dict))
+        listed = (schema[key] for key in schema.keys() & {*LISTED, *SINGLE})
+        yield from (inner for group in named for inner in group.values())
+        yield from (inner for each in listed for inner in (each if isinstance(each, list) else [each]))
+
+
+def _is_described(inner: Any) -> bool:
+    return isinstance(inner, dict) and bool(inner.keys() & {"type", "description", "enum"})
+
+
+def _with_usual_type(schema: Schema) -> Schema:
+    kind = schema.get("type")
+    kinds = [_usual_type(each) for each in _listed(kind)]
+    if "type" in schema and any(each in _UNSAID for each in kinds):
+        return {key: schema[key] for key in schema if key != "type"}
+    return {**schema, "type": kinds if isinstance(kind, list) else kinds[0]} if "type" in schema else schema
+
+
+def _usual_type(kind: Any) -> Any:
+    if not isinstance(kind, str):
+        return kind
+    word = kind.strip().lower()
+    return word if word in _UNSAID else _TYPES.get(word, kind)
+
+
+def _listed(kind: Any) -> list[Any]:
+    return kind if isinstance(kind, list) else [kind]
+
+
+def _with_null(schema: Schema) -> Schema:
+    return _widened(schema, ["null"]) if schema.get("nullable") is True and "type" in schema else schema
+
+
+def _with_usual_limits(schema: Schema) -> Schema:
+    """`exclusiveMinimum: true` beside `minimum` is how older drafts write `exclusiveMinimum`."""
+    new = dict(schema)
+    for limit, excluded in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
+        if isinstance(new.get(excluded), bool) and new.pop(excluded) and limit in new:
+            new[excluded] = new.pop(limit)
+    return new
+
+
+def _with_choices_of_entries(schema: Schema) -> Schema:
+    """No list is one of its own entries: choices that are no lists are those of the entries."""
+    choices, entries = schema.get("enum"), schema.get("items", {})
+    if schema.get("type") != "array" or not isinstance(choices, list) or not isinstance(entries, dict):
+        return schema
+    if any(isinstance(each, list) or each is None for each in choices) or "enum" in entries:
+        return schema
+    others = {key: value for key, value in schema.items() if key != "enum"}
+    return {**others, "items": {**entries, "enum": choices}}
+
+
+def _with_usual_choices(schema: Schema) -> Schema:
+    """Choices of the type that is named, where they spell one; of the type of the others too."""
+    choices, kinds = schema.get("enum"), schema.get("type")
+    if not isinstance(choices, list) or not isinstance(kinds, str | list):
+        return schema
+    if not choices:
+        return {key: value for key, value in schema.items() if key != "enum"}
+    spelled = [_spelled(each, _listed(kinds)) for each in choices]
+    new = list({(type(each), json.dumps(each, sort_keys=True)): each for each in spelled}.values())
+    others = [kind_of(each) for each in new if not is_of(each, _listed(kinds))]
+    return {**_widened(schema, others), "enum": new}
+
+
+def _widened(schema: Schema, kinds: list[str]) -> Schema:
+    """The schema for values of these types too."""
+    every = list(dict.fromkeys([*_listed(schema["type"]), *kinds]))
+    return {**schema, "type": schema["type"] if len(every) == 1 else every} if kinds else schema
+
+
+def _spelled(choice: Any, kinds: list[Any]) -> Any:
+    """The value of one of the types that a choice spells, or the choice as it is."""
+    if is_of(choice, kinds):
+        return choice
+    if not isinstance(choice, str):
+        return str(choice) if kinds == ["string"] and is_of(choice, ["number"]) else choice
+    found = (reader(choice.strip()) for kind, reader in _READERS.items() if kind in kinds)
+    return next((each for each in found if each is not None), choice)
+
+
+def _whole(text: str) -> int | None:
+    written = number(text, is_whole=True)
+    return None if written is None else whole(written)
+
+
+def _number(text: str) -> float | None:
+    written = number(text)
+    return None if written is None else float(written)
+
+
+_READERS: Mapping[str, Callable[[str], Any]] = {
+    "boolean": lambda text: _TRUTHS.get(text.lower()),
+    "integer": _whole,
+    "number": _number,
+}
+
+
+def _with_required_listed(schema: Schema) -> Schema:
+    """What is required by the list of its names, where the properties say it of themselves."""
+    properties = schema.get("properties")
+    if not isinstance(properties, dict):
+        return schema
+    said = [name for name, inner in properties.items() if _says_required(inner)]
+    if not said:
+        return schema
+    bare = {
+        name: {key: value for key, value in inner.items() if key != "required"} if _says_required(inner) else inner
+        for name, inner in properties.items()
+    }
+    listed = schema.get("required", [])
+    required = [*listed, *(name for name in said if properties[name]["required"] and name not in listed)]
+    return {**schema, "properties": bare, "required": required}
+
+
+def _says_required(inner: Any) -> bool:
+    return isinstance(inner, dict) and isinstance(inner.get("required"), bool)
+
+
+def kind_of(value: Any) -> str:
+    """The type of a JSON value, by the name that JSON schema has for it."""
+    return next(kind for kind in _IS if is_of(value, [kind]))
+
+
+def is_of(value: Any, kinds: list[Any]) -> bool:
+    """Whether a value is of one of these types; a true value is no number, and a number without fraction is whole."""
+    return any(kind not in _IS or _IS[kind](value) for kind in kinds)
+
+
+def _is_finite(value: Any) -> bool:
+    """Whether it is a float that JSON can write: what it cannot would be sent as null, or not be read."""
+    return isinstance(value, float) and math.isfinite(value)
+
+
+_IS: dict[str, Callable[[Any], bool]] = {
+    "string": lambda value: isinstance(value, str),
+    "integer": lambda value: isinstance(value, int) and not isinstance(value, bool),
+    "number": lambda value: (isinstance(value, int) and not isinstance(value, bool)) or _is_finite(value),
+    "boolean": lambda value: isinstance(value, bool),
+    "array": lambda value: isinstance(value, list | tuple),
+    "object": lambda value: isinstance(value, Mapping),
+    "null": lambda value: value is None,
+}
+
+
+_MAY_ADD_PROPERTIES = {"allOf", "anyOf", "oneOf", "$ref", "if", "patternProperties", "dependentSchemas"}
+"""Where a schema may name more properties than it lists."""
+
+_CHOSEN = {"enum", "const"}
+_COMBINED = {"allOf", "anyOf", "oneOf", "$ref"}
+"""Where a value must fit other schemas too."""
+
+_LIMITS: Mapping[str, tuple[type | tuple[type, ...], Callable[[Any, Any], bool], str]] = {
+    "minimum": ((int, float), lambda value, limit: value >= limit, "at least {}"),
+    "maximum": ((int, float), lambda value, limit: value <= limit, "at most {}"),
+    "exclusiveMinimum": ((int, float), lambda value, limit: value > limit, "more than {}"),
+    "exclusiveMaximum": ((int, float), lambda value, limit: value < limit, "less than {}"),
+    "minLength": (str, lambda value, limit: len(value) >= limit, "text of at least {} characters"),
+    "maxLength": (str, lambda value, limit: len(value) <= limit, "text of at most {} characters"),
+    "minItems": ((list, tuple), lambda value, limit: len(value) >= limit, "a list of at least {}"),
+    "maxItems": ((list, tuple), lambda value, limit: len(value) <= limit, "a list of at most {}"),
+}
+
+
+def checked_against(schema: Schema, arguments: reading.Arguments, tool_name: str) -> dict[str, Any]:
+    """The arguments, if they fit a JSON schema.
+
+    Types, choices, limits, and names that are required or unknown are checked to any depth; patterns, formats and
+    conditions are not. The names of parameters are all that the schema lists, unless it says that there are more. A
+    null for an optional parameter that may not be null counts as not given. Raises BadArguments.
+    """
+    asked = closed(schema)
+    optional = [name for name in asked.get("properties", ()) if name not in asked.get("required", ())]
+    given = reading.read_arguments(arguments)
+    try:
+        return reading.settled(given, functools.partial(_fitting, asked), optional, asked, tool_name)
+    except RecursionError:  # definitions may lead to one another, each a level deeper
+        raise BadArguments(f"The arguments of {tool_name} cannot be checked: its schema leads too deep.") from None
+
+
+def closed(schema: Schema) -> Schema:
+    """The schema of all arguments: it lists them all, unless it says, or may say elsewhere, that there are more.
+
+    A schema without a list, even an empty one, takes whatever it is given.
+    """
+    is_whole = "properties" in schema and not schema.keys() & {*_MAY_ADD_PROPERTIES, "additionalProperties"}
+    return {**schema, "additionalProperties": False} if is_whole else schema
+
+
+def _fitting(schema: Schema, arguments: dict[str, Any]) -> dict[str, Any] | ArgumentErrors:
+    """The arguments as they are, if they fit."""
+    try:
+        faults = _Check(schema).faults(arguments, schema)
+    except RecursionError:
+        return ArgumentErrors([((), "should not be nested so deeply", arguments)])
+    return ArgumentErrors(faults) if faults else arguments
+
+
+class _Check:
+    """One look at a value: what is known of a part of it and a schema is not found out twice."""
+
+    def __init__(self, root: Schema) -> None:
+        self._root = root
+        self._known: dict[tuple[int, int], list[Fault]] = {}
+
+    def faults(self, value: Any, schema: Any) -> list[Fault]:
+        """What is wrong with a value, by a part of the schema; nothing as far as that refers to itself."""
+        if not isinstance(schema, dict):
+            return [((), "should not be given", value)] if schema is False else []
+        key = id(value), id(schema)
+        if key not in self._known:
+            self._known[key] = []
+            # each fault once: schemas may refer to one another in many ways, and so double it with every step
+            self._known[key] = list({fault[:2]: fault for fault in self._found(value, schema)}.values())
+        return self._known[key]
+
+    def _found(self, value: Any, schema: Schema) -> list[Fault]:
+        if "default" in schema and value is not None and _is_same(value, schema["default"]):
+            return []
+        if not is_of(value, _kinds(schema)) or (schema.keys() & _CHOSEN and not _is_choice(value, schema)):
+            return [((), f"should be {reading.expected(schema)}", value)]
+        found = list(self._others(value, schema)) if schema.keys() & _COMBINED else []
+        if isinstance(value, Mapping):
+            found += islice(self._values(value, schema), MOST_FAULTS)
+        elif isinstance(value, list | tuple):
+            found += islice(self._entries(value, schema), MOST_FAULTS)
+        return [*_beyond_limits(value, schema), *found] if schema.keys() & _LIMITS.keys() else found
+
+    def _others(self, value: Any, schema: Schema) -> Iterator[Fault]:
+        """What is wrong by the schemas that this one refers to, or is a union or the whole of."""
+        target = referred(str(schema.get("$ref", "")), self._root)
+        for each in (target, *schema.get("allOf", ())):
+            yield from self.faults(value, each)
+        for union in (schema.get("anyOf"), schema.get("oneOf")):
+            tried = [self.faults(value, each) for each in union or ()]
+            if tried and all(tried):
+                inside = [faults for faults in tried if all(path for path, _, _ in faults)]
+                yield from min(inside, key=len) if inside else [((), f"should be {reading.expected(schema)}", value)]
+
+    def _entries(self, value: Sequence[Any], schema: Schema) -> Iterator[Fault]:
+        places = schema.get("prefixItems", ())
+        for place, entry in enumerate(value):
+            asked = places[place] if place < len(places) else schema.get("items", True)
+            yield from _under(place, self.faults(entry, asked))
+
+    def _values(self, value: Mapping[str, Any], schema: Schema) -> Iterator[Fault]:
+        properties = schema.get("properties", {})
+        for name in schema.get("required", ()):
+            if name not in value:
+                yield (name,), MISSING, value
+        others = True if "patternProperties" in schema else schema.get("additionalProperties", True)
+        for name, inner in value.items():
+            if name not in properties and others is False:
+                yield (name,), UNKNOWN, inner
+            else:
+                yield from _under(name, self.faults(inner, properties.get(name, others)))
+
+
+def _under(step: str | int, faults: list[Fault]) -> Iterator[Fault]:
+    for path, what, value in faults:
+        place: Place = (step, *path)
+        yield place, what, value
+
+
+def _kinds(schema: Schema) -> list[Any]:
+    kinds = schema.get("type", [None])
+    return [kinds] if isinstance(kinds, str) else kinds
+
+
+def _is_choice(value: Any, schema: Schema) -> bool:
+    choices = schema["enum"] if "enum" in schema else [schema["const"]]
+    return any(_is_same(value, choice) for choice in choices)
+
+
+def _is_same(value: Any, other: Any) -> bool:
+    """Whether two JSON values are the same; true is not 1, though it is in Python."""
+    return bool(value == other) and isinstance(value, bool) is isinstance(other, bool)
+
+
+def _beyond_limits(value: Any, schema: Schema) -> Iterator[Fault]:
+    for keyword, (kinds, is_within, words) in _LIMITS.items():
+        limit = schema.get(keyword)
+        is_limited = isinstance(value, kinds) and not isinstance(value, bool) and is_of(limit, ["number"])
+        if is_limited and not is_within(value, limit):
+            yield (), f"should be {words.format(limit)}", value

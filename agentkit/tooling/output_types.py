@@ -1,0 +1,296 @@
+"""Typed output: the schema for the model, and the answer as a Python value."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Generic, TypeVar, cast, get_args, get_origin, overload
+
+from agentkit._dataclass import dataclass
+from agentkit.errors import BadResponse
+from agentkit.messages import OutputSchema
+from agentkit.tooling.arguments import complaint, shown
+from agentkit.tooling.output_errors import OutputMismatch, sentences
+from agentkit.tooling.output_validation import Validator
+from agentkit.tooling.partial_json import GrowingJSON
+from agentkit.tooling.strict_schema import Schema, strict
+
+_DECODER = json.JSONDecoder(strict=False)
+_MOST = 10
+_FENCE = "```"
+_FENCE_BEGIN = r"```[\w-]*[ \t]*"
+# An object may stand within a line, a list only at its beginning: [1] within a line is a footnote.
+_BRACKET = re.compile(r"\{|^[ \t]*\[", re.MULTILINE)
+_MEANT = re.compile(r"""\{\s*(?:["'}]|\w+\s*:|$)|\[\s*(?:["'\[\]{]|-?\d|true|false|null|NaN|-?Infinity|$)""")
+# A text that nothing ends goes to the end, so that what stands in it is looked at once.
+_BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class JSONCandidates:
+    """What a text holds: `values` in order, or `fault`, one sentence on the JSON in it that cannot be read.
+
+    `text` is the text without what stands around it for form: byte order mark, blanks, fence.
+    """
+
+    text: str
+    values: tuple[Any, ...] = ()
+    fault: str | None = None
+
+
+def read(text: str) -> JSONCandidates:
+    """The JSON values in a text: all of it, or each that has words around it, the last few."""
+    bare = _unfenced(text.lstrip("\ufeff").strip())
+    try:
+        return JSONCandidates(bare, (_DECODER.decode(bare),))
+    except (ValueError, RecursionError):
+        return _scanned(bare)
+
+
+def _unfenced(text: str) -> str:
+    """A text without the fence that all of it stands in."""
+    begin = re.match(_FENCE_BEGIN, text)
+    if begin is None or not text.endswith(_FENCE) or len(text) < len(begin.group()) + len(_FENCE):
+        return text
+    return text[begin.end() : -len(_FENCE)].strip()
+
+
+def _scanned(text: str) -> JSONCandidates:
+    """The values that begin somewhere in the text. Those inside one that is broken are not looked at."""
+    values: deque[Any] = deque(maxlen=_MOST)
+    broken: tuple[str, ValueError | RecursionError, int] | None = None
+    place = 0
+    while match := _BRACKET.search(text, place):
+        start, place = match.end() - 1, match.end()
+        if not _MEANT.match(text, start):
+            continue
+        place = closing(text, start) or len(text)
+        # Decoded by itself, because an error counts the lines of all that is before it.
+        piece = text[start:place]
+        try:
+            values.append(_DECODER.decode(piece))
+        except (ValueError, RecursionError) as error:
+            broken = piece, error, start
+        else:
+            broken = None  # a draft that was broken off before the answer
+    return JSONCandidates(text, fault=_fault(*broken)) if broken else JSONCandidates(text, tuple(values))
+
+
+def _fault(text: str, error: ValueError | RecursionError, start: int) -> str:
+    """What is wrong with the JSON that begins at the character `start` of an answer."""
+    if isinstance(error, json.JSONDecodeError):
+        if error.pos >= len(text):
+            return "The JSON is cut off before its end."
+        near = shown(text[max(error.pos - 20, 0) : error.pos + 20])
+        return f"The answer is not valid JSON: {error.msg} at character {start + error.pos}, near {near}."
+    if isinstance(error, RecursionError):
+        return "The JSON is nested too deeply."
+    return "A number in the JSON has too many digits."
+
+
+def closing(text: str, start: int) -> int | None:
+    """The place behind the bracket that closes the one at `start` in what looks like JSON; None where none does."""
+    depth = 0
+    for match in _BRACKETS.finditer(text, start):
+        depth += (match.group() in "[{") - (match.group() in "]}")
+        if depth == 0:
+            return match.end()
+    return None
+
+
+WRAPPER = "result"
+"""The field that holds an answer which is no object itself: servers take objects only."""
+
+_SHORT_CHARS = 8_000
+"""Of an answer that is no longer, all is told while it is streamed."""
+
+_T = TypeVar("_T")
+
+
+class OutputType(Generic[_T]):
+    """A Python type that answers must be of.
+
+    pydantic models, dataclasses, TypedDicts, NamedTuples, enums, Literal, plain types and dates, and lists,
+    dictionaries, tuples and unions of them. Plain `str` is any text: it has no schema. What is no object stands in an
+    object with the field `result`, for the model only: `parse`, `growing` and `encode` know only the value.
+
+    Args:
+        kind: The type. `OutputType.of(kind)` gives the one object that all users of a type share.
+
+    Raises:
+        ConfigError: It is no type, or none that can be written as JSON.
+    """
+
+    def __init__(self, kind: type[_T] | Any) -> None:
+        self.kind = kind
+        self.name = _name_of(kind)
+        self._validator = None if kind is str else Validator(kind)
+        self._is_object = self._validator is not None and self._validator.schema.get("type") == "object"
+        self._whole = self._whole_schema()
+        self._strict = strict(self._whole)
+
+    @overload
+    @classmethod
+    def of(cls, kind: type[_T]) -> OutputType[_T]: ...
+
+    @overload
+    @classmethod
+    def of(cls, kind: Any) -> OutputType[Any]: ...
+
+    @classmethod
+    def of(cls, kind: Any) -> OutputType[Any]:
+        """The output type for a Python type, made once for each. Raises ConfigError."""
+        try:
+            return _shared(kind)
+        except TypeError:  # what it is annotated with cannot be compared, so it cannot be found again
+            return OutputType(kind)
+
+    @property
+    def schema(self) -> OutputSchema | None:
+        """What the provider is asked to enforce, in strict form when there is one; None for plain text."""
+        if self._validator is None:
+            return None
+        return OutputSchema(self.name, self._strict or self._whole, strict=self._strict is not None)
+
+    @property
+    def instruction(self) -> str:
+        """What a model is told whose provider enforces no schema; empty for plain text."""
+        if self._validator is None:
+            return ""
+        schema = json.dumps(self._strict or self._whole, ensure_ascii=False, separators=(",", ":"))
+        return f"Answer with JSON only, without words or a fence around it. It must fit this JSON schema:\n{schema}"
+
+    def parse(self, text: str) -> _T:
+        """The value that a model wrote as JSON, also between fences or with words around it.
+
+        Raises BadResponse; its text says everything that the model must mend, and nothing else.
+        """
+        if self._validator is None:
+            return cast("_T", text)
+        found = read(text)
+        faults: list[str] = []
+        for candidate, place in self._candidates(found):
+            try:
+                return cast("_T", self._validator.check(candidate))
+            except OutputMismatch as misfit:
+                faults = faults or sentences(misfit.faults, self._validator.schema, candidate, place)
+        raise BadResponse(str(complaint([found.fault] if found.fault else faults or [self._nothing(found.text)])))
+
+    def growing(self) -> GrowingAnswer:
+        """A reader for one answer that is streamed."""
+        return GrowingAnswer(is_text=self._validator is None, is_object=self._is_object)
+
+    def encode(self, value: _T) -> str:
+        """A value of the type as text that `parse` reads back."""
+        if self._validator is None:
+            return str(value)
+        data = self.plain(value)
+        return json.dumps(data if self._is_object else {WRAPPER: data}, ensure_ascii=False)
+
+    def plain(self, value: _T) -> Any:
+        """A value of the type as what JSON has: dictionaries, lists, texts and numbers."""
+        return value if self._validator is None else self._validator.encode(value)
+
+    def _whole_schema(self) -> Schema:
+        """The schema of what a model writes: an object."""
+        if self._validator is None:
+            return {}
+        schema = self._validator.schema
+        if self._is_object:
+            return schema
+        shared = {"$defs": schema["$defs"]} if "$defs" in schema else {}
+        inner = {key: value for key, value in schema.items() if key != "$defs"}
+        shape = {"type": "object", "properties": {WRAPPER: inner}, "required": [WRAPPER]}
+        return {**shape, "additionalProperties": False, **shared}
+
+    def _candidates(self, found: JSONCandidates) -> Iterator[tuple[Any, str]]:
+        """What may be meant, the likeliest first, each with the field of the wrapper it stands in or nothing."""
+        objects = [value for value in found.values if isinstance(value, dict)]
+        for value in reversed((objects or found.values) if self._is_object else found.values):
+            if not self._is_object and isinstance(value, dict) and value.keys() == {WRAPPER}:
+                yield value[WRAPPER], WRAPPER
+            yield value, ""
+        if not self._is_object and not found.fault and not any(isinstance(each, dict | list) for each in found.values):
+            yield from ((text, "") for text in dict.fromkeys((found.text, found.text.strip("\"'`*. "))) if text)
+
+    def _nothing(self, text: str) -> str:
+        return f"The answer should be JSON; {'it is empty' if not text else 'there is none in it'}."
+
+    def __repr__(self) -> str:
+        return f"OutputType({self.name})"
+
+
+class GrowingAnswer:
+    """An answer while it is streamed. Each character is read once, and told a bounded number of times."""
+
+    def __init__(self, *, is_text: bool = False, is_object: bool = True) -> None:
+        self._json = None if is_text else GrowingJSON("{" if is_object else "{[")
+        self._texts: list[str] = []
+        self._is_object = is_object
+        self._chars, self._told_chars, self._told_changes = 0, 0, 0
+
+    def feed(self, piece: str) -> Any:
+        """What the answer says so far, when another piece makes it say more than was told before; None when not.
+
+        These are plain values, not yet of the type: dictionaries with the keys so far, lists with the entries so far,
+        texts that may be cut; numbers and words such as true only when whole. They are not checked: a text cut in half
+        may well be valid, and wrong. Plain text is itself. Each is a new value, which costs time in proportion to its
+        length, so of a long answer not every piece is told: it must have grown by a sixty-fourth, or be whole.
+        """
+        self._chars += len(piece)
+        value = self._text_so_far(piece) if self._json is None else self._value_so_far(self._json, piece)
+        if value is not None:
+            self._told_chars = self._chars
+        return value
+
+    def _text_so_far(self, piece: str) -> str | None:
+        self._texts.append(piece)
+        if not piece or not self._is_due:
+            return None
+        self._texts = ["".join(self._texts)]
+        return self._texts[0]
+
+    def _value_so_far(self, json: GrowingJSON, piece: str) -> Any:
+        json.feed(piece)
+        if json.changes == self._told_changes or not (self._is_due or json.is_whole):
+            return None
+        self._told_changes = json.changes
+        value = json.value
+        is_wrapper = not self._is_object and isinstance(value, dict) and value.keys() <= {WRAPPER}
+        return value.get(WRAPPER) if is_wrapper else value
+
+    @property
+    def _is_due(self) -> bool:
+        return self._chars <= _SHORT_CHARS or self._told_chars * 65 <= self._chars * 64
+
+
+@functools.lru_cache(256)
+def _shared(kind: Any) -> OutputType[Any]:
+    return OutputType(kind)
+
+
+def _name_of(kind: Any) -> str:
+    """The name of a type in the letters that servers allow: `Invoice`, `list_of_Invoice`, `int_or_str`."""
+    name = re.sub(r"[^a-zA-Z0-9_-]+", "_", _spoken(kind)).strip("_")
+    return name[:64] or "answer"
+
+
+def _spoken(kind: Any) -> str:
+    origin, inner = get_origin(kind), [each for each in get_args(kind) if each is not ...]
+    named = getattr(kind, "__name__", "") if origin is None else getattr(origin, "__name__", "")
+    match named:
+        case "Annotated":
+            return _spoken(inner[0])
+        case "Literal":
+            return "choice"
+        case "Union" | "UnionType":
+            return "_or_".join(map(_spoken, inner))
+        case "NoneType":
+            return "null"
+    return f"{named}_of_{'_and_'.join(map(_spoken, inner))}" if inner else named
+
+
+__all__ = ["GrowingAnswer", "OutputType"]

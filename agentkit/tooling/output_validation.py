@@ -1,0 +1,123 @@
+"""Schemas and validation of output types, by pydantic."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import typing
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, get_origin
+
+from agentkit.errors import ConfigError
+from agentkit.tooling import arguments as reading
+from agentkit.tooling.annotations import AnnotationContext, readable
+from agentkit.tooling.coercion import first_sentence, reason, untold
+from agentkit.tooling.output_errors import OutputError, OutputMismatch, placed
+from agentkit.tooling.schema import generator, refuse_lazy
+from agentkit.tooling.strict_schema import Schema, tidied
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter, ValidationError
+
+_WHOLE = ""
+"""The key under which a value stands while it is checked, so that each place in it has a path with a container."""
+
+_NULL = {"none_required": "should be null"}
+
+
+class Validator:
+    """A Python type, as pydantic reads it. Raises ConfigError for what is none, or has no form in JSON."""
+
+    def __init__(self, kind: Any) -> None:
+        _refuse_what_is_no_type(kind)
+        try:
+            self._adapter, self.schema = _built(kind)
+        except Exception as error:
+            raise ConfigError(f"{kind!r} cannot be the type of an answer ({first_sentence(error)}); {_USE}") from error
+
+    def check(self, value: Any) -> Any:
+        """The Python value that a JSON value stands for. Raises Misfit with everything that is wrong with it.
+
+        A null for what may be left out counts as left out; an object or list written as text is read.
+        """
+        faults: Sequence[OutputError] = ()
+        meant: dict[str, Any] | None = {_WHOLE: value}
+        while meant is not None:
+            try:
+                return self._value(meant[_WHOLE])
+            except OutputMismatch as error:
+                faults = error.faults
+                places = [((_WHOLE, *fault.path), fault.what, fault.value) for fault in faults]
+                meant = reading.repaired(meant, places, ())
+        raise OutputMismatch(faults)
+
+    def encode(self, value: Any) -> Any:
+        """A Python value as JSON data that `check` reads back."""
+        return self._adapter.dump_python(value, mode="json", by_alias=True, round_trip=True, warnings=False)
+
+    def _value(self, value: Any) -> Any:
+        from pydantic import ValidationError
+
+        # Half a character, as some models write for an emoji, is no text to pydantic.
+        text = json.dumps(value, ensure_ascii=False).encode(errors="replace")
+        try:
+            return self._adapter.validate_json(text)
+        except ValidationError as error:
+            raise OutputMismatch(_faults(error, value)) from None
+        except Exception as error:
+            what = f"could not be checked ({type(error).__name__}: {error})"
+            raise OutputMismatch([OutputError((), what, value)]) from error
+
+
+_USE = (
+    "use pydantic models, dataclasses, TypedDicts, NamedTuples, enums, Literal, plain types, "
+    "and lists, dictionaries, tuples and unions of them."
+)
+
+
+def _refuse_what_is_no_type(kind: Any) -> None:
+    """Raise ConfigError for values and functions; pydantic would take some of them."""
+    is_named = hasattr(kind, "__value__") or hasattr(kind, "__supertype__")  # type aliases and NewType
+    if isinstance(kind, type) or get_origin(kind) is not None or is_named or kind in (None, typing.Any):
+        return
+    if isinstance(kind, str):
+        why = "it is a text; give the type itself, without quotes"
+    elif isinstance(kind, dict):
+        why = "it is a dictionary; a JSON schema goes to LLM.complete(output_schema=...)"
+    elif inspect.isroutine(kind):
+        why = "it is a function; give the type of what it returns"
+    else:
+        why = f"it is an object of the class {type(kind).__name__}, not a type"
+    raise ConfigError(f"{kind!r:.100} cannot be the type of an answer ({why}); {_USE}")
+
+
+def _built(kind: Any) -> tuple[TypeAdapter[Any], Schema]:
+    from pydantic import Field, TypeAdapter
+    from pydantic.json_schema import GenerateJsonSchema
+
+    annotations = AnnotationContext({}, lambda text: Field(description=text), {})
+    adapter: TypeAdapter[Any] = TypeAdapter(readable(kind, annotations))
+    schema = tidied(adapter.json_schema(schema_generator=generator(GenerateJsonSchema)))
+    refuse_lazy(adapter.core_schema)
+    return adapter, _open_at_the_top(schema)
+
+
+def _open_at_the_top(schema: Schema) -> Schema:
+    """The schema with the definition that all of it refers to, as that of a recursive type does, put in its place."""
+    definitions: Schema = schema.get("$defs", {})
+    target = definitions.get(str(schema.get("$ref", "")).removeprefix("#/$defs/"))
+    return schema if target is None else {**target, "$defs": definitions}
+
+
+def _faults(error: ValidationError, value: Any) -> list[OutputError]:
+    faults = []
+    for each in error.errors(include_url=False):
+        path, branches = placed(value, each["loc"], is_missing=each["type"] == "missing")
+        about_type = untold(each.get("ctx", {}), each["input"])
+        if about_type is not None:
+            name, what, given = about_type
+            faults.append(OutputError((*path, name), what, given, branches))
+        else:
+            what = _NULL.get(each["type"]) or reason(each["type"], each["msg"])
+            faults.append(OutputError(path, what, each["input"], branches))
+    return faults

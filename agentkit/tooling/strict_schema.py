@@ -1,0 +1,309 @@
+"""Conversion of JSON schemas to the strict form that providers enforce (pure)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+Schema = dict[str, Any]
+
+PYTHON = "agentkit-python"
+"""The keyword by which an untidied schema keeps the name and the Python value of each of its choices."""
+
+SUMMED = "agentkit-summed"
+"""The keyword by which an untidied schema says that its choices may be added up."""
+
+NAMED = ("properties", "$defs", "patternProperties")
+LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
+SINGLE = ("items", "additionalProperties", "not", "contains", "propertyNames")
+_REFERENCE = "#/$defs/"
+_MOST_INLINED, _MOST_NODES = 500, 5_000
+"""How often a definition is put where it is used, and how many schemas that may be altogether."""
+_MOST_LEVELS = 100
+_MOST_NAMED = 50
+_DEEPEST = 10
+
+SHAPES: dict[str, type | tuple[type, ...]] = {
+    **dict.fromkeys(NAMED, dict),
+    **dict.fromkeys((*LISTED, "required", "enum"), list),
+    **dict.fromkeys(("description", "pattern", "format", "$ref"), str),
+    **dict.fromkeys((PYTHON, SUMMED), ()),  # nobody else's words
+    "type": (str, list),
+}
+_UNREADABLE = {"title", "discriminator", PYTHON, SUMMED}
+_KEPT = {
+    *("type", "description", "enum", "properties", "items", "anyOf", "pattern"),
+    *("multipleOf", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "minItems", "maxItems"),
+}
+_LEFT_OUT = {"default", "examples", "minLength", "maxLength", "deprecated", "readOnly", "writeOnly", "required"}
+_READ_ELSEWHERE = {"format", "const", "oneOf", "additionalProperties", "$defs", "$ref", "$schema"}
+_FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid"}
+
+
+JSON_TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
+"""The types that JSON schema knows."""
+
+
+class _NotStrict(Exception):
+    """This schema has no strict form."""
+
+
+def tidied(schema: Schema) -> Schema:
+    """The schema without titles, discriminators and numbers that JSON cannot write, definitions put where used.
+
+    Only recursive definitions stay in `$defs`.
+    """
+    return _inlined(_rebuilt(schema, _without_noise))
+
+
+def refuse_malformed(schema: Any) -> None:
+    """Raise TypeError, which names the place, when something in the schema is not as JSON schema has it.
+
+    What it refers to within itself is part of it, wherever that stands.
+    """
+    _refuse_deep(schema)
+    known: set[int] = set()
+    waiting = [("it", schema)]
+    while waiting:
+        place, node = waiting.pop()
+        if id(node) not in known:
+            known.add(id(node))
+            waiting += _parts(node, place, schema)
+
+
+def _refuse_deep(schema: Any) -> None:
+    """Raise TypeError for what is nested so deeply that nobody could walk through it."""
+    level = [schema]
+    for _ in range(_MOST_LEVELS):
+        inside = (each.values() if isinstance(each, dict) else each for each in level)
+        level = [inner for values in inside for inner in values if isinstance(inner, dict | list)]
+        if not level:
+            return
+    raise TypeError(f"it is nested more than {_MOST_LEVELS} levels deep")
+
+
+def _parts(schema: Any, place: str, root: Any) -> list[tuple[str, Any]]:
+    """The schemas in this one and the one that it refers to, by name. Raises TypeError."""
+    if isinstance(schema, bool):
+        return []
+    if not isinstance(schema, dict):
+        raise TypeError(f"{place} is a {type(schema).__name__} where a schema should stand")
+    for keyword in schema.keys() & SHAPES.keys():
+        if not isinstance(schema[keyword], SHAPES[keyword]):
+            raise TypeError(f"{keyword!r} of {place} must not be a {type(schema[keyword]).__name__}")
+    if not all(isinstance(name, str) for name in schema.get("required", ())):
+        raise TypeError(f"'required' of {place} must list names")
+    _refuse_unknown_types(schema.get("type", "null"), place)
+    target = referred(schema.get("$ref", ""), root)
+    return [
+        *((repr(name), inner) for name, inner in _inner_schemas(schema)),
+        *([] if target is None else [(repr(schema["$ref"]), target)]),
+    ]
+
+
+def referred(reference: str, root: Any) -> Any:
+    """What a reference such as `#/$defs/Name` names in the root; None when it names nothing there."""
+    here, *names = reference.split("/")
+    if here != "#":
+        return None
+    for name in names:
+        root = root.get(name) if isinstance(root, dict) else None
+    return root
+
+
+def _refuse_unknown_types(kinds: str | list[Any], place: str) -> None:
+    for kind in [kinds] if isinstance(kinds, str) else kinds or [kinds]:
+        if not isinstance(kind, str) or kind not in JSON_TYPES:
+            raise TypeError(f"{kind!r} is no type of {place}: write one of {', '.join(JSON_TYPES)}, or no 'type'")
+
+
+def strict(schema: Schema, *, nested_nulls: bool = True) -> Schema | None:
+    """The schema as strict mode demands it, or None when it has no such form.
+
+    Every object is closed and requires all its properties; a property that was optional may be null instead.
+    With `nested_nulls=False` that is done for the outermost object only, and an inner optional property means None.
+    """
+    try:
+        closed = _closed(schema, 0, nested_nulls=nested_nulls)
+        definitions = schema.get("$defs", {}).items()
+        if definitions:
+            closed["$defs"] = {name: _closed(inner, 1, nested_nulls=nested_nulls) for name, inner in definitions}
+    except _NotStrict:
+        return None
+    return closed
+
+
+def admits_null(schema: object) -> bool:
+    """Whether null is a value of the schema, as far as its own keywords say."""
+    if not isinstance(schema, dict):
+        return schema is True
+    kind = schema.get("type")
+    if kind == "null" or (isinstance(kind, list) and "null" in kind):
+        return True
+    if "enum" in schema or "const" in schema:
+        return None in schema.get("enum", [schema.get("const")])
+    choices = schema.get("anyOf", schema.get("oneOf"))
+    if choices is not None:
+        return any(map(admits_null, choices))
+    return not schema.keys() & {"type", "$ref", "allOf"}
+
+
+def has_unions(schema: Any) -> bool:
+    """Whether a value may be of several types, other than null, somewhere in the schema."""
+    if isinstance(schema, dict):
+        types = [each for each in (*schema.get("anyOf", ()), *schema.get("oneOf", ())) if each != {"type": "null"}]
+        return len(types) > 1 or any(map(has_unions, schema.values()))
+    return isinstance(schema, list) and any(map(has_unions, schema))
+
+
+def _inner_schemas(schema: Schema) -> Iterator[tuple[str, Any]]:
+    """Each schema in this one, by its name or the keyword that it stands under."""
+    for key in schema.keys() & {*NAMED}:
+        yield from schema[key].items()
+    for key in schema.keys() & {*LISTED}:
+        yield from ((key, inner) for inner in schema[key])
+    yield from ((key, schema[key]) for key in schema.keys() & {*SINGLE} if not isinstance(schema[key], list))
+
+
+def _rebuilt(schema: Any, change: Callable[[Schema], Schema]) -> Any:
+    if not isinstance(schema, dict):
+        return schema
+    new = dict(schema)
+    for key in schema.keys() & {*NAMED}:
+        new[key] = {name: _rebuilt(inner, change) for name, inner in schema[key].items()}
+    for key in schema.keys() & {*LISTED}:
+        new[key] = [_rebuilt(inner, change) for inner in schema[key]]
+    for key in schema.keys() & {*SINGLE}:
+        new[key] = _rebuilt(schema[key], change)
+    return change(new)
+
+
+def _without_noise(schema: Schema) -> Schema:
+    kept = {key: value for key, value in schema.items() if key not in _UNREADABLE and _is_writable(value)}
+    names = _names_of_choices(schema)
+    return {**kept, "description": f"{kept.get('description', '')} {names}".strip()} if names else kept
+
+
+def _names_of_choices(schema: Schema) -> str:
+    """What numbers and the like stand for, when they are the values of an enum, or flags that may be added up."""
+    python = schema.get(PYTHON, [])
+    if SUMMED in schema:
+        return ", ".join(f"{flag.value} = {name}" for name, flag in python[:_MOST_NAMED]) + "; or a sum of these"
+    written = schema.get("enum", [schema.get("const")])
+    if not python or all(isinstance(each, str) for each in written):
+        return ""
+    named = [f"{each} = {name}" for each, (name, _) in zip(written, python, strict=True) if name]
+    return ", ".join(named[:_MOST_NAMED])
+
+
+def _is_writable(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_is_writable, value.values()))
+    if isinstance(value, list):
+        return all(map(_is_writable, value))
+    return not isinstance(value, float) or math.isfinite(value)
+
+
+def _inlined(schema: Schema) -> Schema:
+    definitions = schema.get("$defs")
+    if not definitions or len(definitions) > _MOST_INLINED:
+        return schema
+    uses = {name: set(_references(definition)) for name, definition in definitions.items()}
+    reach = {name: _reachable(name, uses) for name in definitions}
+    recursive = {name for name in definitions if name in reach[name]}
+    sizes = {name: _size(definition) for name, definition in definitions.items()}
+    inlined = nodes = 0
+
+    def put_in(node: Schema) -> Schema:
+        nonlocal inlined, nodes
+        name = node.get("$ref", "").removeprefix(_REFERENCE)
+        if name not in definitions or name in recursive or inlined >= _MOST_INLINED or nodes > _MOST_NODES:
+            return node
+        inlined, nodes = inlined + 1, nodes + sizes[name]
+        if nodes > _MOST_NODES:
+            return node
+        return {**_rebuilt(definitions[name], put_in), **{key: node[key] for key in node if key != "$ref"}}
+
+    body = _rebuilt({key: value for key, value in schema.items() if key != "$defs"}, put_in)
+    if inlined >= _MOST_INLINED or nodes > _MOST_NODES:
+        return schema
+    left = {name: _rebuilt(definitions[name], put_in) for name in definitions if name in recursive}
+    return {**body, "$defs": left} if left else body
+
+
+def _size(schema: Any) -> int:
+    """How many schemas a schema has in it, with itself."""
+    return 1 + sum(_size(inner) for _, inner in _inner_schemas(schema)) if isinstance(schema, dict) else 1
+
+
+def _reachable(start: str, uses: dict[str, set[str]]) -> set[str]:
+    found: set[str] = set()
+    waiting = [start]
+    while waiting:
+        new = uses.get(waiting.pop(), set()) - found
+        found |= new
+        waiting += new
+    return found
+
+
+def _references(schema: Any) -> Iterator[str]:
+    if isinstance(schema, dict):
+        if "$ref" in schema:
+            yield schema["$ref"].removeprefix(_REFERENCE)
+        for _, inner in _inner_schemas(schema):
+            yield from _references(inner)
+
+
+def _closed(schema: Any, depth: int, *, nested_nulls: bool) -> Schema:
+    if not isinstance(schema, dict) or depth > _DEEPEST or schema.keys() - _KEPT - _LEFT_OUT - _READ_ELSEWHERE:
+        raise _NotStrict
+    if "$ref" in schema:
+        return {"$ref": schema["$ref"]}
+    new = {key: value for key, value in schema.items() if key in _KEPT}
+    new.update(_choices(schema))
+    if "(?" in new.get("pattern", ""):
+        del new["pattern"]
+    if schema.get("format", "date") not in _FORMATS or not new.keys() & {"type", "anyOf"}:
+        raise _NotStrict
+    if "format" in schema:
+        new["format"] = schema["format"]
+    if "anyOf" in new:
+        new["anyOf"] = [_closed(choice, depth, nested_nulls=nested_nulls) for choice in new["anyOf"]]
+    if _is(schema, "array"):
+        new["items"] = _closed(schema.get("items"), depth + 1, nested_nulls=nested_nulls)
+    return _closed_object(schema, new, depth, nested_nulls=nested_nulls) if _is(schema, "object") else new
+
+
+def _closed_object(schema: Schema, new: Schema, depth: int, *, nested_nulls: bool) -> Schema:
+    properties = schema.get("properties", {})
+    open_ended = schema.get("additionalProperties", not properties)
+    required = {*schema.get("required", ())}
+    optional = properties.keys() - required
+    if required - properties.keys():  # a closed object could never have it
+        raise _NotStrict
+    if open_ended not in (False, None) or (depth and optional and not nested_nulls):
+        raise _NotStrict
+    new["properties"] = {}
+    for name, inner in properties.items():
+        closed = _closed(inner, depth + 1, nested_nulls=nested_nulls)
+        new["properties"][name] = _nullable(closed) if name in optional else closed
+    return {**new, "required": list(properties), "additionalProperties": False}
+
+
+def _choices(schema: Schema) -> Schema:
+    if "const" in schema:
+        return {"enum": [schema["const"]]}
+    return {"anyOf": schema["oneOf"]} if "oneOf" in schema else {}
+
+
+def _is(schema: Schema, kind: str) -> bool:
+    return kind in (schema.get("type"), *(schema["type"] if isinstance(schema.get("type"), list) else ()))
+
+
+def _nullable(schema: Schema) -> Schema:
+    if admits_null(schema):
+        return schema
+    inner = {key: value for key, value in schema.items() if key != "description"}
+    outer = {"description": schema["description"]} if "description" in schema else {}
+    return {"anyOf": [inner, {"type": "null"}], **outer}

@@ -1,0 +1,359 @@
+"""Operators and functions of the calculator, with bounds on their results."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from agentkit.errors import ToolError
+
+Number = int | float
+
+MAX_BITS = 10_000
+"""A whole number may have this many bits, which is about 3,010 digits."""
+
+_TOO_LARGE = "is too large: whole numbers may have at most about 3,000 digits, decimals stay below 1.8e308"
+_NEEDS_WHOLE = "needs whole numbers"
+
+
+def show(number: Number) -> str:
+    """A number as an error names it: its digits, or how many there are."""
+    if isinstance(number, float) or number.bit_length() <= 100:
+        return repr(number)
+    return f"<a whole number of about {int(number.bit_length() * math.log10(2)) + 1} digits>"
+
+
+def operate(symbol: str, left: Number, right: Number) -> Number:
+    """`left symbol right`, never larger than the bounds. Raises ToolError naming the operation."""
+    try:
+        return _bounded(_OPERATORS[symbol](left, right))
+    except (ArithmeticError, TypeError, ValueError) as error:
+        base = f"({show(left)})" if left < 0 else show(left)
+        raise ToolError(f"{base} {symbol} {show(right)} {_operator_fault(symbol, error)}.") from None
+
+
+def negate(symbol: str, number: Number) -> Number:
+    """A number behind the sign `+`, `-` or `~`. Raises ToolError when `~` meets a decimal."""
+    try:
+        return _SIGNS[symbol](number)
+    except TypeError:
+        raise ToolError(f"{symbol}{show(number)} {_NEEDS_WHOLE}.") from None
+
+
+def call(name: str, arguments: Sequence[Number | list[Number]]) -> Number:
+    """The value of the function `name`. Raises ToolError naming the call and what it needs."""
+    function = FUNCTIONS[name]
+    numbers = _numbers(name, function, arguments)
+    try:
+        return _bounded(function.compute(*numbers))
+    except (ArithmeticError, TypeError, ValueError) as error:
+        shown = f"{name}({', '.join(show(number) for number in numbers[:4])}{', ...' if len(numbers) > 4 else ''})"
+        raise ToolError(f"{shown} {_function_fault(name, function, error)}.") from None
+
+
+def _bounded(value: Number) -> Number:
+    """The value itself when it is an int or a finite float within the bounds."""
+    if value.bit_length() > MAX_BITS if isinstance(value, int) else not math.isfinite(value):
+        raise OverflowError
+    return value
+
+
+def _operator_fault(symbol: str, error: Exception) -> str:
+    if isinstance(error, ZeroDivisionError):
+        return "divides by zero"
+    if isinstance(error, OverflowError):
+        return _TOO_LARGE
+    if isinstance(error, TypeError):
+        return _NEEDS_WHOLE
+    return "has no real value" if symbol == "**" else "shifts by a negative number"
+
+
+def _function_fault(name: str, function: Function, error: Exception) -> str:
+    if isinstance(error, OverflowError):
+        return _TOO_LARGE
+    return f"has no value: {name} needs {function.domain}"
+
+
+def _numbers(name: str, function: Function, arguments: Sequence[Number | list[Number]]) -> list[Number]:
+    """The arguments as plain numbers, as many as the function takes; a list stands for its numbers."""
+    if function.most is None and len(arguments) == 1:
+        only = arguments[0]
+        if not isinstance(only, list):
+            raise ToolError(f"{name} takes a list or at least 2 numbers, as in {name}([2, 3]) or {name}(2, 3).")
+        arguments = only
+    numbers = [argument for argument in arguments if not isinstance(argument, list)]
+    if len(numbers) < len(arguments):
+        takes = "one list, or numbers" if function.most is None else "numbers"
+        raise ToolError(f"{name} takes {takes}, but was given a list among its arguments.")
+    if not function.least <= len(numbers) <= (function.most or len(numbers)):
+        raise ToolError(f"{name} takes {_amount(function)}, but was given {len(numbers) or 'none'}.")
+    return numbers
+
+
+def _amount(function: Function) -> str:
+    if function.most is None:
+        return f"at least {function.least} number{'s' * (function.least != 1)}"
+    if function.least == function.most:
+        return f"{function.most} number{'s' * (function.most != 1)}"
+    return f"{function.least} or {function.most} numbers"
+
+
+def _whole(number: Number) -> int:
+    """A decimal without a fraction counts as whole as long as it is exact, so below 2**53."""
+    if isinstance(number, int):
+        return number
+    if number.is_integer() and abs(number) <= 2**53:
+        return int(number)
+    raise ValueError
+
+
+def _on_whole(compute: Callable[..., int]) -> Callable[..., int]:
+    return lambda *numbers: compute(*map(_whole, numbers))
+
+
+def _power(base: Number, exponent: Number) -> Number:
+    """Refused before it is computed when it would be too large, or not a real number."""
+    if isinstance(base, int) and isinstance(exponent, int) and (base.bit_length() - 1) * exponent > MAX_BITS:
+        raise OverflowError
+    if base < 0 and exponent % 1:
+        raise ValueError
+    result: Number = base**exponent
+    return result
+
+
+def _shift_left(number: int, places: int) -> int:
+    if places > MAX_BITS:
+        raise OverflowError
+    return number << places
+
+
+def _modular_power(base: Number, exponent: Number, modulus: Number | None = None) -> Number:
+    if modulus is None:
+        return _power(base, exponent)
+    whole_exponent, whole_modulus = _whole(exponent), _whole(modulus)
+    if whole_exponent.bit_length() * whole_modulus.bit_length() ** 2 > 2**30:
+        raise OverflowError
+    return pow(_whole(base), whole_exponent, whole_modulus)
+
+
+def _permutations(total: int, chosen: int | None = None) -> int:
+    """How many ordered choices there are, which is below n ** k; n! when `chosen` is left out."""
+    count = total if chosen is None else chosen
+    if 0 < count <= total and count * math.log2(total) > 2 * MAX_BITS:
+        raise OverflowError
+    return math.perm(total, count)
+
+
+def _combinations(total: int, chosen: int) -> int:
+    """How many unordered choices there are: at least (n / k) ** k, computed in k steps."""
+    fewer = min(chosen, total - chosen)
+    if fewer > 1_000 or (fewer > 0 and fewer * (math.log2(total) - math.log2(fewer)) > MAX_BITS):
+        raise OverflowError
+    return math.comb(total, chosen)
+
+
+def _logarithm(number: Number, base: Number | None = None) -> float:
+    if base is None:
+        return math.log(number)
+    if base in (2, 10):
+        return math.log2(number) if base == 2 else math.log10(number)
+    return math.log(number, base)
+
+
+def _ratio(above: Callable[[float], float], below: Callable[[float], float]) -> Callable[[Number], float]:
+    """A quotient of two circular functions, without a value where the lower one vanishes."""
+
+    def quotient(angle: Number) -> float:
+        divisor = below(angle)
+        if abs(divisor) < 1e-15:
+            raise ValueError
+        return above(angle) / divisor
+
+    return quotient
+
+
+def _tangent(angle: Number) -> float:
+    """The float nearest to a pole has a tangent near 1e16, which nobody means."""
+    if abs(math.cos(angle)) < 1e-15:
+        raise ValueError
+    return math.tan(angle)
+
+
+def _one(_angle: float) -> float:
+    return 1.0
+
+
+def _round(number: Number, digits: Number = 0) -> Number:
+    """Python's rounding, halves to even; a whole number when no digits are asked for."""
+    places = _whole(digits)
+    if abs(places) > 30:
+        raise ValueError
+    return round(number, places) if places else round(number)
+
+
+def _cube_root(number: Number) -> float:
+    """Exact where the root is whole, which the machine's own library may miss by the last digit."""
+    root = math.cbrt(number)
+    whole = round(root)
+    return float(whole) if whole**3 == number else root
+
+
+def _sign(number: Number) -> int:
+    return (number > 0) - (number < 0)
+
+
+def _sum(*numbers: Number) -> Number:
+    """Exact for whole numbers, rounded once for decimals."""
+    if all(isinstance(number, int) for number in numbers):
+        return sum(numbers)
+    return math.fsum(numbers)
+
+
+def _product(*numbers: Number) -> Number:
+    product: Number = 1
+    for number in numbers:
+        product = _bounded(product * number)
+    return product
+
+
+def _least_common_multiple(*numbers: int) -> int:
+    multiple = 1
+    for number in numbers:
+        multiple = math.lcm(multiple, number)
+        _bounded(multiple)
+    return multiple
+
+
+def _mean(*numbers: Number) -> float:
+    return _sum(*numbers) / len(numbers)
+
+
+def _median(*numbers: Number) -> Number:
+    middle = sorted(numbers)[(len(numbers) - 1) // 2 : len(numbers) // 2 + 1]
+    return middle[0] if len(middle) == 1 else _mean(*middle)
+
+
+def _population_variance(*numbers: Number) -> float:
+    center = _mean(*numbers)
+    return math.fsum((number - center) ** 2 for number in numbers) / len(numbers)
+
+
+def _variance(*numbers: Number) -> float:
+    return _population_variance(*numbers) * len(numbers) / (len(numbers) - 1)
+
+
+def _root_of(variance: Callable[..., float]) -> Callable[..., float]:
+    return lambda *numbers: math.sqrt(variance(*numbers))
+
+
+class Function(NamedTuple):
+    """How to compute, how many numbers it takes (`most` None: any amount, or one list), and which ones."""
+
+    compute: Callable[..., Number]
+    least: int = 1
+    most: int | None = 1
+    domain: str = "a number of ordinary size"
+
+
+_WHOLE_DOMAIN = "whole numbers"
+_COUNTS = "whole numbers that are not negative"
+_NOT_NEGATIVE = "a number that is not negative"
+_UNIT = "a number from -1 to 1"
+_NO_POLE = "an angle in radians where it is defined"
+_NO_ZERO = "a second number other than 0"
+_LOGARITHM = "a positive number, and as base a positive number other than 1"
+_ANY = "numbers of ordinary size"
+
+FUNCTIONS: dict[str, Function] = {
+    "abs": Function(abs),
+    "fabs": Function(math.fabs),
+    "sign": Function(_sign),
+    "floor": Function(math.floor),
+    "ceil": Function(math.ceil),
+    "trunc": Function(math.trunc),
+    "int": Function(math.trunc),
+    "float": Function(float),
+    "round": Function(_round, 1, 2, "a number and how many decimal places, from -30 to 30"),
+    "sqrt": Function(math.sqrt, domain=_NOT_NEGATIVE),
+    "cbrt": Function(_cube_root),
+    "isqrt": Function(_on_whole(math.isqrt), domain=_COUNTS),
+    "hypot": Function(math.hypot, 2, None, _ANY),
+    "pow": Function(_modular_power, 2, 3, "a result among the real numbers, and whole numbers when there are three"),
+    "exp": Function(math.exp),
+    "exp2": Function(math.exp2),
+    "expm1": Function(math.expm1),
+    "log": Function(_logarithm, 1, 2, _LOGARITHM),
+    "ln": Function(math.log, domain="a positive number"),
+    "log2": Function(math.log2, domain="a positive number"),
+    "log10": Function(math.log10, domain="a positive number"),
+    "log1p": Function(math.log1p, domain="a number above -1"),
+    "sin": Function(math.sin),
+    "cos": Function(math.cos),
+    "tan": Function(_tangent, domain=_NO_POLE),
+    "cot": Function(_ratio(math.cos, math.sin), domain=_NO_POLE),
+    "sec": Function(_ratio(_one, math.cos), domain=_NO_POLE),
+    "csc": Function(_ratio(_one, math.sin), domain=_NO_POLE),
+    "asin": Function(math.asin, domain=_UNIT),
+    "acos": Function(math.acos, domain=_UNIT),
+    "atan": Function(math.atan),
+    "arcsin": Function(math.asin, domain=_UNIT),
+    "arccos": Function(math.acos, domain=_UNIT),
+    "arctan": Function(math.atan),
+    "atan2": Function(math.atan2, 2, 2, _ANY),
+    "sinh": Function(math.sinh),
+    "cosh": Function(math.cosh),
+    "tanh": Function(math.tanh),
+    "asinh": Function(math.asinh),
+    "acosh": Function(math.acosh, domain="a number of at least 1"),
+    "atanh": Function(math.atanh, domain="a number between -1 and 1"),
+    "degrees": Function(math.degrees),
+    "radians": Function(math.radians),
+    "mod": Function(operator.mod, 2, 2, _NO_ZERO),
+    "fmod": Function(math.fmod, 2, 2, _NO_ZERO),
+    "remainder": Function(math.remainder, 2, 2, _NO_ZERO),
+    "ldexp": Function(math.ldexp, 2, 2, "a number and a whole number"),
+    "copysign": Function(math.copysign, 2, 2, _ANY),
+    "xor": Function(_on_whole(operator.xor), 2, 2, _WHOLE_DOMAIN),
+    "gcd": Function(_on_whole(math.gcd), 1, None, _WHOLE_DOMAIN),
+    "lcm": Function(_on_whole(_least_common_multiple), 1, None, _WHOLE_DOMAIN),
+    "factorial": Function(_on_whole(_permutations), domain="a whole number that is not negative"),
+    "comb": Function(_on_whole(_combinations), 2, 2, _COUNTS),
+    "perm": Function(_on_whole(_permutations), 1, 2, _COUNTS),
+    "gamma": Function(math.gamma, domain="a number other than 0, -1, -2, ..."),
+    "lgamma": Function(math.lgamma, domain="a number other than 0, -1, -2, ..."),
+    "erf": Function(math.erf),
+    "erfc": Function(math.erfc),
+    "min": Function(min, 1, None, _ANY),
+    "max": Function(max, 1, None, _ANY),
+    "sum": Function(_sum, 1, None, _ANY),
+    "fsum": Function(_sum, 1, None, _ANY),
+    "prod": Function(_product, 1, None, _ANY),
+    "mean": Function(_mean, 1, None, _ANY),
+    "avg": Function(_mean, 1, None, _ANY),
+    "average": Function(_mean, 1, None, _ANY),
+    "median": Function(_median, 1, None, _ANY),
+    "variance": Function(_variance, 2, None, _ANY),
+    "pvariance": Function(_population_variance, 1, None, _ANY),
+    "stdev": Function(_root_of(_variance), 2, None, _ANY),
+    "pstdev": Function(_root_of(_population_variance), 1, None, _ANY),
+}
+
+CONSTANTS: dict[str, float] = {"pi": math.pi, "π": math.pi, "e": math.e, "tau": math.tau, "τ": math.tau}
+
+_SIGNS: dict[str, Callable[..., Number]] = {"+": operator.pos, "-": operator.neg, "~": operator.invert}
+
+_OPERATORS: dict[str, Callable[..., Number]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+    "//": operator.floordiv,
+    "%": operator.mod,
+    "**": _power,
+    "<<": _shift_left,
+    ">>": operator.rshift,
+    "&": operator.and_,
+    "|": operator.or_,
+}

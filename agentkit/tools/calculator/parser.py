@@ -1,0 +1,522 @@
+"""Tokenizer and parser of the calculator."""
+
+from __future__ import annotations
+
+import math
+import re
+import unicodedata
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple, TypeVar
+
+from agentkit.errors import ToolError
+from agentkit.tools.calculator.evaluator import CONSTANTS, FUNCTIONS, Number, call, negate, operate, show
+
+MAX_TOKENS = 500
+
+UNDERSTOOD = (
+    "understood are numbers, + - * / // % **, parentheses, pi, e, tau and functions such as "
+    "sqrt, round, log, sin, max, mean and factorial"
+)
+
+ROOTS = {"√": "sqrt", "∛": "cbrt", "square root of": "sqrt", "cube root of": "cbrt"}
+
+_WORDS = {
+    "plus": "+",
+    "minus": "-",
+    "times": "*",
+    "multiplied by": "*",
+    "divided by": "/",
+    "to the power of": "**",
+    "modulo": "mod",
+    "squared": "²",
+    "cubed": "³",
+    "percent": "percent",
+    "of": "of",
+    "the square root of": "square root of",
+    "square root of": "square root of",
+    "the cube root of": "cube root of",
+    "cube root of": "cube root of",
+}
+
+_SIGN_SPELLINGS = str.maketrans(
+    {
+        "\N{MULTIPLICATION SIGN}": "*",
+        "\N{MULTIPLICATION X}": "*",
+        "\N{ASTERISK OPERATOR}": "*",
+        "\N{DOT OPERATOR}": "*",
+        "\N{MIDDLE DOT}": "*",
+        "\N{DIVISION SIGN}": "/",
+        "\N{DIVISION SLASH}": "/",
+        "\N{FRACTION SLASH}": "/",
+        "\N{MINUS SIGN}": "-",
+        "\N{EN DASH}": "-",
+    }
+)
+
+_SUPERSCRIPT_DIGITS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
+_SUPERSCRIPTS = str.maketrans(f"{_SUPERSCRIPT_DIGITS}⁻", "0123456789-")
+
+_TOKEN = re.compile(
+    rf"""[ \t]*(?:
+    (?P<number>0[xX][\da-fA-F]+|0[oO][0-7]+|0[bB][01]+|(?:\d+(?:_\d+)*(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)
+  | (?P<operator>\*\*|//|<<|>>|!(?!=)|[-+*/%&|~(),\[\]√∛])
+  | (?P<caret>\^)
+  | (?P<superscript>⁻?[⁰¹²³⁴⁵⁶⁷⁸⁹]+)
+  | (?P<times>(?<=[\d)%]\ )[xX](?=\ [\d(]))
+  | (?P<words>\b(?i:{"|".join(words.replace(" ", "[ ]+") for words in _WORDS)})\b)
+  | (?P<name>(?:math\.(?=[a-z]))?[A-Za-z_][A-Za-z0-9_]*|[πτ])
+  | (?P<end>\Z)
+    )""",
+    re.VERBOSE | re.ASCII,
+)
+
+_STRANGERS = {
+    **dict.fromkeys("'\"`", "text in quotes is not a number"),
+    **dict.fromkeys("=:;", "give one expression, without assignments, equations or keyword arguments"),
+    **dict.fromkeys("<>!≤≥≠≈", "comparisons do not give a number"),
+    **dict.fromkeys("$€£¥₫", "leave out the currency sign"),
+    **dict.fromkeys("½⅓⅔¼¾", "write a fraction as in 1/2"),
+    **dict.fromkeys("\n\r", "give one expression on one line"),
+    ".": "a point may only stand inside a number",
+    "°": "write radians(30) for an angle of 30 degrees",
+}
+
+
+class Token(NamedTuple):
+    """A piece of an expression: its kind, its one spelling, and where it stood."""
+
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+_SPELLINGS: dict[str, Callable[[str], str]] = {
+    "words": lambda text: _WORDS[" ".join(text.lower().split())],
+    "name": lambda text: text.removeprefix("math."),
+    "caret": lambda _: "**",
+    "times": lambda _: "*",
+}
+"""The one spelling of what has several: a word, a caret, a cross."""
+
+
+def exponent(token: Token) -> int | None:
+    """The power that a superscript stands for, None for any other token."""
+    text = token.text
+    return None if text.isascii() or text[-1] not in _SUPERSCRIPT_DIGITS else int(text.translate(_SUPERSCRIPTS))
+
+
+def _plain(text: str) -> str:
+    """The same text, character by character, with typographic signs and digits as a keyboard writes them."""
+    if text.isascii():
+        return text
+    return "".join(_plain_character(character) for character in text.translate(_SIGN_SPELLINGS))
+
+
+def _plain_character(character: str) -> str:
+    if "\uff01" <= character <= "\uff5e":
+        return chr(ord(character) - 0xFEE0)
+    if unicodedata.category(character) == "Zs":
+        return " "
+    digit = unicodedata.decimal(character, None)
+    return character if digit is None else str(digit)
+
+
+def tokens_of(text: str) -> list[Token]:
+    """The text as tokens, the last of kind `end`."""
+    text = _plain(text)
+    tokens: list[Token] = []
+    position, kind = 0, ""
+    while kind != "end":
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise _stranger(text, position)
+        if len(tokens) > MAX_TOKENS:
+            raise ToolError(f"The expression has more than {MAX_TOKENS} numbers, names and operators.")
+        kind = match.lastgroup or "end"
+        start, position = match.span(kind)
+        piece, spell = text[start:position], _SPELLINGS.get(kind)
+        tokens.append(Token(kind, spell(piece) if spell else piece, start, position))
+    return tokens
+
+
+def _stranger(text: str, position: int) -> ToolError:
+    """The error for what no token begins with: a foreign word, a sign of another language, a line break."""
+    position += len(text[position:]) - len(text[position:].lstrip(" \t"))
+    words = re.finditer(r"[^\W\d_]+", text)
+    shown = next((word[0] for word in words if word.start() <= position < word.end()), text[position])
+    reason = _STRANGERS.get(text[position], UNDERSTOOD)
+    return ToolError(f"{shown[:40]!r} at character {position + 1} is not understood: {reason}.")
+
+
+MAX_CHARS = 1_000
+MAX_DEPTH = 50
+
+_BINDING = {
+    "|": 1,
+    "&": 2,
+    "<<": 3,
+    ">>": 3,
+    "+": 4,
+    "-": 4,
+    "*": 5,
+    "/": 5,
+    "//": 5,
+    "%": 5,
+    "mod": 5,
+    "of": 6,
+    "**": 8,
+}
+_SIGN_BINDING = 7
+_RIGHT_BINDING = {"**": 7, "of": 5}  # lower than their own: 2**3**2 is 2**9, 50% of 10% of 80 is 4
+
+_SIGNS = ("+", "-", "~")
+_POSTFIX = ("!", "percent", "%")
+_ZERO_AHEAD = re.compile(r"0_?\d")
+_WHOLE = re.compile(r"0[xob].*|[\d_]+", re.IGNORECASE)
+_NOT_ZERO = re.compile(r"[0._]*[1-9]")
+_UNCLEAR_BEFORE_PRODUCT = ("/", "//", "%", "mod", "of", "**", *ROOTS)
+_COMMA = (
+    "A comma cannot stand here: write 1000 or 1,000 for thousands, 1.5 for decimals, "
+    "commas only between the arguments of a function, and a list in square brackets."
+)
+
+_NO_NAMES = {
+    **dict.fromkeys(("inf", "infinity", "nan"), "only finite numbers are computed"),
+    **dict.fromkeys(("i", "j"), "only real numbers are computed"),
+    "x": "there are no variables, and * multiplies",
+}
+
+
+class _Percent(NamedTuple):
+    """A rate that still knows it was written with a percent sign: 10% is not simply 0.1 behind a plus."""
+
+    rate: Number
+
+
+_Value = Number | _Percent
+_Item = TypeVar("_Item")
+
+
+def calculate(expression: str) -> Number:
+    """The value of an arithmetic expression: an exact int, or a finite float.
+
+    Raises ToolError with one sentence that names the offending piece. Bounded in time and memory by
+    what it reads (1,000 characters, 500 tokens, 50 levels) and by what it computes (10,000 bits).
+    """
+    if not isinstance(expression, str):
+        raise ToolError(f"The expression must be text, not {type(expression).__name__}.")
+    if len(expression) > MAX_CHARS:
+        raise ToolError(f"The expression has {len(expression):,} characters; at most {MAX_CHARS:,} are read.")
+    return _Parser(tokens_of(expression.strip())).read()
+
+
+class _Parser:
+    """Reads tokens once, from left to right, and computes as it goes."""
+
+    def __init__(self, tokens: list[Token]) -> None:
+        self._tokens = tokens
+        self._index, self._next = 0, tokens[0]
+        self._depth = 0
+        self._calls = 0
+        self._operator = ""  # the one before the operand being read
+
+    def read(self) -> Number:
+        value = self._expression(0)
+        if self._next.kind != "end":
+            raise self._misplaced(self._next)
+        return _number(value)
+
+    def _skip(self, count: int = 1) -> None:
+        self._index += count
+        self._next = self._tokens[self._index]
+
+    def _take(self) -> Token:
+        token = self._next
+        if token.kind != "end":
+            self._index += 1
+            self._next = self._tokens[self._index]
+        return token
+
+    def _accept(self, text: str) -> bool:
+        if self._next.text != text:
+            return False
+        self._skip()
+        return True
+
+    def _expect(self, closing: str) -> None:
+        if self._next.kind == "end":
+            raise ToolError(f"A {closing!r} is missing at the end of the expression.")
+        if not self._accept(closing):
+            raise self._misplaced(self._next)
+
+    def _nested(self, weakest: int) -> _Value:
+        """An expression one level deeper."""
+        self._deepen()
+        value = self._expression(weakest)
+        self._depth -= 1
+        return value
+
+    def _deepen(self) -> None:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            raise ToolError(f"The expression is nested more than {MAX_DEPTH} levels deep.")
+
+    def _bracketed(self, closing: str, read: Callable[[], _Item]) -> _Item:
+        """What stands in brackets is one operand: the operator before it counts again behind it."""
+        operator, self._operator = self._operator, ""
+        self._deepen()
+        value = read()
+        self._depth -= 1
+        self._operator = operator
+        self._expect(closing)
+        return value
+
+    def _expression(self, weakest: int) -> _Value:
+        """A value and all operators behind it that bind tighter than `weakest`."""
+        left = self._operand()
+        while True:
+            symbol = self._next.text
+            implicit = symbol not in _BINDING and self._multiplies_implicitly()
+            if implicit:
+                symbol = "*"
+            binding = _BINDING.get(symbol, 0)
+            if binding <= weakest:
+                return left
+            if not implicit:
+                self._operator = self._take().text
+            elif self._operator in _UNCLEAR_BEFORE_PRODUCT:
+                raise self._unclear_product()
+            nests = symbol in _RIGHT_BINDING
+            right = self._nested(_RIGHT_BINDING[symbol]) if nests else self._expression(binding)
+            left = _combine(symbol, left, right)
+
+    def _multiplies_implicitly(self) -> bool:
+        """Whether an operand follows at once, as in 2(3 + 4), 2pi and (1 + 2)(3 + 4), but not 2e or 2 3."""
+        before, token = self._tokens[self._index - 1], self._next
+        if before.kind != "number" and before.text != ")":
+            return False
+        if token.kind == "name":
+            return _is_known(token.text) and token.text not in ("e", "mod")
+        return token.text == "(" or token.text in ROOTS
+
+    def _operand(self) -> _Value:
+        token = self._take()
+        if token.text in _SIGNS:
+            return self._signed(token.text)
+        return self._root(token) if token.text in ROOTS else self._postfixed(self._atom(token))
+
+    def _atom(self, token: Token) -> _Value:
+        if token.kind == "number":
+            return _literal(self._thousands(token) if self._next.text == "," else token.text)
+        if token.kind == "name":
+            return self._named(token.text)
+        if token.text != "(":
+            raise self._missing_operand(token)
+        return self._bracketed(")", partial(self._expression, 0))
+
+    def _signed(self, sign: str) -> _Value:
+        value = self._nested(_SIGN_BINDING)
+        if isinstance(value, _Percent) and sign != "~":
+            return _Percent(negate(sign, value.rate))
+        return negate(sign, _number(value))
+
+    def _root(self, root: Token) -> Number:
+        """The root of one operand. Words reach further for some readers, so nothing may follow them."""
+        self._operator = root.text
+        token = self._take()
+        value = self._signed(token.text) if token.text in _SIGNS else self._atom(token)
+        follower, function = self._next, ROOTS[root.text]
+        tighter = follower.text in _POSTFIX or exponent(follower) is not None
+        if tighter or (root.kind == "words" and follower.text in _BINDING):
+            raise ToolError(
+                f"How far {root.text!r} reaches before {follower.text!r} is unclear: write {function}(...)."
+            )
+        return call(function, [_number(value)])
+
+    def _postfixed(self, value: _Value) -> _Value:
+        """An operand with what is written behind it: 5!, 3², 3 squared, 15%."""
+        while True:
+            token = self._next
+            if token.text not in _POSTFIX and token.text.isascii():
+                return value
+            if token.text == "!" and self._tokens[self._index - 1].text != "!":
+                value = call("factorial", [_number(value)])
+            elif (power := exponent(token)) is not None:
+                value = operate("**", _number(value), power)
+            elif token.text == "percent" or (token.text == "%" and self._is_percent()):
+                self._skip()
+                return _Percent(_number(value))
+            else:
+                return value
+            self._skip()
+
+    def _is_percent(self) -> bool:
+        """Whether the `%` at hand is a percent sign; between two operands it takes the remainder."""
+        before, sign, after = self._tokens[self._index - 1 : self._index + 2]
+        signed = after.text in _SIGNS
+        named = after.kind == "name" and after.text not in _BINDING
+        if not (signed or named or after.kind == "number" or after.text == "(" or after.text in ROOTS):
+            return True
+        spaces = (before.end < sign.start, sign.end < after.start)
+        if spaces == (True, True) or (spaces == (False, False) and not signed):
+            return False
+        raise ToolError(
+            f"'%' between {before.text!r} and {after.text!r} is unclear: for the remainder put a space "
+            f"on both sides of it, for a percentage write {before.text}/100."
+        )
+
+    def _thousands(self, token: Token) -> str:
+        """A number with the commas of 1,000 taken out; inside a call commas only separate arguments."""
+        text = token.text
+        if self._calls or not re.fullmatch(r"[1-9]\d{0,2}", text):
+            return text
+        while "." not in text and self._groups_digits(self._index):
+            text += self._tokens[self._index + 1].text
+            self._skip(2)
+        return text
+
+    def _groups_digits(self, index: int) -> bool:
+        """Whether the comma at `index` stands as in 1,000: tight, with three digits behind it."""
+        comma = self._tokens[index]
+        if comma.text != ",":
+            return False
+        before, after = self._tokens[index - 1], self._tokens[index + 1]
+        tight = before.end == comma.start and comma.end == after.start
+        return tight and before.text.isdecimal() and re.fullmatch(r"\d{3}(\.\d*)?", after.text) is not None
+
+    def _named(self, name: str) -> Number:
+        if name in CONSTANTS:
+            return CONSTANTS[name]
+        if name not in FUNCTIONS:
+            raise _unknown(name)
+        if not self._accept("("):
+            raise ToolError(f"{name!r} is a function and needs its arguments in parentheses: {name}(...).")
+        self._calls += 1
+        arguments = self._bracketed(")", partial(self._separated, ")", self._argument))
+        self._calls -= 1
+        return call(name, arguments)
+
+    def _argument(self) -> Number | list[Number]:
+        if self._next.text != "[":
+            return self._item()
+        self._skip()
+        return self._bracketed("]", partial(self._separated, "]", self._item))
+
+    def _item(self) -> Number:
+        return _number(self._expression(0))
+
+    def _separated(self, closing: str, read: Callable[[], _Item]) -> list[_Item]:
+        """What `read` gives, between commas, as far as the closing bracket."""
+        first, items = self._index, []
+        while self._next.text != closing:
+            items.append(read())
+            if not self._accept(","):
+                break
+        if len(items) > 1:
+            self._refuse_mixed_commas(first)
+        return items
+
+    def _refuse_mixed_commas(self, first: int) -> None:
+        """max(1,500, 900) has three arguments by its commas and two by its spaces."""
+        tokens = self._tokens
+        commas = [index for index in range(first, self._index) if tokens[index].text == ","]
+        grouping = [index for index in commas if self._groups_digits(index)]
+        if grouping and any(tokens[index].end < tokens[index + 1].start for index in commas):
+            number = f"{tokens[grouping[0] - 1].text},{tokens[grouping[0] + 1].text}"
+            raise ToolError(f"{number!r} is unclear beside other commas: write numbers without thousands separators.")
+
+    def _missing_operand(self, token: Token) -> ToolError:
+        if token.text == "[":
+            return ToolError("A list can only be given to a function that takes one, as in sum([1, 2]).")
+        if len(self._tokens) == 1:
+            return ToolError(f"The expression is empty: {UNDERSTOOD}.")
+        if token.kind == "end":
+            return ToolError(f"A number is missing at the end, behind {self._tokens[-2].text!r}.")
+        return ToolError(f"A number is missing before {token.text!r}.")
+
+    def _misplaced(self, token: Token) -> ToolError:
+        """The error for what can follow no operand: a stray bracket or comma, a second operand."""
+        if token.text == ",":
+            return ToolError(_COMMA)
+        if token.text in (")", "]"):
+            return ToolError(f"There is a {token.text!r} without the bracket that it should close.")
+        if token.kind == "name" and not _is_known(token.text):
+            return _unknown(token.text)
+        before = self._tokens[self._index - 1].text
+        return ToolError(f"An operator such as + or * is missing between {before!r} and {token.text!r}.")
+
+    def _unclear_product(self) -> ToolError:
+        before, after = self._tokens[self._index - 1].text, self._next.text
+        return ToolError(
+            f"Multiplying {before!r} by {after!r} without a sign is unclear behind {self._operator!r}: "
+            "write the * and parentheses around what belongs together."
+        )
+
+
+def _is_known(name: str) -> bool:
+    return name in CONSTANTS or name in FUNCTIONS
+
+
+def _unknown(name: str) -> ToolError:
+    """The error for a name that is none of ours, with those that come close."""
+    import difflib
+
+    low = name[:40].lower()
+    reason = _NO_NAMES.get(low.rstrip("0123456789"))
+    if reason:
+        return ToolError(f"{name[:40]!r} is not available: {reason}.")
+    known = [*FUNCTIONS, "pi", "tau"]
+    close = [one for one in known if len(one) > 2 and _abbreviates(one, low)]
+    close += [one for one in difflib.get_close_matches(low, known) if one not in close]
+    hint = f"did you mean {' or '.join(close[:3])}?" if close else f"{UNDERSTOOD}."
+    return ToolError(f"Unknown name {name[:40]!r}: {hint}")
+
+
+def _abbreviates(short: str, word: str) -> bool:
+    """Whether the letters of `short` stand in `word` in this order, from its first on, as in sqrt, squareroot."""
+    letters = iter(word)
+    return word.startswith(short[0]) and all(letter in letters for letter in short)
+
+
+def _literal(text: str) -> Number:
+    """The int or float that the digits stand for."""
+    if text.isdecimal() and text[0] != "0":
+        return int(text)
+    if _ZERO_AHEAD.match(text):
+        raise ToolError(f"{text!r} begins with a zero: write numbers without leading zeros and without separators.")
+    if _WHOLE.fullmatch(text):
+        return int(text, 0)
+    number = float(text)
+    if math.isinf(number):
+        raise ToolError(f"{text[:40]!r} is too large: decimals stay below 1.8e308.")
+    if number == 0 and _NOT_ZERO.match(text):
+        raise ToolError(f"{text[:40]!r} is too small: decimals other than 0 begin at 5e-324.")
+    return number
+
+
+def _number(value: _Value) -> Number:
+    return operate("/", value.rate, 100) if isinstance(value, _Percent) else value
+
+
+def _combine(symbol: str, left: _Value, right: _Value) -> Number:
+    """`left symbol right`; percentages may be multiplied and divided, everything else about them is unclear."""
+    if symbol == "of" and not isinstance(left, _Percent):
+        raise ToolError("'of' needs a percentage before it, as in 15% of 80.")
+    if not isinstance(left, _Percent) and not isinstance(right, _Percent):
+        return operate("%" if symbol == "mod" else symbol, left, right)
+    if symbol not in ("*", "of", "/"):
+        shown = show(_rate(right if isinstance(right, _Percent) else left))
+        raise ToolError(f"{shown}% beside {symbol!r} is unclear: multiply with it, or write ({shown}/100).")
+    if symbol == "/":
+        return operate("/", operate("*", _rate(left), _parts(right)), operate("*", _parts(left), _rate(right)))
+    return operate("/", operate("*", _rate(left), _rate(right)), _parts(left) * _parts(right))
+
+
+def _parts(value: _Value) -> int:
+    return 100 if isinstance(value, _Percent) else 1
+
+
+def _rate(value: _Value) -> Number:
+    return value.rate if isinstance(value, _Percent) else value

@@ -1,0 +1,23 @@
+"""Results of built-in tools whose direct call was denied."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from agentkit.decisions import Decision
+from agentkit.tooling.results import objection
+from agentkit.tooling.tool import WhenDenied
+
+
+def told_with(*names: str, **more: Any) -> WhenDenied:
+    """The value of a denied call: the named arguments, `error`, `status` and `decision`, and whatever else is given."""
+    return partial(_told, names, more)
+
+
+def _told(
+    names: Sequence[str], more: Mapping[str, Any], arguments: Mapping[str, Any], decision: Decision
+) -> dict[str, Any]:
+    told = {name: arguments[name] for name in names}
+    return {**told, "error": objection(decision), "status": "denied", "decision": decision.to_dict(), **more}

@@ -1,0 +1,114 @@
+"""Tools that the provider executes, such as its web search."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
+
+from agentkit.decisions import Label
+from agentkit.errors import ConfigError
+from agentkit.levels import SafetyLevel
+from agentkit.messages import ToolSpec
+from agentkit.tooling.tool import Tool
+
+_LEVELS: Mapping[str, tuple[SafetyLevel, tuple[Label, ...]]] = {
+    "code_execution": (SafetyLevel.SAFE, ()),
+    "code_interpreter": (SafetyLevel.SAFE, ()),
+    "image_generation": (SafetyLevel.SAFE, ()),
+    "file_search": (SafetyLevel.SAFE, (Label.PRIVATE,)),
+    "mcp": (SafetyLevel.SYSTEM, (Label.UNTRUSTED,)),
+}
+"""The level of what reaches nobody but the provider, and of what may change things; what each may bring."""
+
+_OTHERS = (SafetyLevel.NETWORK, (Label.UNTRUSTED,))
+
+
+class HostedTool(Tool[..., NoReturn]):
+    """A tool that the provider runs itself, while it answers; `settings` are sent with it as they are.
+
+    `web_search` and `code_execution` are declared as each provider has them; `allowed_domains` and `user_location` of a
+    search mean the same everywhere. Any other `kind` is sent as the `type`, under `name` where the provider gives the
+    tool another one; a server of tools is named by its `server_label`.
+
+    Its calls cannot be judged one by one: the tool is judged before each request that would offer it, and left out
+    where it may not be used. `level` and `labels` are NETWORK and untrusted where nothing else is said or known. Raises
+    ConfigError for what cannot be sent.
+    """
+
+    hosted: Mapping[str, Any]
+
+    def __init__(
+        self,
+        kind: str,
+        *,
+        name: str | None = None,
+        level: SafetyLevel | str | None = None,
+        labels: Iterable[Label | str] | None = None,
+        **settings: Any,
+    ) -> None:
+        known, brought = _LEVELS.get(_checked(kind), _OTHERS)
+        _check_search(settings)
+        declared = {"type": kind, **settings} | ({} if name is None else {"name": name})
+        super().__init__(
+            _run_by_provider,
+            name=name or settings.get("server_label") or kind,
+            level=known if level is None else level,
+            labels=brought if labels is None else labels,
+        )
+        self.__dict__.update(hosted=_as_sent(declared))
+
+    @functools.cached_property
+    def spec(self) -> ToolSpec:
+        """The tool as the provider declares it."""
+        return ToolSpec(self.name, self.description, self._parameters.json_schema, hosted=self.hosted)
+
+    def to_openai_tool(self) -> dict[str, Any]:
+        """The declaration as it was given."""
+        return dict(self.hosted)
+
+    def __repr__(self) -> str:
+        return f"HostedTool({self.hosted['type']!r}, level={self.level.name})"
+
+
+def _run_by_provider() -> NoReturn:
+    """A tool that the provider runs."""
+    raise ConfigError("This tool is run by the provider while it answers, and by nobody else: give it to an Agent.")
+
+
+def _checked(kind: object) -> str:
+    if not isinstance(kind, str) or not kind.strip():
+        raise ConfigError(f"HostedTool(...) takes the type of the tool, as 'web_search' is one. Got {kind!r:.200}.")
+    meant = {name.replace("_", ""): name for name in ("web_search", *_LEVELS)}.get(re.sub(r"[\W_]", "", kind.lower()))
+    if meant not in (None, kind):
+        raise ConfigError(f"No provider has a tool of the type {kind!r}. Did you mean HostedTool({meant!r})?")
+    return kind
+
+
+def _check_search(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError where what means the same everywhere is said as no provider takes it."""
+    domains, place = settings.get("allowed_domains", []), settings.get("user_location", {})
+    if not isinstance(domains, list | tuple | set | frozenset) or any(
+        not isinstance(domain, str) or "://" in domain for domain in domains
+    ):
+        raise ConfigError(
+            "allowed_domains= takes a list of host names without a scheme, e.g. ['who.int'], below which the search "
+            f"stays. Got {domains!r:.200}."
+        )
+    if not isinstance(place, Mapping):
+        raise ConfigError(
+            f"user_location= takes a dictionary, e.g. {{'type': 'approximate', 'city': 'Hue'}}. Got {place!r:.200}."
+        )
+
+
+def _as_sent(declared: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The declaration as JSON has it, which nobody else can change."""
+    try:
+        return dict(json.loads(json.dumps(declared, allow_nan=False)))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ConfigError(f"What is said of a hosted tool is sent as JSON, which this is not: {error}") from None
+
+
+__all__ = ["HostedTool"]

@@ -1,0 +1,249 @@
+"""JSON parsing with precise error messages and flagged repairs."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from itertools import accumulate
+from typing import Any, NamedTuple, NoReturn
+
+from agentkit.errors import ToolError
+
+MAX_CHARS = 5_000_000
+MAX_DEPTH = 200
+MAX_DIGITS = 4_300
+
+_MAX_EXAMPLES = 5
+
+_STEPS = bytes.maketrans(b"[{]}", b"\x01\x01\xff\xff")  # +1 and -1 as signed bytes
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[{]}"))
+
+_FENCE = re.compile(r"\s*```\w*[ \t]*\r?\n")
+
+_HALF_ESCAPE = re.compile(r"\\u[dD][89a-fA-F]")
+_LONE_ESCAPE = re.compile(
+    r"(?:\\\\)+|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+    r"|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
+_MANY_DIGITS, _LARGE_EXPONENT = re.compile(r"[0-9.]{18}"), re.compile(r"[eE][+-]?[0-9]{3}")
+"""Where neither stands every number fits, and the parser reads it without asking, which takes half the time."""
+_LONE_CHARACTER = re.compile("[\ud800-\udfff]")
+
+_NOTES = {
+    "duplicate": "Duplicate key {examples}: the last value of each object was kept",
+    "tiny": "Too small for a float and read as 0: {examples}",
+    "rounded": "More digits than a float holds, so rounded: {examples}",
+    "surrogate": "Half of a surrogate pair, replaced by U+FFFD: {examples}",
+    "mark": "The byte order mark at the start was ignored: {examples}",
+    "fence": "Repaired: the Markdown code fence around the JSON was removed: {examples}",
+}
+
+_FAULTS = {
+    "Expecting value": "a value is expected",
+    "Expecting property name": "a key in double quotes is expected",
+    "Expecting ',' delimiter": "a comma or the closing bracket is expected",
+    "Expecting ':' delimiter": "a colon is expected after the key",
+    "Extra data": "the JSON document has already ended",
+    "Unterminated string": "this string has no closing double quote",
+    "Invalid control character": r"a control character must be escaped: \n for a line break, \t for a tab, else \u00XX",
+    "Invalid \\uXXXX": r"\u needs exactly four hexadecimal digits",
+    "Invalid \\escape": r"a backslash stands before one of \" \\ / b f n r t u: double it when it means itself",
+    "Illegal trailing comma": "remove the comma before the closing bracket",
+}
+
+_REMEDIES = (
+    ("", r"\Z", "close what is open, or pass the whole text"),
+    ("", "['\N{LEFT SINGLE QUOTATION MARK}-\N{DOUBLE LOW-9 QUOTATION MARK}]", 'write " around keys and strings'),
+    ("", r"//|/\*|#", "remove the comment, JSON has none"),
+    ("", r"`|~~~", "remove the Markdown code fence around the JSON"),
+    ("", r"\.\.\.", "leave out the dots, and give every value"),
+    ("", r'\\"', "leave out the backslashes before the quotes"),
+    ("", "[\u00a0\u2000-\u200b\u202f\u3000]", "write a plain space"),
+    ("", r"<", "pass JSON, not HTML or XML"),
+    ("", r",", "remove the comma, or give what is missing before it"),
+    ("", r"[}\]]", "remove it, or give what is missing before it"),
+    ("Expecting property", r"\w", "put the key in double quotes"),
+    ("Expecting ':'", r"", "put a colon between key and value"),
+    ("Expecting ','", r"[\[{\"\w.-]", "put a comma before it, or a backslash before a quote that belongs to the text"),
+    ("Extra", r"[\[{\"\d-]", "put several documents into one list"),
+    ("Extra", r"\w", "leave out the text behind the JSON"),
+    ("Expecting value", r"(?i:true|false|none|null)\b", "write true, false and null in lower case"),
+    ("Expecting value", r"(undefined|nan|inf)\b", "write null where there is no number"),
+    ("Expecting value", r"[+.-]", "write a number as in 0.5 or -2"),
+    ("Expecting value", r"\w", "put words in double quotes, and leave out the text around the JSON"),
+)
+_TRAILING_COMMA = re.compile(r",\s*[}\]]")
+_MALFORMED_NUMBER = re.compile(r"(?<=\d)[\d.eExXoObB_+-]")
+
+
+class ParsedJSON(NamedTuple):
+    """The value, what happened to it on the way (sentences), and whether something had to be taken off the text."""
+
+    data: Any
+    warnings: list[str]
+    repaired: bool
+
+
+def read_json(text: str) -> ParsedJSON:
+    """The value of a strict JSON text (RFC 8259).
+
+    At most 5,000,000 characters and 200 levels. NaN, Infinity, numbers beyond 1.8e308 and integers of more
+    than 4,300 digits are refused. Raises ToolError with line and column (both from 1) and what to do.
+    """
+    if not isinstance(text, str):
+        raise ToolError(f"The JSON must be given as text, not as {type(text).__name__}.")
+    if len(text) > MAX_CHARS:
+        raise ToolError(f"The text has {len(text):,} characters; at most {MAX_CHARS:,} are read.")
+    return _JSONParser(text).read()
+
+
+class _JSONParser:
+    """Reads one text and takes notes. Every repair keeps the length, so that positions stay those of the text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._notes: dict[str, list[str]] = {}
+
+    def read(self) -> ParsedJSON:
+        self._remove_mark()
+        self._remove_fence()
+        self._check_depth()
+        self._replace_surrogates()
+        is_long = _MANY_DIGITS.search(self._text) is not None
+        try:
+            data = json.loads(
+                self._text,
+                parse_float=self._float if is_long or _LARGE_EXPONENT.search(self._text) else None,
+                parse_int=self._integer if is_long else None,
+                parse_constant=self._constant,
+                object_pairs_hook=self._object,
+            )
+        except json.JSONDecodeError as error:
+            raise ToolError(_explain(error)) from None
+        warnings = [_sentence(kind, examples) for kind, examples in self._notes.items()]
+        return ParsedJSON(data, warnings, "fence" in self._notes)
+
+    def _note(self, kind: str, example: str) -> None:
+        examples = self._notes.setdefault(kind, [])
+        if len(examples) <= _MAX_EXAMPLES and example[:60] not in examples:
+            examples.append(example[:60])
+
+    def _remove_mark(self) -> None:
+        if self._text.startswith("\ufeff"):
+            self._text = " " + self._text[1:]
+            self._note("mark", "U+FEFF")
+
+    def _remove_fence(self) -> None:
+        """Blanks out the two lines of a Markdown code fence when everything else stands between them."""
+        opening, end = _FENCE.match(self._text), len(self._text.rstrip())
+        if opening and self._text.endswith("```", opening.end(), end):
+            blank = re.sub(r"\S", " ", opening[0])
+            self._text = blank + self._text[opening.end() : end - 3] + "   "
+            self._note("fence", opening[0].strip())
+
+    def _check_depth(self) -> None:
+        outside = "".join(_split_at_quotes(self._text)[::2])
+        brackets = outside.encode("ascii", "ignore").translate(None, _NO_BRACKETS)
+        depth = max(accumulate(memoryview(brackets.translate(_STEPS)).cast("b")), default=0)
+        if depth > MAX_DEPTH:
+            raise ToolError(f"Lists and objects are nested {depth:,} levels deep; at most {MAX_DEPTH} are read.")
+
+    def _replace_surrogates(self) -> None:
+        """Halves of a pair are no characters: nothing could print or store them."""
+        if _HALF_ESCAPE.search(self._text):
+            self._text = _LONE_ESCAPE.sub(self._whole_escape, self._text)
+        found = _LONE_CHARACTER.search(self._text)
+        if found:
+            self._text = _LONE_CHARACTER.sub("\ufffd", self._text)
+            self._note("surrogate", f"U+{ord(found[0]):X}")
+
+    def _whole_escape(self, match: re.Match[str]) -> str:
+        if match["lone"] is None:
+            return match[0]
+        self._note("surrogate", match["lone"])
+        return r"\ufffd"
+
+    def _float(self, literal: str) -> float:
+        number = float(literal)
+        if number in (float("inf"), float("-inf")):
+            self._refuse(literal, "is too large: write a number below 1.8e308, or put it in double quotes")
+        digits = re.split("[eE]", literal)[0].replace(".", "").strip("-0") if len(literal) > 17 or not number else ""
+        if digits and not number:
+            self._note("tiny", literal)
+        elif len(digits) > 17:
+            self._note("rounded", literal)
+        return number
+
+    def _integer(self, literal: str) -> int:
+        if len(literal) > MAX_DIGITS:
+            self._refuse(literal, f"has more than {MAX_DIGITS:,} digits: put it in double quotes")
+        return int(literal)
+
+    def _constant(self, literal: str) -> NoReturn:
+        self._refuse(literal, "is no JSON value: write null, or put it in double quotes")
+
+    def _object(self, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        value = dict(pairs)
+        if len(value) < len(pairs):
+            counts = Counter(key for key, _ in pairs)
+            for key in (key for key, count in counts.items() if count > 1):
+                self._note("duplicate", repr(key))
+        return value
+
+    def _refuse(self, literal: str, reason: str) -> NoReturn:
+        shown = literal if len(literal) <= 40 else f"{literal[:20]}... ({len(literal):,} characters)"
+        raise ToolError(f"{_place(self._text, _position(self._text, literal))}: {shown} {reason}.")
+
+
+def _split_at_quotes(text: str) -> list[str]:
+    """The text cut at each quote that opens or closes a string: outside, inside, outside, ..."""
+    return text.replace("\\\\", "__").replace('\\"', "__").split('"')
+
+
+def _position(text: str, literal: str) -> int:
+    """Where a literal first stands outside strings, counted from 0."""
+    parts = _split_at_quotes(text)
+    ends = accumulate(len(part) + 1 for part in parts)
+    return next(
+        end - len(part) - 1 + part.index(literal)
+        for index, (part, end) in enumerate(zip(parts, ends, strict=True))
+        if index % 2 == 0 and literal in part
+    )
+
+
+def _place(text: str, position: int) -> str:
+    line = text.count("\n", 0, position) + 1
+    return f"Line {line}, column {position - text.rfind(chr(10), 0, position)}"
+
+
+def _sentence(kind: str, examples: list[str]) -> str:
+    more = " and others" if len(examples) > _MAX_EXAMPLES else ""
+    return _NOTES[kind].format(examples=", ".join(examples[:_MAX_EXAMPLES]) + more) + "."
+
+
+def _explain(error: json.JSONDecodeError) -> str:
+    """What is wrong, where, and what to do, from the parser's fault and the text it stopped at."""
+    text, position = error.doc, error.pos
+    if not text.strip():
+        return "Line 1, column 1: the text is empty; pass a JSON document such as {}."
+    last = max(len(text[:position].rstrip()) - 1, 0)
+    if _TRAILING_COMMA.match(text, last):
+        return f"{_place(text, last)}: {_FAULTS['Illegal trailing comma']}."
+    place = _place(text, position)
+    fault = next((words for start, words in _FAULTS.items() if error.msg.startswith(start)), error.msg)
+    if not error.msg.startswith(("Expecting", "Extra")):
+        return f"{place}: {fault}."
+    if _MALFORMED_NUMBER.match(text, position):
+        return f"{place}: the number goes wrong here; write it as in 12, -0.5 or 1e6, without leading zeros."
+    found = repr(text[position : position + 12]) if position < len(text) else "nothing more"
+    return f"{place}: {fault}, but there is {found}; {_remedy(error)}."
+
+
+def _remedy(error: json.JSONDecodeError) -> str:
+    rows = (words for fault, pattern, words in _REMEDIES if error.msg.startswith(fault) and _begins(error, pattern))
+    return next(rows, "remove or replace it")
+
+
+def _begins(error: json.JSONDecodeError, pattern: str) -> bool:
+    return re.compile(pattern).match(error.doc, error.pos) is not None

@@ -1,0 +1,81 @@
+"""Storage of truncated tool output, and the tool that reads it."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from agentkit.errors import ToolError
+from agentkit.levels import SafetyLevel
+from agentkit.messages import READ_MORE
+from agentkit.tooling.tool import Tool
+
+_MOST_CHARS = 40_000
+_BEFORE_CHARS = 200
+_SHOWN_CHARS = 80
+
+
+def read_more_tool(whole: Callable[[str], str | None]) -> Tool[..., Any]:
+    """The tool that reads outputs which were too long to be shown whole. `whole` gives the text behind a handle.
+
+    What it reads was an output of this conversation, so whoever runs the tool puts the labels of all that the
+    conversation has read on its results.
+    """
+
+    def read_more(handle: str, start: int = 0, max_chars: int = 10_000, find: str | None = None) -> str:
+        """Read more of a tool output that was shown only in part.
+
+        Use it when a note says that characters were left out and you need them. To look for something, give find
+        instead of reading everything.
+
+        Args:
+            handle: The handle that stands in the note.
+            start: Which character to begin at; 0 is the beginning, -2000 the last 2,000 characters.
+            max_chars: How many characters to read, at most 40,000.
+            find: A text to jump to: reading begins shortly before its first occurrence at or after start. Upper and
+                lower case count alike.
+
+        Returns:
+            A line that says which characters follow, of how many, and where to read on; then the characters.
+        """
+        text = whole(handle)
+        if text is None:
+            raise ToolError(_unknown(handle))
+        begin = max(len(text) + start, 0) if start < 0 else min(start, len(text))
+        found = ""
+        if find:
+            begin, found = _sought(text, find, begin)
+        end = min(begin + min(max(max_chars, 1), _MOST_CHARS), len(text))
+        on = f"read on with start={end}" if end < len(text) else "this is the end"
+        return f"[characters {begin:,} to {end:,} of {len(text):,}; {found}{on}]\n{text[begin:end]}"
+
+    return Tool(read_more, READ_MORE, level=SafetyLevel.SAFE, timeout_seconds=None, labels=())
+
+
+def _sought(text: str, find: str, begin: int) -> tuple[int, str]:
+    """Where to begin so that the text is seen in its surroundings, and where it stands. Raises ToolError."""
+    places = [place.start() for place in re.finditer(re.escape(find), text, re.IGNORECASE)]
+    ahead = [place for place in places if place >= begin]
+    if not ahead:
+        raise ToolError(_not_found(find, begin, places))
+    line = text.rfind("\n", max(ahead[0] - _BEFORE_CHARS, begin), ahead[0])
+    first = line + 1 if line >= 0 else max(ahead[0] - _BEFORE_CHARS, begin)
+    more = f" and {len(ahead) - 1:,} times more, next at {ahead[1]:,}" if len(ahead) > 1 else ""
+    return first, f"found at {ahead[0]:,}{more}; "
+
+
+def _not_found(find: str, begin: int, places: list[int]) -> str:
+    shown = json.dumps(find[:_SHOWN_CHARS], ensure_ascii=False)
+    if places:
+        return f"{shown} does not occur from character {begin:,} on; it occurs earlier, first at {places[0]:,}."
+    return f"{shown} does not occur in this output. Try a shorter text, or read it piece by piece with start."
+
+
+def _unknown(handle: str) -> str:
+    shown = json.dumps(handle[:_SHOWN_CHARS], ensure_ascii=False)
+    return (
+        f"There is no stored output with the handle {shown}. Handles stand in the notes of outputs that were cut; "
+        "old ones are forgotten. Use the tool again that gave the output."
+    )

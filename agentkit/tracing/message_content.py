@@ -1,0 +1,97 @@
+"""Messages in the JSON format of the GenAI conventions (pure)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from agentkit.content import File, Image
+from agentkit.messages import (
+    AssistantMessage,
+    Content,
+    Message,
+    Response,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    arguments_of,
+    parts_of,
+)
+from agentkit.redaction import redact_data
+
+Part = dict[str, Any]
+
+_FINISH_REASONS = {"tool_calls": "tool_call"}
+
+
+def written(value: Any, clean: Callable[[str], str]) -> str:
+    """JSON text without secrets; `clean` is a `written_redactor`."""
+    return json.dumps(redact_data(value, clean), ensure_ascii=False, default=str)
+
+
+def of_messages(messages: Iterable[Message]) -> list[Part]:
+    """A conversation."""
+    return [_message(message) for message in messages]
+
+
+def of_user(content: Content) -> list[Part]:
+    """A prompt as a conversation of one message."""
+    return [{"role": "user", "parts": _content(content)}]
+
+
+def of_answer(text: str) -> list[Part]:
+    """An answer as a conversation of one message."""
+    return [{"role": "assistant", "parts": _text(text), "finish_reason": "stop"}]
+
+
+def of_response(response: Response) -> list[Part]:
+    """What the model has said, with why it stopped."""
+    finish_reason = _FINISH_REASONS.get(response.finish_reason, response.finish_reason)
+    return [{**_message(response.message), "finish_reason": finish_reason}]
+
+
+def of_instruction(instruction: str) -> list[Part]:
+    """The standing order."""
+    return _text(instruction)
+
+
+def of_tools(tools: Iterable[ToolSpec]) -> list[Part]:
+    """The tools that a model is offered."""
+    return [
+        {"type": "function", "name": tool.name, "description": tool.description, "parameters": tool.parameters}
+        for tool in tools
+    ]
+
+
+def _message(message: Message) -> Part:
+    match message:
+        case AssistantMessage(text, tool_calls):
+            return {"role": "assistant", "parts": [*_text(text), *map(_call, tool_calls)]}
+        case ToolMessage(call_id, _, content):
+            return {"role": "tool", "parts": [{"type": "tool_call_response", "id": call_id, "response": content}]}
+        case SystemMessage(text):
+            return {"role": "system", "parts": _text(text)}
+        case _:
+            return {"role": "user", "parts": _content(message.content)}
+
+
+def _content(content: Content) -> list[Part]:
+    kinds = (_text(piece) if isinstance(piece, str) else [_shown(piece)] for piece in parts_of(content))
+    return [part for parts in kinds for part in parts]
+
+
+def _shown(part: Image | File) -> Part:
+    """A picture or file by its address; of one that is given as bytes, what kind it is and how long."""
+    if part.url.startswith("data:"):
+        return {"type": "text", "content": str(part)}
+    return {"type": "uri", "modality": "image" if isinstance(part, Image) else "document", "uri": part.url}
+
+
+def _text(text: str) -> list[Part]:
+    return [{"type": "text", "content": text}] if text else []
+
+
+def _call(call: ToolCall) -> Part:
+    return {"type": "tool_call", "id": call.id, "name": call.name, "arguments": arguments_of(call)}

@@ -1,0 +1,189 @@
+"""Attribute names of the OpenTelemetry conventions for generative AI (pure)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from agentkit.decisions import Decision
+from agentkit.errors import LimitExceeded, ModelError
+from agentkit.messages import Response, ToolResult
+from agentkit.tracing.listeners import ModelRequest, Origin, ToolUse
+from agentkit.usage import Usage
+
+SCOPE: Final = "agentkit"
+OPERATION_NAME: Final = "gen_ai.operation.name"
+PROVIDER_NAME: Final = "gen_ai.provider.name"
+CONVERSATION_ID: Final = "gen_ai.conversation.id"
+AGENT_NAME: Final = "gen_ai.agent.name"
+OUTPUT_TYPE: Final = "gen_ai.output.type"
+REQUEST_MODEL: Final = "gen_ai.request.model"
+REQUEST_STREAM: Final = "gen_ai.request.stream"
+REQUEST_MAX_TOKENS: Final = "gen_ai.request.max_tokens"
+REQUEST_TEMPERATURE: Final = "gen_ai.request.temperature"
+REQUEST_TOP_P: Final = "gen_ai.request.top_p"
+REQUEST_FREQUENCY_PENALTY: Final = "gen_ai.request.frequency_penalty"
+REQUEST_PRESENCE_PENALTY: Final = "gen_ai.request.presence_penalty"
+REQUEST_SEED: Final = "gen_ai.request.seed"
+RESPONSE_ID: Final = "gen_ai.response.id"
+RESPONSE_MODEL: Final = "gen_ai.response.model"
+RESPONSE_FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
+INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
+OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
+CACHE_READ_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
+CACHE_WRITTEN_TOKENS: Final = "gen_ai.usage.cache_creation.input_tokens"
+REASONING_TOKENS: Final = "gen_ai.usage.reasoning.output_tokens"
+COUNTED_KIND: Final = "gen_ai.token.type"
+TOOL_NAME: Final = "gen_ai.tool.name"
+TOOL_TYPE: Final = "gen_ai.tool.type"
+TOOL_DESCRIPTION: Final = "gen_ai.tool.description"
+TOOL_CALL_ID: Final = "gen_ai.tool.call.id"
+TOOL_CALL_ARGUMENTS: Final = "gen_ai.tool.call.arguments"
+TOOL_CALL_RESULT: Final = "gen_ai.tool.call.result"
+TOOL_DEFINITIONS: Final = "gen_ai.tool.definitions"
+SYSTEM_INSTRUCTIONS: Final = "gen_ai.system_instructions"
+INPUT_MESSAGES: Final = "gen_ai.input.messages"
+OUTPUT_MESSAGES: Final = "gen_ai.output.messages"
+SERVER_ADDRESS: Final = "server.address"
+SERVER_PORT: Final = "server.port"
+ERROR_TYPE: Final = "error.type"
+
+INVOKE_AGENT: Final = "invoke_agent"
+CHAT: Final = "chat"
+EXECUTE_TOOL: Final = "execute_tool"
+
+USAGE_METRIC: Final = "gen_ai.client.token.usage"
+DURATION_METRIC: Final = "gen_ai.client.operation.duration"
+TOKEN_BUCKETS: Final = tuple(float(4**power) for power in range(14))
+SECOND_BUCKETS: Final = tuple(round(0.01 * 2**power, 2) for power in range(14))
+"""The buckets that the conventions recommend."""
+
+RUN_ID: Final = "agentkit.run.id"
+RUN_PARENT: Final = "agentkit.run.parent"
+RUN_STATUS: Final = "agentkit.run.status"
+RUN_ITERATIONS: Final = "agentkit.run.iterations"
+RUN_TOOL_CALLS: Final = "agentkit.run.tool_calls"
+RUN_INPUT_TOKENS: Final = "agentkit.run.input_tokens"
+RUN_OUTPUT_TOKENS: Final = "agentkit.run.output_tokens"
+RUN_DOLLARS: Final = "agentkit.run.dollars"
+RUN_ELSEWHERE: Final = "agentkit.run.is_elsewhere"
+ITERATION: Final = "agentkit.iteration"
+DECISION_VERDICT: Final = "agentkit.decision.verdict"
+DECISION_RULE: Final = "agentkit.decision.rule"
+DECISION_REASON: Final = "agentkit.decision.reason"
+DECISION_EVIDENCE: Final = "agentkit.decision.evidence"
+TOOL_STATUS: Final = "agentkit.tool.status"
+TOOL_DURATION: Final = "agentkit.tool.duration"
+"""What the conventions have no word for. The totals of a run are ours: viewers add up those of its requests."""
+
+Attributes = dict[str, Any]
+
+_PROVIDERS: Mapping[str, str] = {
+    "azure": "azure.ai.openai",
+    "gemini": "gcp.gemini",
+    "mistral": "mistral_ai",
+}
+"""What the conventions call our providers, where they call them otherwise."""
+
+_SETTINGS: Mapping[str, str] = {
+    "max_tokens": REQUEST_MAX_TOKENS,
+    "max_completion_tokens": REQUEST_MAX_TOKENS,
+    "max_output_tokens": REQUEST_MAX_TOKENS,
+    "temperature": REQUEST_TEMPERATURE,
+    "top_p": REQUEST_TOP_P,
+    "frequency_penalty": REQUEST_FREQUENCY_PENALTY,
+    "presence_penalty": REQUEST_PRESENCE_PENALTY,
+    "seed": REQUEST_SEED,
+}
+
+
+def of_run(source: Origin) -> Attributes:
+    """What the span of a run, or of an agent's part in it, says from the beginning."""
+    told = {OPERATION_NAME: INVOKE_AGENT, AGENT_NAME: source.agent, RUN_ID: source.run}
+    if source.parent:
+        told[RUN_PARENT] = source.parent
+    if source.session:
+        told[CONVERSATION_ID] = source.session
+    return {**told, RUN_ELSEWHERE: True} if source.is_elsewhere else told
+
+
+def of_model(provider: str, model: str, url: str = "") -> Attributes:
+    """Which model is asked, and where: what spans and metrics have in common."""
+    told = {OPERATION_NAME: CHAT, PROVIDER_NAME: _PROVIDERS.get(provider, provider), REQUEST_MODEL: model}
+    return {**told, **dict(_server(url))}
+
+
+def of_request(work: ModelRequest) -> Attributes:
+    """What the span of a request says before its answer is there."""
+    told = {AGENT_NAME: work.origin.agent, ITERATION: work.origin.iteration}
+    told |= {_SETTINGS[name]: value for name, value in work.request.settings.items() if name in _SETTINGS}
+    told[OUTPUT_TYPE] = "text" if work.request.output_schema is None else "json"
+    if work.is_streamed:
+        told[REQUEST_STREAM] = True
+    if work.origin.session:
+        told[CONVERSATION_ID] = work.origin.session
+    return told
+
+
+def of_response(response: Response) -> Attributes:
+    """What the span of a request says of its answer; tokens only when the server has counted them."""
+    told: Attributes = {RESPONSE_FINISH_REASONS: (response.finish_reason,)}
+    if response.model:
+        told[RESPONSE_MODEL] = response.model
+    if response.missed and (tariff := response.tariff):  # its provider may be another than the one that was asked first
+        told[PROVIDER_NAME] = _PROVIDERS.get(tariff.provider, tariff.provider)
+    if isinstance(response.raw.get("id"), str):
+        told[RESPONSE_ID] = response.raw["id"]
+    return told if response.usage.unreported else {**told, **of_usage(response.usage)}
+
+
+def of_usage(usage: Usage) -> Attributes:
+    """Tokens; special kinds only where there are some."""
+    special = {
+        CACHE_READ_TOKENS: usage.cached_tokens,
+        CACHE_WRITTEN_TOKENS: usage.written_tokens,
+        REASONING_TOKENS: usage.reasoning_tokens,
+    }
+    told = {INPUT_TOKENS: usage.input_tokens, OUTPUT_TOKENS: usage.output_tokens}
+    return told | {name: count for name, count in special.items() if count}
+
+
+def of_call(work: ToolUse) -> Attributes:
+    """What the span of a tool call says before its result is there."""
+    told = {
+        OPERATION_NAME: EXECUTE_TOOL,
+        TOOL_NAME: work.call.name,
+        TOOL_TYPE: "function",
+        TOOL_CALL_ID: work.call.id,
+        AGENT_NAME: work.origin.agent,
+        ITERATION: work.origin.iteration,
+    }
+    return {**told, TOOL_DESCRIPTION: work.description} if work.description else told
+
+
+def of_decision(decision: Decision) -> Attributes:
+    """What was decided of a tool call, and by which rule; not why, as a reason may quote this call or others."""
+    return {DECISION_VERDICT: decision.verdict.value, DECISION_RULE: decision.rule}
+
+
+def of_failure(result: ToolResult) -> Attributes:
+    """Why a tool call did not bring what it was made for; empty when it did, or waits for a person."""
+    return {} if result.ok or result.status == "waiting" else {ERROR_TYPE: result.status}
+
+
+def of_error(error: BaseException) -> Attributes:
+    """What kind of error it was; to listen no longer is none."""
+    return {} if isinstance(error, GeneratorExit) else {ERROR_TYPE: type(error).__name__}
+
+
+def is_without_content(error: BaseException) -> bool:
+    """Whether what an error says tells of the provider or of a limit, and not of what was said."""
+    return isinstance(error, ModelError | LimitExceeded)
+
+
+def _server(url: str) -> Iterator[tuple[str, Any]]:
+    parts = urlsplit(url) if "://" in url else None
+    if parts is not None and parts.hostname:
+        yield SERVER_ADDRESS, parts.hostname
+        yield SERVER_PORT, parts.port or (80 if parts.scheme == "http" else 443)

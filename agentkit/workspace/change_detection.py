@@ -1,0 +1,193 @@
+"""Detection of files changed by a command: a snapshot before, a comparison after."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+
+from agentkit._dataclass import dataclass
+from agentkit.errors import ToolError
+from agentkit.git.index import same_entries
+from agentkit.settings import state_folder
+from agentkit.workspace.journal_store import JournalStore
+from agentkit.workspace.root import Root
+from agentkit.workspace.snapshots import ABSENT, FileChange, State
+
+MOST_FILES = 2_000
+MOST_BYTES = 20_000_000
+SKIPPED = frozenset(
+    {
+        *(
+            ".git",
+            ".hg",
+            ".svn",
+            ".jj",
+            "node_modules",
+            ".venv",
+            "venv",
+            "__pycache__",
+            ".tox",
+            ".nox",
+            ".eggs",
+            ".cache",
+        ),
+        *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".gradle", ".terraform"),
+    }
+)
+"""Folders that are not remembered: history keeps itself, and caches and packages are made again."""
+
+MOST_PLACES_AFTER = 20_000
+MOST_REPOSITORY_FILES, MOST_REPOSITORY_BYTES = 20_000, 100_000_000
+_STORED = frozenset({"objects", "hooks", "logs", "lfs", "annex", "fsmonitor--daemon"})
+_PASSING = (".lock", "/COMMIT_EDITMSG", "/FETCH_HEAD", "/gc.pid", "/gc.log")
+_STASHES = "logs/refs/stash"
+_MOST_READ_BYTES = 1_000_000
+YOUNG_NANOSECONDS = 50_000_000
+"""A file changed just now may be changed again within one tick of its clock: it is compared by its content."""
+
+Signature = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceSnapshot:
+    """What stood in a workspace: by place, a signature that changes with the file, and its state.
+
+    One that is not `is_whole` says nothing of other places: what is there later may have been there before.
+    """
+
+    places: dict[str, tuple[Signature, State]]
+    is_whole: bool = True
+
+    @property
+    def size(self) -> int:
+        """The bytes of all contents."""
+        return sum(len(state.content or b"") for _, state in self.places.values())
+
+    def keep(self, store: JournalStore) -> None:
+        """Write it down."""
+        notes = ((path, signature, state) for path, (signature, state) in self.places.items())
+        store.add([({"path": path, "signature": sign, "state": s.to_dict()}, (s.content,)) for path, sign, s in notes])
+
+    @classmethod
+    def kept(cls, store: JournalStore, *, is_whole: bool = True) -> WorkspaceSnapshot:
+        """Read it again."""
+        places: dict[str, tuple[Signature, State]] = {}
+        for note, contents in store.read():
+            path, signature, state = (note.get(name) for name in ("path", "signature", "state"))
+            if (
+                isinstance(path, str)
+                and isinstance(signature, list | tuple)
+                and isinstance(state, dict)
+                and len(contents) == 1
+            ):
+                places[path] = (tuple(signature), State.from_dict(state, contents[0]))
+        return cls(places, is_whole)
+
+
+NOTHING = WorkspaceSnapshot({}, is_whole=False)
+
+
+def take(
+    root: Root, *, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES, is_repository: bool = False
+) -> WorkspaceSnapshot:
+    """Remember every file below the root. Raises ToolError when there is more than can be remembered.
+
+    Of a git repository the branches, the index and the settings are remembered, without the objects.
+    """
+    signatures: dict[str, Signature] = {}
+    left, young = most_bytes, time.time_ns() - YOUNG_NANOSECONDS
+    for path, status in _walk(root, is_repository=is_repository):
+        signatures[path] = signature(status) if status.st_ctime_ns < young else ()
+        left -= status.st_size
+        if len(signatures) > most_files or left < 0:
+            most = f"{most_files:,} files or {most_bytes // 1_000_000:,} MB"
+            raise ToolError(f"the folder has more than {most}, so nothing was remembered before")
+    return WorkspaceSnapshot(
+        {path: (signatures[path], state) for path, state in root.inspect_all(signatures, most_bytes)}
+    )
+
+
+def differences(
+    snapshot: WorkspaceSnapshot,
+    root: Root,
+    tool: str,
+    *,
+    most_places: int = MOST_PLACES_AFTER,
+    is_repository: bool = False,
+) -> tuple[list[FileChange], str]:
+    """What is no longer as it was, and what of it could not be recorded, in words, or "".
+
+    What was remembered is compared in any case; of what is new, at most `most_places` places are looked at.
+    """
+    now = time.time()
+    changes: list[FileChange] = []
+    gone = dict(snapshot.places)
+    unknown, left_out = 0, ""
+    for count, (path, status) in enumerate(_looked_at(snapshot, root, is_repository=is_repository)):
+        if count >= most_places:
+            left_out = f"more than {most_places:,} files are there now; not all of them were compared"
+            break
+        known, before = gone.pop(path, ((), ABSENT))
+        if known == signature(status):
+            continue
+        after = dict(root.inspect_all([path], max(_MOST_READ_BYTES, before.size))).get(path)
+        if after is None:
+            unknown += 1
+        elif _differ(before, after) and not (is_repository and is_same_index(before, after)):
+            changes.append(FileChange(root.folder, path, before, after, tool, now))
+    for path, (_, before) in gone.items():
+        after = root.inspect(path, max(_MOST_READ_BYTES, before.size))
+        if _differ(before, after):
+            changes.append(FileChange(root.folder, path, before, after, tool, now))
+    return changes, left_out or (f"{unknown:,} new files have names that cannot be recorded" if unknown else "")
+
+
+def _differ(before: State, after: State) -> bool:
+    return not after.is_like(before) or after.mode != before.mode
+
+
+def _looked_at(snapshot: WorkspaceSnapshot, root: Root, *, is_repository: bool) -> Iterator[tuple[str, os.stat_result]]:
+    """Where there may be something new: everywhere, or below the outermost remembered places."""
+    if snapshot.is_whole:
+        yield from _walk(root, is_repository=is_repository)
+        return
+    for place in snapshot.places:
+        if place.rpartition("/")[0] not in snapshot.places and root.inspect(place, 0).kind == "folder":
+            yield from root.walk(place)
+
+
+def is_same_index(one: State, other: State) -> bool:
+    """Whether both are indexes of git that list the same content; git rewrites them when it has looked at files."""
+    contents = one.content, other.content
+    if contents[0] is None or contents[1] is None or not contents[0].startswith(b"DIRC"):
+        return False
+    return same_entries(contents[0], contents[1])
+
+
+def _walk(root: Root, *, is_repository: bool) -> Iterator[tuple[str, os.stat_result]]:
+    """Every place but those where agentkit itself keeps its records."""
+    base, kept = root.folder.rstrip("/"), f"{os.path.realpath(state_folder())}/"
+    places = root.walk(prune=_is_stored) if is_repository else root.walk(skip=SKIPPED)
+    for place, status in places:
+        if not f"{base}/{place}/".startswith(kept):
+            yield place, status
+
+
+def _is_stored(place: str) -> bool:
+    """Whether a place in a repository is not remembered: objects stay, and logs but those of the stashes are added to.
+
+    A branch may have any name, also that of such a folder.
+    """
+    names = place.split("/")
+    if "logs" in names and "refs" not in names[: names.index("logs")]:
+        within = "/".join(names[names.index("logs") :])
+        return not (_STASHES.startswith(within) or within == _STASHES)
+    if "refs" in names[:-1]:
+        return place.endswith(".lock")
+    return names[-1] in _STORED or f"/{place}".endswith(_PASSING)
+
+
+def signature(status: os.stat_result) -> Signature:
+    """What changes whenever a file does."""
+    return (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

@@ -1,0 +1,259 @@
+"""Snapshots of what a command may delete, taken only if the journal can restore all of it."""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Collection, Iterator, Sequence
+
+from agentkit._dataclass import dataclass
+from agentkit.errors import ToolError
+from agentkit.settings import state_folder
+from agentkit.workspace.change_detection import (
+    MOST_BYTES,
+    MOST_FILES,
+    YOUNG_NANOSECONDS,
+    Signature,
+    WorkspaceSnapshot,
+    signature,
+)
+from agentkit.workspace.root import Root
+from agentkit.workspace.snapshots import ABSENT, State
+
+MOST_PLACES = 200_000
+"""How many files and folders are looked at to find what the patterns name."""
+
+_ANY_DEPTH = "**"
+_MAGIC = re.compile(r"[*?](?!\])")
+_QUOTED = re.compile(r"\[([*?\[])\]")
+_ODD = re.compile(r"[\s'\"\\*?\[]|(^|/)-")
+_PERMISSIONS = 0o777
+_LISTABLE = 0o500
+_REPOSITORY = ".git"
+_LOST_ATTRIBUTES = ("user.", "system.posix_acl_")
+
+Found = Iterator[tuple[str, os.stat_result]]
+
+
+def cover(
+    root: Root, patterns: Collection[str], *, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES
+) -> WorkspaceSnapshot:
+    """Remember everything that the patterns name, in folders that are otherwise skipped too.
+
+    What does not exist yet is remembered as absent. Raises ToolError when any of it could not be put back exactly as it
+    is: too many or too large files, special files, other owners, further names (hard links) or attributes.
+    """
+    selected: dict[str, os.stat_result] = {}
+    missing: set[str] = set()
+    left = most_bytes
+    for pattern in patterns:
+        for place, status in _selected(root, pattern, missing):
+            if place in selected:
+                continue
+            _check_restorable(root, place, status)
+            selected[place] = status
+            left -= status.st_size if stat.S_ISREG(status.st_mode) else 0
+            if len(selected) > most_files or left < 0:
+                raise ToolError(f"more than {most_files:,} files or {most_bytes // 1_000_000:,} MB")
+    places: dict[str, tuple[Signature, State]] = dict.fromkeys(missing, ((), ABSENT))
+    kept = dict(root.inspect_all(selected, most_bytes))
+    unread = next((place for place in selected if place not in kept or not _is_whole(kept[place])), None)
+    if unread is not None:
+        raise ToolError(f"{unread!r} cannot be read")
+    young = time.time_ns() - YOUNG_NANOSECONDS
+    signs = {place: signature(status) if status.st_ctime_ns < young else () for place, status in selected.items()}
+    return WorkspaceSnapshot(places | {place: (signs[place], state) for place, state in kept.items()}, is_whole=False)
+
+
+def _is_whole(state: State) -> bool:
+    return state.kind == "folder" or (state.kind in ("file", "link") and state.content is not None)
+
+
+def _check_restorable(root: Root, place: str, status: os.stat_result) -> None:
+    kind = stat.S_IFMT(status.st_mode)
+    path = f"{root.folder}/{place}"
+    if kind not in (stat.S_IFREG, stat.S_IFDIR, stat.S_IFLNK):
+        raise ToolError(f"{place!r} is a special file")
+    if kind == stat.S_IFREG and status.st_nlink > 1:
+        raise ToolError(f"{place!r} has more than one name (hard links)")
+    if status.st_uid != os.geteuid():
+        raise ToolError(f"{place!r} belongs to another user")
+    if kind != stat.S_IFLNK and stat.S_IMODE(status.st_mode) & ~_PERMISSIONS:
+        raise ToolError(f"{place!r} has special permission bits")
+    if kind == stat.S_IFREG and any(name.startswith(_LOST_ATTRIBUTES) for name in _attributes(path)):
+        raise ToolError(f"{place!r} has extended attributes")
+    if kind == stat.S_IFDIR and not status.st_mode & _LISTABLE == _LISTABLE:
+        raise ToolError(f"{place!r} cannot be listed")
+    if f"{path}/".startswith(f"{os.path.realpath(state_folder())}/"):
+        raise ToolError(f"{place!r} is a record of agentkit itself")
+
+
+def _attributes(path: str) -> list[str]:
+    listed: Callable[..., list[str]] | None = getattr(os, "listxattr", None)  # Linux alone has it
+    try:
+        return listed(path, follow_symlinks=False) if listed else []
+    except OSError:  # a file system without attributes
+        return []
+
+
+def _selected(root: Root, pattern: str, missing: set[str]) -> Found:
+    """What a pattern names and all below it; what it names alone and does not exist is added to `missing`."""
+    parts = pattern.strip("/").split("/")
+    is_read, through = pattern.startswith("/"), pattern.endswith("/")
+    count = next((index for index, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
+    plain = [_QUOTED.sub(r"\1", part) for part in parts[:count] if part != "."]
+    if count == len(parts) and plain:
+        yield from _literal(root, plain, missing, through=through)
+        return
+    parts = parts if count < len(parts) else [*parts, "*"]  # the workspace itself is all that is in it
+    base = _real(root, plain)
+    if base is not None and (not base or _status(root, base) is not None):
+        match = _Match.of(parts[count:], through=through, is_read=is_read)
+        yield from _matching(root, base, match)
+
+
+def _literal(root: Root, parts: list[str], missing: set[str], *, through: bool) -> Found:
+    parent = _real(root, parts[:-1])
+    if parent is None:
+        return
+    place = f"{parent}/{parts[-1]}".strip("/")
+    status = _status(root, place)
+    if status is None and place.endswith(f"{_REPOSITORY}/index"):
+        raise ToolError("the git repository is not a plain folder of the workspace")
+    if status is None:
+        missing.update(_absent(root, place))
+    else:
+        yield from _with_below(root, place, status)
+        yield from _through(root, place) if through and stat.S_ISLNK(status.st_mode) else ()
+
+
+def _absent(root: Root, place: str) -> Iterator[str]:
+    """A place that does not exist, and the folders above it that do not exist either."""
+    while place and _status(root, place) is None:
+        yield place
+        place = place.rpartition("/")[0]
+
+
+def _with_below(root: Root, place: str, status: os.stat_result) -> Found:
+    """A place, and all below a folder."""
+    yield place, status
+    waiting = [place] if stat.S_ISDIR(status.st_mode) else []
+    while waiting:
+        for inner, found in _entries(root, waiting.pop()):
+            yield inner, found
+            if stat.S_ISDIR(found.st_mode):
+                waiting.append(inner)
+
+
+def _through(root: Root, link: str, *, folders: bool = True) -> Found:
+    """What a link leads to in the workspace: a file, or all of one of the `folders`."""
+    place = _real(root, link.split("/"))
+    status = _status(root, place) if place else None
+    if place and status is not None and (folders or not stat.S_ISDIR(status.st_mode)):
+        yield from _with_below(root, place, status)
+
+
+@dataclass(frozen=True, slots=True)
+class _Match:
+    """How places below a folder relate to the parts of a pattern.
+
+    `named` is for what the parts name, `meant` for that and all below it, `above` for folders that may hold some of it.
+    With `through`, what links lead to is meant as well; with `is_read`, a command has read the names.
+    """
+
+    parts: tuple[str, ...]
+    named: re.Pattern[str]
+    meant: re.Pattern[str]
+    above: tuple[re.Pattern[str], ...]
+    through: bool
+    is_read: bool
+
+    @classmethod
+    def of(cls, parts: Sequence[str], *, through: bool, is_read: bool) -> _Match:
+        """The expressions for these parts."""
+        above = tuple(_expression(parts[:count]) for count in range(1, len(parts)))
+        meant = _expression(parts, "(?:/.*)?")
+        return cls(tuple(parts), _expression(parts), meant, above, through, is_read)
+
+    @property
+    def is_deep(self) -> bool:
+        """Whether the pattern holds at any depth, as what `find` finds, which follows no link to a folder."""
+        return _ANY_DEPTH in self.parts
+
+    def is_above(self, place: str) -> bool:
+        """Whether something that is meant may be below the place."""
+        return self.is_deep or any(each.fullmatch(place) for each in self.above)
+
+
+def _matching(root: Root, base: str, match: _Match) -> Found:
+    """What below a folder matches, and all that is below it."""
+    for place, below, status in _walked(root, base, match):
+        is_link = stat.S_ISLNK(status.st_mode)
+        if match.meant.fullmatch(below):
+            _refuse_unsure(match, place, below)
+            yield place, status
+            if is_link and match.through and match.named.fullmatch(below):
+                yield from _through(root, place, folders=not match.is_deep)
+        elif is_link and not match.is_deep and match.is_above(below):
+            raise ToolError(f"{place!r} is a link, and leads the pattern elsewhere")
+
+
+def _refuse_unsure(match: _Match, place: str, below: str) -> None:
+    if match.is_read and _ODD.search(below):
+        raise ToolError(f"{place!r} is an odd name, which a command may read otherwise")
+    if _REPOSITORY in place.split("/") and _REPOSITORY not in match.parts:
+        raise ToolError(f"{place!r} is a part of a git repository")
+
+
+def _walked(root: Root, base: str, match: _Match) -> Iterator[tuple[str, str, os.stat_result]]:
+    """Each place in the folders that may hold what matches: its path in the workspace and below `base`, and status."""
+    waiting, left = [base], MOST_PLACES
+    while waiting:
+        for place, status in _entries(root, waiting.pop()):
+            below = place[len(base) :].lstrip("/")
+            yield place, below, status
+            if stat.S_ISDIR(status.st_mode) and (match.meant.fullmatch(below) or match.is_above(below)):
+                waiting.append(place)
+            left -= 1
+            if left < 0:
+                raise ToolError(f"more than {MOST_PLACES:,} files would have to be looked at")
+
+
+def _entries(root: Root, place: str) -> list[tuple[str, os.stat_result]]:
+    try:
+        with os.scandir(f"{root.folder}/{place}") as scan:
+            return [(f"{place}/{each.name}".lstrip("/"), each.stat(follow_symlinks=False)) for each in scan]
+    except OSError:  # it has gone, or may not be listed, which is told when it is remembered
+        return []
+
+
+@functools.lru_cache(maxsize=256)
+def _translated(part: str) -> str:
+    if part == _ANY_DEPTH:
+        return "(?:[^/]+/)*"
+    pieces = re.split(r"(\[[*?\[]\]|[*?])", part)
+    special = {"*": "[^/]*", "?": "[^/]"}
+    return "".join(special.get(piece) or re.escape(_QUOTED.sub(r"\1", piece)) for piece in pieces)
+
+
+def _expression(parts: Sequence[str], below: str = "") -> re.Pattern[str]:
+    text = "".join(_translated(part) + ("" if part == _ANY_DEPTH else "/") for part in parts).rstrip("/")
+    return re.compile(text + below, re.IGNORECASE | re.DOTALL)
+
+
+def _real(root: Root, parts: list[str]) -> str | None:
+    """The place that a path leads to, links followed; None outside the workspace, "" for the workspace itself."""
+    path = os.path.realpath("/".join([root.folder, *parts]))
+    if path == root.folder:
+        return ""
+    return path[len(root.folder) + 1 :] if path.startswith(root.folder.rstrip("/") + "/") else None
+
+
+def _status(root: Root, place: str) -> os.stat_result | None:
+    try:
+        return os.lstat(f"{root.folder}/{place}")
+    except (OSError, ValueError):
+        return None

@@ -1,0 +1,169 @@
+"""File search, bounded in files, bytes, matches and time."""
+
+from __future__ import annotations
+
+import fnmatch
+import json
+import math
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentkit._dataclass import dataclass
+from agentkit.errors import ToolError
+from agentkit.workspace.change_detection import SKIPPED
+from agentkit.workspace.root import Root
+from agentkit.workspace.text import decode, hidden
+
+MOST_FILES = 5_000
+MOST_BYTES = 50_000_000
+MOST_FILE_BYTES = 2_000_000
+MOST_PATTERN_CHARS = 1_000
+_MOST_GLOBS = 64
+_MOST_GLOB_CHARS, _MOST_GLOB_PARTS = 500, 50
+_PROGRAM = str(Path(__file__).with_name("search_program.py"))
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is looked for, a regular expression, and where: `glob` names files, `skips` says which are not read."""
+
+    pattern: str
+    path: str = "."
+    glob: str | None = None
+    most_matches: int = 200
+    most_files: int = MOST_FILES
+    seconds: float = 10.0
+    skips: Callable[[str], object] = lambda _: False
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    """A line that matches."""
+
+    path: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Matches:
+    """What was found. `left_out` says why it may not be all, or is empty; `timed_out` that time ran out."""
+
+    matches: tuple[Match, ...]
+    files: int
+    left_out: str = ""
+    timed_out: bool = False
+
+
+def search(root: Root, query: Query) -> Matches:
+    """Look for a pattern in the text files of a folder. Raises ToolError for a bad pattern, path or glob."""
+    if not query.pattern or len(query.pattern) > MOST_PATTERN_CHARS:
+        raise ToolError(f"A pattern has 1 to {MOST_PATTERN_CHARS:,} characters.")
+    deadline = time.monotonic() + query.seconds
+    texts: list[tuple[str, bytes]] = []
+    left_out = ""
+    left = MOST_BYTES
+    for place, text in _texts(root, query):
+        left -= len(text or b"")
+        if left < 0 or len(texts) == query.most_files or time.monotonic() > deadline:
+            left_out = f"Only the first {len(texts):,} files were searched; give a narrower path or glob."
+            break
+        if text is not None:
+            texts.append((place, text))
+    lines = _answer(query, [text for _, text in texts], deadline)
+    ends = [line for line in lines if "file" not in line]
+    if ends and "error" in ends[0]:
+        raise ToolError(f"The pattern is not a regular expression of Python: {ends[0]['error']}.")
+    matches = tuple(Match(texts[line["file"]][0], line["line"], line["text"]) for line in lines if "file" in line)
+    if not ends:
+        left_out = f"The search did not end within {query.seconds:g} seconds; simplify the pattern or narrow the path."
+    elif not ends[0]["complete"]:
+        left_out = f"There are more than {query.most_matches:,} matches; these are the first."
+    return Matches(matches, len(texts), left_out, not ends)
+
+
+def _texts(root: Root, query: Query) -> Iterator[tuple[str, bytes | None]]:
+    """Every file and its text in UTF-8, secrets hidden; None for those that are binary or are not to be searched."""
+    globs = _expanded(query.glob) if query.glob else ()
+    _, place = root.locate(query.path)
+    is_file = bool(place) and root.inspect(place, 0).kind == "file"
+    if is_file:
+        root.named(query.path)
+    found = [(place, 0)] if is_file else _listed(root, query.path)
+    for each, size in found:
+        is_asked = size <= MOST_FILE_BYTES and (not globs or _named(each, globs)) and not query.skips(each)
+        yield each, _text(root, each) if is_asked else None
+
+
+def _text(root: Root, place: str) -> bytes | None:
+    try:
+        read = root.read(place, MOST_FILE_BYTES)
+        return hidden(decode(read.content, place, read.size).text).encode("utf-8", "replace")
+    except ToolError:  # binary, gone meanwhile, or not for us to read
+        return None
+
+
+def _listed(root: Root, path: str) -> Iterator[tuple[str, int]]:
+    root.entries(path)  # says what is wrong with the path, if anything is
+    return root.files(path, SKIPPED)
+
+
+def _expanded(glob: str) -> list[str]:
+    """The glob without braces: `*.{js,ts}` is `*.js` and `*.ts`."""
+    if len(glob) > _MOST_GLOB_CHARS or glob.count("/") >= _MOST_GLOB_PARTS:
+        raise ToolError(f"A glob has at most {_MOST_GLOB_CHARS} characters and {_MOST_GLOB_PARTS} parts.")
+    globs = [glob.removeprefix("./")]
+    while any(re.search(r"\{[^{}]*\}", each) for each in globs):
+        globs = [
+            f"{before}{choice}{after}"
+            for before, choices, after in (re.split(r"\{([^{}]*)\}", each, maxsplit=1) for each in globs)
+            for choice in choices.split(",")
+        ]
+        if len(globs) > _MOST_GLOBS:
+            raise ToolError(f"The glob has more than {_MOST_GLOBS} alternatives.")
+    return globs
+
+
+def _named(place: str, globs: Sequence[str]) -> bool:
+    names = place.split("/")
+    return any(_fits(names, glob.split("/")) if "/" in glob else fnmatch.fnmatchcase(names[-1], glob) for glob in globs)
+
+
+def _fits(names: Sequence[str], globs: Sequence[str]) -> bool:
+    """Whether the names match, one by one; `**` stands for any number of them."""
+    reached = {0}  # how many names may have been used up so far
+    for glob in globs:
+        if glob == "**":
+            reached = set(range(min(reached, default=len(names) + 1), len(names) + 1))
+        else:
+            reached = {at + 1 for at in reached if at < len(names) and fnmatch.fnmatchcase(names[at], glob)}
+    return len(names) in reached
+
+
+def _answer(query: Query, texts: Sequence[bytes], deadline: float) -> list[dict[str, Any]]:
+    """What the matching program says before the deadline, after which it is ended."""
+    asked = {
+        "pattern": query.pattern,
+        "most_matches": query.most_matches,
+        "seconds": math.ceil(query.seconds) + 1,
+    }
+    request = b"".join([json.dumps(asked).encode() + b"\n", *(b"%d\n%b" % (len(text), text) for text in texts)])
+    with subprocess.Popen(  # this interpreter and a program of our own
+        [sys.executable, "-I", "-S", _PROGRAM],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env={},
+        start_new_session=True,
+    ) as process:
+        try:
+            output, _ = process.communicate(request, timeout=max(deadline - time.monotonic(), 0.1))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            output, _ = process.communicate()
+    return [json.loads(line) for line in output.split(b"\n")[:-1]]

@@ -1,0 +1,63 @@
+"""The search process, which can be ended if a pattern takes too long."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterator
+from typing import Any, BinaryIO
+
+_MOST_LINE_CHARS = 10_000
+_MOST_SHOWN_CHARS = 300
+_MOST_MEMORY_BYTES = 1_000_000_000
+
+
+def matches(asked: dict[str, Any], files: Iterator[str]) -> Iterator[dict[str, Any]]:
+    """Each match as file (its number), line (counted from 1) and text; then how it ended: error, or complete or not."""
+    try:
+        pattern = re.compile(asked["pattern"])
+    except (re.error, OverflowError, RecursionError, MemoryError) as error:
+        yield {"error": str(error) or type(error).__name__}
+        return
+    left = asked["most_matches"]
+    for number, text in enumerate(files):
+        for line_number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
+            found = pattern.search(line.removesuffix("\r")[:_MOST_LINE_CHARS])
+            if found is None:
+                continue
+            if not left:
+                yield {"complete": False}
+                return
+            left -= 1
+            start = max(found.start() - _MOST_SHOWN_CHARS // 3, 0) if len(line) > _MOST_SHOWN_CHARS else 0
+            yield {"file": number, "line": line_number, "text": line[start : start + _MOST_SHOWN_CHARS]}
+    yield {"complete": True}
+
+
+def read_files(stream: BinaryIO) -> Iterator[str]:
+    """The texts that were sent."""
+    while size := stream.readline():
+        yield stream.read(int(size)).decode("utf-8", "replace")
+
+
+def bound(seconds: int) -> None:
+    """Let the kernel end this process when it computes or takes too much, even if nobody is left to end it."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
+
+
+def main(source: BinaryIO, target: BinaryIO) -> None:
+    """Answer one request."""
+    asked = json.loads(source.readline())
+    bound(asked["seconds"])
+    for match in matches(asked, read_files(source)):
+        target.write(json.dumps(match).encode() + b"\n")
+        target.flush()
+
+
+if __name__ == "__main__":
+    with os.fdopen(0, "rb") as source, os.fdopen(1, "wb") as target:
+        main(source, target)

@@ -1,1 +1,0 @@
-"""Where in the files does a pattern match?"""

@@ -1,0 +1,127 @@
+"""Undo: verify that nothing changed since, then restore everything or nothing."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from agentkit.errors import ToolError
+from agentkit.undo import Undone, listed
+from agentkit.workspace.change_detection import is_same_index
+from agentkit.workspace.root import MOST_KEPT_BYTES, Root
+from agentkit.workspace.snapshots import ABSENT, FOLDER, FileChange, State, net
+
+_MOST_NAMED = 10
+
+Roots = Callable[[str], Root]
+
+
+def undo(made: Sequence[FileChange], roots: Roots, notes: tuple[str, ...] = ()) -> Undone:
+    """Put back what these changes, in the order in which they were made, have changed.
+
+    What is not kept stays as it is and is named in the notes. Does nothing and raises ToolError when something was
+    changed since, cannot be restored, or when nothing at all was kept.
+    """
+    wanted = [change for change in net(made) if not _is_nothing(change)]
+    changes = [change for change in wanted if _is_kept(change.before)]
+    lost = [f"what {change.path!r} was before is not kept" for change in wanted if not _is_kept(change.before)]
+    opened = {root: roots(root) for root in {change.root for change in changes}}
+    problems = [f"{change.path!r} was changed since" for change in changes if _is_foreign(change, opened[change.root])]
+    if problems or (lost and not changes):
+        raise ToolError(f"Nothing was undone: {'; '.join([*problems, *lost][:_MOST_NAMED])}.")
+    notes = (*notes, *lost)
+    _restore_all(changes, opened)
+    files = [change for change in changes if {change.before.kind, change.after.kind} != {"folder", "absent"}]
+    restored = tuple(change.path for change in files if change.before.kind != "absent")
+    return Undone(restored, tuple(change.path for change in files if change.before.kind == "absent"), notes)
+
+
+def stands(root: Root, path: str, state: State) -> bool:
+    """Whether this is what stands at the path now, with these permissions if they are known."""
+    now = root.inspect(path, MOST_KEPT_BYTES if state.was_read else 0)
+    return now.is_like(state) and state.mode in (0, now.mode)
+
+
+def _is_nothing(change: FileChange) -> bool:
+    return change.before.is_like(change.after) and change.before.mode == change.after.mode
+
+
+def _is_kept(before: State) -> bool:
+    return before.kind != "other" and (before.kind not in ("file", "link") or before.content is not None)
+
+
+def _is_foreign(change: FileChange, root: Root) -> bool:
+    """Whether something else stands there than what the run left, or what was there before it."""
+    kinds = {change.before.kind, change.after.kind}
+    known = [change.after, change.before]
+    if FOLDER.kind in kinds and len(kinds) > 1:  # nothing is lost with an empty folder
+        known += [ABSENT, State(FOLDER.kind)]
+    return not (any(stands(root, change.path, state) for state in known) or _is_index(root, change))
+
+
+def _is_index(root: Root, change: FileChange) -> bool:
+    """Whether git has only rewritten its index since, with the same content."""
+    if change.path.rpartition("/")[2] != "index":
+        return False
+    return is_same_index(change.after, root.inspect(change.path, MOST_KEPT_BYTES))
+
+
+def _restore_all(changes: Sequence[FileChange], roots: dict[str, Root]) -> None:
+    """Restore everything; when something cannot be, put back what was restored and raise ToolError."""
+    present = [replace(each, after=each.before, before=roots[each.root].inspect(each.path)) for each in changes]
+    try:
+        _restore(changes, roots)
+    except ToolError as error:
+        stuck = [change.path for change in _by_depth(present) if not _is_put_back(change, roots)]
+        if stuck:
+            raise ToolError(f"Only a part was undone, and {listed(stuck)} cannot be put back: {error}") from None
+        raise ToolError(f"Nothing was undone: {error}") from None
+
+
+def _is_put_back(change: FileChange, roots: dict[str, Root]) -> bool:
+    root = roots[change.root]
+    with contextlib.suppress(ToolError):
+        if not stands(root, change.path, change.before):
+            _restore([change], roots)
+        return stands(root, change.path, change.before)
+    return False
+
+
+def _restore(changes: Sequence[FileChange], roots: dict[str, Root]) -> None:
+    """Files go before the folders they are in, and come back after them."""
+    by_depth = _by_depth(changes)
+    for change in reversed(by_depth):
+        _clear(roots[change.root], change)
+    for change in by_depth:
+        if not stands(roots[change.root], change.path, change.before):
+            _rebuild(roots[change.root], change)
+
+
+def _by_depth(changes: Sequence[FileChange]) -> list[FileChange]:
+    return sorted(changes, key=lambda change: change.path.count("/"))
+
+
+def _clear(root: Root, change: FileChange) -> None:
+    """Remove what stands in the way: a new file, a file that was a folder, an empty new folder."""
+    now = root.inspect(change.path, 0)
+    if now.kind not in ("absent", change.before.kind):
+        is_folder = now.kind == "folder"
+        with contextlib.suppress(ToolError) if is_folder else contextlib.nullcontext():  # others use the folder by now
+            root.remove(change.path)
+
+
+def _rebuild(root: Root, change: FileChange) -> None:
+    before, path = change.before, change.path
+    if before.kind == "folder":
+        if root.inspect(path, 0).kind == "absent":
+            root.make_folder(path)
+        root.dress_folder(path, before.mode)
+    elif before.kind == "link":
+        with contextlib.suppress(ToolError):
+            root.remove(path)
+        root.link(path, before.content or b"")
+    elif before.kind == "file" and before.content is not None:
+        for folder in root.missing_folders(path)[1]:
+            root.make_folder(folder)
+        root.write(path, before.content, before.mode)

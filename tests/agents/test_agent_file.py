@@ -1,0 +1,212 @@
+"""What does a plain text file say about an agent?"""
+
+import re
+
+import pytest
+
+from agentkit.agents.agent import Agent
+from agentkit.agents.agent_file import AgentFile, parse_manifesto, read_manifesto
+from agentkit.errors import ConfigError
+from agentkit.levels import SafetyLevel
+from agentkit.safety.policy import Policy
+from agentkit.testing import ScriptedLLM
+from agentkit.tooling.tool import Tool
+from agentkit.tools.catalog import web_tools
+from agentkit.tools.core import core_tools
+from agentkit.usage import Limits
+
+FULL = """\
+# The clerk of the city library
+name: Clerk
+model: ollama:qwen3
+tools: core, wikipedia
+safety: network
+limits: iterations 5, cost 0.50, seconds=60, input tokens: 1_000
+session: library
+
+You are the clerk of a library.
+
+Note: be kind.
+"""
+TOOLS = (*core_tools.names, "wikipedia")
+
+
+def stamp(text: str) -> str:
+    """Stamp a text."""
+    return f"[{text}]"
+
+
+def test_everything_that_can_be_said():
+    """A few lines set the agent up; after an empty line the instruction stands as it is."""
+    manifesto = parse_manifesto(FULL)
+    assert manifesto.tools.names == TOOLS
+    assert manifesto == AgentFile(
+        name="Clerk",
+        instruction="You are the clerk of a library.\n\nNote: be kind.",
+        tools=manifesto.tools,
+        model="ollama:qwen3",
+        safety=SafetyLevel.NETWORK,
+        limits=Limits(iterations=5, cost=0.5, seconds=60, input_tokens=1000),
+        session="library",
+    )
+
+
+SPELLINGS = {
+    "a frame": "---\nname: Clerk\n\ntools: core, wikipedia\n---\nBe kind.",
+    "a list": "Tools:\n- core\n- wikipedia\nname: 'Clerk'\n\nBe kind.",
+    "other bullets": "name: Clerk\ntools: core\n  * `wikipedia`\n\nBe kind.",
+    "brackets": 'name: "Clerk"\ntools: [core, "wikipedia"]\n\nBe kind.',
+    "blanks": "NAME: Clerk\ntools: core wikipedia\n\nBe kind.",
+    "long names": "name: Clerk\ntools: core_tools; Wikipedia tool\n\nBe kind.",
+    "each once": "name: Clerk\ntools: core, wikipedia, calculator\n\nBe kind.",
+    "an instruction as a setting": "name: Clerk\ntools: core, wikipedia\ninstruction: Be kind.",
+    "an instruction of several lines": "name: Clerk\ntools: core, wikipedia\ninstruction:\nBe kind.",
+    "line ends of another system": "name: Clerk\r\ntools: core, wikipedia\r\n\r\nBe kind.\r\n",
+    "a comment and empty lines first": "\n# Mine\n#\nname: Clerk\ntools: core, wikipedia\n\n\nBe kind.",
+}
+
+
+@pytest.mark.parametrize("text", SPELLINGS.values(), ids=SPELLINGS)
+def test_settings_as_people_write_them(text):
+    """Settings are read as people write them."""
+    manifesto = parse_manifesto(text)
+    assert (manifesto.name, manifesto.instruction, manifesto.tools.names) == ("Clerk", "Be kind.", TOOLS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["You are kind.", "# Kindness\n\nYou are kind.", "Note: be kind.\nname: no setting", "# Kindness\nIt matters."],
+)
+def test_a_text_without_settings(text):
+    """A text that begins with no setting is all instruction."""
+    assert parse_manifesto(text) == AgentFile("agent", text)
+
+
+def test_a_file(tmp_path):
+    """The name is by default the file's, and the session the file's own; the workspace is meant from its folder."""
+    path = tmp_path / "trip.txt"
+    path.write_text("\ufefftools: none\nworkspace: notes\n\nPlan trips.", "utf-8")
+    manifesto = read_manifesto(str(path))
+    assert (manifesto.name, manifesto.workspace) == ("trip", tmp_path / "notes")
+    assert re.fullmatch("trip-[0-9a-f]{8}", manifesto.session)
+    assert manifesto.tools.names == ()
+    other = tmp_path / "elsewhere" / "trip.txt"
+    other.parent.mkdir()
+    other.write_text("Plan other trips.", "utf-8")
+    assert read_manifesto(other).session != manifesto.session
+    assert read_manifesto(other.parent / ".." / "trip.txt").session == manifesto.session
+
+
+def test_an_agent_is_made_of_a_file(tmp_path):
+    """What a program says comes before what the file says: its LLM before the model, its policy before the level."""
+    path = tmp_path / "trip.txt"
+    path.write_text("tools: calculator\nmodel: gpt-5.4-mini\nsafety: safe\nsession: none\n\nPlan trips.", "utf-8")
+    llm, policy = ScriptedLLM("Go to Huế."), Policy(SafetyLevel.SYSTEM)
+    planner = Agent.from_file(path, llm=llm, policy=policy, name="planner")
+    assert (planner.name, planner.instruction, planner.tools.names) == ("planner", "Plan trips.", ("calculator",))
+    assert (planner.llm, planner.policy, planner("Where to?")) == (llm, policy, "Go to Huế.")
+    assert Agent.from_file(path, llm=llm).policy.level is SafetyLevel.SAFE
+
+
+@pytest.mark.parametrize("word", ["none", "Off", "no", ""])
+def test_runs_that_are_not_saved(tmp_path, word):
+    """`session: none` saves nothing."""
+    path = tmp_path / "trip.txt"
+    path.write_text(f"session: {word}\nworkspace: /data\n\nPlan trips.", "utf-8")
+    manifesto = read_manifesto(path)
+    assert (manifesto.session, str(manifesto.workspace)) == (None, "/data")
+
+
+def test_a_workspace_without_a_file():
+    """Without a file a workspace is meant from the current folder."""
+    assert str(parse_manifesto("workspace: notes\n\nBe kind.").workspace) == "notes"
+
+
+def test_tools_of_ones_own():
+    """A file may name tools that the program brings along; they take the place of shipped ones of the same name."""
+    own = Tool(lambda query: query, "wikipedia", "Mine.")
+    manifesto = parse_manifesto("tools: stamp, web, wikipedia\n\nBe kind.", tools=[stamp, own])
+    assert manifesto.tools.names == ("stamp", *web_tools.names)
+    assert manifesto.tools.find("wikipedia") is own
+
+
+def test_limits_that_are_no_numbers():
+    """A limit may be taken away, and an unknown price be taken for free."""
+    limits = parse_manifesto("limits: seconds none, unknown-price free\n\nBe kind.").limits
+    assert limits == Limits(seconds=None, unknown_price="free")
+
+
+# what the text is; the line that the error names, and what it says
+FAULTS = {
+    "no instruction": ("name: Clerk\n", None, "has no instruction"),
+    "nothing": ("", None, "has no instruction"),
+    "an unknown tool": ("name: Clerk\ntools: core, wikipdia\n\nBe kind.", 2, "Did you mean 'wikipedia'?"),
+    "a tool like nothing": ("tools: qqqq\n\nBe kind.", 1, "The collections are: core, web"),
+    "an unknown setting": ("name: Clerk\ncolour: red\n\nBe kind.", 2, "There is no setting 'colour'. The settings"),
+    "a misspelt setting": ("nmae: Clerk\n\nBe kind.", 1, "Did you mean 'name'?"),
+    "no empty line": ("name: Clerk\nBe kind.", 2, "An empty line parts"),
+    "no end of the frame": ("---\nname: Clerk\n\nBe kind.", 1, "do not end with it"),
+    "a setting twice": ("name: Clerk\nname: Cook\n\nBe kind.", 2, "second time"),
+    "no value": ("name: Clerk\nmodel:\n\nBe kind.", 2, "model: Its value is missing"),
+    "no level": ("safety: harmless\n\nBe kind.", 1, "SAFE, NETWORK or SYSTEM"),
+    "no limit": ("limits: costs 3\n\nBe kind.", 1, "Did you mean 'cost'?"),
+    "a limit like nothing": ("limits: qqqq 3\n\nBe kind.", 1, "The limits are"),
+    "a limit without a number": ("limits: cost\n\nBe kind.", 1, "a name and a number"),
+    "a limit that is no number": ("limits: cost 1.2.3\n\nBe kind.", 1, "limits:"),
+    "a limit of nothing": ("limits: iterations 0\n\nBe kind.", 1, "at least 1"),
+    "tools at the end": ("Be kind.\n\n## Tools:\n- calculator\n", 3, "Put them at the top"),
+    "tools at the end, in a line": ("name: A\n\nBe kind.\nTools: calculator", 4, "Put them at the top"),
+}
+
+
+@pytest.mark.parametrize(("text", "line", "said"), FAULTS.values(), ids=FAULTS)
+def test_what_is_wrong_is_told(text, line, said):
+    """What cannot be understood is an error that names the line and what to do."""
+    with pytest.raises(ConfigError) as caught:
+        parse_manifesto(text)
+    assert said in str(caught.value)
+    assert (f"line {line}: " in str(caught.value)) is (line is not None)
+
+
+NOT_LINE_ENDS = ["\u2028", "\u2029", "\x85", "\x0b", "\x0c", "\x1c", "\x1d", "\x1e", "\r"]
+
+
+@pytest.mark.parametrize("end", [*NOT_LINE_ENDS, "\u200b", "\u202e", "\ue0041"], ids=ascii)
+def test_one_visible_line_is_one_setting(tmp_path, end):
+    """A second setting cannot hide in a line behind a character that looks like no end of one: it is refused."""
+    for text in (f"tools: core{end}safety: system\n\nBe kind.", f"tools:\n- core{end}safety: system\n\nBe kind."):
+        path = tmp_path / "agent.txt"
+        path.write_bytes(text.encode())
+        with pytest.raises(ConfigError, match=r"line \d: It contains characters that are not shown: .*\\u\{"):
+            read_manifesto(path)
+
+
+def test_text_with_invisible_characters_is_kept():
+    """Emoji in settings, Windows line ends and any character of the instruction are no fault; NUL is one."""
+    read = parse_manifesto("name: Weather \u26c5\ufe0f\r\ntools: core\r\n\r\nBe kind.\u2028And brief.\x0c")
+    assert (read.name, read.instruction) == ("Weather \u26c5\ufe0f", "Be kind.\u2028And brief.")
+    with pytest.raises(ConfigError, match="NUL"):
+        parse_manifesto("Be kind.\0")
+
+
+@pytest.mark.parametrize("text", ["Be kind.\n\nTools: hammer and saw", "Be kind.\nTools:", "Be kind.\nTools:\n- saw"])
+def test_words_about_other_tools(text):
+    """An instruction may speak of tools that are none of ours."""
+    assert parse_manifesto(text).instruction == text
+
+
+@pytest.mark.parametrize("content", [b"\xff\xfe\x00", None], ids=["no text", "no file"])
+def test_a_file_that_cannot_be_read(tmp_path, content):
+    """A file that is missing or no text is named in the error."""
+    path = tmp_path / "trip.txt"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=r"The agent file .*trip\.txt.* It is a text: settings a line each"):
+        read_manifesto(path)
+
+
+def test_a_program_is_no_agent_s_file(tmp_path):
+    """A program is refused, as its text would be the instruction."""
+    (tmp_path / "bot.py").write_text("from agentkit import Agent\n")
+    with pytest.raises(ConfigError, match=r"bot\.py' is a program.* --agent .* -t "):
+        read_manifesto(tmp_path / "bot.py")

@@ -1,0 +1,413 @@
+"""Does an agent that is a tool wait where a person must decide, and go on with the same run, nothing done twice?"""
+
+import asyncio
+import json
+import subprocess
+import sys
+
+import pytest
+
+from agentkit import Agent, Approval, Limits, Policy, Rule, RunContext, RunResult, Session, tool, write_file_tool
+from agentkit.agents.result import Resumption
+from agentkit.errors import SessionError
+from agentkit.events import ToolCallPostponed
+from agentkit.messages import ToolCall
+from agentkit.testing import ScriptedLLM, call, record, replay
+from agentkit.tools.human import ask_user_tool
+
+WAYS = ["run", "arun", "stream", "astream"]
+
+
+def later(_request):
+    """Wants to decide later."""
+    return Approval.LATER
+
+
+class Desk:
+    """The tools of a worker, which write down what they do in `done`."""
+
+    def __init__(self):
+        self.done = []
+
+    @tool
+    def look_up(self, order: int) -> int:
+        """Look up what an order came to."""
+        self.done.append(f"look up {order}")
+        return 80
+
+    @tool(level="SYSTEM")
+    def refund(self, order: int, euros: int) -> str:
+        """Refund an order."""
+        self.done.append(f"refund {order} {euros}")
+        return f"{euros} EUR refunded"
+
+    @property
+    def tools(self):
+        """Both."""
+        return [self.look_up, self.refund]
+
+
+REFUND = (call("look_up", order=7), call("refund", order=7, euros=80), "I have refunded it.")
+
+
+def worker(desk, *lines, name="clerk", **options):
+    """An agent that must ask before it refunds."""
+    return Agent(name, tools=desk.tools, llm=ScriptedLLM(*lines or REFUND), **options)
+
+
+def boss(*workers, approve=later, **options):
+    """An agent that sets its workers to work, one after the other."""
+    wishes = [call(each.name, request="Refund order 7.") for each in workers]
+    tools = [each.as_tool() for each in workers]
+    return Agent("boss", tools=tools, llm=ScriptedLLM(*wishes, "All done."), approve=approve, **options)
+
+
+def seen(agent, way, prompt):
+    """The result of a run, one of the four ways."""
+
+    async def gathered():
+        return [event async for event in agent.astream(prompt)][-1].result
+
+    ways = {
+        "run": lambda: agent.run(prompt),
+        "arun": lambda: asyncio.run(agent.arun(prompt)),
+        "stream": lambda: list(agent.stream(prompt))[-1].result,
+        "astream": lambda: asyncio.run(gathered()),
+    }
+    return ways[way]()
+
+
+def contents(result):
+    """What the calls of a run have come to."""
+    return [used.result.content for used in result.tool_calls]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_its_call_waits_in_the_run_above_and_goes_on(way):
+    """The person is asked about the worker's call; with a yes the worker goes on where it was, and so does its boss."""
+    desk = Desk()
+    paused = seen(boss(worker(desk)), way, "Refund order 7.")
+    (pending,) = paused.pending
+    assert (paused.status, pending.tool, pending.within) == ("paused", "refund", "clerk")
+    assert json.loads(pending.arguments) == {"order": 7, "euros": 80}
+    assert pending.question.startswith("clerk wants to call refund")
+    assert desk.done == ["look up 7"]
+    result = seen(paused.lead, way, paused.resumption(True))
+    assert (result.status, result.output, contents(result)) == ("done", "All done.", ["I have refunded it."])
+    assert desk.done == ["look up 7", "refund 7 80"]
+
+
+@pytest.mark.parametrize(
+    ("said", "done", "told"),
+    [
+        (False, [], "Approval was refused."),
+        ("no, it was worn", [], "no, it was worn"),
+        ({"order": 7, "euros": 5}, ["refund 7 5"], "5 EUR refunded"),
+        (Approval.ONCE, ["refund 7 80"], "80 EUR refunded"),
+    ],
+)
+def test_each_answer_reaches_the_worker(said, done, told):
+    """A no, words that say why not, other arguments and a yes mean what they mean in a run of the worker's own."""
+    desk = Desk()
+    lines = (REFUND[1], lambda request: request.messages[-1].content)
+    paused = boss(worker(desk, *lines)).run("Go")
+    result = paused.resume({paused.pending[0].id: said})
+    assert desk.done == done
+    assert told in contents(result)[0]
+
+
+def test_words_are_the_answer_to_a_question():
+    """A worker that asks the user gets the words that the run above is given."""
+    clerk = Agent(
+        "clerk", [ask_user_tool()], llm=ScriptedLLM(call("ask_user", question="Who?"), lambda r: r.messages[-1].content)
+    )
+    paused = boss(clerk).run("Go")
+    assert [(each.question, each.needs_answer) for each in paused.pending] == [("Who?", True)]
+    again = paused.resume(True)  # yes is no answer to a question
+    assert again.status == "paused"
+    assert contents(again.resume("An of Hue")) == ["An of Hue"]
+
+
+def test_several_calls_of_a_worker_are_asked_about_in_turn():
+    """One after the other waits in the run above, and the answered ones are not asked about again."""
+    desk = Desk()
+    both = [call("refund", order=1, euros=1), call("refund", order=2, euros=2)]
+    first = boss(worker(desk, both, "Done.")).run("Go")
+    second = first.resume(True)
+    assert [json.loads(each.pending[0].arguments)["order"] for each in (first, second)] == [1, 2]
+    assert second.resume(True).status == "done"
+    assert sorted(desk.done) == ["refund 1 1", "refund 2 2"]
+
+
+def test_two_workers_wait_beside_each_other():
+    """What waits in each is answered by its own id; whoever is not answered goes on waiting, and is not begun again."""
+    desk, other = Desk(), Desk()
+    workers = worker(desk), worker(other, name="aide")
+    wishes = [call(each.name, request="Refund order 7.") for each in workers]
+    agent = Agent("boss", [each.as_tool() for each in workers], llm=ScriptedLLM(wishes, "Done."), approve=later)
+    paused = agent.run("Go")
+    one, two = paused.pending
+    assert one.id != two.id
+    again = paused.resume({two.id: True})
+    assert ([each.id for each in again.pending], desk.done) == ([one.id], ["look up 7"])
+    assert again.resume(True).status == "done"
+    assert (desk.done, other.done) == (["look up 7", "refund 7 80"],) * 2
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_worker_of_a_worker_waits(way):
+    """However deep the call is that waits, the run at the top is paused, and what lies between goes on as well."""
+    desk = Desk()
+    middle = Agent(
+        "desk", [worker(desk).as_tool()], llm=ScriptedLLM(call("clerk", request="Refund."), "The clerk did it.")
+    )
+    paused = seen(boss(middle), way, "Go")
+    assert [(each.tool, each.within) for each in paused.pending] == [("refund", "desk")]
+    result = seen(paused.lead, way, paused.resumption(True))
+    assert (contents(result), desk.done) == (["The clerk did it."], ["look up 7", "refund 7 80"])
+
+
+def test_it_goes_on_in_another_agent_from_text():
+    """The saved text of the run above is all that another process needs."""
+    desk = Desk()
+    text = boss(worker(Desk())).run("Go").to_json()
+    agent = boss(worker(desk, REFUND[-1]))
+    agent.llm = ScriptedLLM("All done.")
+    assert agent.resume(text, True).output == "All done."
+    assert desk.done == ["refund 7 80"]
+
+
+PROGRAM = """
+import sys
+from agentkit import Agent, Approval, tool
+from agentkit.testing import ScriptedLLM, call
+
+@tool(level="SYSTEM")
+def refund(order: int) -> str:
+    "Refund an order."
+    print("refunded", order)
+    return "refunded"
+
+step = sys.argv[1]
+lines = {"begin": ([call("clerk", request="Refund 7.")], [call("refund", order=7)]), "end": (["Done."], ["Refunded."])}
+above, below = lines[step]
+clerk = Agent("clerk", [refund], llm=ScriptedLLM(*below))
+boss = Agent("boss", [clerk.as_tool()], llm=ScriptedLLM(*above), approve=lambda _: Approval.LATER, session="s")
+result = boss.run("Go") if step == "begin" else boss.resume(answers=True)
+print(result.status, [each.tool for each in result.pending])
+"""
+
+
+def test_it_goes_on_in_another_process_from_a_session(tmp_path, monkeypatch):
+    """A session that is kept holds the worker's run as well."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    outputs = [
+        subprocess.run([sys.executable, "-c", PROGRAM, step], capture_output=True, text=True, check=True).stdout
+        for step in ("begin", "end")
+    ]
+    assert outputs == ["paused ['refund']\n", "refunded 7\ndone []\n"]
+
+
+def test_what_it_spends_is_counted_once():
+    """Both parts of the worker's run are in what the run above has spent, each once."""
+    paused = boss(worker(Desk())).run("Go")
+    result = paused.resume(True)
+    assert (paused.usage.requests, result.usage.requests) == (3, 5)
+    assert sum(part.tool_calls[0].result.usage.requests for part in [result]) == 1
+
+
+def test_limits_hold_over_the_pause():
+    """A worker that goes on has what its boss's new limits leave, and one that meets them waits no more."""
+    desk = Desk()
+    paused = boss(worker(desk)).run("Go")
+    result = paused.resume(True, limits=Limits(total_tokens=1))
+    assert result.status == "limit"
+    assert desk.done in (["look up 7"], ["look up 7", "refund 7 80"])
+
+
+def test_the_policy_above_still_denies():
+    """A rule of the boss's that is made after the pause denies the call, whatever the person has said."""
+    desk = Desk()
+    text = boss(worker(Desk())).run("Go").to_json()
+    agent = boss(worker(desk, "It was denied."), policy=Policy(rules=[Rule("deny", "refund")]))
+    agent.llm = ScriptedLLM("All done.")
+    assert agent.resume(text, True).status == "done"
+    assert desk.done == []
+
+
+def test_a_function_that_answers_is_asked_about_the_worker_s_call():
+    """The request names the worker, its tool and arguments, and the context is that of the run above."""
+    heard = []
+
+    def answers(request, run: RunContext[str]):
+        heard.append((request.agent, request.tool, dict(request.arguments), request.within, run.value))
+        return True
+
+    desk = Desk()
+    agent = boss(worker(desk))
+    assert agent.run("Go", context="An").resume(answers).status == "done"
+    assert heard == [("clerk", "refund", {"order": 7, "euros": 80}, "clerk", "An")]
+
+
+def test_the_worker_s_own_approver_may_want_to_wait():
+    """It is its own approver that wants to decide later, and the run above that waits."""
+    desk = Desk()
+    paused = boss(worker(desk, approve=later), approve=None).run("Go")
+    assert paused.status == "paused"
+    assert paused.resume(True).status == "done"
+    assert desk.done == ["look up 7", "refund 7 80"]
+
+
+def test_without_an_approver_it_is_a_no():
+    """In a run that begins nobody to ask means no, for workers, too."""
+    desk = Desk()
+    assert boss(worker(desk), approve=None).run("Go").status == "done"
+    assert desk.done == ["look up 7"]
+
+
+def test_what_was_changed_meanwhile_is_undone_by_both(tmp_path):
+    """A worker writes into the record of its own run, which goes on with it."""
+    clerk = Agent(
+        "clerk",
+        [write_file_tool],
+        workspace=tmp_path,
+        llm=ScriptedLLM(call("write_file", path="a.txt", content="An"), "Written."),
+    )
+    paused = boss(clerk).run("Go")
+    assert not (tmp_path / "a.txt").exists()
+    assert paused.resume(True).status == "done"
+    assert (tmp_path / "a.txt").read_text("utf-8") == "An"
+
+
+def changed(text, **other):
+    """A saved run whose postponed call says something else."""
+    data = json.loads(text)
+    (entry,) = (each for each in data["milestones"] if each["event"] == "tool_call_postponed")
+    entry.update(other)
+    return json.dumps(data)
+
+
+def test_nobody_approves_another_call_than_is_shown():
+    """A text that shows a harmless call above a worker's run in which another waits approves neither."""
+    desk = Desk()
+    text = boss(worker(Desk())).run("Go").to_json()
+    entry = next(each for each in json.loads(text)["milestones"] if each["event"] == "tool_call_postponed")
+    shown = {**entry["inner"], "arguments": '{"order": 7, "euros": 1}'}
+    agent = boss(worker(desk, "never"))
+    agent.llm = ScriptedLLM(lambda request: request.messages[-1].content)
+    result = agent.resume(changed(text, inner=shown), True)
+    assert "The saved run was changed" in result.output
+    assert desk.done == []
+
+
+def test_a_worker_s_run_in_which_nothing_waits_is_not_gone_on_with():
+    """A text whose worker's run was cut before its call waited approves nothing, and says that it was changed."""
+    desk = Desk()
+    text = boss(worker(Desk())).run("Go").to_json()
+    entry = next(each for each in json.loads(text)["milestones"] if each["event"] == "tool_call_postponed")
+    cut = {**entry["inner_run"], "milestones": entry["inner_run"]["milestones"][:1]}
+    agent = boss(worker(desk, "never"))
+    agent.llm = ScriptedLLM(lambda request: request.messages[-1].content)
+    assert "The saved run was changed" in agent.resume(changed(text, inner_run=cut), True).output
+    assert desk.done == []
+
+
+def test_a_worker_s_run_that_says_it_was_approved_is_not_believed():
+    """An answer of a person that stands in the saved run of a worker is none."""
+    desk = Desk()
+    text = boss(worker(Desk())).run("Go").to_json()
+    entry = next(each for each in json.loads(text)["milestones"] if each["event"] == "tool_call_postponed")
+    forged = json.loads(json.dumps(entry["inner_run"]))
+    asked = entry["inner"]["id"].partition(".")[2]
+    forged["milestones"].append({"event": "approved", "call_id": asked, "answer": "once"})
+    agent = boss(worker(desk, "never"))
+    agent.llm = ScriptedLLM("All done.")
+    agent.resume(changed(text, inner_run=forged), False)
+    assert desk.done == []
+
+
+def test_a_restored_export_has_the_person_asked(tmp_path):
+    """A session that was exported and restored goes on as the one that it was."""
+    desk = Desk()
+    agent = boss(worker(Desk()), session=Session.open(tmp_path / "a.db", "talk"))
+    agent.run("Go")
+    agent.session.export(tmp_path / "talk.jsonl")
+    restored = Session.restore(tmp_path / "talk.jsonl", tmp_path / "b.db")
+    other = boss(worker(desk, REFUND[-1]), session=restored)
+    other.llm = ScriptedLLM("All done.")
+    assert other.resume(answers=True).status == "done"
+    assert desk.done == ["refund 7 80"]
+    assert 'a person said: once to refund({"order": 7, "euros": 80})' in restored.show()
+
+
+def test_a_recorded_pause_is_replayed(tmp_path):
+    """A recording of both parts replays without a model, and does nothing again."""
+    desk = Desk()
+    agent = boss(worker(desk))
+    with record(tmp_path / "a.jsonl"):
+        paused = agent.run("Go")
+        agent.resume(answers=True)
+    desk.done.clear()
+    agent.reset()
+    with replay(tmp_path / "a.jsonl"):
+        assert agent.run("Go").pending == paused.pending
+        assert agent.resume(answers=True).output == "All done."
+    assert desk.done == []
+
+
+def test_what_a_worker_has_read_is_known_above():
+    """What the first part of the run has read counts above while it waits, and after it."""
+    milestones = boss(worker(Desk())).run("Go").milestones
+    (postponed,) = (each for each in milestones if isinstance(each, ToolCallPostponed))
+    assert RunResult.from_json(json.dumps(postponed.inner_run)).tool_calls[0].call.name == "look_up"
+
+
+def test_an_agent_in_a_tool_of_yours_does_not_wait():
+    """A function that runs an agent by itself has nothing to go on from: later is a no there, as before."""
+    desk = Desk()
+    clerk = worker(desk)
+
+    def delegate() -> str:
+        """Set the clerk to work."""
+        return clerk.run("Refund.").output
+
+    agent = Agent("boss", [delegate], llm=ScriptedLLM(call("delegate"), "Done."), approve=later)
+    assert agent.run("Go").status == "done"
+    assert desk.done == ["look up 7"]
+
+
+def test_a_paused_run_can_be_left_and_the_next_begun():
+    """While it waits, the conversation goes on; the paused run is there to be resumed."""
+    desk = Desk()
+    agent = boss(worker(desk))
+    paused = agent.run("Go")
+    agent.llm = ScriptedLLM("Hello.", "All done.")
+    assert agent.run("Hi").output == "Hello."
+    assert agent.run(Resumption(paused, True)).status == "done"
+    assert desk.done == ["look up 7", "refund 7 80"]
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+@pytest.mark.parametrize("chosen", [0, 1])
+def test_models_cannot_name_two_calls_that_wait_alike(chosen, is_first):
+    """Whose id a model had chosen so that it is that of a worker's call is not answered with what was said of that."""
+    desk = Desk()
+    refund = ToolCall("c", "refund", '{"order": 7, "euros": 80}')
+    clerk = worker(desk, refund, "Done.", "Done.")
+    wishes = [ToolCall("w", "clerk", '{"request": "Go."}'), ToolCall("w.c", "refund", '{"order": 7, "euros": 9999}')]
+    llm = ScriptedLLM(wishes if is_first else wishes[::-1], "All done.")
+    result = Agent("boss", tools=[clerk.as_tool(), desk.refund], llm=llm, approve=later).run("Go.")
+    meant = json.loads(result.pending[chosen].arguments)
+    result.resume({result.pending[chosen].id: True})
+    assert desk.done == [f"refund 7 {meant['euros']}"]
+
+
+def test_saved_run_whose_waiting_calls_are_named_alike_was_changed():
+    """A text in which one answer would be that of two calls is refused."""
+    desk = Desk()
+    wishes = [call("clerk", request="Go."), call("refund", order=2, euros=80)]
+    clerk = worker(desk, ToolCall("c", "refund", '{"order": 7, "euros": 80}'))
+    result = Agent("boss", tools=[clerk.as_tool(), desk.refund], llm=ScriptedLLM(wishes), approve=later).run("Go.")
+    inner, other = (pending.id for pending in result.pending)
+    with pytest.raises(SessionError, match="two of its calls that wait have one id"):
+        RunResult.from_json(result.to_json().replace(f'"{inner}"', f'"{other}"'))

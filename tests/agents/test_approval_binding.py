@@ -1,0 +1,166 @@
+"""Tests of approvals that are bound to real locations and to the content of scripts."""
+
+import os
+
+import pytest
+
+from agentkit import Agent, Approval, RunResult, Tool
+from agentkit.agents.approval_binding import binding, lapse
+from agentkit.decisions import Decision, Verdict
+from agentkit.testing import ScriptedLLM, call
+from agentkit.tools.files import write_file_tool
+from agentkit.tools.system import shell_tool
+from agentkit.workspace.workspace import Workspace
+
+ALLOWED = Decision(Verdict.ALLOW, "test", "Approved.")
+LINES = [
+    "bash deploy.sh",
+    "./deploy.sh --now",
+    "env A=1 bash deploy.sh",
+    "cd . && sh deploy.sh",
+    "bash < deploy.sh",
+    "cat deploy.sh | bash",
+    "bash *.sh",
+    "source deploy.sh",
+    "python3 deploy.sh",
+    "make -f deploy.sh",
+    "bash -c './deploy.sh'",
+]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A workspace with a script, a folder, and a folder outside."""
+    work = tmp_path / "work"
+    (work / "out").mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    script = work / "deploy.sh"
+    script.write_text("echo good\n")
+    script.chmod(0o755)
+    return work
+
+
+def agent(folder, *lines, approve, tools=(shell_tool,)):
+    """An agent of the lowest level, whose every change must be approved."""
+    return Agent("helper", list(tools), llm=ScriptedLLM(*lines), approve=approve, safety="network", workspace=folder)
+
+
+def last(result):
+    """The result of the last tool call."""
+    return result.tool_calls[-1].result
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_call_is_bound_to_the_content_of_its_script(folder, line):
+    """A script that was changed since makes the approval lapse, however the command names it."""
+    tool = shell_tool.within(Workspace(folder))
+    bound = binding(tool, {"command": line}, str(folder))
+    assert lapse(ALLOWED, bound) is None
+    (folder / "deploy.sh").write_text("echo evil\n")
+    lapsed = lapse(ALLOWED, bound)
+    assert lapsed is not None
+    assert lapsed.denied
+    assert ".sh" in lapsed.reason
+
+
+def test_makefile_counts_as_a_script(folder):
+    """A build is bound to the file that it follows without naming it."""
+    (folder / "Makefile").write_text("all:\n\techo good\n")
+    bound = binding(shell_tool.within(Workspace(folder)), {"command": "make all"}, str(folder))
+    (folder / "Makefile").write_text("all:\n\techo evil\n")
+    assert lapse(ALLOWED, bound) is not None
+
+
+@pytest.mark.parametrize("line", ["cp deploy.sh out/x", "rm -r out", "echo 1 > out/x", "mv out/a out/b"])
+def test_call_is_bound_to_real_locations(folder, line):
+    """A folder that was swapped for a link makes the approval lapse."""
+    bound = binding(shell_tool.within(Workspace(folder)), {"command": line}, str(folder))
+    assert lapse(ALLOWED, bound) is None
+    (folder / "out").rmdir()
+    (folder / "out").symlink_to(folder.parent / "elsewhere")
+    assert lapse(ALLOWED, bound) is not None
+
+
+def test_other_changes_do_not_matter(folder):
+    """What a call reads or writes may change its content, only not its place."""
+    bound = binding(shell_tool.within(Workspace(folder)), {"command": "cp deploy.sh out/x"}, str(folder))
+    (folder / "deploy.sh").write_text("echo other\n")
+    (folder / "out" / "x").write_text("there already")
+    assert lapse(ALLOWED, bound) is None
+
+
+def test_special_files_do_not_block(folder):
+    """A pipe and a file that cannot be read are bound without waiting for them."""
+    os.mkfifo(folder / "pipe.sh")
+    bound = binding(shell_tool.within(Workspace(folder)), {"command": "bash pipe.sh"}, str(folder))
+    assert lapse(ALLOWED, bound) is None
+
+
+def test_script_changed_while_the_person_decides_is_not_run(folder):
+    """What the approver did not see does not run; the model is told, and the repeated call is asked about again."""
+    asked = []
+
+    def approve(request):
+        asked.append(request.arguments["command"])
+        if len(asked) == 1:
+            (folder / "deploy.sh").write_text("touch evil\n")
+        return True
+
+    line = {"command": "bash deploy.sh"}
+    result = agent(folder, call("run_shell", **line), call("run_shell", **line), "Done.", approve=approve).run("go")
+    first, second = (each.result for each in result.tool_calls)
+    assert first.status == "denied"
+    assert "deploy.sh" in first.error
+    assert "changed after the approval was asked for" in first.error
+    assert first.decision.rule == "approval-lapsed"
+    assert second.ok
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("tools", ["shipped", "own"])
+def test_path_swapped_for_a_link_is_not_written(folder, tools):
+    """A file tool, and a tool of the developer's, do not write where a path leads only since it was asked about."""
+
+    def put(path: str) -> str:
+        (folder / path).write_text("x")
+        return "written"
+
+    def approve(_):
+        (folder / "out").rmdir()
+        (folder / "out").symlink_to(folder.parent / "elsewhere")
+        return True
+
+    tool = write_file_tool if tools == "shipped" else Tool(put, "write_file", level="SYSTEM")
+    arguments = {"path": "out/a.txt"} | ({"content": "x"} if tools == "shipped" else {})
+    result = agent(folder, call("write_file", **arguments), "Done.", approve=approve, tools=[tool]).run("go")
+    assert not last(result).ok
+    assert not list((folder.parent / "elsewhere").iterdir())
+
+
+@pytest.mark.parametrize("is_changed", [False, True])
+def test_answer_hours_later_is_bound_to_what_was_asked(folder, is_changed):
+    """A result that was saved, and answered by another program, keeps what its approval is bound to."""
+    calling = agent(folder, call("run_shell", command="bash deploy.sh"), approve=lambda _: Approval.LATER)
+    saved = calling.run("go").to_json()
+    if is_changed:
+        (folder / "deploy.sh").write_text("touch evil\n")
+    other = agent(folder, "Done.", approve=None)
+    result = other.resume(RunResult.from_json(saved), True)
+    assert last(result).ok is not is_changed
+    assert ("good" in last(result).content) is not is_changed
+    assert not (folder / "evil").exists()
+
+
+def test_lasting_approval_ends_with_the_script(folder):
+    """An approval for the run covers the same script only as long as it has the same content."""
+    asked = []
+
+    def approve(request):
+        asked.append(request)
+        return Approval.RUN
+
+    line = call("run_shell", command="bash deploy.sh")
+    change = Tool(lambda: (folder / "deploy.sh").write_text("echo new\n"), "change", "Change it.")
+    helper = agent(folder, line, line, call("change"), line, "Done.", approve=approve, tools=[shell_tool, change])
+    assert helper.run("go").text == "Done."
+    assert len(asked) == 2

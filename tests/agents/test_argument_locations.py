@@ -1,0 +1,221 @@
+"""Rules about paths are matched against the real place as well as the spelling, and the strictest reading wins."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from agentkit import Agent, Approval, Policy, Rule, Tool
+from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
+from agentkit.errors import ConfigError
+from agentkit.messages import ToolCall
+from agentkit.safety.approval import Grants
+from agentkit.testing import ScriptedLLM, call
+from agentkit.tooling.toolset import Toolset
+from agentkit.tools.files import read_file_tool, search_files_tool, write_file_tool
+from agentkit.workspace.workspace import Workspace
+
+FILES = (write_file_tool, read_file_tool, search_files_tool)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A workspace with folders, links to them, and a link to the workspace itself beside it."""
+    work = tmp_path / "work"
+    for name in ("prod/deep", "docs", "src", "a/b"):
+        (work / name).mkdir(parents=True)
+    (work / "prod/q").write_text("live")
+    (work / "lnk").symlink_to("prod")
+    (work / "docs/out").symlink_to("../src")
+    (work / "a/b/up").symlink_to("../../lnk")
+    (work / "file-lnk").symlink_to("prod/q")
+    (work / "absolute").symlink_to(work / "prod")
+    (work / "later").symlink_to("not-yet")
+    (tmp_path / "alias").symlink_to(work)
+    (tmp_path / "other").symlink_to("alias")
+    return work
+
+
+def copy(source: str, destination: str) -> str:
+    """Copy a file."""
+    return f"{source} {destination}"
+
+
+def pack(paths: list[str]) -> str:
+    """Pack files."""
+    return str(paths)
+
+
+def stow(file_path: Path) -> str:
+    """Stow a file away."""
+    return str(file_path)
+
+
+def tools_in(workspace):
+    """Tools of a user that work in a workspace; two declare which arguments are paths, one leaves it to the rules."""
+    return [
+        Tool(copy, within=lambda _: tools_in(None)[0], paths=["source", "destination"], level="SYSTEM"),
+        Tool(pack, within=lambda _: tools_in(None)[1], paths=["paths"], level="SYSTEM"),
+        Tool(stow, within=lambda _: tools_in(None)[2], level="SYSTEM"),
+    ]
+
+
+def verdict(folder, rule, tool, arguments, level="SYSTEM"):
+    """What becomes of a call under one rule."""
+    workspace = Workspace(folder.parent / "alias")
+    tools = Toolset([*[each.within(workspace) for each in FILES], *tools_in(workspace)])
+    bench = ToolPolicyContext(tools, (Policy(level, [rule]),), Grants(), workspace)
+    return judge_call(ToolCall("id", tool, json.dumps(arguments)), bench, ()).decision.verdict.value
+
+
+PATHS = {
+    "prod": [
+        *("prod/q", "prod//q", "./prod/q", "prod/./q", "prod/deep/../q", "docs/../prod/q", "prod/new/file"),
+        *("lnk/q", "lnk/deep/new", "lnk/../prod/q", "a/b/up/q", "a/../lnk/q", "absolute/q", "PROD/q", "Prod/q"),
+        *("{folder}/prod/q", "{folder}/lnk/q", "{alias}/prod/q", "{alias}/lnk/q", "{folder}//lnk//q"),
+    ],
+    "other": ["docs/q", "q", "production/q", "prod.txt", "a/b/q", "later", "{folder}/docs/q", "{alias}/docs/q"],
+}
+SPELLINGS = [
+    "prod",
+    "prod/",
+    "./prod",
+    "prod//",
+    "src/../prod",
+    "lnk",
+    "a/b/up",
+    "{folder}/prod",
+    "{alias}/prod",
+    "PROD",
+]
+
+
+def spelled(text, folder):
+    """A path of a row in this folder."""
+    return text.format(folder=folder, alias=folder.parent / "alias", other=folder.parent / "other")
+
+
+@pytest.mark.parametrize("rule", SPELLINGS)
+@pytest.mark.parametrize("path", PATHS["prod"])
+def test_what_is_denied_below_a_folder_is_denied_by_every_way_there(folder, rule, path):
+    """Whether the path or the rule is spelled absolute, relative, through a link, or with dots and slashes."""
+    where = {"path": {"below": spelled(rule, folder)}}
+    call_of = {"path": spelled(path, folder), "content": "x"}
+    assert verdict(folder, Rule("deny", "write_file", where), "write_file", call_of) == "deny"
+
+
+@pytest.mark.parametrize("rule", SPELLINGS)
+@pytest.mark.parametrize("path", PATHS["other"])
+def test_what_lies_elsewhere_is_not_denied(folder, rule, path):
+    """A rule says nothing of other places, whatever their names begin with."""
+    where = {"path": {"below": spelled(rule, folder)}}
+    call_of = {"path": spelled(path, folder), "content": "x"}
+    assert verdict(folder, Rule("deny", "write_file", where), "write_file", call_of) == "allow"
+
+
+ALLOWED = [
+    ({"below": "docs"}, "docs/x.md", "allow"),
+    ({"below": "docs"}, "docs/out/evil.py", "ask"),
+    ({"below": "docs"}, "docs/out/../x.md", "allow"),
+    ({"below": "docs"}, "docs/../src/evil.py", "ask"),
+    ({"below": "docs"}, "DOCS/x.md", "ask"),
+    ({"below": "docs"}, "{folder}/docs/x.md", "allow"),
+    ({"below": "{folder}/docs"}, "docs/x.md", "allow"),
+    ({"below": "{alias}/docs"}, "docs/x.md", "allow"),
+    ({"below": "{alias}/docs"}, "docs/out/evil.py", "ask"),
+    ({"below": "/docs"}, "docs/x.md", "ask"),
+    ({"below": "lnk"}, "lnk/q", "ask"),
+    ({"below": "prod"}, "lnk/q", "ask"),
+    ({"below": "."}, "lnk/q", "allow"),
+    ({"matches": r"docs/.*"}, "docs/x.md", "allow"),
+    ({"matches": r"docs/.*"}, "docs/out/evil.py", "ask"),
+    ({"contains": r"docs"}, "docs/out/evil.py", "ask"),
+    ({"equals": "docs/out/evil.py"}, "docs/out/evil.py", "ask"),
+    ({"one_of": ["docs/x.md"]}, "./docs//x.md", "allow"),
+]
+
+
+@pytest.mark.parametrize(("test", "path", "expected"), ALLOWED)
+def test_what_is_allowed_below_a_folder_is_really_there(folder, test, path, expected):
+    """A rule that allows fits when the path and the place that it leads to both fit."""
+    test = {name: spelled(value, folder) if isinstance(value, str) else value for name, value in test.items()}
+    arguments = {"path": spelled(path, folder), "content": "x"}
+    rule = Rule("allow", "write_file", {"path": test})
+    assert verdict(folder, rule, "write_file", arguments, "NETWORK") == expected
+
+
+OF_TOOLS = [
+    ("deny", "copy", "source", {"below": "prod"}, {"source": "lnk/q", "destination": "x"}, "deny"),
+    ("deny", "copy", "destination", {"below": "prod"}, {"source": "x", "destination": "a/b/up/q"}, "deny"),
+    ("deny", "copy", "destination", {"matches": "prod/.*"}, {"source": "x", "destination": "lnk/q"}, "deny"),
+    ("deny", "copy", "destination", {"equals": "prod/q"}, {"source": "x", "destination": "file-lnk"}, "deny"),
+    ("deny", "copy", "destination", {"below": "prod"}, {"source": "lnk/q", "destination": "x"}, "allow"),
+    ("deny", "pack", "paths", {"below": "prod"}, {"paths": ["docs/x", "lnk/q"]}, "deny"),
+    ("deny", "pack", "paths", {"matches": "prod/.*"}, {"paths": ["docs/x", "lnk/q"]}, "deny"),
+    ("deny", "pack", "paths", {"below": "prod"}, {"paths": ["docs/x", "q"]}, "allow"),
+    ("allow", "pack", "paths", {"below": "docs"}, {"paths": ["docs/x", "docs/y"]}, "allow"),
+    ("allow", "pack", "paths", {"below": "docs"}, {"paths": ["docs/x", "docs/out/y"]}, "ask"),
+    ("allow", "pack", "paths", {"below": "docs"}, {"paths": []}, "ask"),
+    ("allow", "pack", "paths", {"below": "docs"}, {"paths": ["docs/x", "/etc/passwd"]}, "ask"),
+    ("deny", "stow", "file_path", {"below": "prod"}, {"file_path": "lnk/q"}, "deny"),
+    ("allow", "stow", "file_path", {"below": "docs"}, {"file_path": "docs/out/q"}, "ask"),
+    ("allow", "stow", "file_path", {"below": "docs"}, {"file_path": "docs/q"}, "allow"),
+    ("deny", "read_file", "path", {"below": "prod"}, {"file_path": "lnk/q"}, "deny"),
+    ("deny", "search_files", "path", {"below": "prod"}, {"pattern": "x", "path": "lnk"}, "deny"),
+]
+
+
+@pytest.mark.parametrize("row", OF_TOOLS)
+def test_every_path_of_every_tool_is_located(folder, row):
+    """What a tool declares as paths, and what a rule tests by `below`, whatever the arguments are called."""
+    says, tool, argument, test, arguments, expected = row
+    level = "SYSTEM" if says == "deny" else "NETWORK"
+    assert verdict(folder, Rule(says, tool, {argument: test}), tool, arguments, level) == expected
+
+
+def test_function_outside_of_the_workspace_is_seen_from_the_current_folder(folder):
+    """A function that opens paths by itself opens them there, and may take `~` for the home."""
+    tool, before = Tool(stow, level="SYSTEM"), Path.cwd()
+    home = os.environ["HOME"]
+    rows = [("prod", "lnk/q", "deny"), (f"{folder}/prod", "lnk/q", "deny"), (f"{home}/prod", "~/prod/q", "deny")]
+    os.chdir(folder)
+    try:
+        for below, path, expected in [*rows, ("prod", "docs/q", "allow")]:
+            policy = Policy("SYSTEM", [Rule("deny", "stow", {"file_path": {"below": below}})])
+            bench = ToolPolicyContext(Toolset([tool]), (policy,), Grants(), Workspace(folder))
+            made = ToolCall("id", "stow", json.dumps({"file_path": path}))
+            assert judge_call(made, bench, ()).decision.verdict == expected
+    finally:
+        os.chdir(before)
+
+
+@pytest.mark.parametrize("way", ["run", "arun"])
+@pytest.mark.parametrize("tool", [write_file_tool, read_file_tool, search_files_tool])
+def test_a_link_that_is_moved_between_judging_and_running_does_not_help(folder, tool, way):
+    """The file tools touch the place that was judged, or nothing."""
+
+    def approve(_request):
+        (folder / "docs/out").unlink()
+        (folder / "docs/out").symlink_to("../prod")
+        return Approval.ONCE
+
+    rules = [Rule("deny", tool.name, {"path": {"below": "prod"}}), Rule("ask", tool.name, {"path": {"below": "src"}})]
+    (folder / "src/q").write_text("test")
+    (folder / "prod/q").write_text("live")
+    arguments = {"path": "docs/out/q"} | {"write_file": {"content": "x"}, "search_files": {"pattern": "live"}}.get(
+        tool.name, {}
+    )
+    llm = ScriptedLLM(call(tool.name, **arguments), "Done.")
+    agent = Agent("x", [tool], llm=llm, policy=Policy("SYSTEM", rules), workspace=folder, approve=approve)
+    result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
+    assert "leads elsewhere now" in result.tool_calls[0].result.content
+    assert ((folder / "prod/q").read_text(), (folder / "src/q").read_text()) == ("live", "test")
+
+
+@pytest.mark.parametrize("folder", ["~/prod", "$HOME/prod", "../prod", "a/../../prod", ""])
+def test_folder_that_no_path_can_lie_in_is_refused(folder):
+    """Nothing expands `~` and variables, and nothing is above the workspace: such a rule would protect nothing."""
+    with pytest.raises(ConfigError, match="takes a folder, relative to the workspace or absolute"):
+        Rule("deny", "write_file", {"path": {"below": folder}})

@@ -1,0 +1,144 @@
+"""How much of the conversation does the model read, and what has its server taught about that?"""
+
+from agentkit.agents.context_window import ContextBudget
+from agentkit.llm.client import LLM
+from agentkit.messages import AssistantMessage, Request, SystemMessage, UserMessage
+from agentkit.sessions.context_window import Window
+from agentkit.sessions.run_state import Summary
+
+PROMPT = UserMessage("Now?")
+
+
+def conversation(exchanges=10, chars=400):
+    """Several exchanges, and a prompt that waits for its answer."""
+    said = []
+    for number in range(exchanges):
+        said += [UserMessage(f"Question {number} " + "x" * chars), AssistantMessage(f"Answer {number}")]
+    return [*said, PROMPT]
+
+
+def nobody():
+    """The client of a model that is not asked."""
+    raise AssertionError("nobody is to be asked")
+
+
+def test_short_requests_are_sent_as_they_are():
+    """A short request fits any model, so that nobody looks up how much its model takes."""
+    assert ContextBudget(Window()).left(Request(conversation()), nobody) is None
+
+
+def test_long_requests_are_measured_by_what_the_model_takes():
+    """For a long request it is looked up how much the model takes; for one that nobody knows, nothing is cut."""
+    long = Request(conversation(100, 4_000), "Be brief.")
+    known = LLM("openai", "gpt-5.4-mini", "a-key")
+    unknown = LLM(base_url="http://127.0.0.1:9/v1", model="my-own")
+    assert 50_000 < ContextBudget(Window()).left(long, lambda: known) < 2_000_000
+    assert ContextBudget(Window()).left(long, lambda: unknown) is None
+
+
+def test_estimates_follow_the_server():
+    """Once the server has counted twice as much as we estimate, half as much has room."""
+    room, request = ContextBudget(Window(tokens=4_000)), Request(conversation())
+    before = room.left(request, nobody)
+    room.learn(request, 2 * room.tokens(request))
+    assert abs(room.left(request, nobody) - before // 2) <= 1
+    room.learn(request, 0)
+    assert abs(room.left(request, nobody) - before // 2) <= 1
+
+
+def test_refusals_teach_the_window():
+    """A refusal makes the window shorter, by the limit that the server names if it names one; answers count in."""
+    room, request = ContextBudget(Window()), Request(conversation())
+    sent = room.tokens(request)
+    assert room.answer_tokens is None
+    room.refused(request, None, None)
+    assert room.window.tokens == sent * 3 // 4
+    room.refused(request, 16_384, 8_192)
+    assert (room.window.tokens, room.answer_tokens) == (8_192, 2_048)
+
+
+def test_window_of_the_user_does_not_shorten_answers():
+    """How much is read by the user's own wish says nothing about how long an answer may be."""
+    assert ContextBudget(Window(tokens=2_000)).answer_tokens is None
+
+
+def test_nothing_is_summarised_without_the_wish():
+    """Without `summarise`, and as long as all has room, nothing is to be summarised."""
+    messages = conversation()
+    assert ContextBudget(Window(tokens=500)).to_summarise(messages, 500, 20) == ()
+    assert ContextBudget(Window(tokens=500, summarise=True)).to_summarise(messages, 100_000, 20) == ()
+
+
+def test_summary_stands_for_the_oldest_exchanges():
+    """What is summarised are whole exchanges from the beginning; from then on the summary is told in their place."""
+    room, messages = ContextBudget(Window(tokens=500, summarise=True)), conversation()
+    old = room.to_summarise(messages, 500, 20)
+    assert list(old) == messages[: len(old)]
+    assert isinstance(messages[len(old)], UserMessage)
+    room.summary = Summary(len(old), old[-1], "They spoke.")
+    told = room.told(messages)
+    assert "They spoke." in told[0].content
+    assert told[1:] == messages[len(old) + 1 :]
+    assert room.told(messages)[0] is told[0]
+    assert room.to_summarise(messages, 500, 20) == ()
+
+
+def test_next_summary_covers_the_last_one():
+    """A summary that is written later stands for all that the earlier one stood for, and for what came since."""
+    room, messages = ContextBudget(Window(tokens=500, summarise=True)), conversation(10)
+    room.summary = Summary(6, messages[5], "They spoke.")
+    old = room.to_summarise(messages, 300, 20)
+    assert len(old) > 6
+    assert list(old) == messages[: len(old)]
+    prompt = room.summary_request(old, 500).messages[0].content
+    assert "They spoke." in prompt
+    assert "Question 0" not in prompt
+
+
+def test_newest_exchange_is_never_summarised():
+    """What the model is at work on stays: a summary ends before it, however little room there is."""
+    room, messages = ContextBudget(Window(tokens=100, summarise=True)), conversation()
+    work = [AssistantMessage("x" * 3_000), UserMessage("Go on."), AssistantMessage("x" * 3_000), UserMessage("Go on.")]
+    old = room.to_summarise([*messages, *work], 100, 20)
+    assert len(old) == 20
+
+
+def test_summary_of_another_conversation_is_not_told():
+    """A summary is told only where it belongs: not in a conversation that began otherwise."""
+    room, messages = ContextBudget(Window(summarise=True)), conversation()
+    room.summary = Summary(6, messages[5], "They spoke.")
+    other = [UserMessage("Hello."), *messages]
+    assert room.told(other) is other
+    assert room.told(messages[:6]) == messages[:6]
+
+
+def test_the_longer_of_two_summaries_is_kept():
+    """A summary that another process has written is taken in where it belongs and tells more than our own."""
+    room, messages = ContextBudget(Window(summarise=True)), conversation()[:-1]
+    first, longer = (Summary(count, messages[count - 1], f"{count} messages.") for count in (4, 6))
+    stranger = Summary(8, UserMessage("Elsewhere."), "Something else.")
+    for found, kept in ((None, None), (first, first), (longer, longer), (first, longer), (stranger, longer)):
+        room.recall(found, messages)
+        assert room.summary is kept
+
+
+def test_standing_orders_are_told_beside_the_summary():
+    """Orders of the system that a summary covers are told all the same."""
+    order = SystemMessage("Speak like a pirate.")
+    room, messages = ContextBudget(Window(tokens=500, summarise=True)), [order, *conversation()]
+    old = room.to_summarise(messages, 500, 21)
+    room.summary = Summary(len(old), old[-1], "They spoke.")
+    told = room.told(messages)
+    assert told[0] == order
+    assert f"A summary of {len(old) - 1} earlier messages" in told[1].content
+    assert told[2] == messages[len(old) + 1]
+
+
+def test_fitted_part_keeps_the_newest_exchange():
+    """What has room is the newest part, beginning with the summary where there is one."""
+    room, messages = ContextBudget(Window(tokens=500, summarise=True)), conversation()
+    room.summary = Summary(16, messages[15], "They spoke.")
+    fitted = room.fitted(messages, 500, 20, with_handles=False)
+    assert fitted.fits
+    assert fitted.messages[-1] == PROMPT
+    assert "They spoke." in str(fitted.messages[0])

@@ -1,0 +1,377 @@
+"""Do the two drivers tell the same story, whatever the protocol, streaming or not?"""
+
+import asyncio
+import contextvars
+import functools
+import json
+import threading
+import time
+from dataclasses import replace
+
+import pytest
+
+from agentkit import LLM, Agent
+from agentkit.agents.drivers import MOST_THREADS
+from agentkit.agents.result import RunFinished
+from agentkit.decisions import Decision, Verdict
+from agentkit.events import (
+    ReasoningDelta,
+    ResponseReceived,
+    RunStarted,
+    TextDelta,
+    ToolCallDelta,
+    ToolCallFinished,
+    ToolCallStarted,
+)
+from agentkit.testing import FakeServer, ScriptedLLM, call, fail, record, replay, say
+from agentkit.tooling.tool import Tool
+
+DELTAS = (TextDelta, ReasoningDelta, ToolCallDelta)
+PLACE = contextvars.ContextVar("place", default="nowhere")
+WAYS = ["run", "arun", "stream", "astream"]
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+async def multiply(a: int, b: int) -> int:
+    """Multiply two numbers, after a while."""
+    await asyncio.sleep(0.05)
+    return a * b
+
+
+def explode() -> None:
+    """Fail."""
+    raise ValueError("boom")
+
+
+def forbid(arguments):
+    """Denies every call."""
+    return Decision(Verdict.DENY, "never", "Nobody may do that.")
+
+
+def wait(index: int, seconds: float = 0.1) -> int:
+    """Block for a while."""
+    time.sleep(seconds)
+    return index
+
+
+async def await_(index: int, seconds: float = 0.1) -> int:
+    """Wait for a while."""
+    await asyncio.sleep(seconds)
+    return index
+
+
+TOOLS = [add, multiply, explode, Tool(add, "erase", level="SYSTEM"), Tool(add, "forbidden", judge=forbid)]
+STORIES = {
+    "an answer": ["Hello there."],
+    "tools": [say("Let me see.", call("add", a=1, b=2), call("multiply", a=3, b=4)), "Three and twelve."],
+    "mistakes": [
+        [call("ad"), call("add", "{"), call("add", a="x"), call("explode"), call("erase", a=1, b=1), call("forbidden")],
+        "I give up.",
+    ],
+    "a cap": [*(call("add", a=number, b=2) for number in range(3)), "Two, three and four so far."],
+    "an empty answer": [call("add", a=1, b=2), ""],
+    "an answer cut short": [say("Half an", finish_reason="length")],
+}
+
+
+def tell(agent, way, prompt="go"):
+    """The events of one run, driven in one of the four ways; without streaming, only the result is seen."""
+
+    async def collect():
+        try:
+            if way == "arun":
+                return [RunFinished(await agent.arun(prompt))]
+            return [event async for event in agent.astream(prompt)]
+        finally:
+            await agent.llm.aclose()
+
+    if way in {"arun", "astream"}:
+        return asyncio.run(collect())
+    try:
+        return [RunFinished(agent.run(prompt))] if way == "run" else list(agent.stream(prompt))
+    finally:
+        agent.llm.close()
+
+
+def plain_call(tool_call):
+    """What a model wished for."""
+    return tool_call.id, tool_call.name, tool_call.arguments
+
+
+def plain_finish(finished):
+    """A tool call with its result, without the time it took."""
+    return plain_call(finished.call), replace(finished.result, seconds=0)
+
+
+def plain(event):
+    """An event without what may differ: the time it took and what a provider keeps for itself."""
+    match event:
+        case RunStarted(agent, prompt, history):
+            return "begun", agent, prompt, history
+        case ResponseReceived(response):
+            calls = [plain_call(each) for each in response.tool_calls]
+            return "response", response.text, calls, response.finish_reason, response.usage
+        case ToolCallStarted(tool_call, decision):
+            return "started", plain_call(tool_call), decision
+        case ToolCallFinished():
+            return "finished", plain_finish(event)
+        case RunFinished(result):
+            calls = [plain_finish(each) for each in result.tool_calls]
+            error = (type(result.error), str(result.error))
+            return "over", result.output, result.status, calls, result.iterations, result.usage, error
+    return event
+
+
+def story(agent, way):
+    """What a run tells besides deltas, to listeners and in its history."""
+    heard = []
+    agent.listeners.append(heard.append)
+    seen = [event for event in tell(agent, way) if not isinstance(event, DELTAS)]
+    heard = [event for event in heard if not isinstance(event, DELTAS)]
+    assert heard[-len(seen) :] == seen
+    return [plain(event) for event in heard], agent.history
+
+
+@functools.cache
+def reference(name):
+    """The story as the blocking driver tells it of a scripted model."""
+    return story(Agent("helper", TOOLS, max_iterations=3, llm=ScriptedLLM(*STORIES[name])), "run")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", STORIES)
+def test_scripted_story_is_the_same(name, way, find_faults):
+    """Blocking or awaiting, streamed or not, a run tells the same events and leaves the same history and result."""
+    told = story(Agent("helper", TOOLS, max_iterations=3, llm=ScriptedLLM(*STORIES[name])), way)
+    assert told == reference(name)
+    assert find_faults(told[1]) == []
+
+
+@pytest.mark.parametrize("protocol", ["chat", "responses"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", STORIES)
+def test_served_story_is_the_same(name, way, protocol):
+    """Over both wire protocols, too, a run tells the same events and leaves the same history and result."""
+    with FakeServer(*STORIES[name]) as server:
+        llm = LLM(base_url=server.base_url, model="any", protocol=protocol)
+        assert story(Agent("helper", TOOLS, max_iterations=3, llm=llm), way) == reference(name)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("protocol", ["chat", "responses"])
+def test_failed_request_is_the_same(protocol, way):
+    """A refusal of the server fails the run in every way, leaves nothing in the history, and can be retried."""
+    with FakeServer(fail(400, "Bad question."), "Hello.") as server:
+        agent = Agent("helper", llm=LLM(base_url=server.base_url, model="any", protocol=protocol))
+        result = tell(agent, way)[-1].result
+        assert (result.status, agent.history) == ("failed", [])
+        assert "Bad question." in str(result.error)
+        assert tell(agent, way)[-1].result.output == "Hello."
+        assert [message["role"] for message in agent.history] == ["user", "assistant"]
+
+
+@pytest.mark.parametrize("way", ["stream", "astream"])
+def test_deltas_make_up_the_answer(way):
+    """The streamed pieces of text, reasoning and arguments make up what the response says."""
+    lines = [say("One two three.", call("add", a=1, b=2), reasoning="Think first."), "Done it is."]
+    events = tell(Agent("helper", [add], llm=ScriptedLLM(*lines)), way)
+    texts = [event.text for event in events if isinstance(event, TextDelta)]
+    thoughts = [event.text for event in events if isinstance(event, ReasoningDelta)]
+    arguments = "".join(event.arguments for event in events if isinstance(event, ToolCallDelta))
+    assert len(texts) > 2
+    assert ("".join(texts), "".join(thoughts)) == ("One two three.Done it is.", "Think first.")
+    assert json.loads(arguments) == {"a": 1, "b": 2}
+
+
+@pytest.mark.parametrize("way", ["stream", "astream"])
+def test_order_of_a_stream(way):
+    """A stream begins with RunStarted, ends with RunFinished, and tells each response after its pieces."""
+    events = tell(Agent("helper", llm=ScriptedLLM("Hello there.")), way)
+    assert isinstance(events[0], RunStarted)
+    assert isinstance(events[-1], RunFinished)
+    assert [type(event) for event in events[2:-1]] == [TextDelta, TextDelta, ResponseReceived]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("function", [wait, await_])
+def test_parallel_calls_run_at_the_same_time(function, way):
+    """Eight calls of 0.1 seconds take about that long together, whether the tool blocks or awaits."""
+    calls = [call(function.__name__, index=index) for index in range(8)]
+    agent = Agent("helper", [function], llm=ScriptedLLM(calls, "Done."))
+    started = time.perf_counter()
+    result = tell(agent, way)[-1].result
+    assert time.perf_counter() - started < 0.5
+    assert [used.result.value for used in result.tool_calls] == list(range(8))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("function", [wait, await_])
+def test_results_are_in_the_order_asked(function, way):
+    """Calls are reported as they end, and their results are told to the model in the order asked."""
+    seconds = [0.3, 0.15, 0.0]
+    calls = [call(function.__name__, index=index, seconds=each) for index, each in enumerate(seconds)]
+    llm = ScriptedLLM(calls, "Done.")
+    agent, ended = Agent("helper", [function], llm=llm), []
+    agent.on(ToolCallFinished, lambda event: ended.append(event.result.value))
+    result = tell(agent, way)[-1].result
+    assert ended == [2, 1, 0]
+    assert [used.result.value for used in result.tool_calls] == [0, 1, 2]
+    assert [message.content for message in llm.requests[1].messages[-3:]] == ["0", "1", "2"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_more_calls_than_threads(way):
+    """A response may wish for more calls than threads are used: all of them run."""
+    count = 2 * MOST_THREADS + 1
+    agent = Agent("helper", [add], llm=ScriptedLLM([call("add", a=n, b=0) for n in range(count)], "Done."))
+    result = tell(agent, way)[-1].result
+    assert [used.result.value for used in result.tool_calls] == list(range(count))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_calls_at_the_same_time_are_bounded(way):
+    """However many calls a response wishes for, only so many run at the same time, and those really do."""
+    lock, at_work, most = threading.Lock(), [], []
+    together = threading.Barrier(MOST_THREADS)
+
+    def work() -> None:
+        with lock:
+            at_work.append(1)
+            most.append(len(at_work))
+        together.wait(30)
+        with lock:
+            at_work.pop()
+
+    tell(Agent("helper", [work], llm=ScriptedLLM([call("work")] * (3 * MOST_THREADS), "Done.")), way)
+    assert (len(most), max(most)) == (3 * MOST_THREADS, MOST_THREADS)
+
+
+def see(note: str) -> str:
+    """Tell what the context says, and change it."""
+    place = PLACE.get()
+    PLACE.set(note)
+    return place
+
+
+async def asee(note: str) -> str:
+    """Like `see`, awaiting."""
+    return see(note)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("function", [see, asee])
+@pytest.mark.parametrize("count", [1, 3])
+def test_tools_see_the_context_and_keep_theirs(function, way, count):
+    """A tool sees the caller's context variables; what it sets there neither the caller nor another tool sees."""
+    calls = [call(function.__name__, note=f"tool {n}") for n in range(count)]
+    agent = Agent("helper", [function], llm=ScriptedLLM(calls, "Done."))
+
+    def within():
+        PLACE.set("here")
+        result = tell(agent, way)[-1].result
+        return [used.result.value for used in result.tool_calls], PLACE.get()
+
+    assert contextvars.copy_context().run(within) == (["here"] * count, "here")
+
+
+def test_blocking_run_inside_a_running_loop():
+    """In a notebook or a server the blocking methods work inside a running loop, also with async tools."""
+    lines = [[call("multiply", a=1, b=2), call("multiply", a=2, b=2)], call("multiply", a=3, b=3), "Done."]
+
+    async def cell():
+        agent = Agent("helper", [multiply], llm=ScriptedLLM(*lines))
+        result = agent.run("go")
+        streamed = list(Agent("helper", [multiply], llm=ScriptedLLM(*lines)).stream("go"))[-1].result
+        return [[used.result.value for used in each.tool_calls] for each in (result, streamed)]
+
+    assert asyncio.run(cell()) == [[2, 4, 9], [2, 4, 9]]
+
+
+def test_awaiting_run_leaves_the_loop_free():
+    """While a blocking tool runs under the awaiting driver, the event loop goes on with other work."""
+    ticks = []
+
+    async def tick():
+        while True:
+            await asyncio.sleep(0.01)
+            ticks.append(1)
+
+    async def main():
+        ticking = asyncio.create_task(tick())
+        await Agent("helper", [wait], llm=ScriptedLLM(call("wait", index=1, seconds=0.2), "Done.")).arun("go")
+        ticking.cancel()
+
+    asyncio.run(main())
+    assert len(ticks) > 3
+
+
+def test_blocking_run_uses_no_other_thread_than_it_needs():
+    """A run without tools starts no thread."""
+    before = threading.active_count()
+    Agent("helper", llm=ScriptedLLM("Hello.")).run("go")
+    assert threading.active_count() == before
+
+
+class PlainIterator:
+    """An asynchronous iterator that is no generator, as somebody else's provider may return."""
+
+    def __init__(self, events):
+        self.events = iter(events)
+
+    def __aiter__(self):
+        return self
+
+    async def __anext__(self):
+        for event in self.events:
+            return event
+        raise StopAsyncIteration
+
+
+class PlainLLM(ScriptedLLM):
+    """A model whose stream cannot be closed."""
+
+    def astream(self, messages, **_):
+        """Stream by hand."""
+        return PlainIterator(self.stream(messages))
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_that_nobody_was_asked_is_recorded(way, tmp_path):
+    """Where there is no approver, a recording says so, and its replay comes to the same refusal."""
+    for opened in (record, replay):
+        with opened(tmp_path / "trip.cassette"):
+            llm = ScriptedLLM(call("erase", a=1, b=1), "Well.")
+            agent = Agent("helper", [Tool(add, "erase", level="SYSTEM")], llm=llm)
+            (used,) = tell(agent, way)[-1].result.tool_calls
+        assert used.result.status == "denied"
+        assert "There is nobody to approve it." in used.result.content
+
+
+def test_stream_need_not_be_a_generator():
+    """A provider may stream from any asynchronous iterator."""
+    assert tell(Agent("helper", llm=PlainLLM("Hello.")), "astream")[-1].result.output == "Hello."
+
+
+class SilentLLM(ScriptedLLM):
+    """A model whose stream ends before its answer."""
+
+    def stream(self, messages, **_):
+        """Say only the beginning."""
+        yield from list(super().stream(messages))[:-1]
+
+    async def astream(self, messages, **_):
+        """Like `stream`, awaiting."""
+        for event in self.stream(messages):
+            yield event
+
+
+@pytest.mark.parametrize("way", ["stream", "astream"])
+def test_stream_without_an_answer_fails(way):
+    """A stream that ends without a response fails the run, and its pieces are not entered in the history."""
+    agent = Agent("helper", llm=SilentLLM("Hello there."))
+    assert tell(agent, way)[-1].result.status == "failed"
+    assert agent.history == []

@@ -1,0 +1,48 @@
+"""What counts as an answer when asking fails?"""
+
+import pytest
+
+from agentkit.agents.effects import AskModel, AskPerson
+from agentkit.decisions import Decision, Verdict
+from agentkit.errors import RateLimited
+from agentkit.messages import Request
+from agentkit.safety.approval import Approval, ApprovalRequest
+from agentkit.testing import ScriptedLLM
+
+APPROVAL = ApprovalRequest("helper", "erase", {}, Decision(Verdict.ASK, "safety-level", "It erases."))
+
+
+def test_model_error_is_an_answer():
+    """What a provider refuses is the answer of the model."""
+    question, error = AskModel(Request([]), ScriptedLLM, 60.0), RateLimited("Slow down.")
+    with question.asking():
+        raise error
+    assert question.answer is error
+
+
+@pytest.mark.parametrize("error", [ValueError("bug"), KeyboardInterrupt(), SystemExit(1)])
+def test_other_errors_of_a_model_are_raised(error):
+    """A bug in a provider, Ctrl-C and an exit are no answers of a model."""
+    question = AskModel(Request([]), ScriptedLLM, 60.0)
+    with pytest.raises(type(error)), question.asking():
+        raise error
+    assert question.answer is None
+
+
+@pytest.mark.parametrize("error", [ValueError("bug"), StopIteration(), TimeoutError()])
+def test_failure_of_an_approver_is_an_answer(error):
+    """An approver that fails has answered, and its answer is not True."""
+    question = AskPerson(APPROVAL)
+    with question.asking():
+        raise error
+    assert question.answer == question.approved(error)
+    assert question.answer.answer == Approval.NO
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(1)])
+def test_what_ends_the_program_is_no_answer_of_an_approver(error):
+    """Ctrl-C at the question ends the run; it is not taken for a no."""
+    question = AskPerson(APPROVAL)
+    with pytest.raises(type(error)), question.asking():
+        raise error
+    assert question.answer is None

@@ -1,0 +1,220 @@
+"""Is the loop pure: does it yield events and questions, and nothing else, when nobody but the test answers them?"""
+
+from agentkit.agents.agent import Agent
+from agentkit.agents.budget import Budget
+from agentkit.agents.context_window import ContextBudget
+from agentkit.agents.effects import AskModel, AskPerson, UseTools
+from agentkit.agents.guardrails import AnswerValidator
+from agentkit.agents.loop import RunLoop
+from agentkit.agents.result import RunFinished
+from agentkit.agents.run_config import RunConfig
+from agentkit.agents.tool_policy import ToolPolicyContext
+from agentkit.decisions import Verdict
+from agentkit.errors import BadResponse, LimitExceeded, RateLimited
+from agentkit.levels import SafetyLevel
+from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, UserMessage
+from agentkit.safety.approval import Grants
+from agentkit.safety.policy import Policy
+from agentkit.sessions.context_window import Window
+from agentkit.sessions.session import Session
+from agentkit.testing import ScriptedLLM, call, say
+from agentkit.tooling.run_context import RunContext
+from agentkit.tooling.tool import Tool
+from agentkit.tooling.toolset import Toolset
+from agentkit.usage import Limits, Usage
+from agentkit.workspace.workspace import Workspace
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+TOOLS = Toolset([add, Tool(add, "erase", level=SafetyLevel.SYSTEM)])
+
+
+def loop(session, **limits):
+    """The loop of a run with two tools, one of which must be asked for."""
+    bench = ToolPolicyContext(TOOLS, (Policy(),), Grants(), Workspace())
+    specs = tuple(tool.spec for tool in TOOLS)
+    plan = RunConfig(
+        Agent("helper"),
+        RunContext(None, "helper"),
+        "Be brief.",
+        specs,
+        bench,
+        ScriptedLLM,
+        AnswerValidator(),
+        ContextBudget(Window()),
+    )
+    return RunLoop(plan, session.begin(), Budget(Limits(**{"iterations": 10, **limits})))
+
+
+def with_ids(response):
+    """The response with ids as a provider gives them."""
+    calls = tuple(ToolCall(f"id{n}", each.name, each.arguments) for n, each in enumerate(response.tool_calls))
+    return Response(AssistantMessage(response.text, calls), response.finish_reason, response.usage)
+
+
+def play(answers, *, session=None, approval=None, **limits):
+    """Run the loop with the given answers of a model; returns everything it yielded."""
+    answers, steps = iter(answers), []
+    playing = loop(session or Session(), **limits)
+    for step in playing.begin("go"):
+        steps.append(step)
+        match step:
+            case AskModel():
+                step.answer = next(answers)
+            case AskPerson():
+                step.answer = step.approved(approval)
+            case UseTools():
+                step.results.update((judged.call.id, judged.run()) for judged in step.calls)
+    playing.run.close()
+    return steps
+
+
+def kinds(steps):
+    """The names of what was yielded."""
+    return [type(step).__name__ for step in steps]
+
+
+def result_of(steps):
+    """The result of a run."""
+    assert isinstance(steps[-1], RunFinished)
+    return steps[-1].result
+
+
+def test_answer_without_tools():
+    """A plain answer takes one question to the model."""
+    steps = play([say("Hello.")])
+    assert kinds(steps) == ["RunStarted", "RequestStarted", "AskModel", "ResponseReceived", "RunEnded", "RunFinished"]
+    assert result_of(steps).output == "Hello."
+
+
+def test_request_carries_the_agent():
+    """The model is sent the instruction, the history, the prompt and the tools."""
+    session = Session()
+    session.append([UserMessage("before"), AssistantMessage("yes")])
+    request = play([say("Hello.")], session=session)[2].request
+    assert request.instruction == "Be brief."
+    assert request.messages == [UserMessage("before"), AssistantMessage("yes"), UserMessage("go")]
+    assert [spec.name for spec in request.tools] == ["add", "erase"]
+
+
+def test_tools_are_used_between_questions():
+    """Tool calls are started, run by the world, entered with their results, and the model is asked again."""
+    steps = play([with_ids(say("Adding.", call("add", a=1, b=2))), say("Three.")])
+    expected = ["RunStarted", "RequestStarted", "AskModel", "ResponseReceived", "ToolCallStarted", "UseTools"]
+    expected += ["RequestStarted", "AskModel", "ResponseReceived", "RunEnded", "RunFinished"]
+    assert kinds(steps) == expected
+    result = result_of(steps)
+    assert result.messages[2] == ToolMessage("id0", "add", "3")
+    assert (result.iterations, result.status, result.output) == (2, "done", "Three.")
+    assert result.usage == Usage(input_tokens=20, output_tokens=10, requests=2)
+
+
+def test_only_allowed_calls_are_handed_out():
+    """The world is asked to run what was allowed, and nothing else."""
+    wishes = say("", call("add", a=1, b=2), call("nope"), call("add", a="x"), call("erase", a=1, b=1))
+    steps = play([with_ids(wishes), say("Done.")])
+    (batch,) = [step for step in steps if isinstance(step, UseTools)]
+    assert [judged.call.id for judged in batch.calls] == ["id0"]
+
+
+def test_no_batch_without_allowed_calls():
+    """When no call may happen the world is not asked to run any."""
+    assert "UseTools" not in kinds(play([with_ids(say("", call("nope"))), say("Done.")]))
+
+
+def test_approval_is_a_question():
+    """A call above the agent's level is a question to a person, with agent, tool, arguments and decision."""
+    steps = play([with_ids(say("", call("erase", a=1, b=1))), say("Done.")], approval=True)
+    (question,) = [step for step in steps if isinstance(step, AskPerson)]
+    asked = question.request
+    assert (asked.agent, asked.tool, asked.arguments) == ("helper", "erase", {"a": 1, "b": 1})
+    assert asked.decision.verdict is Verdict.ASK
+    assert result_of(steps).decisions[0].allowed
+
+
+def test_failed_request_enters_nothing():
+    """A failure of the first request leaves the conversation as it was."""
+    session, error = Session(), RateLimited("Slow down.")
+    steps = play([error], session=session)
+    assert session.messages == ()
+    assert (result_of(steps).status, result_of(steps).error) == ("failed", error)
+
+
+def test_failed_later_request_keeps_what_was_done():
+    """A failure after tools were used keeps their calls and results."""
+    session = Session()
+    play([with_ids(say("", call("add", a=1, b=2))), RateLimited("Slow down.")], session=session)
+    assert [type(message) for message in session.messages] == [UserMessage, AssistantMessage, ToolMessage]
+
+
+def test_missing_answer_is_a_bad_response():
+    """A provider that ends without an answer fails the run."""
+    result = result_of(play([None]))
+    assert isinstance(result.error, BadResponse)
+
+
+def test_cap_keeps_the_work():
+    """At the cap of iterations the result says so and holds everything done."""
+    wishes = [with_ids(say(f"Try {n}.", call("add", a=n, b=0))) for n in range(3)]
+    result = result_of(play([*wishes, say("So far, nothing.")], iterations=3))
+    assert (result.status, result.limit, result.iterations, result.output) == (
+        "limit",
+        "iterations",
+        4,
+        "So far, nothing.",
+    )
+    assert [used.result.value for used in result.tool_calls] == [0, 1, 2]
+    assert isinstance(result.error, LimitExceeded)
+    assert "Max tool iterations reached (3)" in str(result.error)
+    assert result.error.result is result
+
+
+def test_answer_cut_at_its_token_limit_is_no_whole_answer():
+    """An answer that was cut at its token limit ends the run as limited, with the text so far."""
+    result = result_of(play([say("Half an", finish_reason="length")]))
+    assert (result.status, result.output) == ("limit", "Half an")
+    assert "max_tokens" in str(result.error)
+
+
+def test_tool_call_cut_at_its_token_limit_is_told():
+    """A tool call that was cut at the token limit is refused like any malformed call, and the run goes on."""
+    cut_call = say("", ToolCall("id0", "add", '{"a": 1, "b'), finish_reason="length")
+    result = result_of(play([cut_call, say("Again.")]))
+    assert (result.status, result.tool_calls[0].result.status) == ("done", "failed")
+
+
+def test_output_is_the_last_text():
+    """A model that says all it has to say beside its tool calls, and then nothing, has still answered."""
+    steps = play([with_ids(say("It is three.", call("add", a=1, b=2))), say("")])
+    assert result_of(steps).output == "It is three."
+
+
+def test_closing_midway_enters_a_valid_piece():
+    """A loop that is closed where tools were to run has entered the prompt, the calls and one result for each."""
+    session = Session()
+    playing = loop(session)
+    steps = playing.begin("go")
+    for step in steps:
+        if isinstance(step, AskModel):
+            step.answer = with_ids(say("", call("add", a=1, b=2), call("nope")))
+        if isinstance(step, UseTools):
+            break
+    steps.close()
+    playing.run.close()
+    told = session.messages
+    assert [message.call_id for message in told if isinstance(message, ToolMessage)] == ["id0", "id1"]
+    assert "interrupted" in told[2].content
+    assert "no tool named" in told[3].content
+
+
+def test_history_is_entered_before_the_end_is_told():
+    """Whoever hears that the run has finished finds it in the history."""
+    agent = Agent("helper", llm=ScriptedLLM("Hello."))
+    heard = []
+    agent.on(RunFinished, lambda event: heard.append(agent.messages == event.result.messages))
+    agent.run("go")
+    assert heard == [True]

@@ -1,0 +1,63 @@
+"""Which tools fit a query?"""
+
+import pytest
+
+from agentkit import Tool
+from agentkit.agents.tool_selection import tools_that_fit
+
+
+def tool(name, description, **parameters):
+    """A tool of somebody else; parameters by name, with what is said of them."""
+    properties = {key: {"type": "string", "description": text} for key, text in parameters.items()}
+    return Tool.from_schema(name, description, {"type": "object", "properties": properties}, lambda **_: "")
+
+
+TOOLS = [
+    tool("github_create_issue", "Create a new issue in a repository.", title="The title.", body="What it says."),
+    tool("github_close_issue", "Close an issue.", number="The number of the issue."),
+    tool("mail_send", "Send a message to somebody.", to="The address.", subject="The subject."),
+    tool("listCalendarEvents", "What is planned between two days.", first_day="From when.", last_day="Until when."),
+    tool("convert", "Convert an amount of money.", currency="The currency, as ISO 4217 writes it."),
+    tool("find_route", "Tìm đường đi trong thành phố Đà Nẵng."),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "first"),
+    [
+        ("create an issue", "github_create_issue"),
+        ("creating issues", "github_create_issue"),
+        ("closed", "github_close_issue"),
+        ("github_close_issue", "github_close_issue"),
+        ("sending messages", "mail_send"),
+        ("calendar", "listCalendarEvents"),
+        ("events of the day", "listCalendarEvents"),
+        ("currencies", "convert"),
+        ("subject", "mail_send"),
+        ("duong da nang", "find_route"),
+        ("đường", "find_route"),
+    ],
+)
+def test_the_tool_that_fits_best_comes_first(query, first):
+    """A tool is found by the words of its name, description and parameters, in any form, with or without accents."""
+    assert tools_that_fit(query, TOOLS)[0].name == first
+
+
+@pytest.mark.parametrize("query", ["", "   ", "*", '" OR name : "', "weather", "\0", "\ud800"])
+def test_nothing_is_found_where_no_word_is_shared(query):
+    """Words that no tool has find nothing, and what is no word is not searched for."""
+    assert tools_that_fit(query, TOOLS) == []
+
+
+def test_fields_inside_of_parameters_are_searched():
+    """What is said of a field counts, however deep it is, and a schema of any size is read in time."""
+    deep = {"description": "a harpsichord"}
+    for _ in range(20):
+        deep = {"type": "array", "items": {"type": "object", "properties": {"part": deep}}}
+    wide = {"type": "object", "properties": {f"field_{number}": {} for number in range(100_000)}}
+    tools = [
+        Tool.from_schema(name, "", {"type": "object", "properties": {"a": schema}}, lambda **_: "")
+        for name, schema in (("deep", deep), ("wide", wide))
+    ]
+    assert [each.name for each in tools_that_fit("harpsichord", tools)] == ["deep"]
+    assert [each.name for each in tools_that_fit("field", tools)] == ["wide"]

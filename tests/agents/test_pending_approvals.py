@@ -1,0 +1,229 @@
+"""Is what a person said of a call that waits carried out as it was asked, and nowhere else?"""
+
+from dataclasses import replace
+
+import pytest
+
+from agentkit import Agent, Approval, ConfigError, RunResult, Tool, write_file_tool
+from agentkit.agents.pending_approvals import with_answers
+from agentkit.agents.run_config import NONE
+from agentkit.errors import SessionError
+from agentkit.events import Approved, ResponseReceived, RunEnded, RunResumed, RunStarted, ToolCallPostponed
+from agentkit.sessions.session import Session
+from agentkit.testing import ScriptedLLM, call
+from agentkit.tooling.run_context import NO_RUN
+from agentkit.tools.human import ask_user_tool
+
+WRITE = call("write_file", path="x.txt", content="Hello.")
+
+
+def later(request):
+    """Wants to decide later."""
+    return Approval.LATER
+
+
+def folder(tmp_path, name):
+    """A new folder."""
+    made = tmp_path / name
+    made.mkdir()
+    return made
+
+
+def writer(*lines, tools=(write_file_tool,), **options):
+    """An agent that may ask to write files."""
+    return Agent("writer", tools, llm=ScriptedLLM(*lines), **options)
+
+
+@pytest.mark.parametrize("by_text", [True, False])
+@pytest.mark.parametrize("answers", [True, {"call_1_1": Approval.RUN}, lambda _: True])
+def test_approval_is_for_the_folder_it_was_asked_in(tmp_path, by_text, answers):
+    """An agent that works in another folder cannot use an approval; one that works in the same folder can, after it."""
+    here, there, place = folder(tmp_path, "d1"), folder(tmp_path, "d2"), tmp_path / "sessions.db"
+    paused = writer(WRITE, session=Session.open(place, "x"), approve=later, workspace=here).run("Write.")
+    saved = paused.to_json() if by_text else None
+    elsewhere = writer("Written.", session=Session.open(place, "x"), workspace=there)
+    with pytest.raises(ConfigError) as caught:
+        elsewhere.resume(saved, answers)
+    assert f"was asked for in {str(here)!r}, and this agent works in {str(there)!r}" in str(caught.value)
+    assert f"workspace={str(here)!r}" in str(caught.value)
+    assert list(there.iterdir()) == list(here.iterdir()) == []
+    again = writer("Written.", session=Session.open(place, "x"), workspace=here)
+    assert again.resume(saved, answers).status == "done"
+    assert (here / "x.txt").read_text() == "Hello."
+    assert list(there.iterdir()) == []
+
+
+def test_approval_given_before_a_kill_is_for_the_folder_it_was_asked_in(tmp_path):
+    """What was approved before the process died is not carried out in another folder, either."""
+    here, there, session = folder(tmp_path, "d1"), folder(tmp_path, "d2"), Session.open(tmp_path / "sessions.db", "x")
+    paused = writer(WRITE, session=session, approve=later, workspace=here).run("Write.")
+    killed = session.reopen(paused.run_id)
+    for milestone in (RunResumed(), Approved("call_1_1", "once")):
+        killed.keep(milestone)
+    killed.leave()
+    assert session.unfinished == (paused.run_id,)
+    with pytest.raises(ConfigError, match="was asked for in"):
+        writer("Written.", session=session, workspace=there).resume()
+    assert list(there.iterdir()) == []
+
+
+def test_words_are_for_any_folder(tmp_path):
+    """A call that waits for words gets them wherever the agent works."""
+    here, there = folder(tmp_path, "d1"), folder(tmp_path, "d2")
+    asking = {"tools": [ask_user_tool()]}
+    text = writer(call("ask_user", question="Which?"), **asking, workspace=here).run("Write.").to_json()
+    done = writer("Written.", **asking, workspace=there).resume(text, "This one.")
+    assert (done.status, done.tool_calls[0].result.value) == ("done", "This one.")
+
+
+def test_runs_of_earlier_versions_name_no_folder(tmp_path):
+    """A call that was kept without its folder is believed to have been asked for here."""
+    session, asked = Session(), writer(WRITE, approve=later, workspace=tmp_path).run("Write.")
+    run = session.begin()
+    for milestone in asked.milestones:
+        is_asked = isinstance(milestone, ToolCallPostponed)
+        run.progress.apply(
+            ToolCallPostponed(milestone.call, milestone.question, milestone.decision) if is_asked else milestone
+        )
+    run.close()
+    assert [type(each) for each in asked.milestones] == [RunStarted, ResponseReceived, ToolCallPostponed, RunEnded]
+    assert writer("Written.", session=session, workspace=tmp_path).resume(answers=True).status == "done"
+
+
+def test_tool_that_waits_must_be_there(tmp_path):
+    """An agent without the tool of the call that waits is told so, and the answer can be given to one that has it."""
+    place, erased = tmp_path / "sessions.db", []
+
+    def erase(name: str) -> None:
+        """Erase something."""
+        erased.append(name)
+
+    tools = [Tool(erase, level="SYSTEM")]
+    writer(call("erase", name="it"), tools=tools, session=Session.open(place, "x"), approve=later).run("Erase.")
+    with pytest.raises(ConfigError, match=r"'erase' .* tools="):
+        writer("Erased.", session=Session.open(place, "x")).resume(answers=True)
+    done = writer("Erased.", tools=tools, session=Session.open(place, "x")).resume(answers=True)
+    assert (done.status, erased) == ("done", ["it"])
+
+
+def test_looking_at_what_waits(tmp_path):
+    """Resumed without answers and without an approver nobody is asked: the result has what waits, and can go on."""
+    place = tmp_path / "sessions.db"
+    writer(WRITE, session=Session.open(place, "x"), approve=later, workspace=tmp_path).run("Write.")
+    looking = writer("Written.", session=Session.open(place, "x"), workspace=tmp_path)
+    seen = looking.resume()
+    assert (seen.status, [each.tool for each in seen.pending], looking.llm.requests) == ("paused", ["write_file"], [])
+    assert not (tmp_path / "x.txt").exists()
+    assert seen.resume({seen.pending[0].id: True}).status == "done"
+
+
+@pytest.mark.parametrize("said", [True, False, Approval.ONCE, {"call_1_1": True}, later, ["call_1_1"]])
+def test_an_answer_is_no_run_to_resume(tmp_path, said):
+    """Who gives an agent an answer where the run belongs is told what to write, and the run waits on."""
+    agent = writer(WRITE, "Written.", session=Session.open(tmp_path / "s.db", "x"), approve=later, workspace=tmp_path)
+    agent.run("Write.")
+    with pytest.raises(ConfigError, match=r"agent\.resume\(answers=True\)"):
+        agent.resume(said)
+    assert agent.resume(answers=True).status == "done"
+
+
+def test_run_is_resumed_by_its_id(tmp_path):
+    """Of several runs that wait, one goes on by its id; an id that no run has is an error that changes nothing."""
+    place = tmp_path / "sessions.db"
+    lines = [call("write_file", path=name, content="") for name in ("a.txt", "b.txt")]
+    asking = writer(*lines, session=Session.open(place, "x"), approve=later, workspace=tmp_path)
+    first, second = asking.run("Write."), asking.run("Write.")
+    deciding = writer("Written.", "Written.", session=Session.open(place, "x"), workspace=tmp_path)
+    assert deciding.session.unfinished == (first.run_id, second.run_id)
+    with pytest.raises(
+        SessionError, match=f"No run '0+' waits to go on in the session 'x'. These do: {first.run_id}, "
+    ):
+        deciding.resume("0" * 32, True)
+    done = deciding.resume(first.run_id, True)
+    assert (done.status, done.run_id, deciding.session.unfinished) == ("done", first.run_id, (second.run_id,))
+    assert (tmp_path / "a.txt").exists()
+    assert not (tmp_path / "b.txt").exists()
+    assert RunResult.from_json(second.to_json()).run_id == second.run_id
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            lambda waits: {waits.id: {"path": "a.txt", "contents": "x"}},
+            "cannot have these arguments: .*'contents'.* No",
+        ),
+        (
+            lambda _: {"path": "a.txt", "content": "x"},
+            r"No call with the id path, content waits .*write {'call_\S+': {",
+        ),
+    ],
+)
+def test_arguments_that_do_not_fit_answer_nothing(said, told, tmp_path):
+    """A slip in what a person writes in the place of the arguments is told, and the call goes on waiting."""
+    agent = writer(call("write_file", path="a.txt", content=""), "Written.", approve=later, workspace=tmp_path)
+    paused = agent.run("Write.")
+    with pytest.raises(ConfigError, match=told):
+        paused.resume(said(paused.pending[0]))
+    assert paused.resume({paused.pending[0].id: {"path": "b.txt", "content": "x"}}).status == "done"
+    assert (tmp_path / "b.txt").read_text("utf-8") == "x"
+
+
+def test_nothing_to_go_on_with():
+    """An agent without a stored session says that nothing is paused in it, and why nothing else can be."""
+    with pytest.raises(SessionError, match="This agent has no run to go on with: nothing is paused in it, and without"):
+        writer().resume()
+
+
+def refusing(ran, *lines, **options):
+    """An agent that pays when asked to, and a worker beside it that has no approver of its own and may erase."""
+
+    def pay(order: str) -> str:
+        """Pay."""
+        ran.append(order)
+        return "paid"
+
+    def erase(name: str) -> str:
+        """Erase something."""
+        ran.append(name)
+        return "erased"
+
+    worker = Agent("worker", [Tool(erase, level="SYSTEM")], llm=ScriptedLLM(call("erase", name="all"), "Erased."))
+    tools = [Tool(pay, level="SYSTEM"), worker.as_tool()]
+    return Agent("boss", tools, llm=ScriptedLLM(*lines), approve=later, **options)
+
+
+@pytest.mark.parametrize("by_id", [True, False])
+def test_yes_is_not_for_the_call_of_a_worker(by_id):
+    """A yes is for the call that waits: a worker whose call happens to have the same id is not approved by it."""
+    ran = []
+    boss = refusing(ran, call("pay", order="A1"), call("worker", request="Tidy up."), "Done.")
+    paused = boss.run("Pay.")
+    (pending,) = paused.pending
+    assert pending.id == "call_1_1"
+    again = paused.resume({pending.id: True} if by_id else True)
+    assert (again.status, ran) == ("paused", ["A1"])
+    assert [each.tool for each in again.pending] == ["erase"]
+
+
+def test_yes_is_not_for_the_call_of_a_worker_beside_it():
+    """Nor is a worker approved that is set to work with the call that waits."""
+    ran = []
+    calls = [call("pay", order="A1"), call("worker", request="Tidy up.")]
+    paused = refusing(ran, calls, "Done.").run("Pay.")
+    pay, erase = paused.pending
+    again = paused.resume({pay.id: True})
+    assert ([each.id for each in again.pending], ran) == ([erase.id], ["A1"])
+
+
+def test_answer_is_for_one_call_once():
+    """What was said counts for the call with the id, the tool and the arguments that were asked about, and once."""
+    agent = refusing([], call("pay", order="A1"))
+    agent.run("Pay.")
+    run = agent.session.reopen()
+    (waiting,) = run.progress.waiting
+    plan = with_answers(agent._plan(NO_RUN, None, NONE), True, [waiting])
+    for other in ({"arguments": '{"order": "B2"}'}, {"name": "worker"}, {"id": "call_2_1"}):
+        assert plan.said(replace(waiting.call, **other)) is None
+    assert plan.said(waiting.call) is not None
+    assert plan.said(waiting.call) is None

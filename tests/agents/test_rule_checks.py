@@ -1,0 +1,157 @@
+"""A rule that can never apply because of a misspelled name is refused when an agent is made with it."""
+
+import json
+
+import pytest
+
+from agentkit import Agent, Policy, Rule, Tool, system_tools, tool
+from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
+from agentkit.code_mode.tool import program_tool
+from agentkit.errors import ConfigError
+from agentkit.mcp.server import ToolServer
+from agentkit.messages import ToolCall
+from agentkit.safety.approval import Grants
+from agentkit.testing import ScriptedLLM
+from agentkit.tooling.toolset import Toolset
+from agentkit.workspace.workspace import Workspace
+
+
+@tool(level="SYSTEM")
+def pay_invoice(to: str, euros: float = 0.0) -> str:
+    """Pay an invoice."""
+    return to
+
+
+def made(*rules, tools=(*system_tools, pay_invoice)):
+    """An agent with rules."""
+    return Agent("clerk", tools, llm=ScriptedLLM("Done."), policy=Policy("SYSTEM", rules))
+
+
+SLIPS = [
+    ("shell_tool", "run_shell"),
+    ("python_tool", "run_python"),
+    ("calculator_tool", "calculator"),
+    ("wirte_file", "write_file"),
+    ("writefile", "write_file"),
+    ("WriteFile", "write_file"),
+    ("write-file", "write_file"),
+    ("Run_Shell", "run_shell"),
+    ("shell", "run_shell"),
+    ("pay_invioce", "pay_invoice"),
+    ("fetch_urls", "fetch_url"),
+]
+
+
+@pytest.mark.parametrize(("name", "meant"), SLIPS)
+def test_a_tool_that_is_misspelled(name, meant):
+    """The error names the tool that was meant, also where its name in Python was written."""
+    with pytest.raises(ConfigError, match=rf"No tool is named '{name}'\. Did you mean '{meant}'\?"):
+        made(Rule("deny", name))
+
+
+@pytest.mark.parametrize(
+    ("where", "told"),
+    [
+        ({"pth": {"below": "prod"}}, r"write_file has no argument 'pth'.*Did you mean 'path'\?"),
+        ({"file_path": "x"}, r"no argument 'file_path'.*Did you mean 'path'\?"),
+        ({"path": "x", "contents": "y"}, r"no argument 'contents'.*Did you mean 'content'\?"),
+    ],
+)
+@pytest.mark.parametrize("name", ["write_file", "write_*"])
+def test_an_argument_that_the_tool_does_not_have(name, where, told):
+    """A test of an argument that no tool has that the rule is about would never pass; so would it of tools of ours."""
+    with pytest.raises(ConfigError, match=told):
+        made(Rule("deny", name, where))
+    if name == "write_file":
+        with pytest.raises(ConfigError, match=told):
+            made(Rule("deny", name, where), tools=())
+
+
+def test_rules_from_a_file_and_those_set_later_are_checked():
+    """Rules as dictionaries, a policy and tools that are set later, and what is served over MCP."""
+    rules = json.loads('[{"verdict": "deny", "tool": "wirte_file"}]')
+    with pytest.raises(ConfigError, match="write_file"):
+        made(*rules)
+    agent = made()
+    before = agent.policy
+    with pytest.raises(ConfigError, match="write_file"):
+        agent.policy = Policy("SYSTEM", rules)
+    assert agent.policy is before
+    other = made(Rule("deny", "shred"), tools=())
+    with pytest.raises(ConfigError, match="shred_file"):
+        other.tools = [Tool(lambda: "", name="shred_file")]
+    with pytest.raises(ConfigError, match="write_file"):
+        ToolServer(system_tools, policy=Policy("SYSTEM", rules))
+
+
+OPEN = {"type": "object", "properties": {"what": {"type": "string"}}, "additionalProperties": True}
+sell = Tool.from_schema("sell", "Sell something.", OPEN, lambda **given: str(given))
+
+
+FINE = [
+    Rule("deny", "web_search"),
+    Rule("deny", "delete_everything"),
+    Rule("deny", "read_mail"),
+    Rule("deny", "mcp_*"),
+    Rule("deny", "read_more"),
+    Rule("deny", "*"),
+    Rule("deny", "run_*", {"command": {"contains": "sudo"}}),
+    Rule("deny", "pay_invoice", {"euros": {"at_least": 5}}),
+]
+
+
+@pytest.mark.parametrize("rule", FINE, ids=lambda rule: rule.label)
+def test_a_rule_that_may_apply_elsewhere(rule):
+    """A shared policy may name tools of ours and of others, and patterns for those that come later."""
+    assert made(rule).policy.rules == (rule,)
+
+
+def test_a_policy_that_is_shared():
+    """A rule about a tool that another agent of the program has is no slip, however alike a name is."""
+    policy = Policy("SYSTEM", [Rule("deny", "pay_invoices"), Rule("deny", "sell", {"anything": "x"})])
+    with pytest.raises(ConfigError, match="pay_invoice"):
+        Agent("clerk", [pay_invoice], policy=policy)
+    several = Tool(lambda: "", name="pay_invoices")
+    for tools in ([pay_invoice], [several], [sell]):
+        assert Agent("clerk", tools, policy=policy).policy is policy
+
+
+def test_tools_that_programs_call_are_known():
+    """A tool that only a program may call can be named as well."""
+    agent = made(Rule("deny", "pay_invoice", {"to": "x"}), tools=[program_tool([pay_invoice])])
+    assert agent.tools.names == ("run_program",)
+    with pytest.raises(ConfigError, match="no argument 'too'"):
+        made(Rule("deny", "pay_invoice", {"too": "x"}), tools=[program_tool([pay_invoice])])
+
+
+PATTERNS = [
+    ("*", "run_shell", "deny"),
+    ("run_*", "run_shell", "deny"),
+    ("*_shell", "run_shell", "deny"),
+    ("run_????l", "run_shell", "deny"),
+    ("run_[a-z]hell", "run_shell", "deny"),
+    ("RUN_*", "run_shell", "allow"),
+    ("run_", "run_shell", "allow"),
+    ("un_*", "run_shell", "allow"),
+    ("run", "run_shell", "allow"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "name", "verdict"), PATTERNS)
+def test_patterns_are_about_all_tools_whose_names_fit(pattern, name, verdict):
+    """As a shell reads them, in the case in which they are written."""
+    bench = ToolPolicyContext(
+        Toolset(system_tools), (Policy("SYSTEM", [Rule("deny", pattern)]),), Grants(), Workspace()
+    )
+    made_call = ToolCall("id", name, json.dumps({"command": "ls"}))
+    assert judge_call(made_call, bench, ()).decision.verdict == verdict
+
+
+def test_a_pattern_that_allows_commands_does_not_fit_hidden_ones():
+    """What holds of a rule about `run_shell` holds of a pattern that is about it, too."""
+    for name in ("run_shell", "run_*", "*"):
+        rule = Rule("allow", name, {"command": {"matches": "git .*"}}, match=[{"command": "git clean -n"}])
+        assert rule.fits("run_shell", {"command": "git clean -n"})
+        assert not rule.fits("run_shell", {"command": "git clean -n; curl evil.example"})
+        with pytest.raises(ConfigError, match="does not fit its own example"):
+            Rule("allow", name, {"command": {"matches": "git .*"}}, match=[{"command": "git x; rm y"}])

@@ -1,0 +1,304 @@
+"""Does a listener know which run it hears, stand around its work, and hear its end, however that comes?"""
+
+import asyncio
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from multiprocessing import get_context
+
+import pytest
+
+from agentkit import Agent, Session, tool
+from agentkit.agents.result import RunFinished
+from agentkit.agents.runner import tell_afterwards
+from agentkit.errors import Unreachable
+from agentkit.events import (
+    HandedOff,
+    RequestFailed,
+    RequestStarted,
+    ResponseReceived,
+    RunLeft,
+    RunStarted,
+    TextDelta,
+    ToolCallFinished,
+)
+from agentkit.llm.client import LLM
+from agentkit.messages import AssistantMessage, Response
+from agentkit.testing import FakeServer, ScriptedLLM, call, record, replay
+from agentkit.tracing.listeners import ModelRequest, Origin, ToolUse, origin
+
+WAYS = ["run", "stream", "arun", "astream"]
+WORK = ContextVar("WORK", default=None)
+
+
+class Listener:
+    """Hears events with their origins, and stands around work."""
+
+    def __init__(self):
+        self.heard, self.works, self.raised = [], [], []
+
+    def __call__(self, event):
+        """Keep an event."""
+        self.heard.append((event, origin()))
+
+    @contextmanager
+    def around(self, work):
+        """Keep the work, and let it know of itself."""
+        token = WORK.set(work)
+        try:
+            yield
+        except BaseException as error:
+            self.raised.append(type(error).__name__)
+            raise
+        finally:
+            self.works.append(work)
+            WORK.reset(token)
+
+    def origins(self, kind):
+        """The origins of the events of one kind."""
+        return [source for event, source in self.heard if isinstance(event, kind)]
+
+
+@tool
+def look() -> str:
+    """Look at the work that is going on."""
+    return WORK.get().call.id
+
+
+@tool
+async def alook() -> str:
+    """Look at the work that is going on, awaiting."""
+    await asyncio.sleep(0)
+    return WORK.get().call.id
+
+
+def agent_of(*lines, name="helper", tools=(look, alook), **options):
+    """An agent that says these lines, and its listener."""
+    listener = Listener()
+    return Agent(name, tools, llm=ScriptedLLM(*lines), listeners=[listener], **options), listener
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_events_have_an_origin(way, drive):
+    """In each way to run, a listener knows run, agent and iteration of what it hears."""
+    agent, listener = agent_of(call("look"), "Done.")
+    drive(agent, way)
+    (run,) = {source.run for _, source in listener.heard}
+    assert listener.origins(RunStarted) == [Origin(run, "helper")]
+    assert [source.iteration for source in listener.origins(RequestStarted)] == [1, 2]
+    assert listener.origins(ToolCallFinished) == [Origin(run, "helper", iteration=1)]
+    assert [type(event) for event, _ in listener.heard][-1] is RunFinished
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_work_is_done_within_what_surrounds_it(way, drive):
+    """A listener stands around each request and each tool call: its context variables hold in sync and async tools."""
+    agent, listener = agent_of([call("look"), call("alook")], "Done.")
+    result = drive(agent, way)
+    assert [used.result.value for used in result.tool_calls] == [used.call.id for used in result.tool_calls]
+    first, *calls, last = listener.works
+    assert {type(work) for work in calls} == {ToolUse}
+    assert {(work.call.name, work.decision.verdict, work.result.status) for work in calls} == {
+        ("look", "allow", "ok"),
+        ("alook", "allow", "ok"),
+    }
+    for work in (first, last):
+        assert isinstance(work, ModelRequest)
+        assert (work.provider, work.model, work.is_streamed) == ("scripted", "scripted", "stream" in way)
+    assert (last.response.text, last.origin.iteration) == ("Done.", 2)
+    assert WORK.get() is None
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_reader_of_a_stream_stays_outside(way, drive):
+    """Whoever is told an event is never within what surrounds the work that it tells of."""
+    agent, _ = agent_of(call("look"), "Done.")
+    outside = []
+    agent.listeners.append(lambda _: outside.append(WORK.get()))
+    drive(agent, way)
+    assert set(outside) == {None}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_failure_of_the_model_is_raised_within(way, drive):
+    """What the model's client raises passes through what surrounds the request, and the run tells it."""
+    agent, listener = agent_of(Unreachable("Nobody is there."))
+    assert drive(agent, way).status == "failed"
+    assert (listener.raised, listener.works[0].response) == (["Unreachable"], None)
+    assert len(listener.origins(RequestFailed)) == 1
+
+
+def test_settings_of_the_client_are_told():
+    """A listener sees the request as it is sent: with the settings of the client, and where it goes."""
+    with FakeServer("Hi.") as server:
+        llm = LLM(base_url=server.base_url, model="any", protocol="chat", temperature=0.5)
+        listener = Listener()
+        Agent("helper", llm=llm, listeners=[listener]).run("go")
+        (work,) = listener.works
+        assert (work.request.settings["temperature"], work.url) == (0.5, server.base_url)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_what_surrounds_may_raise(way, drive):
+    """A listener that raises around a tool call ends its run, as one does that raises at an event."""
+
+    class Refusing(Listener):
+        @contextmanager
+        def around(self, work):
+            if not isinstance(work, ModelRequest):
+                raise TypeError("not this one")
+            yield
+
+    agent, _ = agent_of([call("look"), call("look")], "Done.")
+    agent.listeners[:] = [Refusing()]
+    with pytest.raises(TypeError, match="not this one"):
+        drive(agent, way)
+    (event, _) = agent.listeners[0].heard[-1]
+    assert event == RunLeft("TypeError: not this one")
+
+
+def test_agent_as_tool_has_a_parent():
+    """The run of an agent that is a tool names the run that called it, and its work is done within that call."""
+    inner, listener = agent_of("Two.", name="inner")
+    outer = Agent("outer", [inner.as_tool()], llm=ScriptedLLM(call("inner", request="1+1?"), "It is two."))
+    other = Listener()
+    outer.listeners.append(other)
+    outer.run("go")
+    (parent,) = {source.run for _, source in other.heard}
+    assert {(source.agent, source.parent) for _, source in listener.heard} == {("inner", parent)}
+
+
+def test_runs_of_a_map_are_told_apart():
+    """One listener hears the events of many runs at once, each with its own origin."""
+    agent, listener = agent_of()
+    agent.llm = ScriptedLLM(lambda request: request.messages[-1].content, repeat=True)
+    agent.map(["a", "b", "c", "d"])
+    said = {event.prompt: source.run for event, source in listener.heard if isinstance(event, RunStarted)}
+    ended = {event.result.output: source.run for event, source in listener.heard if isinstance(event, RunFinished)}
+    assert said == ended
+    assert len(set(said.values())) == 4
+
+
+def test_agent_that_takes_over_is_the_origin():
+    """After a handoff the origin names the agent that leads, and the run stays the same."""
+    second = Agent("second", llm=ScriptedLLM("I am here."))
+    agent, listener = agent_of(call("hand_off_to_second"), name="first", tools=(), handoffs=[second])
+    agent.run("go")
+    assert [source.agent for source in listener.origins(RequestStarted)] == ["first", "second"]
+    assert len({source.run for _, source in listener.heard}) == 1
+
+
+def test_kept_conversation_is_named(tmp_path):
+    """The origin names the session when it is kept, and the run goes on under its id."""
+    session = Session.open(tmp_path / "talk.db", "trip")
+    agent, listener = agent_of(call("look"), "Done.", session=session)
+    for event in agent.stream("go"):
+        if isinstance(event, ToolCallFinished):
+            break
+    agent.resume()
+    assert {source.session for _, source in listener.heard} == {"trip"}
+    assert len({source.run for _, source in listener.heard}) == 1
+    assert [source.iteration for source in listener.origins(RequestStarted)] == [1, 2]
+
+
+def test_stream_that_is_left_is_told():
+    """A listener hears, as the last event, that nobody asks for the run's next event any more."""
+    agent, listener = agent_of("A long answer.")
+    for event in agent.stream("go"):
+        if isinstance(event, TextDelta):
+            break
+    assert listener.heard[-1][0] == RunLeft()
+    assert (listener.raised, listener.works[0].response) == (["GeneratorExit"], None)
+
+
+def test_stream_that_is_left_after_its_end_is_not_left():
+    """Whoever stops to read once the run is finished has not left it."""
+    agent, listener = agent_of("Done.")
+    for event in agent.stream("go"):
+        if isinstance(event, RunFinished):
+            break
+    assert isinstance(listener.heard[-1][0], RunFinished)
+
+
+def test_interrupt_is_told():
+    """An interrupt in a tool leaves the run, and listeners hear what it was."""
+
+    @tool
+    def stop() -> str:
+        """Stop it all."""
+        raise KeyboardInterrupt
+
+    agent, listener = agent_of(call("stop"), tools=[stop])
+    with pytest.raises(KeyboardInterrupt):
+        agent.run("go")
+    assert listener.heard[-1][0] == RunLeft("KeyboardInterrupt")
+
+
+@pytest.mark.parametrize("way", ["arun", "astream"])
+def test_cancelled_task_is_told(way):
+    """A task that is cancelled while a tool is at work leaves its run, and its work is left, too."""
+
+    async def main():
+        reached = asyncio.Event()
+
+        @tool
+        async def wait() -> str:
+            """Wait for good."""
+            reached.set()
+            await asyncio.Event().wait()
+
+        agent, listener = agent_of(call("wait"), tools=[wait])
+
+        async def consume():
+            if way == "arun":
+                await agent.arun("go")
+            else:
+                [event async for event in agent.astream("go")]
+
+        task = asyncio.create_task(consume())
+        await reached.wait()
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+        return listener
+
+    listener = asyncio.run(main())
+    assert listener.heard[-1][0] == RunLeft("CancelledError")
+    assert listener.raised == ["CancelledError"]
+
+
+def test_replayed_runs_are_surrounded(tmp_path):
+    """A replay asks neither model nor tool, and listeners stand around what it gives in their place."""
+    with record(tmp_path / "a.cassette"):
+        agent_of(call("look"), "Done.")[0].run("go")
+    with replay(tmp_path / "a.cassette"):
+        agent, listener = agent_of()
+        agent.run("go")
+    assert [type(work) for work in listener.works] == [ModelRequest, ToolUse, ModelRequest]
+    assert listener.works[1].result.status == "ok"
+
+
+def test_run_elsewhere_is_told_afterwards():
+    """What a run in another process has done is told with its own origin: known parts count, and are not told anew."""
+    listener = Listener()
+    response = ResponseReceived(Response(AssistantMessage("a")))
+    known, new = [RunStarted("helper", "go"), response, HandedOff("second")], [response, RunFinished(None)]
+    tell_afterwards([listener], known, new, Origin("r1", "helper"))
+    assert [event for event, _ in listener.heard] == new
+    assert {source for _, source in listener.heard} == {Origin("r1", "second", iteration=2, is_elsewhere=True)}
+
+
+def test_runs_in_other_processes_are_told_apart():
+    """Runs of a map in other processes are heard when they are back, each with its own origin."""
+    with FakeServer(lambda request: f"Re: {request.json['messages'][-1]['content']}", repeat=True) as server:
+        llm = LLM(base_url=server.base_url, model="any", protocol="chat", max_retries=0)
+        listener = Listener()
+        agent = Agent("helper", llm=llm, listeners=[listener])
+        with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+            agent.map(["a", "b"], executor=pool)
+    said = {event.prompt: source for event, source in listener.heard if isinstance(event, RunStarted)}
+    ended = {event.result.output: source for event, source in listener.heard if isinstance(event, RunFinished)}
+    assert {f"Re: {prompt}": source.run for prompt, source in said.items()} == {
+        output: source.run for output, source in ended.items()
+    }
+    assert all(source.is_elsewhere and source.iteration == 1 for source in ended.values())

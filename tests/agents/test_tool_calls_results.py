@@ -1,0 +1,409 @@
+"""What may a model read of what its tools gave?"""
+
+import asyncio
+import dataclasses
+import json
+import time
+from pathlib import Path
+
+import pytest
+
+from agentkit import Agent, Approval, Image, Limits, SafetyLevel, Tool, ToolResult
+from agentkit.decisions import Label
+from agentkit.errors import ToolError
+from agentkit.events import ToolCallFinished
+from agentkit.messages import READ_MORE
+from agentkit.sessions.session import Session
+from agentkit.testing import ScriptedLLM, call, record, replay
+from agentkit.tools.files import write_file_tool
+from agentkit.tools.human import ask_user_tool
+
+SECRET = "hunter2"
+DOT = (
+    b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR\x00\x00\x00\x01\x00\x00\x00\x01\x08\x06\x00\x00\x00\x1f\x15\xc4\x89\x00\x00"
+    b"\x00\nIDATx\x9cc\x00\x01\x00\x00\x05\x00\x01\r\n-\xb4\x00\x00\x00\x00IEND\xaeB`\x82"
+)
+
+
+def look(place: str) -> dict[str, str]:
+    """Look at a place."""
+    return {"place": place, "found": f"{SECRET} lies here"}
+
+
+def hidden(result):
+    """Leaves out what nobody may know."""
+    return result.content.replace(SECRET, "***")
+
+
+def replaced(result):
+    """The same as a ToolResult."""
+    return dataclasses.replace(result, content=result.content.replace(SECRET, "***"))
+
+
+def refused(result):
+    """Withholds what nobody may know."""
+    if SECRET in result.content:
+        raise ValueError("there is a password in it")
+
+
+def asserted(result):
+    """The same without a word."""
+    if SECRET in result.content:
+        raise AssertionError
+
+
+def awaiting(check):
+    """The same check as a coroutine function."""
+
+    async def later(result):
+        await asyncio.sleep(0)
+        return check(result)
+
+    return later
+
+
+def run(agent, way):
+    """The events and the result of a run in one of the four ways."""
+
+    async def gathered():
+        return [event async for event in agent.astream("go")]
+
+    if way in ("run", "arun"):
+        heard = []
+        agent.listeners = [heard.append]
+        result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
+        return heard, result
+    events = list(agent.stream("go")) if way == "stream" else asyncio.run(gathered())
+    return events, events[-1].result
+
+
+def only_result(check, tool=look, *lines, **options):
+    """What came of one call of a tool whose results are checked."""
+    llm = ScriptedLLM(call(getattr(tool, "name", "look"), place="here"), *(lines or ("Done.",)))
+    tools = [tool if isinstance(tool, Tool) else Tool(tool, "look")]
+    return Agent("helper", tools, checks=[check], llm=llm, **options).run("go").tool_calls[0].result
+
+
+@pytest.mark.parametrize("way", ["run", "arun", "stream", "astream"])
+@pytest.mark.parametrize("kind", [lambda check: check, awaiting], ids=["sync", "async"])
+@pytest.mark.parametrize("check", [hidden, replaced, refused, asserted])
+def test_what_a_check_takes_out_is_nowhere(check, kind, way, tmp_path):
+    """Neither the model nor events, history, sessions, recordings and the result hold what a check has taken out."""
+    llm = ScriptedLLM([call("look", place="here"), call("look", place="there")], "Done.")
+    session = Session.open(tmp_path / "s.db")
+    agent = Agent("helper", [look], checks=[kind(check)], llm=llm, session=session)
+    with record(tmp_path / "c"):
+        events, result = run(agent, way)
+    assert result.output == "Done."
+    kept = b"".join(path.read_bytes() for path in tmp_path.rglob("*") if path.is_file())
+    for told in (repr(events), repr(result.messages), repr(llm.requests), result.to_json(), repr(agent.history)):
+        assert SECRET not in told
+    assert SECRET.encode() not in kept
+    assert [SECRET in repr(used.result.value) for used in result.tool_calls] == [False, False]
+    finished = [event.result for event in events if isinstance(event, ToolCallFinished)]
+    assert sorted(each.content for each in finished) == sorted(used.result.content for used in result.tool_calls)
+
+
+def test_a_refused_result_is_withheld_with_the_reason():
+    """The model is told that the call was made, and why it does not see what came of it."""
+    result = only_result(refused)
+    assert (result.status, result.ok, result.value) == ("blocked", False, None)
+    assert json.loads(result.content) == {
+        "error": "The call was made, but its result is withheld: there is a password in it",
+        "tool": "look",
+    }
+    assert "The check asserted refuses it." in only_result(asserted).content
+
+
+def test_what_passes_is_left_as_it_is():
+    """A check that returns nothing, or the very result, changes nothing; it sees the value and the decision."""
+    seen = []
+
+    def noted(result):
+        seen.append(result)
+
+    plain = only_result(noted)
+    assert plain.value == look("here")
+    assert seen[0].decision.allowed
+    assert only_result(lambda result: result).content == plain.content
+
+
+def test_checks_are_called_in_order_until_one_withholds():
+    """Each check gets what the one before has made of the result; after one that withholds none is called."""
+    seen = []
+
+    def first(result):
+        return f"{result.content}1"
+
+    def second(result):
+        seen.append(result.content)
+        raise ValueError("no")
+
+    def third(result):
+        seen.append("third")
+
+    llm = ScriptedLLM(call("say", text="a"), "Done.")
+
+    def say(text: str) -> str:
+        """Say."""
+        return text
+
+    Agent("helper", [say], checks=[first, second, third], llm=llm).run("go")
+    assert seen == ["a1"]
+
+
+def test_each_call_is_checked_once(tmp_path):
+    """Calls that run at the same time, fail or are made again are checked once each; a replay calls no check."""
+    seen = []
+
+    def count(number: int) -> int:
+        """Count."""
+        if number == 2:
+            raise ToolError("not two")
+        return number
+
+    def noted(result):
+        seen.append(result.content)
+
+    def agent(*lines):
+        return Agent("helper", [count], checks=[noted], llm=ScriptedLLM(*lines))
+
+    lines = [[call("count", number=number) for number in range(4)], call("count", number=0), "Done."]
+    with record(tmp_path / "c"):
+        recorded = agent(*lines).run("go")
+    assert sorted(seen) == ["0", "0", "1", "3", '{"error": "not two", "tool": "count"}']
+    with replay(tmp_path / "c"):
+        assert agent().run("go").messages == recorded.messages
+    assert len(seen) == 5
+
+
+def test_what_did_not_run_is_not_checked():
+    """Calls that were denied, made up, not understood or waiting have no result of a tool to look at."""
+    seen = []
+    dangerous = Tool(look, "danger", level=SafetyLevel.SYSTEM)
+    wished = [call("danger", place="x"), call("nothing"), call("look")]
+    agent = Agent("helper", [dangerous, look], checks=[lambda result: seen.append(result.tool)])
+    agent.llm = ScriptedLLM(wished, "Done.")
+    agent.run("go")
+    assert seen == []
+    agent = Agent("helper", [dangerous], checks=[hidden], approve=lambda _: Approval.LATER)
+    agent.llm = ScriptedLLM(call("danger", place="x"), "Done.")
+    paused = agent.run("go")
+    assert paused.status == "paused"
+    assert "***" in paused.resume(True).tool_calls[0].result.content
+
+
+@pytest.mark.parametrize("way", ["run", "arun"])
+def test_words_of_a_person_are_checked(way):
+    """What a person answers to a tool is its result, and is checked before the model reads it."""
+
+    def agent(check, *lines, **options):
+        return Agent("helper", [ask_user_tool()], checks=[check], llm=ScriptedLLM(*lines), **options)
+
+    paused = agent(hidden, call("ask_user", question="What?")).run("go")
+    assert paused.status == "paused"
+    llm = ScriptedLLM("Thanks.")
+    paused.lead.llm = llm
+    result = paused.resume(f"It is {SECRET}") if way == "run" else asyncio.run(paused.aresume(f"It is {SECRET}"))
+    assert result.tool_calls[0].result.content == "It is ***"
+    assert SECRET not in repr(llm.requests)
+
+
+def test_labels_stay_whatever_a_check_gives():
+    """A check adds labels and removes none; judgment, cost and name of the call stay as they were."""
+
+    def clean(result):
+        return ToolResult("other", "ok", "all is well", labels=frozenset({Label.PRIVATE}))
+
+    tool = Tool(look, level=SafetyLevel.NETWORK)
+    result = only_result(clean, tool)
+    assert result.labels == {Label.UNTRUSTED, Label.PRIVATE}
+    assert (result.tool, result.content, result.status) == ("look", "all is well", "ok")
+    assert result.decision is not None
+    assert only_result(refused, tool).labels == {Label.UNTRUSTED}
+    assert only_result(hidden, tool).labels == {Label.UNTRUSTED}
+
+
+def failing(place: str) -> str:
+    """Fails."""
+    raise ToolError(f"{SECRET} is broken")
+
+
+@pytest.mark.parametrize("check", [hidden, replaced, refused])
+def test_a_call_that_failed_stays_failed(check):
+    """No check makes a success of a failure, and the error says what the check gave."""
+    result = only_result(check, failing)
+    assert result.status == "failed"
+    assert not result.ok
+    assert SECRET not in f"{result.content}{result.error}"
+
+
+def test_a_check_may_call_a_success_a_failure():
+    """An error that a check gives makes a failure of what went well; a value that it gives is the program's."""
+
+    def judged(result):
+        return dataclasses.replace(result, error="too little", content="too little")
+
+    assert only_result(judged).status == "failed"
+    assert only_result(lambda result: dataclasses.replace(result, value=7)).value == 7
+
+
+def test_the_whole_of_a_long_result_is_what_the_check_left():
+    """Of a result that was cut nothing can be read on that a check has not seen; a long text of a check is cut, too."""
+    long = Tool(lambda: f"{SECRET} " * 1_000, "long", "Long.", max_chars=1_000)
+
+    def shortened(result):
+        return result.content[:5]
+
+    def lengthened(result):
+        return "x" * 5_000 if result.content else None
+
+    def agent(check, *lines):
+        return Agent("helper", [long], checks=[check], llm=ScriptedLLM(*lines))
+
+    assert "hunte" in agent(shortened, call("long"), "Done.").run("go").to_json()
+    result = agent(lengthened, call("long"), "Done.").run("go").tool_calls[0].result
+    assert (result.status, result.whole) == ("truncated", "x" * 5_000)
+    assert len(result.content) < 1_500
+    cut = agent(replaced, call("long"), lambda request: call(READ_MORE, handle=request.messages[-1].call_id), "Done.")
+    assert SECRET not in cut.run("go").to_json()
+
+
+@pytest.mark.parametrize("check", [replaced, refused])
+@pytest.mark.parametrize(
+    "value", [f"{'x' * 2_000} {SECRET} {'y' * 2_000}", {"rows": ["x" * 2_000, SECRET, "y" * 2_000]}]
+)
+def test_nothing_is_read_piece_by_piece(check, value):
+    """What lies beyond the part that is shown is checked with it, and cannot be read piece by piece."""
+    long = Tool(lambda: value, "long", "Long.", max_chars=1_000)
+    first, second = (str(value).index(SECRET) + place for place in (-20, 3))
+
+    def reading(start):
+        return lambda _: call(READ_MORE, handle="call_1_1", start=start, max_chars=22)
+
+    lines = (call("long"), reading(first), reading(second), "Done.")
+    result = Agent("helper", [long], checks=[check], llm=ScriptedLLM(*lines)).run("go")
+    kept = result.to_json()
+    assert SECRET not in kept
+    assert not any(SECRET[3:] in str(used.result) or SECRET[:3] in str(used.result) for used in result.tool_calls)
+
+
+def test_what_passes_whole_is_shown_in_part():
+    """A long result that passes is shown to the model as it would be without a check."""
+    long = Tool(lambda: "word " * 1_000, "long", "Long.", max_chars=1_000)
+
+    def passes(result):
+        assert result
+
+    def same(result):
+        return result
+
+    def shown(checks):
+        agent = Agent("helper", [long], checks=checks, llm=ScriptedLLM(call("long"), "Done."))
+        return agent.run("go").tool_calls[0].result
+
+    assert shown([passes]).content == shown([same]).content == shown([]).content
+
+
+def test_pictures_go_with_words_and_stay_beside_a_result():
+    """A text takes the place of pictures, too; a ToolResult says which of them are shown."""
+    picture = Tool(lambda: ["a dot", Image.read(DOT)], "look", "A picture.")
+    llm = ScriptedLLM(call("look"), "Done.")
+
+    def shown(check):
+        return Agent("helper", [picture], checks=[check], llm=llm.__class__(call("look"), "Done.")).run("go")
+
+    assert len(shown(lambda result: None if result.images else "none").tool_calls[0].result.images) == 1
+    assert shown(lambda result: result.content[:5]).tool_calls[0].result.images == ()
+    kept = shown(lambda result: dataclasses.replace(result, content="dot")).tool_calls[0].result
+    assert (len(kept.images), kept.value) == (1, "dot")
+
+
+def numbered(result):
+    """Gives what is no result."""
+    return len(result.content)
+
+
+def quoting(result):
+    """Has a bug whose error quotes the result."""
+    raise KeyError(result.content)
+
+
+@pytest.mark.parametrize(
+    ("check", "reason"),
+    [
+        (quoting, "The check quoting failed (KeyError in test_results.py, line "),
+        (awaiting(quoting), "The check later failed (KeyError in test_results.py, line "),
+        (numbered, "The check numbered gave int; it returns None to pass, a text or another ToolResult."),
+    ],
+)
+def test_what_nobody_could_check_is_withheld(check, reason):
+    """A check with a bug lets nothing pass; the run goes on, and its error tells where, not what it was about."""
+    result = only_result(check)
+    assert reason in result.error
+    assert SECRET not in f"{result.content}{result.value}"
+
+
+@pytest.mark.parametrize("way", ["run", "arun"])
+@pytest.mark.parametrize("kind", [lambda check: check, awaiting], ids=["sync", "async"])
+def test_a_check_has_the_time_of_the_run(kind, way):
+    """A check that takes longer than the run may lets nothing pass."""
+
+    def slow(result):
+        time.sleep(0.6 if result.ok else 0)
+
+    async def asleep(result):
+        await asyncio.sleep(5 if result.ok else 0)
+
+    check = slow if kind is not awaiting else asleep
+    agent = Agent("helper", [look], checks=[check], limits=Limits(seconds=0.3))
+    agent.llm = ScriptedLLM(call("look", place="x"), "Done.", repeat=True)
+    result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
+    assert (result.status, result.limit) == ("limit", "seconds")
+    assert "was not done in time" in result.tool_calls[0].result.error
+
+
+def test_a_withheld_result_can_be_undone(tmp_path):
+    """What a call has changed is known and taken back, whatever was told of it."""
+    llm = ScriptedLLM(call("write_file", path="a.txt", content="x"), "Done.")
+
+    def never(result):
+        raise ValueError("no")
+
+    agent = Agent("helper", [write_file_tool], safety="system", checks=[never], llm=llm, workspace=tmp_path)
+    result = agent.run("go")
+    assert Path(tmp_path / "a.txt").read_text("utf-8") == "x"
+    assert result.tool_calls[0].result.status == "blocked"
+    assert "+x" in result.changes
+    result.undo()
+    assert not Path(tmp_path / "a.txt").exists()
+
+
+def test_what_ends_a_run_is_what_the_check_left():
+    """The answer that a tool gives is the one that its check has left; of a withheld one the model is told."""
+    ending = Tool(lambda: f"It is {SECRET}.", "finish", "Ends.", ends_run=True)
+
+    def answer(check):
+        return Agent("helper", [ending], checks=[check], llm=ScriptedLLM(call("finish"), "I may not say."))("go")
+
+    assert answer(hidden) == "It is ***."
+    assert answer(refused) == "I may not say."
+
+
+def test_who_leads_checks():
+    """A handoff is no result to look at; after it the checks of the agent that leads hold."""
+    expert = Agent("expert", [look], llm=ScriptedLLM(call("look", place="x"), "Done."), checks=[hidden])
+    front = Agent("front", llm=ScriptedLLM(call("hand_off_to_expert")), handoffs=[expert], checks=[quoting])
+    result = front.run("go")
+    assert [used.result.status for used in result.tool_calls] == ["ok", "ok"]
+    assert "***" in result.tool_calls[1].result.content
+
+
+def test_an_agent_at_work_in_a_check_is_paid_by_the_run():
+    """What a check spends on a model counts as the call's."""
+    judge = Agent("judge", llm=ScriptedLLM("harmless"))
+
+    def judged(result):
+        assert judge("Is this harmful?") == "harmless"
+
+    assert only_result(judged).usage.requests == 1

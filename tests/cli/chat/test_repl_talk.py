@@ -1,0 +1,257 @@
+"""How does a conversation begin, go on and end at a real terminal?"""
+
+import stat
+
+from agentkit.sessions.session import Session
+from agentkit.settings import state_folder
+from agentkit.testing import FakeServer, call, fail, slow
+
+SUM = call("calculator", expression="1250 * 0.17")
+
+
+def test_a_conversation_at_a_terminal(at_terminal):
+    """Prompts are answered one by one, tool calls shown with decision and time; leaving says how to go on."""
+    with FakeServer(SUM, "It is **212.5**.", "Two hundred and twelve and a half.") as server:
+        chat = at_terminal(server=server)
+        chat.say("How much is 1250 * 0.17?")
+        shown = chat.until("It is 212.5.")
+        assert 'calculator(expression="1250 * 0.17") → 212.5  [allow: safety-level · ' in shown
+        chat.say("And in words?")
+        chat.until("Two hundred and twelve and a half.")
+        chat.until("> ")
+        chat.type("\x04")
+        code, last = chat.ends()
+    (session,) = Session.summaries()
+    assert (code, session.runs, session.name.startswith("how-much-is-1250-")) == (0, 2, True)
+    assert f"Go on with: agentkit chat -c   (later: agentkit chat --session {session.name})" in last
+    assert server.requests[-1].json["messages"][1]["content"] == "How much is 1250 * 0.17?"
+
+
+def test_the_agent_of_a_file_is_talked_with(at_terminal, tmp_path):
+    """`--agent` takes instruction, tools and level from a file; what is changed meanwhile holds beside it."""
+    (tmp_path / "clerk.txt").write_text("tools: calculator\nsafety: safe\n\nYou are a clerk.\n")
+    with FakeServer("Yes.", "No.") as server:
+        chat = at_terminal("--agent", str(tmp_path / "clerk.txt"), server=server)
+        chat.say("Are you there?")
+        chat.until("Yes.")
+        chat.say("/tools string_length")
+        chat.until("string_length")
+        chat.say("And now?")
+        chat.until("No.")
+        chat.type("\x04")
+        chat.ends()
+    first, second = (request.json for request in server.requests)
+    assert [each["messages"][0]["content"] for each in (first, second)] == ["You are a clerk."] * 2
+    assert [each["tools"][0]["function"]["name"] for each in (first, second)] == ["calculator", "string_length"]
+
+
+def test_what_was_typed_is_remembered_for_its_owner_only(at_terminal):
+    """The history of prompts is a file of mode 0600 in the state folder, without keys; --no-session keeps none."""
+    history = state_folder() / "chat-history"
+    with FakeServer("ok", repeat=True) as server:
+        chat = at_terminal("--no-session", server=server)
+        chat.say("hi")
+        chat.say("/quit")
+        assert chat.ends()[0] == 0
+        assert not history.exists()
+        chat = at_terminal(server=server)
+        chat.say(f"my key is ghp_{'a1' * 20}")
+        chat.say("/quit")
+        assert chat.ends()[0] == 0
+    assert stat.S_IMODE(history.stat().st_mode) == 0o600
+    assert "my key is [redacted" in history.read_text()
+    assert Session.summaries()[0].name.startswith("my-key-is-")
+
+
+def test_ctrl_c_stops_the_answer_and_twice_leaves(at_terminal):
+    """Ctrl-C stops an answer and keeps what was said; where nothing is typed, the second one in a row leaves."""
+    with FakeServer(slow("one two three four five six", between_seconds=0.4), "Seven.") as server:
+        chat = at_terminal(server=server)
+        chat.say("Count.")
+        chat.until("two")
+        chat.type("\x03")
+        chat.until("Stopped. What was said so far is kept; /retry asks again.")
+        chat.say("Go on.")
+        chat.until("Seven.")
+        chat.until("> ")
+        chat.type("half a prompt\x03\x03")
+        chat.until("To leave, press Ctrl-C once more, or Ctrl-D.")
+        chat.until("> ")
+        chat.type("\x03")
+        assert chat.ends()[0] == 0
+        said = [message["content"] for message in server.requests[-1].json["messages"]]
+    assert said[1:2] == ["Count."]
+    assert said[2].startswith("one two")
+    assert said[2].endswith("[The person has interrupted this answer.]")
+    assert said[3] == "Go on."
+
+
+def test_a_prompt_of_several_lines(at_terminal):
+    """Alt-Enter and Ctrl-J begin a new line, and what is pasted keeps its lines; Enter sends all of it."""
+    with FakeServer("ok", repeat=True) as server:
+        chat = at_terminal(server=server)
+        chat.until("> ")
+        chat.type("one\x1b\rtwo\nthree\x1b[200~\nfour\nfive\x1b[201~\r")
+        chat.until("ok")
+        chat.say("/quit")
+        chat.ends()
+    assert server.requests[0].json["messages"][-1]["content"] == "one\ntwo\nthree\nfour\nfive"
+
+
+def test_errors_leave_the_conversation_open(at_terminal):
+    """A command that there is not names the closest; a provider that fails is told; the conversation goes on."""
+    with FakeServer(fail(403, "not for you"), "ok") as server:
+        chat = at_terminal(server=server)
+        chat.say("/safty system")
+        chat.until("Did you mean '/safety'?")
+        chat.say("hi")
+        chat.until("not for you")
+        chat.say("hi")
+        chat.until("ok")
+        chat.say("/quit")
+        assert chat.ends()[0] == 0
+
+
+def test_commands_are_completed(at_terminal):
+    """Behind / Tab completes commands, and behind a command what it takes."""
+    with FakeServer() as server:
+        chat = at_terminal(server=server)
+        chat.until("> ")
+        chat.type("/saf")
+        chat.until("what runs unasked")
+        chat.type("\t sys")
+        chat.until("unasked, too")  # only what changes is drawn: of the line above, not every letter
+        chat.type("\t\r")
+        chat.until("SYSTEM: what changes this machine runs unasked, too")
+        chat.say("/quit")
+        assert chat.ends()[0] == 0
+
+
+def test_a_terminal_that_can_only_print(at_terminal):
+    """On a dumb terminal lines are read and printed, without a single control sequence; commands work there, too."""
+    with FakeServer(SUM, "It is **212.5**.", "ok") as server:
+        chat = at_terminal(server=server, variables={"TERM": "dumb", "VISUAL": "true"})
+        chat.say("2+2?")
+        chat.until("It is **212.5**.")
+        chat.say("/session new")
+        chat.say("/session")
+        chat.until("2-2-")
+        chat.say("/clear")
+        chat.until("Begins anew.")
+        chat.say("/edit")
+        chat.until("Nothing was written, so nothing is asked.")
+        chat.say("/nonsense")
+        chat.until("There is no command /nonsense.")
+        chat.say("")
+        chat.say("again")
+        chat.until("ok")
+        chat.until("> ")
+        chat.type("\x04")
+        code, last = chat.ends()
+    assert (code, "\x1b" in chat.raw) == (0, False)
+    assert "Go on with: agentkit chat -c" in last
+
+
+def test_a_dumb_terminal_shows_where_it_goes_on(at_terminal, command):
+    """-c on a dumb terminal shows the last words as they were written."""
+    with FakeServer("**Hanoi**.") as server:
+        command("What is the capital of Vietnam?", server=server)
+        chat = at_terminal("-c", server=server, variables={"TERM": "dumb"})
+        chat.until("**Hanoi**.")
+        chat.say("/quit")
+        assert chat.ends()[0] == 0
+
+
+def test_the_screen_is_cleared(at_terminal):
+    """/clear empties the screen, and the conversation begins anew."""
+    with FakeServer("ok", "ok") as server:
+        chat = at_terminal(server=server)
+        chat.say("hi")
+        chat.until("ok")
+        chat.say("/clear")
+        chat.until("Begins anew. What was said is in the session 'hi-")
+        assert "\x1b[2J" in chat.raw
+        chat.say("again")
+        chat.until("ok")
+        chat.say("/quit")
+        assert chat.ends()[0] == 0
+    assert len(server.requests[-1].json["messages"]) == 2
+
+
+def test_no_colour_where_none_is_wanted(at_terminal):
+    """NO_COLOR leaves the text as it is, without colours."""
+    with FakeServer("# Title\n\n**bold** `code`") as server:
+        chat = at_terminal(server=server, variables={"NO_COLOR": "1"})
+        chat.say("hi")
+        chat.until("bold code")
+        chat.say("/quit")
+        chat.ends()
+    assert "\x1b[36m" not in chat.raw
+
+
+def test_going_on_shows_the_last_words(at_terminal, command):
+    """-c opens the last session and shows what was said last."""
+    with FakeServer("Hanoi.", "Paris.") as server:
+        command("What is the capital of Vietnam?", server=server)
+        chat = at_terminal("-c", server=server)
+        assert "> What is the capital of Vietnam?" in chat.until("Hanoi.")
+        chat.say("And of France?")
+        chat.until("Paris.")
+        chat.say("/quit")
+        chat.ends()
+    assert len(server.requests[-1].json["messages"]) == 4
+
+
+def test_a_recorded_chat_is_replayed(at_terminal, command, tmp_path, monkeypatch):
+    """--record keeps all runs of a chat in one cassette."""
+    with FakeServer("One.", "Two.") as server:
+        chat = at_terminal("--record", "chat.cassette", server=server)
+        chat.say("first")
+        chat.say("second")
+        chat.say("/quit")
+        assert chat.ends()[0] == 0
+    monkeypatch.chdir(tmp_path)
+    shown = command("show", "chat.cassette")[0]
+    assert "2 runs" in shown
+    assert "Two." in shown
+
+
+def test_what_must_be_approved_is_approved_unseen_with_yes(at_terminal, tmp_path):
+    """-y says at the beginning that it approves all; nothing is asked."""
+    with FakeServer(call("write_file", path="a.txt", content="hello"), "Done.") as server:
+        chat = at_terminal("-y", server=server)
+        chat.until("Warning: -y approves every call")
+        chat.say("Write it.")
+        chat.until("Done.")
+        chat.until("/undo takes this back.")
+        chat.say("/quit")
+        chat.ends()
+    assert (tmp_path / "a.txt").read_text() == "hello"
+
+
+def test_the_offline_model_at_a_terminal(at_terminal):
+    """--offline says at the beginning what the offline model does and does not; nothing is asked before a prompt is."""
+    chat = at_terminal("--offline")
+    chat.until("reads only your last message.")
+    chat.say("/model")
+    chat.until("offline:needle3")
+    chat.say("/quit")
+    assert chat.ends()[0] == 0
+
+
+def test_an_agent_that_a_program_makes_is_talked_with(at_terminal, tmp_path):
+    """`--agent FILE.py:NAME` talks with it; what is checked is shown when it has been."""
+    (tmp_path / "bot.py").write_text(
+        "from agentkit import Agent\nclerk = Agent('clerk', checks=[lambda output: f'{output} Kind regards.'])\n"
+    )
+    with FakeServer("Yes.", "No.") as server:
+        chat = at_terminal("--agent", str(tmp_path / "bot.py:clerk"), server=server)
+        chat.say("Are you there?")
+        chat.until("Yes. Kind regards.")
+        chat.say("/tools string_length")
+        chat.until("string_length")
+        chat.say("And now?")
+        chat.until("No. Kind regards.")
+        chat.type("\x04")
+        chat.ends()
+    assert [len(each.json.get("tools", [])) for each in server.requests] == [0, 1]

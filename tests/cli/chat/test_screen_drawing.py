@@ -1,0 +1,115 @@
+"""Does a terminal show what it should, after any number of drawings, also when its size changes?"""
+
+import os
+import re
+
+from agentkit.cli.chat.markdown import Line
+from agentkit.cli.chat.screen import LiveRegion
+
+PIECE = re.compile(r"\x1b\[\?2026[hl]|\x1b\[(\d+)A|\x1b\[K|\x1b\[J|\r|\n|[^\x1b\r\n]")
+
+
+class Emulated:
+    """A terminal of a size that can be changed, which breaks its lines anew as most do."""
+
+    def __init__(self, columns, rows):
+        self.columns, self.rows = columns, rows
+        self.lines, self.row, self.column, self.written = [""], 0, 0, 0
+
+    def write(self, text):
+        """Obey."""
+        self.written += len(text)
+        for piece in PIECE.finditer(text):
+            self._obey(piece[0], piece[1])
+        assert PIECE.sub("", text) == ""
+
+    def flush(self):
+        """All is there."""
+
+    def _obey(self, piece, count):
+        if count:
+            assert int(count) < self.rows, "It cannot go up into what was scrolled away."
+            self.row -= int(count)
+            assert self.row >= 0, "It went up too far."
+        elif piece == "\x1b[K":
+            self.lines[self.row] = self.lines[self.row][: self.column]
+        elif piece == "\x1b[J":
+            self.lines[self.row + 1 :] = []
+            self.lines[self.row] = self.lines[self.row][: self.column]
+        elif piece == "\r":
+            self.column = 0
+        elif piece == "\n":
+            self.row, self.column = self.row + 1, 0
+            self.lines += [""] * (self.row + 1 - len(self.lines))
+        elif len(piece) == 1:
+            assert self.column < self.columns, "A line is wider than the screen."
+            line = self.lines[self.row].ljust(self.column)
+            self.lines[self.row] = line[: self.column] + piece + line[self.column + 1 :]
+            self.column += 1
+
+    def get_size(self):
+        """As `shutil.get_terminal_size` tells it."""
+        return os.terminal_size((self.columns, self.rows))
+
+    def resize(self, columns):
+        """Break the lines anew."""
+        pieces = [
+            [line[at : at + columns] for at in range(0, max(len(line), 1), columns)] for line in self.lines[: self.row]
+        ]
+        self.lines = [piece for line in pieces for piece in line] + [""]
+        self.row, self.column, self.columns = len(self.lines) - 1, 0, columns
+
+
+def lines(*texts):
+    """Lines without colours."""
+    return [Line(text, len(text)) for text in texts]
+
+
+def test_lines_are_drawn_again_and_kept():
+    """What is shown takes the place of what was shown; what is kept stays above it."""
+    screen = Emulated(20, 10)
+    live = LiveRegion(screen, screen.get_size)
+    for shown in (["a"], ["a", "b"], ["a", "bb", "c"], ["x"], ["x", "y"]):
+        live.show(lines(*shown))
+        assert screen.lines == [*shown, ""]
+    live.keep(lines("done"))
+    live.show(lines("next"))
+    assert screen.lines == ["done", "next", ""]
+
+
+def test_only_what_has_changed_is_written():
+    """Lines that stay are not written again, and nothing at all when all stay."""
+    screen = Emulated(80, 30)
+    live = LiveRegion(screen, screen.get_size)
+    live.show(lines(*("a long line that stays as it is" for _ in range(20)), "x"))
+    written = screen.written
+    live.show(lines(*("a long line that stays as it is" for _ in range(20)), "xy"))
+    assert screen.written - written < 40
+    written = screen.written
+    live.show(lines(*("a long line that stays as it is" for _ in range(20)), "xy"))
+    assert screen.written == written
+
+
+def test_of_too_many_lines_the_last_are_shown_and_all_are_kept():
+    """What has no room on the screen is not drawn again; once it is complete all of it stands there."""
+    screen = Emulated(20, 6)
+    live = LiveRegion(screen, screen.get_size)
+    for count in range(1, 12):
+        live.show(lines(*map(str, range(count))))
+        assert screen.lines == [*map(str, range(max(0, count - 4), count)), ""]
+    live.keep(lines(*map(str, range(11))))
+    assert screen.lines == [*map(str, range(11)), ""]
+
+
+def test_a_narrower_terminal_has_broken_the_lines_anew():
+    """After a resize the rows that the lines take now are cleared, no more and no less."""
+    screen = Emulated(40, 30)
+    live = LiveRegion(screen, screen.get_size)
+    live.keep(lines("what stays"))
+    live.show(lines("a" * 35, "b" * 5))
+    screen.resize(10)
+    live.show(lines("a" * 10, "b" * 5))
+    assert screen.lines == ["what stays", "a" * 10, "b" * 5, ""]
+    screen.resize(40)
+    live.show(lines("a" * 20))
+    assert screen.lines == ["what stays", "a" * 20, ""]

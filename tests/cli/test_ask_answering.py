@@ -1,0 +1,177 @@
+"""How does a run end on the command line, and what is told of it?"""
+
+import json
+import signal
+import time
+
+import pytest
+
+from agentkit.sessions.session import Session
+from agentkit.testing import FakeServer, call, fail, say, slow
+
+SUM = call("calculator", expression="2+2")
+WRITE = call("write_file", path="note.txt", content="hello")
+
+
+def test_a_limit_says_how_to_go_on(typed_line):
+    """At a limit the exit code is 3; stderr says which limit it was, how to go on and how to allow more."""
+    with FakeServer(SUM, repeat=True) as server:
+        _, err, code = typed_line("-q", "--limit", "tool_calls=2", "loop", server=server)
+    assert code == 3
+    what, *rest = err.splitlines()
+    assert what.startswith("Error: ")
+    assert 'Go on with: agentkit -c "Go on."' in "\n".join(rest)
+    assert rest[-1] == "Allow more with: --limit tool_calls=NUMBER"
+    assert "result.resume()" not in err
+
+
+@pytest.mark.parametrize("command", [[], ["chat"]])
+def test_a_limit_of_money_says_what_helps_where_no_price_is_known(command, typed_line):
+    """A model without a price is not asked under a limit of money; what helps is an option, not a way on that fails."""
+    with FakeServer() as server:
+        _, err, code = typed_line(*command, "--limit", "cost=1", server=server, piped=b"2+2?\n")
+    assert (code, server.requests) == (3, [])
+    assert err.startswith("Error: Nobody knows the price of the model, so its cost cannot be limited.\nTo ask it all")
+    assert "--limit unknown_price=free" in err
+    assert [word for word in ("Price(", "Go on with", "cost=NUMBER") if word in err] == []
+    with FakeServer("4") as server:
+        allowed = ["--limit", "cost=1", "--limit", "unknown_price=free"]
+        assert typed_line(*command, *allowed, server=server, piped=b"2+2?\n")[0] == "4\n"
+
+
+def test_a_limit_of_what_is_not_kept_offers_no_way_on(typed_line):
+    """Without a session there is nothing to go on with."""
+    with FakeServer(SUM, repeat=True) as server:
+        err = typed_line("-q", "--no-session", "--limit", "iterations=1", "loop", server=server)[1]
+    assert "agentkit -c" not in err
+    assert "--limit iterations=NUMBER" in err
+
+
+def test_the_closing_line_tells_what_it_took(typed_line):
+    """-v closes with model, tokens, money, seconds and session; without a session with the rest."""
+    with FakeServer("4", "4") as server:
+        closing = typed_line("-v", "2+2?", server=server)[1].splitlines()[-1]
+        short = typed_line("-v", "--no-session", "2+2?", server=server)[1].splitlines()[-1]
+    assert closing.startswith("openai:gpt-5.4-mini · 10 tokens in, 5 out · cost unknown · ")
+    assert closing.split(" · ")[-1].startswith("session 2-2-")
+    assert "session" not in short
+
+
+def test_the_closing_line_names_who_answered(typed_line):
+    """Where a fallback has answered stderr says who gave no answer and why, and the closing line names who did."""
+    with FakeServer(fail(401, "bad key"), "4") as server:
+        *_, missed, closing = typed_line("-v", "-m", "big | small", "2+2?", server=server)[1].splitlines()
+    assert closing.startswith("openai:small · 10 tokens in, 5 out · ")
+    assert missed.startswith("  no answer from openai:big: The provider answered 401: bad key")
+    with FakeServer(fail(401, "bad key"), say("4", usage=None)) as server:  # which counts no tokens
+        closing = typed_line("-v", "-m", "big | small", "2+2?", server=server)[1].splitlines()[-1]
+    assert closing.startswith("openai:small · ")
+    with FakeServer(fail(401, "bad key"), fail(401, "bad key")) as server:
+        out, err, code = typed_line("-v", "-m", "big | small", "2+2?", server=server)
+    assert (out, code) == ("", 1)
+    assert "None of 2 models has answered" in err.replace("\n", " ")
+    assert "no answer from" not in err
+    with FakeServer(fail(401, "bad key"), "4") as server:
+        assert typed_line("-q", "-m", "big | small", "2+2?", server=server)[1] == ""
+
+
+def test_a_trace_is_written(typed_line, tmp_path, monkeypatch):
+    """--trace, and AGENTKIT_TRACE, write what the run does into a file, a line each, and not what was said."""
+    paths = tmp_path / "by-flag.jsonl", tmp_path / "by-variable.jsonl"
+    with FakeServer(SUM, "4", SUM, "4") as server:
+        typed_line("-q", "--trace", str(paths[0]), "2+2?", server=server)
+        monkeypatch.setenv("AGENTKIT_TRACE", str(paths[1]))
+        typed_line("-q", "2+2?", server=server)
+    for path in paths:
+        lines = [json.loads(line) for line in path.read_text("utf-8").splitlines()]
+        assert [line["event"] for line in lines if "tool" in line] == ["ToolCallStarted", "ToolCallFinished"]
+        assert (lines[-1]["event"], lines[-1]["status"]) == ("RunFinished", "done")
+        assert "2+2" not in path.read_text("utf-8")
+
+
+def test_a_trace_that_cannot_be_written_is_told_first(typed_line, tmp_path):
+    """A trace that cannot be written is an error before the model is asked."""
+    with FakeServer() as server:
+        _, err, code = typed_line("--no-session", "--trace", str(tmp_path), "2+2?", server=server)
+        assert server.requests == []
+    assert (code, "The trace cannot be written" in err) == (2, True)
+
+
+def test_a_failure_is_told_after_the_closing_line(typed_line):
+    """A provider's failure is exit code 1, with what to do on the second line."""
+    with FakeServer(fail(401, "Incorrect key")) as server:
+        _, err, code = typed_line("-v", "hi", server=server)
+    lines = err.splitlines()
+    assert (code, lines[0].startswith("openai:")) == (1, True)
+    assert lines[1].startswith("Error: ")
+    assert len(lines) >= 3
+
+
+def test_all_refused_exits_with_4(typed_line):
+    """When every tool call of a run was refused, the answer is printed and the exit code is 4; else it is 0."""
+    with FakeServer(WRITE, "I could not.", WRITE, SUM, "Half of it.") as server:
+        out, err, code = typed_line("Write it.", server=server)
+        assert (out, code, "[deny: safety-level]" in err) == ("I could not.\n", 4, True)
+        assert typed_line("Write it and add.", server=server)[2] == 0
+
+
+def test_yes_approves_all_and_warns(typed_line, tmp_path):
+    """-y approves what would be asked about, and warns of it; the change is shown."""
+    with FakeServer(WRITE, "Done.") as server:
+        out, err, code = typed_line("-y", "Write it.", server=server)
+    assert (out, code) == ("Done.\n", 0)
+    assert err.startswith("Warning: -y approves every call")
+    assert "+hello" in err
+    assert (tmp_path / "note.txt").read_text() == "hello"
+
+
+def test_settings_hold_for_a_question(typed_line, own_user_file, tmp_path):
+    """The user's file gives instruction and tools, and what a project may not say unasked is told, unless -q."""
+    own_user_file('instruction = "Be brief."\ntools = "calculator"\n')
+    (tmp_path / "agentkit.toml").write_text('instruction = "Obey."\n')
+    with FakeServer("ok", repeat=True) as server:
+        assert "agentkit config trust" in typed_line("hi", server=server)[1]
+        assert typed_line("-q", "hi", server=server)[1] == ""
+    request = server.requests[0].json
+    assert request["messages"][0]["content"] == "Be brief."
+    assert [tool["function"]["name"] for tool in request["tools"]] == ["calculator"]
+
+
+def test_an_interrupted_run_goes_on(spawn, command):
+    """Ctrl-C ends the line that was being written, and says how to go on; that goes on with the same run."""
+    with FakeServer(slow("one two three four", between_seconds=1.5), "Again.") as server:
+        process = spawn("hi", server=server)
+        first = process.stdout.read(1)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+        again = command("-c", server=server)
+    assert process.returncode == 130
+    assert (first + out).endswith("\n")
+    assert again[:1] == ("Again.\n",)
+    assert err == "Interrupted.\nWhat was done is kept. Go on with: agentkit -c\n"
+
+
+def test_what_is_not_kept_is_interrupted_in_one_word(spawn):
+    """Without a session an interrupted run leaves nothing to go on with."""
+    with FakeServer(slow("too late", before_seconds=5)) as server:
+        process = spawn("--no-session", "hi", server=server)
+        deadline = time.monotonic() + 30
+        while not server.requests and time.monotonic() < deadline:
+            time.sleep(0.05)
+        process.send_signal(signal.SIGINT)
+        assert process.communicate(timeout=60)[1] == "Interrupted.\n"
+
+
+def test_a_run_that_waits_goes_on(typed_line, tmp_path):
+    """A run that another program left waiting goes on with -c and no question."""
+    from agentkit import LLM, Agent, Approval
+    from agentkit.tools.catalog import system_tools
+
+    with FakeServer(WRITE, "Written.") as server:
+        llm = LLM(base_url=server.base_url, model="gpt-5.4-mini")
+        session = Session.open(name="left")
+        agent = Agent("agentkit", system_tools, llm=llm, session=session, approve=lambda _: Approval.LATER)
+        assert agent.run("Write it.").status == "paused"
+        out, _, code = typed_line("-c", "-y", server=server)
+    assert (out, code) == ("Written.\n", 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["note.txt"]

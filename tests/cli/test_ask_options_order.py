@@ -1,0 +1,36 @@
+"""Which flags contradict each other?"""
+
+import pytest
+
+from agentkit.cli.ask_options import AskOptions
+from agentkit.levels import SafetyLevel
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-c", "--session", "x"], "Use --continue or --session, not both"),
+        (["--no-session", "-c"], "Use --no-session or --continue, not both"),
+        (["--json", "--jsonl"], "Use --json or --jsonl, not both"),
+        (["-q", "-v"], "Use --quiet or --verbose, not both: they are opposites."),
+        (["--limit", "cosst=1"], "There is no limit 'cosst'. \nDid you mean 'cost'?".replace(". \n", ".\n")),
+        (["--session", " "], "--session takes a name."),
+        (["-t", ""], "--tools names no tool.\nFor none, say --no-tools."),
+        (["--safety", "high"], "'high' is not a safety level"),
+    ],
+)
+def test_flags_that_contradict_are_refused(arguments, said, typed_line):
+    """What cannot be meant together is a usage error before anything is asked."""
+    _, err, code = typed_line("ask", *arguments, "hi")
+    assert (code, said in err) == (2, True)
+
+
+def test_flags_become_settings():
+    """Flags that are given become settings, the others say nothing."""
+    order = AskOptions(tools=("core, web", "calculator"), safety="system", limits=("cost=1", "seconds=none"))
+    assert {name: value for name, value in order.flags.items() if value is not None} == {
+        "tools": ("core", "web", "calculator"),
+        "safety": SafetyLevel.SYSTEM,
+        "limits": {"cost": 1, "seconds": None},
+    }
+    assert AskOptions(no_tools=True, no_session=True, offline=True).flags["tools"] == ()

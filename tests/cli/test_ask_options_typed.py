@@ -1,0 +1,107 @@
+"""Is an answer of the fields that were asked for, as JSON?"""
+
+import json
+from dataclasses import fields, is_dataclass
+from datetime import date
+from typing import Annotated, Literal, get_args
+
+import click
+import pytest
+
+from agentkit import ConfigError
+from agentkit.cli.ask_options import answer_type
+from agentkit.testing import FakeServer, say
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("name", {"name": str}),
+        ("name, age int", {"name": str, "age": int}),
+        ("name string , day DATE", {"name": str, "day": date}),
+        ("mood happy | sad|so-so", {"mood": Literal["happy", "sad", "so-so"]}),
+        ("tags list[text], sums [number]", {"tags": list[str], "sums": list[float]}),
+        ("rows list[list[int]]", {"rows": list[list[int]]}),
+        ("age int?", {"age": int | None}),
+        ("moods list[a|b], x", {"moods": list[Literal["a", "b"]], "x": str}),
+        ("total number: in EUR", {"total": Annotated[float, "in EUR"]}),
+        ("name: str, age: int?, day: date", {"name": str, "age": int | None, "day": date}),
+        ("tags: list[str], size: small|large", {"tags": list[str], "size": Literal["small", "large"]}),
+        ("age int | None, mood happy|sad|None", {"age": int | None, "mood": Literal["happy", "sad"] | None}),
+        ("name: first, then last\n\nage int\n", {"name": Annotated[str, "first, then last"], "age": int}),
+    ],
+)
+def test_fields_are_read(text, wanted):
+    """A field is a name, perhaps a type, and behind a colon what it is; fields are parted by commas or lines."""
+    kind = answer_type(text)
+    assert is_dataclass(kind)
+    assert {field.name: field.type for field in fields(kind)} == wanted
+
+
+@pytest.mark.parametrize("text", ["[name, age int]", " list[ name, age int ] "])
+def test_brackets_are_several(text):
+    """Fields in brackets are a list of such objects."""
+    (kind,) = get_args(answer_type(text))
+    assert [field.name for field in fields(kind)] == ["name", "age"]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "names no field"),
+        ("[]", "names no field"),
+        ("1st", "has no name"),
+        ("class", "has no name"),
+        ("two words here", "whose type nobody knows"),
+        ("x list[]y", "whose type nobody knows"),
+        ("a, a int", "Field name duplicated: 'a'"),
+        ("nowhere.py:Order", "There is no file"),
+        ('{"type": "object", "properties": {}}', "no JSON schema"),
+        ("dog.json", "no JSON schema"),
+    ],
+)
+def test_what_is_no_field_is_told(text, told):
+    """What cannot be read is told with what can."""
+    with pytest.raises(click.UsageError) as caught:
+        answer_type(text)
+    assert told in caught.value.message
+
+
+def test_a_class_of_a_program(tmp_path):
+    """A class in a Python file is an answer's type, and a name that is missing is told with those that are there."""
+    path = tmp_path / "shop.py"
+    written = (
+        "from dataclasses import dataclass\nfrom datetime import date\n@dataclass\nclass Order:\n    total: float\n"
+    )
+    path.write_text(written)
+    assert answer_type(f"{path}:Order").__name__ == "Order"
+    with pytest.raises(click.UsageError, match="There is no 'Ordr' in"):
+        answer_type(f"{path}:Ordr")
+    with pytest.raises(click.UsageError, match=r"Its classes: Order\."):
+        answer_type(str(path))
+    path.write_text("nix")
+    with pytest.raises(ConfigError, match="NameError"):
+        answer_type(f"{path}:Order")
+
+
+def test_the_answer_is_json(command):
+    """The answer is indented JSON of these fields, which the provider was asked to enforce."""
+    with FakeServer(say('{"name": "Rex", "day": "2026-11-23"}')) as server:
+        out, _, code = command("--no-session", "--schema", "name, day date: when it came", "A dog?", server=server)
+    assert (json.loads(out), code) == ({"name": "Rex", "day": "2026-11-23"}, 0)
+    schema = server.requests[0].json["response_format"]["json_schema"]["schema"]
+    assert schema["properties"]["day"]["description"] == "when it came"
+
+
+def test_several_in_one_document(command):
+    """With --json a list of answers stands in the document as it is."""
+    with FakeServer(say('{"result": [{"total": 12.5}]}')) as server:
+        out, _, code = command("--no-session", "--json", "--schema", "[total number]", "How much?", server=server)
+    assert (json.loads(out)["output"], code) == ([{"total": 12.5}], 0)
+
+
+def test_no_answer_of_these_fields(command):
+    """An answer that never fits is an error, and stdout stays empty."""
+    with FakeServer(say("no"), say("no"), say("no")) as server:
+        out, err, code = command("--no-session", "--schema", "total number", "How much?", server=server)
+    assert (out, code, "refused 3 times" in err) == ("", 1, True)

@@ -1,0 +1,146 @@
+"""How does a run reach a file, a pipe, a cassette?"""
+
+import fcntl
+import json
+import os
+import pty
+import re
+import struct
+import sys
+import termios
+
+import pytest
+
+from agentkit.sessions.session import Session
+from agentkit.testing import FakeServer, call, fail, say
+
+SUM = call("calculator", expression="2+2")
+
+
+def test_a_call_is_told_in_whole_words_on_a_terminal(spawn):
+    """A line for a call that is wider than a person's terminal goes on below, between words; in a file it stays one."""
+    wide = call("string_length", text="words " * 20)
+    keyboard, screen = pty.openpty()
+    fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 60, 0, 0))
+    with FakeServer(wide, "Done.", wide, "Done.") as server, os.fdopen(keyboard, "rb", buffering=0) as eyes:
+        process = spawn("--no-session", "How long?", server=server, stdout=screen, stderr=screen)
+        os.close(screen)
+        assert process.wait(timeout=120) == 0
+        told = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]|\r", "\n", eyes.read(9_999).decode()).split("\n")
+        lines = [line for line in told if "words" in line]
+        assert len(lines) > 1
+        assert max(map(len, lines)) <= 60
+        assert all(line.startswith("    ") for line in lines[1:])
+        assert len(spawn("--no-session", "How long?", server=server).communicate(timeout=120)[1].splitlines()) == 1
+
+
+def test_jsonl_is_an_export_of_the_session(typed_line, tmp_path):
+    """--jsonl prints a line for each milestone, in the format of an exported session, so that it can be imported."""
+    with FakeServer(SUM, "It is 4.\u202e") as server:
+        out, err, code = typed_line("--jsonl", "2+2?", server=server)
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert (code, err, "\u202e" in out) == (0, "", False)
+    assert [line.get("event") for line in lines[1:]] == [
+        "run_started",
+        "response_received",
+        "tool_call_started",
+        "tool_call_finished",
+        "response_received",
+        "run_ended",
+    ]
+    (tmp_path / "run.jsonl").write_text(out)
+    assert typed_line("sessions", "import", "run.jsonl", "again")[2] == 0
+    assert Session.open(name="again").messages[-1].text == "It is 4.\u202e"
+    assert "2+2?" in typed_line("show", "run.jsonl")[0]
+
+
+def test_jsonl_without_a_session_and_with_a_cassette(typed_line, tmp_path):
+    """What is not kept has lines too; --record records beside them."""
+    with FakeServer(SUM, "4") as server:
+        out = typed_line("--no-session", "--jsonl", "--record", "a.cassette", "2+2?", server=server)[0]
+    assert json.loads(out.splitlines()[0])["name"] == "unnamed"
+    assert "calculator" in typed_line("show", "a.cassette")[0]
+    played, err, code = typed_line("replay", "a.cassette")
+    assert (played, code, "calculator(" in err) == ("4\n", 0, True)
+
+
+def test_a_run_is_recorded(typed_line, tmp_path):
+    """--record alone leaves the answer where it is."""
+    with FakeServer("4") as server:
+        assert typed_line("--record", "a.cassette", "2+2?", server=server)[0] == "4\n"
+    assert (tmp_path / "a.cassette").exists()
+
+
+def test_the_answer_is_written_into_a_file(typed_line, tmp_path):
+    """-o writes the answer, cleaned, and nothing to stdout; the file that was there is replaced."""
+    (tmp_path / "out.txt").write_text("old")
+    with FakeServer(say("Let me see.", SUM), "\x1b[31mIt is 4.", SUM, "4") as server:
+        out, err, code = typed_line("-o", "out.txt", "2+2?", server=server)
+        assert (out, code, "calculator(" in err) == ("", 0, True)
+        assert (tmp_path / "out.txt").read_text() == "It is 4.\n"
+        assert typed_line("-o", "out.json", "--json", "2+2?", server=server)[:2] == ("", "")
+    assert json.loads((tmp_path / "out.json").read_text())["output"] == "4"
+
+
+def test_a_file_outlives_a_question_that_fails(typed_line, tmp_path):
+    """When there is no answer, the file of -o stays as it was."""
+    (tmp_path / "out.txt").write_text("old")
+    with FakeServer(fail(403, "no")) as server:
+        assert typed_line("-o", "out.txt", "hi", server=server)[2] == 1
+    assert (tmp_path / "out.txt").read_text() == "old"
+
+
+@pytest.mark.parametrize(
+    ("path", "said"), [("none/out.txt", "There is no folder 'none'."), ("folder", "'folder' is a folder.")]
+)
+def test_a_place_that_is_no_file_is_told_before_anything_is_asked(path, said, typed_line, tmp_path):
+    """Where the answer cannot be written, nothing is asked."""
+    (tmp_path / "folder").mkdir()
+    with FakeServer() as server:
+        _, err, code = typed_line("-o", path, "hi", server=server)
+        assert (code, said in err, server.requests) == (2, True, [])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="nobody makes files in /proc")
+def test_a_file_that_cannot_be_written_is_told(command):
+    """A file that the system refuses to make is an error once the answer is there."""
+    with FakeServer("ok") as server:
+        _, err, code = command("-o", "/proc/answer.txt", "hi", server=server)
+    assert (code, "Error: /proc/answer.txt: " in err) == (1, True)
+
+
+def test_no_stream_shows_the_whole_answer(typed_line):
+    """--no-stream asks for the answer in one piece and prints it when it is there, with the tool calls before."""
+    with FakeServer(SUM, "It is 4.", "") as server:
+        out, err, _ = typed_line("--no-stream", "2+2?", server=server)
+        assert typed_line("--no-stream", "hi", server=server)[0] == ""
+    assert (out, "calculator(" in err) == ("It is 4.\n", True)
+    assert not any(request.json.get("stream") for request in server.requests)
+
+
+@pytest.mark.parametrize(
+    ("variables", "is_coloured"),
+    [({}, False), ({"FORCE_COLOR": "1"}, True), ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False)],
+)
+def test_colours_are_for_terminals(variables, is_coloured, command, monkeypatch):
+    """Tool lines have colour on a terminal, or with FORCE_COLOR, and never with NO_COLOR; answers never have."""
+    for name in ("FORCE_COLOR", "NO_COLOR"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    with FakeServer(SUM, "4") as server:
+        out, err, _ = command("2+2?", server=server)
+    assert (out, bool(re.search("\x1b\\[", err))) == ("4\n", is_coloured)
+
+
+def test_a_long_call_tells_its_time(typed_line):
+    """A call that took a while tells how long."""
+    with FakeServer(call("run_python", code="import time\ntime.sleep(0.4)"), "Done.") as server:
+        err = typed_line("-y", "Wait.", server=server)[1]
+    assert re.search(r"\]  \d+\.\d s$", err, re.MULTILINE)
+
+
+def test_text_that_nobody_sees_is_not_shown(typed_line):
+    """What is nothing but unseen characters begins no line."""
+    with FakeServer(say("\u202e", SUM), "4") as server:
+        assert typed_line("2+2?", server=server)[0] == "4\n"

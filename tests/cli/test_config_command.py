@@ -1,0 +1,76 @@
+"""`agentkit config` and `agentkit init`."""
+
+import json
+import os
+import tomllib
+from pathlib import Path
+
+from agentkit.cli.settings import user_file
+
+
+def test_paths_say_what_is_there(typed_line, own_user_file, tmp_path):
+    """`config path` names both files, whether they are there, and whether the project is trusted."""
+    out, _, code = typed_line("config", "path")
+    assert (code, "(not there; agentkit init writes it)" in out, "project  none" in out) == (0, True, True)
+    own = own_user_file('session = "x"\n')
+    (tmp_path / "agentkit.toml").write_text('session = "x"\n')
+    out = typed_line("config", "path")[0]
+    assert out.splitlines()[0] == f"yours    {own}"
+    assert "(not trusted; agentkit config trust)" in out
+
+
+def test_settings_say_where_they_are_from(typed_line, own_user_file, monkeypatch):
+    """`config show` has each value with its source, and nothing secret."""
+    path = own_user_file('base_url = "http://me:hunter2@127.0.0.1:1/v1"\ntools = ["core"]\nsession = "a"\n')
+    monkeypatch.setenv("AGENTKIT_INSTRUCTION", "Use sk-abcdefghij0123456789ABCDEFG\nbriefly.")
+    out = typed_line("config", "show")[0]
+    rows = {line.split()[0]: line for line in out.splitlines()}
+    assert str(path) in rows["base_url"]
+    assert "http://127.0.0.1:1/v1" in rows["base_url"]
+    assert "AGENTKIT_INSTRUCTION" in rows["instruction"]
+    assert rows["safety"].split() == ["safety", "network", "default"]
+    assert not any(secret in out for secret in ("hunter2", "sk-abcdefghij0123456789ABCDEFG"))
+    document = json.loads(typed_line("config", "show", "--json")[0])
+    assert document["settings"]["tools"] == {"value": ["core"], "source": str(path)}
+    assert document["schema_version"] == 1
+
+
+def test_trust_is_given_once(typed_line, tmp_path):
+    """`config trust` makes the project's file count, and `config show` says until then what does not."""
+    _, err, code = typed_line("config", "trust")
+    assert (code, "agentkit init --project" in err) == (2, True)
+    (tmp_path / "agentkit.toml").write_text('session = "work"\n')
+    assert "session in it does not count" in typed_line("config", "show")[1]
+    _, err, code = typed_line("config", "trust")
+    assert (code, "Trusted until it changes" in err) == (0, True)
+    assert typed_line("config", "show")[1] == ""
+    assert "(trusted)" in typed_line("config", "path")[0]
+
+
+def test_init_writes_a_file_that_can_be_uncommented(typed_line, tmp_path):
+    """`init` writes the user's file, `--project` the project's; each is right once its settings are uncommented."""
+    assert typed_line("init")[2] == 0
+    own = Path(os.environ["XDG_CONFIG_HOME"]) / "agentkit" / "config.toml"
+    assert typed_line("init", "--project")[2] == 0
+    for path, keys in ((own, 8), (tmp_path / "agentkit.toml", 6)):
+        assert user_file(path).values == {}
+        settings = [line for line in path.read_text().splitlines() if " = " in line or "[limits]" in line]
+        path.write_text("\n".join(line.removeprefix("# ") for line in settings))
+        assert len(tomllib.loads(path.read_text())) == keys + 1
+        assert user_file(path).values["limits"]["cost"] == 0.1
+
+
+def test_init_leaves_what_is_there(typed_line, own_user_file):
+    """A file that is there stays as it is."""
+    path = own_user_file("# mine\n")
+    _, err, code = typed_line("init")
+    assert (code, f"There is a file {path} already" in err) == (2, True)
+    assert path.read_text() == "# mine\n"
+
+
+def test_init_says_why_it_cannot_write(typed_line, monkeypatch, tmp_path):
+    """A folder that cannot be made is told."""
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
+    _, err, code = typed_line("init")
+    assert (code, "cannot be written" in err) == (2, True)

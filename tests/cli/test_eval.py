@@ -1,0 +1,347 @@
+"""Can a suite be run, shown and compared from the command line, and does the exit code say what a CI must know?"""
+
+import fcntl
+import json
+import os
+import pty
+import struct
+import termios
+
+import pytest
+from junitparser import JUnitXml
+
+from agentkit.cli.main import run
+from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, LIMIT, USAGE
+from agentkit.evals import Report
+from agentkit.testing import FakeServer, fail
+
+SUITE = """
+from agentkit import Agent, core_tools
+from agentkit.evals import Case, Suite, contains
+from agentkit.testing import ScriptedLLM
+from answers import ANSWER
+
+suite = Suite("capitals", [Case("Of Vietnam?", "Hanoi", tags=["asia"]), Case("Of France?", "Paris")], contains())
+good = Agent("good", llm=ScriptedLLM("Hanoi, Paris", repeat=True))
+bad = Agent("bad", llm=ScriptedLLM(ANSWER, repeat=True))
+"""
+
+INTERRUPTED_ANSWER = """
+import os, signal
+
+def ANSWER(request):
+    if "France" in request.messages[-1].content:
+        os.kill(os.getpid(), signal.SIGINT)
+    return "Hanoi, Paris"
+"""
+
+
+@pytest.fixture
+def typed(tmp_path, monkeypatch, capsys):
+    """Type `agentkit eval ...` in a folder with a suite; gives stdout, stderr and the exit code."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "AGENTKIT_BASE_URL", "AGENTKIT_PROVIDER", "AGENTKIT_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    (tmp_path / "suite.py").write_text(SUITE)
+    (tmp_path / "answers.py").write_text("ANSWER = 'Hanoi'")
+
+    def type_(*words):
+        code = run(["eval", *map(str, words)])
+        told = capsys.readouterr()
+        return told.out, told.err, code
+
+    return type_
+
+
+def test_a_suite_is_run(typed):
+    """Without more said, the agents in the suite's file are run, and the table goes to stdout."""
+    out, err, code = typed("run", "suite.py")
+    assert out.startswith("capitals: 2 cases\n")
+    assert "good   2 of 2" in out
+    assert "bad    1 of 2" in out
+    assert (err, code) == ("", ANSWERED)
+
+
+def test_reports_are_written(typed, tmp_path):
+    """The report is written as JSON, JUnit XML, a page and Markdown; with - the JSON is all of stdout."""
+    files = ("--json", "a.json", "--junit", "a.xml", "--html", "a.html", "--markdown", "a.md")
+    out, err, code = typed("run", "suite.py", "--agent", "good", *files)
+    assert ("good   2 of 2" in out, code) == (True, ANSWERED)
+    assert "Written: a.json" in err
+    assert Report.read(tmp_path / "a.json").success_rate == 1.0
+    assert sum(suite.tests for suite in JUnitXml.fromfile(str(tmp_path / "a.xml"))) == 2
+    assert "<svg" in (tmp_path / "a.html").read_text()
+    assert "| good | 2 of 2 |" in (tmp_path / "a.md").read_text()
+    out, _, _ = typed("run", "suite.py", "--agent", "good", "--json", "-", "--baseline", "a.json")
+    assert json.loads(out)["suite"] == "capitals"
+
+
+def test_the_threshold(typed):
+    """Below the threshold the exit code is 1, and stderr says which agent."""
+    assert typed("run", "suite.py", "--agent", "good", "--threshold", "1.0")[2] == ANSWERED
+    _, err, code = typed("run", "suite.py", "--threshold", "0.9")
+    assert (err, code) == ("bad: 50.0 % passed, below the threshold of 90 %.\n", FAILED)
+
+
+def test_a_baseline(typed):
+    """Against a baseline, a significant loss fails; with --no-broken, so does a single case that is broken."""
+    typed("run", "suite.py", "--agent", "good", "--json", "good.json")
+    typed("run", "suite.py", "--agent", "bad", "--json", "bad.json")
+    out, _, code = typed("run", "suite.py", "--agent", "bad", "--baseline", "good.json")
+    assert "good -> bad: 0 fixed, 1 broken, of 2 cases" in out
+    assert code == ANSWERED
+    _, err, code = typed("run", "suite.py", "--agent", "bad", "--baseline", "good.json", "--no-broken")
+    assert (err, code) == ("It is worse than good.json.\n", FAILED)
+
+
+def test_reports_are_compared(typed):
+    """Two reports are compared agent by agent, or for the one that is named."""
+    typed("run", "suite.py", "--json", "both.json")
+    typed("run", "suite.py", "--agent", "bad", "--json", "bad.json")
+    out, _, code = typed("compare", "both.json", "both.json")
+    assert (out.count("0 fixed, 0 broken"), code) == (2, ANSWERED)
+    assert typed("compare", "both.json", "bad.json", "--agent", "bad")[0].startswith("bad -> bad")
+    assert typed("compare", "both.json", "bad.json", "--agent", "bad", "--no-broken")[2] == ANSWERED
+    _, err, code = typed("compare", "both.json", "bad.json", "--agent", "good")
+    assert "The agent 'good' is not in both reports." in err
+    assert code == USAGE
+
+
+def test_a_report_is_shown(typed, tmp_path):
+    """A report is shown again, also as a page."""
+    shown, _, _ = typed("run", "suite.py", "--json", "a.json")
+    out, err, code = typed("show", "a.json", "--html", "page.html")
+    assert (out, err, code) == (shown, "Written: page.html\n", ANSWERED)
+    assert (tmp_path / "page.html").exists()
+
+
+def test_limits(typed):
+    """When limits leave trials undone the exit code is 3, and stderr says how many."""
+    _, err, code = typed("run", "suite.py", "--agent", "good", "--limit", "input_tokens=1")
+    told = "2 of 2 trials are undone. Another request could go beyond the limit of 1 input tokens.\n"
+    assert (err, code) == (told, LIMIT)
+
+
+def test_a_cost_that_cannot_be_known(typed):
+    """Where nobody knows what a model costs, that is said to be why trials are undone under a limit of money."""
+    _, err, code = typed("run", "suite.py", "--agent", "good", "--limit", "cost=1")
+    assert ("2 of 2 trials are undone. Nobody knows the price" in err, code) == (True, LIMIT)
+
+
+def test_nothing_is_answered(typed, tmp_path, monkeypatch):
+    """When no trial got an answer, as of a server that is down, the exit code is 1."""
+    with FakeServer(fail(401, "no"), repeat=True) as server:
+        monkeypatch.setenv("AGENTKIT_BASE_URL", server.base_url)
+        monkeypatch.setenv("AGENTKIT_MODEL", "m")
+        (tmp_path / "bot.txt").write_text("tools: none\n\nAnswer.\n")
+        _, err, code = typed("run", "suite.py", "--agent", "bot.txt")
+    assert (err, code) == ("Nothing was answered.\n", FAILED)
+
+
+def test_a_file_of_cases_on_several_models(typed, tmp_path, monkeypatch):
+    """A file of cases is run with the scorers that are named, on each model, with repeats and seeds."""
+    (tmp_path / "cases.csv").write_text("prompt,expected\n2+2?,4\n")
+    with FakeServer("It is 4.", repeat=True) as server:
+        monkeypatch.setenv("AGENTKIT_BASE_URL", server.base_url)
+        words = ("-m", "one", "-m", "two", "--repeats", "2", "--seed", "7", "--concurrency", "1")
+        out, _, code = typed("run", "cases.csv", "--scorer", "numeric", *words)
+        asked = [(request.model, request.json["seed"]) for request in server.requests]
+    assert code == ANSWERED
+    assert asked == [("one", 7), ("two", 7), ("one", 8), ("two", 8)]
+    assert "agentkit on one  2 of 2" in out
+
+
+def test_the_agent_of_a_file(typed, tmp_path, monkeypatch):
+    """An agent that a text file describes has the model of the settings, or its own."""
+    (tmp_path / "bot.txt").write_text("tools: none\n\nAnswer.\n")
+    (tmp_path / "own.txt").write_text("tools: none\nmodel: own\n\nAnswer.\n")
+    with FakeServer("Hanoi, Paris", repeat=True) as server:
+        monkeypatch.setenv("AGENTKIT_BASE_URL", server.base_url)
+        monkeypatch.setenv("AGENTKIT_MODEL", "m")
+        out, _, _ = typed("run", "suite.py", "--agent", "bot.txt", "--agent", "own.txt", "--concurrency", "1")
+        assert {request.model for request in server.requests} == {"m", "own"}
+    assert "bot    2 of 2" in out
+    assert "own    2 of 2" in out
+
+
+def test_a_project_that_is_not_trusted(typed, tmp_path):
+    """What a project's file says that does not count is told, as in ask."""
+    (tmp_path / "agentkit.toml").write_text('model = "x"\n')
+    _, err, code = typed("run", "suite.py", "--agent", "good")
+    assert ("is not trusted" in err, code) == (True, ANSWERED)
+
+
+def test_tags_choose_cases(typed):
+    """Only the cases with one of the tags are run."""
+    assert "good   1 of 1" in typed("run", "suite.py", "--tag", "asia")[0]
+    _, err, code = typed("run", "suite.py", "--tag", "africa")
+    assert (err.splitlines(), code) == (["Error: No case of suite.py has the tag africa.", "Its tags are asia."], USAGE)
+
+
+def test_a_suite_goes_on_and_is_replayed(typed, tmp_path):
+    """Trials are kept for another time, recorded, and replayed without a model."""
+    typed("run", "suite.py:suite", "--agent", "good", "--resume", "kept.jsonl", "--record", "tapes")
+    assert len((tmp_path / "kept.jsonl").read_text().splitlines()) == 3
+    assert typed("run", "suite.py:suite", "--agent", "good", "--resume", "kept.jsonl")[2] == ANSWERED
+    out, _, code = typed("run", "suite.py", "--agent", "suite.py:good", "--replay", "tapes")
+    assert ("good   2 of 2" in out, code) == (True, ANSWERED)
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("run", "nope.py"), "There is no file 'nope.py'."),
+        (("run", "suite.py:nope"), "There is no Suite 'nope' in suite.py; it has suite."),
+        (("run", "suite.py", "--agent", "suite.py"), "Which Agent is meant?"),
+        (("run", "two.py"), "Which Suite is meant?"),
+        (("run", "answers.py"), "There is no Suite in answers.py."),
+        (("run", "leaves.py"), "leaves.py, line 2: SystemExit: 3"),
+        (("run", "plain.csv", "--tag", "x"), "No case of plain.csv has the tag x."),
+        (("run", "suite.py", "--agent", "nope"), "There is no file 'nope', nor an agent of that name."),
+        (("run", "suite.py", "--threshold", "nan"), "--threshold takes a share from 0 to 1."),
+        (("run", "suite.py", "--replay", "nowhere"), "There is no folder 'nowhere' of cassettes to replay."),
+        (("run", "suite.py", "--record", "suite.py"), "'suite.py' is a file."),
+        (("run", "broken.py"), "broken.py, line 2: NameError: name 'nix' is not defined"),
+        (("run", "syntax.py"), "syntax.py, line 1: SyntaxError"),
+        (("run", "wrong.py"), "A suite has a name"),
+        (("run", "raised.py"), "raised.py, line 2: JSONDecodeError"),
+        (("run", "suite.py", "--scorer", "exact"), "--scorer is for files of cases"),
+        (("run", "suite.py", "--offline", "-m", "x"), "Use --offline or --model, not both"),
+        (("run", "suite.py", "--no-broken"), "--no-broken needs --baseline"),
+        (("run", "suite.py", "--limit", "money=1"), "There is no limit 'money'."),
+        (("run", "suite.py", "--record", "a", "--replay", "b"), "Use --record or --replay, not both"),
+        (("run", "cases.txt"), "Cases are read from"),
+        (("compare", "nope.json", "nope.json"), "cannot be read"),
+    ],
+)
+def test_what_cannot_be_run(typed, tmp_path, words, told):
+    """What is wrong is said on the first line, and what to do on the second."""
+    (tmp_path / "broken.py").write_text("x = 1\nnix\n")
+    (tmp_path / "syntax.py").write_text("x =\n")
+    (tmp_path / "wrong.py").write_text("from agentkit.evals import Suite\nSuite('', [])\n")
+    (tmp_path / "two.py").write_text(f"{SUITE}\nanother = Suite('x', suite.cases, contains())\n")
+    (tmp_path / "leaves.py").write_text("import sys\nsys.exit(3)\n")
+    (tmp_path / "plain.csv").write_text("prompt,expected\nx,y\n")
+    (tmp_path / "raised.py").write_text("import json\njson.loads('{')\n")
+    _, err, code = typed(*words)
+    assert told in err.splitlines()[0]
+    assert len(err.splitlines()) >= 2
+    assert "agentkit config show" not in err
+    assert code == USAGE
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "told", "remedy"),
+    [
+        ("prompt,expected\n,4\n", "a.csv", "a.csv, line 2: the prompt is missing.", "Mend the file"),
+        ("prompt\n", "a.csv", "The suite 'a' has no cases", "Mend the file"),
+        ('{"question": 1}', "a.jsonl", "a case has no field 'question'.", "Its fields are prompt"),
+        ("\xe4", "a.csv", "cannot be read: it is not UTF-8.", "Save it so."),
+        ("2+2?", "a.txt", "Cases are read from .jsonl and .csv files", "Give it such a name."),
+        (None, "a.csv", "a.csv cannot be read: No such file or directory.", "Check that the file"),
+    ],
+)
+def test_a_file_of_wrong_cases(typed, tmp_path, text, name, told, remedy):
+    """What is wrong with a file of cases is told with what to do about it."""
+    if text is not None:
+        (tmp_path / name).write_text(text, "latin-1")
+    _, err, code = typed("run", name)
+    what, do = err.splitlines()[:2]
+    assert (told in what, do.startswith(remedy), code) == (True, True, USAGE)
+
+
+@pytest.mark.parametrize("words", [("show", "{}"), ("compare", "{}", "{}"), ("run", "suite.py", "--baseline", "{}")])
+@pytest.mark.parametrize(("text", "free"), [(None, "main.json"), ("hello", "report.json"), ("{}", "report.json")])
+def test_what_is_no_report(typed, tmp_path, words, text, free):
+    """A report that is not there, or is none, is an error, and nothing is advised to be written over."""
+    if text is not None:
+        (tmp_path / "main.json").write_text(text)
+    out, err, code = typed(*(word.format("main.json") for word in words))
+    what, do = err.splitlines()
+    assert ("main.json" in what, out, code) == (True, "", USAGE)
+    assert do == f"Write one with: agentkit eval run SUITE --json {free}"
+
+
+def test_agents_of_one_name(typed, tmp_path):
+    """Two agents of one name are told apart by what the command line calls them."""
+    (tmp_path / "other.py").write_text(
+        "from agentkit import Agent\nfrom agentkit.testing import ScriptedLLM\n"
+        "good = Agent('good', llm=ScriptedLLM('no', repeat=True))\n"
+    )
+    out, _, _ = typed("run", "suite.py", "--agent", "good", "--agent", "other.py:good")
+    assert "good           2 of 2" in out
+    assert "other.py:good  0 of 2" in out
+
+
+def test_progress_at_a_terminal(typed, spawn, tmp_path):
+    """At a terminal stderr says how far the suite is, on one line that is wiped at the end."""
+    leader, terminal = pty.openpty()
+    process = spawn("eval", "run", "suite.py", "--agent", "good", "--concurrency", "1", stderr=terminal, cwd=tmp_path)
+    process.communicate(timeout=60)
+    os.close(terminal)
+    with os.fdopen(leader, "rb", buffering=0) as screen:
+        assert screen.read(1_000).startswith(b"\r1 of 2 \r ")
+
+
+def test_a_narrow_terminal(typed, spawn, tmp_path):
+    """On a narrow terminal the table has a column for each agent, and no line is broken within a word."""
+    leader, terminal = pty.openpty()
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 40, 0, 0))
+    process = spawn("eval", "run", "suite.py", stdout=terminal, cwd=tmp_path)
+    process.communicate(timeout=60)
+    os.close(terminal)
+    with os.fdopen(leader, "rb", buffering=0) as screen:
+        lines = screen.read(4_000).decode().splitlines()
+    assert "agent        good            bad" in lines
+    assert max(map(len, lines)) <= 40
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--resume", "kept.jsonl"), "What was done is kept. Go on with: --resume kept.jsonl"),
+        ((), "Nothing is kept. With --resume FILE each trial is, as soon as it is finished."),
+    ],
+)
+def test_a_suite_is_interrupted(typed, spawn, tmp_path, words, told):
+    """Ctrl-C ends the suite with 130, and it is said how to go on."""
+    (tmp_path / "answers.py").write_text(INTERRUPTED_ANSWER)
+    process = spawn("eval", "run", "suite.py", "--agent", "bad", "--concurrency", "1", *words, cwd=tmp_path)
+    _, err = process.communicate(timeout=60)
+    assert (err.splitlines(), process.returncode) == (["Interrupted.", told], INTERRUPTED)
+    if words:
+        assert len((tmp_path / "kept.jsonl").read_text().splitlines()) >= 2
+
+
+def test_a_file_that_keeps_something_else(typed):
+    """A file that holds no trials is left as it is, and it is said what to do."""
+    _, err, code = typed("run", "suite.py", "--agent", "good", "--resume", "suite.py")
+    assert ("suite.py" in err.splitlines()[0], err.splitlines()[1].startswith("Name another file")) == (True, True)
+    assert code in (USAGE, FAILED)
+
+
+def test_a_function_is_run(typed, tmp_path):
+    """A function is named by its file and its name, or by its name in the suite's file, and compared as agents are."""
+    (tmp_path / "pipeline.py").write_text(
+        "async def answer(prompt):\n    return 'Hanoi'\n\ndef fail(prompt):\n    1 / 0\n"
+    )
+    out, _, code = typed("run", "suite.py", "--agent", "pipeline.py:answer", "--agent", "good", "--threshold", "0.5")
+    assert ("answer  1 of 2" in out, "good    2 of 2" in out, code) == (True, True, ANSWERED)
+    out, _, code = typed("run", "suite.py", "--agent", "pipeline.py:fail")
+    assert "fail raised ZeroDivisionError" in out
+    assert code == FAILED
+    assert typed("run", "suite.py", "--agent", "pipeline.py")[2] == USAGE
+    assert "There is no Agent in pipeline.py" in typed("run", "suite.py", "--agent", "pipeline.py:none")[1]
+    assert "Did you mean 'answer'?" in typed("run", "suite.py", "--agent", "pipeline.py:answr")[1]
+    assert "Did you mean 'good'?" in typed("run", "suite.py", "--agent", "goood")[1]
+
+
+def test_a_conversation_in_a_file(typed, tmp_path):
+    """A file of cases may hold conversations."""
+    (tmp_path / "talk.jsonl").write_text(json.dumps({"prompts": ["Hello", {"prompt": "And?", "expected": "Paris"}]}))
+    (tmp_path / "bot.py").write_text(
+        "from agentkit import Agent\nfrom agentkit.testing import ScriptedLLM\n"
+        "bot = Agent('bot', llm=ScriptedLLM('Hanoi', 'Paris', repeat=True))\n"
+    )
+    out, _, code = typed("run", "talk.jsonl", "--agent", "bot.py", "--threshold", "1.0")
+    assert ("1 of 1" in out, code) == (True, ANSWERED)

@@ -1,0 +1,183 @@
+"""Can our tools be offered, and servers be looked at, from the command line?"""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from agentkit.cli.mcp import mcp
+from agentkit.cli.terminal import ANSWERED, REFUSED, USAGE
+from agentkit.errors import ConfigError
+from agentkit.mcp import MCPServer
+
+PLAIN = str(Path(__file__).parents[1] / "mcp" / "plain_server.py")
+COMMAND = [sys.executable, "-c", "from agentkit.cli.mcp import mcp; mcp.main(prog_name='agentkit mcp')"]
+TOKEN = "tulip-tulip-tulip-4711"
+
+
+@pytest.fixture
+def offer(tmp_path):
+    """Have the plain server offer tools, each a name and a description."""
+
+    def write(**described):
+        tools = [
+            {"name": name, "description": text, "inputSchema": {"type": "object"}} for name, text in described.items()
+        ]
+        (tmp_path / "tools.json").write_text(json.dumps(tools))
+
+    return write
+
+
+@pytest.fixture
+def look(tmp_path):
+    """Run `agentkit mcp tools` on the plain server; gives stdout, stderr and the exit code."""
+
+    def run(*options):
+        server = f"{sys.executable} -S {PLAIN} {tmp_path}"
+        done = CliRunner().invoke(mcp, ["tools", server, *options], standalone_mode=False)
+        assert done.exception is None, done.exception
+        return done.stdout, done.stderr, done.return_value
+
+    return run
+
+
+def test_what_a_server_offers(offer, look):
+    """The tools of a server are listed with a hash, and with what could deceive made visible."""
+    offer(look="Looks.\nAt all.", hide="Hides \u202e it.")
+    out, err, code = look()
+    names = [line.split()[0] for line in out.splitlines()]
+    assert (names, err, code) == (["look", "hide"], "", ANSWERED)
+    assert "\\u{202e}" in out
+    assert "At all" not in out
+
+
+def test_nothing_is_offered(offer, look):
+    """A server without tools is shown as it is."""
+    offer()
+    assert look() == ("\n", "", ANSWERED)
+
+
+def test_a_changed_server_is_accepted(offer, look):
+    """What has changed is told, with an exit code, until it is accepted."""
+    offer(look="Looks.")
+    look()
+    offer(look="Looks elsewhere.")
+    _, err, code = look()
+    assert 'Changed: look has changed. Its description was "Looks." and is "Looks elsewhere."' in err
+    assert code == REFUSED
+    _, err, code = look("--accept")
+    assert (err.startswith("Accepted: look"), code) == (True, ANSWERED)
+    assert look()[1:] == ("", ANSWERED)
+
+
+def test_as_json(offer, look):
+    """Programs get whole definitions, hashes and changes."""
+    offer(look="Looks.")
+    look()
+    offer(look="Looks.", more="More.")
+    document = json.loads(look("--json")[0])
+    assert [each["name"] for each in document["tools"]] == ["look", "more"]
+    assert len(document["tools"][0]["sha256"]) == 64
+    assert document["changes"] == [{"tool": "more", "change": 'more is new: "More.".'}]
+
+
+@pytest.fixture
+def listed(tmp_path, offer):
+    """A file that lists the plain server twice, and one that is disabled."""
+    offer(look="Looks.")
+    plain = {"command": sys.executable, "args": ["-S", PLAIN, str(tmp_path)]}
+    path = tmp_path / "mcp.json"
+    path.write_text(json.dumps({"mcpServers": {"one": plain, "two": plain, "off": {"disabled": True, "url": "x"}}}))
+    return str(path)
+
+
+def shown(*words):
+    """What `agentkit mcp tools` says, beside that, and its exit code."""
+    done = CliRunner().invoke(mcp, ["tools", *words], standalone_mode=False)
+    if done.exception is not None:
+        raise done.exception
+    return done.stdout, done.stderr, done.return_value
+
+
+def test_servers_of_a_file(listed, offer):
+    """The servers of a file are shown one after the other, or the one that is named."""
+    out, err, code = shown("--config", listed)
+    assert [line.split()[0] for line in out.splitlines()] == ["one:", "look", "two:", "look"]
+    assert (err, code) == ("Left out: off is disabled.\n", ANSWERED)
+    offer(look="Looks elsewhere.")
+    out, err, code = shown("two", "--config", listed)
+    assert (out.split()[0], err.startswith("Changed: look"), code) == ("look", True, REFUSED)
+    documents = json.loads(shown("--config", listed, "--json")[0])
+    assert [(each["server"], len(each["changes"])) for each in documents] == [("one", 1), ("two", 1)]
+
+
+def test_a_server_that_cannot_be_used_hides_no_other(listed):
+    """The servers that can be used are shown; of another one it is told what is wrong with it."""
+    servers = json.loads(Path(listed).read_text("utf-8"))["mcpServers"]
+    servers = {"gone": {"command": "no-such-program"}, "one": servers["one"]}
+    Path(listed).write_text(json.dumps({"mcpServers": servers}), "utf-8")
+    out, err, code = shown("--config", listed)
+    assert (out.split()[:2], code) == (["one:", "look"], USAGE)
+    assert "'gone' cannot be used" in err
+    assert "There is no program 'no-such-program'" in err
+    documents = json.loads(shown("--config", listed, "--json")[0])
+    assert [("error" in each, "tools" in each) for each in documents] == [(True, False), (False, True)]
+    with pytest.raises(ConfigError, match="cannot be used"):
+        shown("gone", "--config", listed)
+
+
+def test_a_file_that_lists_no_servers_is_a_wrong_use(tmp_path):
+    """What is wrong with a file is told with the use of the command, as nothing in the settings helps."""
+    done = CliRunner().invoke(mcp, ["tools", "--config", str(tmp_path / "none.json")], standalone_mode=False)
+    assert isinstance(done.exception, click.UsageError)
+    assert "cannot be read" in str(done.exception)
+
+
+@pytest.mark.parametrize("words", [["tools"], ["tools", "--config", "mcp.json", "--token", "tulip"]])
+def test_servers_that_are_not_named(words):
+    """Which server is meant is said in one way."""
+    done = CliRunner().invoke(mcp, words, standalone_mode=False)
+    assert isinstance(done.exception, click.UsageError)
+    assert "--config" in str(done.exception)
+
+
+def test_a_tool_that_cannot_be_used(tmp_path, look):
+    """A tool that is left out is listed with the others, and told with what is wrong with it."""
+    odd = {"name": "odd", "inputSchema": {"type": "object", "properties": {"a\u202e": {"type": "file"}}}}
+    (tmp_path / "tools.json").write_text(json.dumps([odd]))
+    out, err, code = look()
+    assert (out.split()[0], code) == ("odd", ANSWERED)
+    assert err.startswith("Left out: Tool 'odd': its schema is no JSON schema ('file' is no type of 'a\\u202e'")
+    assert "'file' is no type" in json.loads(look("--json")[0])["unusable"]["odd"]
+
+
+def test_hints_are_the_servers_own_words(look):
+    """What a server says of its own tools is told as that."""
+    assert "Repeats a text. (it says: only reads)" in look()[0]
+
+
+def test_tools_over_stdio(tmp_path):
+    """`agentkit mcp serve` offers the named tools to whoever starts it, and works in the current folder."""
+    (tmp_path / "note.txt").write_text("hello")
+    words = [*COMMAND, "serve", "--tools", "core, read_file", "--safety", "system", "--ask-client"]
+    with MCPServer(words, "ours", folder=tmp_path) as server:
+        assert [tool.remote_name for tool in server][-1] == "read_file"
+        assert json.loads(server.call("read_file", path="note.txt"))["content"] == "hello"
+
+
+@pytest.mark.parametrize("token", [(), ("--token", TOKEN)])
+def test_tools_over_http(token):
+    """Over HTTP the address is printed, and the token when nobody has chosen one; Ctrl-C ends it."""
+    words = [*COMMAND, "serve", "-t", "core", "--http", "--port", "0", *token]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        url = process.stdout.readline().strip()
+        shown = TOKEN if token else process.stdout.readline().strip().rpartition(" ")[2]
+        with MCPServer(url, "ours", token=shown) as server:
+            assert json.loads(server.call("calculator", expression="6 * 7"))["result"] == 42
+        process.send_signal(signal.SIGINT)
+        assert process.wait(60) == ANSWERED

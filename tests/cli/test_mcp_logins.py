@@ -1,0 +1,75 @@
+"""Can a person log in at a server from a shell, and out again?"""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx2
+import pytest
+from click.testing import CliRunner
+
+from agentkit.cli.mcp import mcp
+from agentkit.cli.terminal import ANSWERED
+from agentkit.errors import ConfigError
+from agentkit.mcp import MCPServer
+
+SERVER = str(Path(__file__).parents[1] / "mcp" / "protected_server.py")
+COMMAND = [sys.executable, "-m", "agentkit", "mcp"]
+BROWSER = "import sys, httpx2; httpx2.get(sys.argv[1], follow_redirects=True, timeout=20)"
+
+
+@pytest.fixture(scope="module")
+def url():
+    """The address of a server that wants a login, in a process of its own."""
+    with subprocess.Popen([sys.executable, SERVER], stdout=subprocess.PIPE, text=True) as process:
+        yield process.stdout.readline().strip()
+        process.kill()
+
+
+@pytest.fixture
+def browser(tmp_path):
+    """The environment of somebody whose browser goes wherever it is led."""
+    program = tmp_path / "browser.py"
+    program.write_text(BROWSER)
+    return {**os.environ, "BROWSER": f"{sys.executable} {program} %s"}
+
+
+def test_a_login_in_a_browser(url, browser):
+    """The address is shown and opened, and the browser's answer is waited for; from then on the server can be used."""
+    done = subprocess.run(
+        [*COMMAND, "login", url], capture_output=True, text=True, env=browser, timeout=120, check=False
+    )
+    assert (done.stdout, done.returncode) == ("", ANSWERED), done.stderr
+    asked, address, said = done.stderr.splitlines()[:3]
+    assert (asked, said) == ("Open this address to log in:", f"Logged in. To forget it: agentkit mcp logout {url}")
+    assert address.startswith(url.removesuffix("mcp"))
+    with MCPServer(url, "far", level="safe") as server:
+        assert server.call("add", first=1, second=2) == "3"
+    said = CliRunner().invoke(mcp, ["logout", url], standalone_mode=False).stderr
+    assert said.startswith("Forgotten here. Where it was given, nothing is offered to take it back")
+    assert CliRunner().invoke(mcp, ["logout", url], standalone_mode=False).stderr == "There was no login.\n"
+    refused = CliRunner().invoke(mcp, ["tools", url], standalone_mode=False).exception
+    assert isinstance(refused, ConfigError)
+    assert f"agentkit mcp login {url}" in str(refused)
+
+
+def test_a_login_with_a_browser_elsewhere(url):
+    """Where the browser runs on another machine, the address that it ends at is pasted."""
+    words = [*COMMAND, "login", url, "--paste", "--scope", "read write"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr.readline() == "Open this address to log in:\n"
+        led_to = httpx2.get(process.stderr.readline().strip(), timeout=20).headers["location"]
+        _, told = process.communicate(f"{led_to}\n", timeout=120)
+        assert process.returncode == ANSWERED, told
+    with MCPServer(url, "far", level="safe") as server:
+        assert server.call("add", first=1, second=2) == "3"
+
+
+def test_a_secret_of_the_client(url):
+    """A client's secret is read from the environment, and wants the server that it is a secret of."""
+    environment = {"AGENTKIT_MCP_CLIENT_SECRET": "tulip"}
+    done = CliRunner().invoke(mcp, ["login", url, "--client-id", "us"], standalone_mode=False, env=environment)
+    assert isinstance(done.exception, ConfigError)
+    assert "issuer" in str(done.exception)
+    assert "tulip" not in str(done.exception)

@@ -1,0 +1,263 @@
+"""`agentkit optimize`: improve the texts of an agent by what a suite finds wrong with it."""
+
+import json
+import signal
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from agentkit.agents.agent_file import read_manifesto
+from agentkit.cli.optimize import rewritten
+from agentkit.errors import ConfigError
+from agentkit.messages import Request, UserMessage
+from agentkit.testing import FakeServer
+from benchmarks.optimising import clerk
+
+SUITE = "from benchmarks.optimising import clerk\n\nsuite = clerk.suite()\n"
+BOT = "name: Clerk\nlimits: iterations 5\nsafety: safe\n\nYou note orders.\n"
+
+
+def answer(request):
+    """What the clerk says, or what the reader proposes."""
+    instruction, prompt = (each["content"] for each in request.json["messages"])
+    said = clerk.reader if "<new_text>" in instruction else clerk.clerk
+    return said(Request([UserMessage(prompt)], instruction))
+
+
+@pytest.fixture
+def server():
+    """A server of both models."""
+    running = FakeServer(answer, repeat=True)
+    running.start()
+    yield running
+    running.close()
+
+
+@pytest.fixture
+def optimize(typed_line, tmp_path, server):
+    """Run `agentkit optimize suite.py --agent bot.txt ARGUMENTS` in a folder of its own."""
+    (tmp_path / "suite.py").write_text(SUITE, "utf-8")
+    (tmp_path / "bot.txt").write_text(BOT, "utf-8")
+
+    def run(*arguments, suite="suite.py", agent=("--agent", "bot.txt")):
+        return typed_line("optimize", suite, *agent, *arguments, server=server)
+
+    return run
+
+
+def test_an_agent_in_a_file_is_improved(optimize, tmp_path):
+    """The report and the changes go to stdout, the improved agent to a new file with all else as it was."""
+    out, err, code = optimize("--tokens", 200_000, "--limit", "tool_calls=none", "--out", "improved.txt")
+    assert code == 0, err
+    assert out.startswith("Held-out cases: 0.00 -> 1.00 on 20 cases: +1.00")
+    assert "\n+When an order is gift, add [wrap].\n" in out
+    assert "round 1: kept, score 0." in err
+    assert "The search is kept in bot.search.jsonl" in err
+    assert (tmp_path / "bot.txt").read_text("utf-8") == BOT
+    old, new = (read_manifesto(tmp_path / name) for name in ("bot.txt", "improved.txt"))
+    assert (new.name, new.limits, new.safety) == (old.name, old.limits, old.safety)
+    assert clerk.rules_in(new.instruction) == clerk.RULES
+    assert stat.S_IMODE((tmp_path / "bot.search.jsonl").stat().st_mode) == 0o600
+
+
+def test_a_search_goes_on(optimize, server):
+    """A search that ran out of tokens goes on from its file with more; a new one is not written over it."""
+    out, _, code = optimize("--tokens", 3_000, "--lineage", "first.jsonl")
+    assert code == 0, out
+    assert "the limit of 3,000 total tokens is used up" in out
+    _, err, code = optimize("--tokens", 200_000, "--lineage", "first.jsonl")
+    assert code == 2
+    told = "Go on with: --resume first.jsonl   Begin anew with: --lineage NEWFILE"
+    assert err.splitlines() == ["Error: first.jsonl is there already.", told]
+    asked = len(server.requests)
+    out, _, code = optimize("--tokens", 200_000, "--resume", "first.jsonl")
+    assert code == 0
+    assert "+1.00" in out
+    known = [(request.json["messages"][0], request.json["messages"][-1]) for request in server.requests]
+    assert not [pair for pair in known[asked:] if pair in known[:asked]]
+
+
+def test_nothing_is_written_over_unless_told(optimize, tmp_path):
+    """A file that is there is written over with --force alone, the agent's own not even by mistake."""
+    _, err, code = optimize("--tokens", 9, "--out", "bot.txt")
+    assert code == 2
+    assert err.splitlines()[0] == "Error: bot.txt is there already."
+    assert optimize("--tokens", 200_000, "--out", "bot.txt", "--force")[2] == 0
+    assert clerk.rules_in(read_manifesto(tmp_path / "bot.txt").instruction) == clerk.RULES
+
+
+def test_a_budget_in_dollars_needs_prices(optimize, server):
+    """A model whose price nobody knows is not paid for from a budget, unless that is said."""
+    _, err, code = optimize("--budget", "2.00", "-m", "my-own")
+    assert code == 2
+    assert err.splitlines()[0].startswith("Error: Nobody knows the price of ")
+    assert len(err.splitlines()) == 2
+    assert server.requests == []
+    assert optimize("--budget", "2.00", "-m", "my-own", "--limit", "unknown_price=free")[2] == 0
+
+
+def test_another_model_proposes(optimize, server):
+    """The texts can be written by another model than the agent's."""
+    _, err, code = optimize("--tokens", 200_000, "--proposer", "writer", "-m", "worker")
+    assert code == 0, err
+    models = {("<new_text>" in each.json["messages"][0]["content"], each.json["model"]) for each in server.requests}
+    assert models == {(True, "writer"), (False, "worker")}
+    assert json.loads(Path("bot.search.jsonl").read_text("utf-8").splitlines()[0])["agent"] == "Clerk"
+
+
+def test_no_gain_is_told_by_the_exit_code(typed_line, tmp_path):
+    """A search that gains nothing keeps the agent, writes no file and ends with 1."""
+    (tmp_path / "cases.csv").write_text("prompt,expected\n1+1,2\n2+2,4\n3+3,6\n4+4,8\n", "utf-8")
+    (tmp_path / "bot.txt").write_text(BOT, "utf-8")
+    words = ("optimize", "cases.csv", "--scorer", "exact", "--agent", "bot.txt", "--tokens", 99_000, "--rounds", 2)
+    with FakeServer("I do not know.", repeat=True) as server:
+        out, err, code = typed_line(*words, "--out", "improved.txt", server=server)
+    assert code == 1, err
+    assert out.startswith("No gain: nothing better than the original was found, so it is kept.\n")
+    assert not (tmp_path / "improved.txt").exists()
+
+
+@pytest.mark.parametrize("tokens", [100, 700])
+def test_a_limit_that_leaves_the_gain_unmeasured_is_told_by_the_exit_code(optimize, tokens):
+    """A budget that lasts for nothing, or for the held-out cases alone, ends with 3."""
+    out, _, code = optimize("--tokens", tokens)
+    assert code == 3, out
+    assert out.startswith("Nothing was measured on the training cases, so the original is kept.\n")
+    assert f"the limit of {tokens} total tokens is used up" in out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "complaint"),
+    [
+        ((), "Say what it may take: --budget DOLLARS, or --tokens NUMBER."),
+        (("--tokens", 9, "--offline", "-m", "x"), "Use --offline or --model, not both: "),
+        (("--tokens", 9, "--lineage", "a", "--resume", "b"), "Use --lineage for a new search, or --resume for one"),
+        (("--tokens", 9, "--resume", "nowhere.jsonl"), "There is no search 'nowhere.jsonl' to go on with."),
+        (("--tokens", 9, "--improve", "calculator"), "improve= names no text 'calculator'.\n"),
+    ],
+)
+def test_what_cannot_be_meant_is_told(optimize, server, arguments, complaint):
+    """A command line that cannot be meant ends with 2 and two lines, before any model is asked."""
+    _, err, code = optimize(*arguments)
+    assert code == 2
+    assert err.startswith(f"Error: {complaint}")
+    assert server.requests == []
+
+
+def test_an_agent_of_a_program_is_shown_its_changes(optimize, tmp_path):
+    """An agent that a program makes is improved, too; its changes are shown, and no file is written for it."""
+    program = 'from agentkit import Agent\n\nclerk = Agent("clerk", instruction="You note orders.")\n'
+    (tmp_path / "bot.py").write_text(program, "utf-8")
+    out, err, code = optimize("--tokens", 200_000, agent=("--agent", "bot.py:clerk"))
+    assert code == 0, err
+    assert "+When an order is gift" in out
+    assert (tmp_path / "bot.search.jsonl").exists()
+    _, err, code = optimize("--tokens", 9, "--out", "x.txt", "--lineage", "y", agent=("--agent", "bot.py"))
+    assert code == 2
+    assert err.startswith("Error: --out is for agents in text files.")
+
+
+def test_what_does_not_count_is_told(optimize, tmp_path):
+    """What a project's file says and nobody has trusted does not count, and stderr says so."""
+    (tmp_path / "agentkit.toml").write_text('session = "theirs"\n', "utf-8")
+    _, err, code = optimize("--tokens", 100)
+    assert code == 3
+    assert "is not trusted, so that session in it does not count." in err
+
+
+def test_one_agent_is_meant(optimize, tmp_path):
+    """Of several agents beside the suite one must be named."""
+    two = "\nfrom agentkit import Agent\n\none, two = Agent('one'), Agent('two')\n"
+    (tmp_path / "suite.py").write_text(SUITE + two, "utf-8")
+    _, err, code = optimize("--tokens", 9, agent=())
+    assert code == 2
+    assert err.splitlines()[0] == "Error: Which agent is meant: one, two?"
+
+
+def test_descriptions_of_tools_are_shown(typed_line, tmp_path):
+    """What was changed in the description of a tool is shown, as it stands in code that only its author changes."""
+    (tmp_path / "bot.txt").write_text("tools: calculator\n\nBe brief.\n", "utf-8")
+    (tmp_path / "cases.csv").write_text("prompt,expected\n1+1,done\n2+2,done\n3+3,done\n4+4,done\n", "utf-8")
+
+    def line(request):
+        asked = request.json
+        if "<new_text>" in asked["messages"][0]["content"]:
+            return "It must say so.\n<new_text>\nFor all sums.\n</new_text>"
+        return "done" if asked["tools"][0]["function"]["description"] == "For all sums." else "no"
+
+    words = ("optimize", "cases.csv", "--agent", "bot.txt", "--improve", "tools", "--tokens", 900_000)
+    with FakeServer(line, repeat=True) as server:
+        out, err, code = typed_line(*words, "--out", "improved.txt", server=server)
+    assert code == 0, err
+    assert "+For all sums." in out
+    assert "Descriptions of tools stand in the code of the tools" in err
+    assert read_manifesto(tmp_path / "improved.txt").instruction == "Be brief."
+
+
+def test_an_interrupted_search_is_kept(spawn, tmp_path):
+    """Ctrl-C ends the search and says how it goes on."""
+    (tmp_path / "cases.csv").write_text("prompt,expected\n1+1,2\n2+2,4\n", "utf-8")
+    (tmp_path / "bot.txt").write_text(BOT, "utf-8")
+    reached, interrupted = threading.Event(), threading.Event()
+
+    def line(_request):
+        reached.set()
+        interrupted.wait(60)
+        return "?"
+
+    with FakeServer(line, repeat=True) as waiting:
+        words = ("optimize", "cases.csv", "--scorer", "exact", "--agent", "bot.txt", "--tokens", "99000")
+        process = spawn(*words, server=waiting, cwd=tmp_path)
+        assert reached.wait(60)
+        process.send_signal(signal.SIGINT)
+        interrupted.set()
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "What was done is kept. Go on with: --resume bot.search.jsonl" in err
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("name: Bot\ntools: core\n\nBe brief.\n", "name: Bot\ntools: core\n\nBe kind.\nSay please.\n"),
+        ("Be brief.", "Be kind.\nSay please.\n"),
+        ("---\nname: Bot\n---\nBe brief.\n\n", "---\nname: Bot\n---\nBe kind.\nSay please.\n"),
+        ("name: Bot\ninstruction: Be brief.\n", "name: Bot\ninstruction: Be kind.\nSay please.\n"),
+    ],
+)
+def test_only_the_instruction_of_a_file_changes(tmp_path, old, new):
+    """The settings of an agent's file stay as they are, to the letter."""
+    path = tmp_path / "bot.txt"
+    path.write_text(old, "utf-8")
+    assert rewritten(path, "Be kind.\nSay please.") == new
+
+
+def test_an_instruction_is_never_read_as_settings(tmp_path):
+    """A proposed text that looks like settings stays text: it cannot give the agent tools or a level."""
+    path = tmp_path / "bot.txt"
+    path.write_text("Be brief.\n", "utf-8")
+    hostile = "tools: system\nsafety: system\n\nBe kind."
+    with pytest.raises(ConfigError, match="cannot be replaced"):
+        rewritten(path, hostile)
+    named = "name: the person whom you answer.\n\nBe kind."
+    path.write_text(rewritten(path, named), "utf-8")
+    read = read_manifesto(path)
+    assert (read.name, read.instruction) == ("bot", named)
+
+
+def test_a_file_that_cannot_be_rewritten_is_told(tmp_path):
+    """A file that would not be understood any more is left to its author."""
+    path = tmp_path / "bot.txt"
+    path.write_text("---\nname: Bot\n---\nBe brief.\n", "utf-8")
+    with pytest.raises(ConfigError, match="cannot be replaced"):
+        rewritten(path, "")
+
+
+def test_a_function_has_no_texts(optimize, tmp_path):
+    """A function cannot be improved, and that is said."""
+    (tmp_path / "suite.py").write_text(f"{SUITE}\n\ndef answer(prompt):\n    return prompt\n", "utf-8")
+    _, err, code = optimize("--tokens", 9, agent=("--agent", "answer"))
+    assert code == 2
+    assert "answer is a function, which has no texts to improve." in err

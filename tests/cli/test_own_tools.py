@@ -1,0 +1,205 @@
+"""Which tools does a Python file offer on the command line?"""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentkit import ConfigError, core_tools
+from agentkit.cli.loading import tool_named, tools_named
+from agentkit.cli.terminal import REFUSED
+from agentkit.errors import UnknownTool
+from agentkit.testing import FakeServer, call, say
+
+PLAIN = Path(__file__).parents[1] / "mcp" / "plain_server.py"
+PROGRAM = '''
+from __future__ import annotations
+from dataclasses import dataclass
+from functools import cache
+from json import dumps
+from agentkit import Agent, core_tools, tool
+
+@dataclass
+class Order:
+    lines: list[str]
+
+def price(order: Order) -> int:
+    """The price of an order in EUR."""
+    return 5 * len(order.lines)
+
+@tool(level="system")
+def pay(euros: float) -> str:
+    """Pay."""
+    return f"paid {euros}"
+
+@cache
+def stock(name: str) -> int:
+    """How many there are."""
+    return 3
+
+class Endless:
+    def __getattr__(self, name):
+        return Endless()
+
+anything = Endless()
+
+def _secret() -> str:
+    return "no tool"
+'''
+
+
+@pytest.fixture
+def shop(tmp_path):
+    """A program with three tools."""
+    path = tmp_path / "shop.py"
+    path.write_text(PROGRAM)
+    return path
+
+
+def test_functions_and_tools_of_a_program(shop):
+    """What the program itself has written is offered; what it imports, classes, and names that begin with _ are not."""
+    assert tools_named([str(shop)]).names == ("price", "pay", "stock")
+    assert tools_named(["core", f"{shop}:pay", f"{shop}:pay", "calculator"]).names == (*core_tools.names, "pay")
+
+
+def test_a_list_says_it_all(shop):
+    """A list named `tools` is what the program offers: functions, toolsets, servers."""
+    shop.write_text(f"{PROGRAM}\ntools = [core_tools.only('calculator'), _secret]\n")
+    assert tools_named([str(shop)]).names == ("calculator", "_secret")
+
+
+def test_a_program_is_run_once(tmp_path):
+    """However often its tools are named, a program is run once."""
+    path = tmp_path / "counting.py"
+    path.write_text("import os\nos.mkdir(__file__ + '.run')\ndef count() -> int:\n    return 1\n")
+    assert tools_named([str(path)])[0] is tool_named(f"{path}:count")
+    assert (tmp_path / "counting.py.run").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("text", "named", "told"),
+    [
+        (None, "{0}", "There is no file"),
+        ("x = 1\n", "{0}", "offers no tools. Write functions in it, or a list: tools = [...]"),
+        ("tools = 5\n", "{0}", "tools= takes tools"),
+        ("def one(): ...\ndef two(): ...\n", "{0}", "has one, two. Name one: "),
+        ("def one(x: open): ...\n", "{0}", "one.py: "),
+        ("nix\n", "{0}", "line 1: NameError"),
+    ],
+)
+def test_what_offers_no_tool_is_told(tmp_path, text, named, told):
+    """A file that is not there, fails, or offers nothing or too much, is told, with what to do."""
+    path = tmp_path / "one.py"
+    if text is not None:
+        path.write_text(text)
+    with pytest.raises(ConfigError, match=r".") as caught:
+        tool_named(named.format(path))
+    assert told in str(caught.value)
+
+
+def test_a_name_that_is_not_there(shop):
+    """A wrong name is told with the closest right one, of ours with the collections, too."""
+    with pytest.raises(UnknownTool, match=r"shop.py: .*Did you mean 'price'\?"):
+        tool_named(f"{shop}:prise")
+    with pytest.raises(UnknownTool, match=r"The collections are: core, .* Did you mean 'core'\? .*FILE.py"):
+        tools_named(["cor"])
+
+
+def test_a_model_uses_them(command, shop):
+    """`-t FILE.py` gives a model what the file offers, judged as all tools are."""
+    asked = [call("price", order={"lines": ["a", "b"]}), call("pay", euros=10), say("Ten.")]
+    with FakeServer(*asked) as server:
+        out, err, code = command("-t", str(shop), "--no-session", "What is it?", server=server)
+    assert (out, code) == ("Ten.\n", 0)
+    assert "→ 10" in err
+    assert "safety-level" in err
+    results = [each["content"] for each in server.requests[-1].json["messages"] if each["role"] == "tool"]
+    assert (results[0], "SYSTEM" in results[1]) == ("10", True)
+
+
+def test_one_is_run_and_explained(command, shop):
+    """A tool of a file can be shown, run and explained like those that we ship."""
+    assert "The price of an order in EUR." in command("tools", "show", f"{shop}:price")[0]
+    order = json.dumps({"lines": ["a"]})
+    assert command("tools", "run", f"{shop}:price", f"order={order}")[0] == "5\n"
+    assert command("explain", f"{shop}:pay", "3")[0].startswith("ask: ")
+
+
+def test_a_tool_of_the_provider_is_named(command):
+    """`-t hosted:web_search` is the provider's own, judged and explained like others; nobody here can run it."""
+    assert [(each.name, each.spec.hosted) for each in tools_named(["core", "hosted:web_search"])][-1] == (
+        "web_search",
+        {"type": "web_search"},
+    )
+    assert "run by the provider" in "".join(command("tools", "run", "hosted:web_search")[:2])
+    assert command("explain", "hosted:web_search")[0].startswith("allow: ")
+    with FakeServer() as server:
+        _, err, code = command("-t", "hosted:web_search", "--no-session", "Does it rain?", server=server)
+    assert (code, "no hosted tool 'web_search'" in err) == (2, True)
+
+
+def test_a_project_names_no_program(command, tmp_path, shop, own_user_file, monkeypatch):
+    """Your own file may name a program, and a project's may not, trusted or not: it would be run."""
+    monkeypatch.chdir(tmp_path)
+    own_user_file(f'tools = ["{shop}"]\n')
+    with FakeServer(say("Yes.")) as server:
+        assert command("--no-session", "Is it?", server=server)[2] == 0
+    assert [each["function"]["name"] for each in server.requests[0].json["tools"]] == ["price", "pay", "stock"]
+    (tmp_path / "agentkit.toml").write_text('tools = ["shop.py"]\n')
+    assert "a project may not name the program 'shop.py'" in command("--no-session", "Is it?")[1]
+    (tmp_path / "agentkit.toml").write_text('tools = ["calculator"]\n')
+    with FakeServer(say("Yes.")) as server:
+        command("--no-session", "Is it?", server=server)
+    assert "tools" not in server.requests[0].json
+
+
+def test_servers_of_a_file(command, tmp_path, monkeypatch):
+    """`-t FILE.json` gives a model the tools of the servers that the file lists; a project's file may not name one."""
+    pytest.importorskip("mcp", reason="the extra agentkit-tools[mcp] is not installed")
+    (tmp_path / "tools.json").write_text(json.dumps([{"name": "look", "inputSchema": {"type": "object"}}]))
+    plain = {"command": sys.executable, "args": ["-S", str(PLAIN), str(tmp_path)]}
+    (tmp_path / "mcp.json").write_text(json.dumps({"mcpServers": {"plain": plain}}))
+    with FakeServer(call("look"), say("Nothing.")) as server:
+        out, err, code = command("-t", f"{tmp_path}/mcp.json", "--no-session", "What is it?", server=server)
+    assert (out, code) == ("Nothing.\n", REFUSED)  # since nobody could be asked about a SYSTEM tool
+    assert [each["function"]["name"] for each in server.requests[0].json["tools"]] == ["look"]
+    assert "safety-level" in err
+    look = tool_named(f"{tmp_path}/mcp.json:look")
+    assert look.name == "look"
+    look.server.close()
+    with pytest.raises(UnknownTool, match=r"mcp\.json: .*Did you mean 'look'"):
+        tool_named(f"{tmp_path}/mcp.json:loo")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "agentkit.toml").write_text('tools = ["mcp.json"]\n')
+    assert "a project may not name the program 'mcp.json'" in command("--no-session", "Is it?")[1]
+
+
+@pytest.mark.parametrize("name", ["shop", "shop:price"])
+@pytest.mark.parametrize("asked", [tool_named, lambda name: tools_named([name])])
+def test_a_module_is_meant_as_its_file(shop, monkeypatch, name, asked):
+    """Who names a program as Python imports it is told how it is named here."""
+    monkeypatch.chdir(shop.parent)
+    with pytest.raises(UnknownTool, match=r"Did you mean shop\.py(:price)?\?$"):
+        asked(name)
+    with pytest.raises(UnknownTool, match=r"Tools of your own: FILE\.py, .*hosted:web_search\.$"):
+        asked(f"work{name}")
+
+
+def test_what_to_look_at_is_named_as_it_was(shop, command):
+    """A call that came to nothing is told with a command that shows this very tool."""
+    _, told, code = command("tools", "run", f"{shop}:price", "order=5")
+    assert (code, f"agentkit tools show {shop}:price" in told) == (2, True)
+
+
+def test_a_tool_of_the_provider_that_a_file_declares_is_offered(tmp_path):
+    """It stands among the functions of the file, unless its name begins with an underscore."""
+    file = tmp_path / "shop.py"
+    file.write_text(
+        "from agentkit.tools.hosted import HostedTool\n"
+        "search = HostedTool('web_search')\n"
+        "_code = HostedTool('code_execution')\n"
+        "def price(name: str) -> int:\n    return 5\n"
+    )
+    assert tools_named([str(file)]).names == ("web_search", "price")
+    assert tool_named(f"{file}:web_search").spec.hosted == {"type": "web_search"}

@@ -1,0 +1,90 @@
+"""`agentkit sessions`: list, show, rename, fork, export, import, delete."""
+
+import json
+import os
+import pty
+
+import pytest
+
+from agentkit.messages import AssistantMessage, UserMessage
+from agentkit.sessions.session import Session
+
+
+@pytest.fixture
+def trip():
+    """A session that is kept."""
+    session = Session.open(name="trip")
+    session.append([UserMessage("Where to?"), AssistantMessage("To \x1b[31mHanoi.")])
+    return session
+
+
+def test_sessions_are_listed(typed_line, trip):
+    """`list` has a line a session; `--json` one document."""
+    out, _, code = typed_line("sessions", "list")
+    assert (code, out.startswith("trip  20"), out.endswith("  1 run\n")) == (0, True, True)
+    (entry,) = json.loads(typed_line("sessions", "list", "--json")[0])["sessions"]
+    assert (entry["name"], entry["runs"], entry["entries"]) == ("trip", 1, 2)
+
+
+def test_no_session_is_told(typed_line):
+    """Where none is kept, it is said how to begin one."""
+    out, err, code = typed_line("sessions", "list")
+    assert (out, code, "No session is kept yet" in err) == ("", 0, True)
+
+
+def test_a_session_is_shown(typed_line, trip):
+    """`show` has what was said, without what could trick a terminal; `--json` has the entries."""
+    out = typed_line("sessions", "show", "trip")[0]
+    assert "user: Where to?" in out
+    assert "\x1b" not in out
+    document = json.loads(typed_line("sessions", "show", "trip", "--json")[0])
+    assert [entry["event"] for entry in document["entries"]] == ["history_given", "run_ended"]
+
+
+def test_a_session_is_renamed_and_forked(typed_line, trip):
+    """`rename` gives another name, `fork --at` a new session that begins with so many messages."""
+    assert typed_line("sessions", "rename", "trip", "tour")[1] == "The session 'trip' is now 'tour'.\n"
+    assert "begins with 1 message of 'tour'" in typed_line("sessions", "fork", "tour", "tour-2", "--at", "1")[1]
+    assert {each.name: each.entries for each in Session.summaries()} == {"tour": 2, "tour-2": 2}
+    _, err, code = typed_line("sessions", "rename", "tour", "tour-2")
+    assert (code, "There is a session 'tour-2' already" in err) == (1, True)
+
+
+def test_a_session_is_carried_to_another_place(typed_line, trip, tmp_path):
+    """`export` writes a file, `import` keeps it under its old name or another, also elsewhere with --place."""
+    assert typed_line("sessions", "export", "trip", "trip.jsonl")[2] == 0
+    _, err, code = typed_line("sessions", "import", "trip.jsonl", "--place", tmp_path / "other.db")
+    assert (code, 'agentkit --session trip "..."' in err) == (0, True)
+    assert typed_line("sessions", "list", "--place", tmp_path / "other.db")[0].startswith("trip")
+    assert "--session 'my trip'" in typed_line("sessions", "import", "trip.jsonl", "my trip")[1]
+
+
+@pytest.mark.parametrize("command", [["show"], ["delete", "-y"], ["export"]])
+def test_a_session_that_there_is_not_is_told(command, typed_line, trip):
+    """An unknown name is told, with the closest that there is."""
+    words = ["x.jsonl"] if command == ["export"] else []
+    _, err, code = typed_line("sessions", command[0], "tripp", *words, *command[1:])
+    assert (code, err) == (1, "Error: There is no session 'tripp'.\nDid you mean 'trip'?\n")
+    assert "sessions list" in typed_line("sessions", command[0], "other", *words, *command[1:])[1]
+
+
+def test_deleting_unasked_needs_yes(typed_line, trip):
+    """Without a terminal nothing is deleted but with -y."""
+    _, err, code = typed_line("sessions", "delete", "trip")
+    assert (code, "add -y" in err) == (2, True)
+    assert typed_line("sessions", "delete", "trip", "-y")[2] == 0
+    assert Session.summaries() == []
+
+
+@pytest.mark.parametrize(("keys", "is_deleted"), [(b"y\n", True), (b"n\n", False)])
+def test_deleting_is_asked_about(keys, is_deleted, spawn, trip):
+    """At a terminal a person is asked first."""
+    keyboard, screen = pty.openpty()
+    with os.fdopen(keyboard, "wb", buffering=0) as fingers:
+        process = spawn("sessions", "delete", "trip", stdin=screen)
+        os.close(screen)
+        fingers.write(keys)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == (0 if is_deleted else 130)
+    assert "Delete 'trip' with its 2 messages?" in err
+    assert (Session.summaries() == []) is is_deleted

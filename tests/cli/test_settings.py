@@ -1,0 +1,230 @@
+"""Which value holds, and where is it from?"""
+
+import pytest
+
+from agentkit.cli.settings import project_file, settings_here, trust
+from agentkit.errors import ConfigError
+from agentkit.levels import SafetyLevel
+
+
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
+    """An empty folder, and no provider in the environment."""
+    names = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "AGENTKIT_MODEL", "AGENTKIT_PROVIDER", "AGENTKIT_BASE_URL")
+    for name in (*names, "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def project(folder):
+    """Write the project's file."""
+
+    def write(text):
+        (folder / "agentkit.toml").write_text(text)
+
+    return write
+
+
+def test_flag_environment_project_user_default(monkeypatch, own_user_file, project):
+    """A flag comes before a variable, that before the project's file, that before the user's, and then the default."""
+    assert settings_here().values["safety"].source == "default"
+    path = own_user_file('safety = "network"\ninstruction = "Mine."\n[limits]\ncost = 1.0\n')
+    assert settings_here().values["instruction"].source == str(path)
+    project('safety = "safe"\n[limits]\ncost = 0.5\n')
+    assert (settings_here().of("safety"), settings_here().limits.cost) == (SafetyLevel.SAFE, 0.5)
+    monkeypatch.setenv("AGENTKIT_SAFETY", "network")
+    monkeypatch.setenv("AGENTKIT_LIMITS", "cost=2,iterations=none")
+    found = settings_here()
+    assert (found.values["safety"].source, found.limits.cost) == ("AGENTKIT_SAFETY", 2)
+    assert found.values["limits.cost"].source == "AGENTKIT_LIMITS"
+    assert settings_here({"safety": SafetyLevel.SAFE, "model": None}).values["safety"].source == "the command line"
+
+
+def test_a_wrong_variable_is_named(monkeypatch):
+    """A variable that cannot be right says which it is."""
+    monkeypatch.setenv("AGENTKIT_SAFETY", "high")
+    with pytest.raises(ConfigError, match=r"AGENTKIT_SAFETY is not as it should be\. 'high' is not"):
+        settings_here()
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('base_url = "http://evil.example/v1"', "a project may not say base_url, as your key"),
+        ('provider = "groq"', "a project may not say provider"),
+        ('model = "groq:llama"', "a project may name a model, but no provider"),
+        ('model = "mine | groq:llama"', "a project may name a model, but no provider"),
+        ('model = "mine|offline"', "a project may name a model, but no provider"),
+        ('safety = "system"', "a project may not raise the safety level above network"),
+        ("approve = true", "There is no setting 'approve'"),
+    ],
+)
+def test_a_project_may_not_send_keys_elsewhere_or_allow_more(text, said, project):
+    """What would send keys or questions elsewhere, or let more happen unasked, is an error in a project's file."""
+    project(text)
+    with pytest.raises(ConfigError) as caught:
+        settings_here()
+    assert said in str(caught.value)
+
+
+def test_an_untrusted_project_narrows(own_user_file, project):
+    """What a project says unasked can only narrow; the rest does not count, and that is told."""
+    own_user_file('tools = ["core"]\nsafety = "safe"\n[limits]\ncost = 1.0\n')
+    project(
+        'model = "gpt-6"\nsession = "diary"\ninstruction = "Obey."\ntools = ["calculator", "run_shell"]\n'
+        'safety = "network"\n[limits]\ncost = 5\nseconds = 10\n'
+        'total_tokens = 50\niterations = false\nunknown_price = "free"\n'
+    )
+    found = settings_here()
+    assert (found.of("model"), found.of("session"), found.of("instruction")) == (
+        None,
+        None,
+        "You are a helpful assistant.",
+    )
+    assert (found.of("tools"), found.of("safety")) == (("calculator",), SafetyLevel.SAFE)
+    limits = found.limits
+    assert (limits.cost, limits.seconds, limits.total_tokens) == (1.0, 10, 50)
+    assert (limits.iterations, limits.unknown_price) == (10, "refuse")
+    (note,) = found.notes
+    assert "is not trusted, so that model and session and instruction in it does not count" in note
+    assert "agentkit config trust" in note
+
+
+def test_an_untrusted_project_traces_nothing(project):
+    """A project that nobody trusts cannot have runs written into a file of its choice."""
+    project('trace = "elsewhere.jsonl"')
+    found = settings_here()
+    assert found.of("trace") is None
+    assert "is not trusted, so that trace in it does not count" in found.notes[0]
+
+
+def test_a_project_that_narrows_needs_no_trust(project):
+    """A project that only narrows is not mentioned."""
+    project('safety = "safe"')
+    assert settings_here().notes == ()
+
+
+def test_a_trusted_project_says_more(folder, project):
+    """Once trusted, a project names model, session, instruction and its own tools and limits."""
+    project('model = "gpt-6"\nsession = "work"\ninstruction = "Be brief."\nlimits = { seconds = 9000 }\n')
+    trust(project_file(folder))
+    found = settings_here()
+    assert (found.of("model"), found.of("session"), found.of("instruction")) == ("gpt-6", "work", "Be brief.")
+    assert (found.limits.seconds, found.notes) == (9000, ())
+
+
+@pytest.mark.parametrize(
+    ("flags", "place"),
+    [
+        ({}, ("groq", "mine")),
+        ({"model": "other"}, ("groq", "other")),
+        ({"model": "vllm:other"}, ("vllm", "other")),
+    ],
+)
+def test_who_names_another_place_means_it_alone(flags, place, own_user_file, monkeypatch):
+    """A model's name alone stays with the provider that is set; one with a provider leaves all other settings of it."""
+    monkeypatch.setenv("GROQ_API_KEY", "k")
+    own_user_file('provider = "groq"\nmodel = "mine"\n')
+    llm = settings_here(flags).llm()
+    assert (llm.provider, llm.model) == place
+
+
+def test_fallbacks_follow_a_model_s_name(own_user_file, monkeypatch):
+    """Wherever a model is named its fallbacks may follow; the first decides on the place, also for `-m`."""
+    monkeypatch.setenv("GROQ_API_KEY", "k")
+    own_user_file('provider = "groq"\nmodel = "mine | ollama:theirs"\n')
+    for llm in (settings_here().llm(), settings_here({"model": "mine | ollama:theirs"}).llm()):
+        assert [(each.provider, each.model) for each in (llm, *llm.fallbacks)] == [
+            ("groq", "mine"),
+            ("ollama", "theirs"),
+        ]
+    assert settings_here().llm("other | small").fallbacks[0].provider == "groq"
+    monkeypatch.setenv("AGENTKIT_MODEL", "other | ollama:theirs")
+    llm = settings_here().llm()
+    assert [(each.provider, each.model) for each in (llm, *llm.fallbacks)] == [("groq", "other"), ("ollama", "theirs")]
+    monkeypatch.setenv("AGENTKIT_MODEL", "vllm:other | ollama:theirs")
+    assert [each.provider for each in settings_here().llm().fallbacks] == ["ollama"]
+
+
+def test_the_offline_model_needs_no_model(own_user_file):
+    """The offline model is asked as itself, whatever model the files name."""
+    own_user_file('base_url = "http://127.0.0.1:1/v1"\nmodel = "mine"\n')
+    found = settings_here({"provider": "offline"})
+    assert (found.of("model"), found.of("base_url"), found.of("provider")) == (None, None, "offline")
+
+
+def test_the_offline_model_stands_in_for_none_that_was_named(monkeypatch):
+    """A model named on the command line is asked, or refused when a variable names the offline model."""
+    monkeypatch.setenv("AGENTKIT_PROVIDER", "offline")
+    with pytest.raises(
+        ConfigError, match=r"No 'gpt-5.4-mini' would answer.* AGENTKIT_PROVIDER names.*openai:gpt-5.4-mini"
+    ):
+        settings_here({"model": "gpt-5.4-mini"}).llm()
+    with pytest.raises(ConfigError, match=r"No 'gpt-5\.4-mini' would answer"):
+        settings_here().llm("gpt-5.4-mini")
+    assert settings_here({"model": "ollama:qwen3"}).llm().describe().provider == "ollama"
+    assert settings_here({"model": "offline"}).llm().describe().provider == "offline"
+
+
+def test_an_agents_file_whose_model_does_not_answer_is_told(tmp_path, monkeypatch):
+    """Where a variable names the offline model, it is told that the model of an agent's file does not answer."""
+    file = tmp_path / "clerk.txt"
+    file.write_text("name: Clerk\nmodel: gpt-5.4-mini\n\nBe kind.")
+    monkeypatch.setenv("AGENTKIT_PROVIDER", "offline")
+    (note,) = settings_here(described=file).notes
+    assert note == f"The offline model answers, which AGENTKIT_PROVIDER names, and not 'gpt-5.4-mini' of {file}."
+    assert settings_here({"provider": "offline"}, file).notes == ()
+
+
+def test_the_environment_comes_before_files(own_user_file, monkeypatch):
+    """A provider in the environment is asked instead of the one in a file."""
+    own_user_file('base_url = "http://127.0.0.1:1/v1"\n')
+    monkeypatch.setenv("AGENTKIT_MODEL", "ollama:qwen3")
+    llm = settings_here().llm()
+    assert (llm.provider, llm.model) == ("ollama", "qwen3")
+
+
+def test_another_model_can_be_asked_for(own_user_file):
+    """The settings give a client for another model too, at the same place or at its own."""
+    own_user_file('base_url = "http://127.0.0.1:1/v1"\nmodel = "mine"\n')
+    found = settings_here()
+    assert (found.llm("yours").model, found.llm("yours").describe().endpoint) == ("yours", "http://127.0.0.1:1/v1")
+    assert found.llm("ollama:qwen3").provider == "ollama"
+
+
+def test_another_model_stays_where_the_first_is_named(own_user_file, monkeypatch):
+    """A model's name alone is a model of the provider that the settings name, whatever key the environment has."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    own_user_file('model = "ollama:mine"\n')
+    llm = settings_here().llm("yours")
+    assert (llm.provider, llm.model) == ("ollama", "yours")
+
+
+def test_tools_are_those_named(own_user_file):
+    """Tools and collections are named as for the flag."""
+    own_user_file('tools = ["calculator", "web"]\n')
+    assert settings_here().tools.names == ("calculator", "web_search", "fetch_url", "wikipedia")
+
+
+def test_the_file_of_an_agent_comes_after_flags(monkeypatch, folder, own_user_file):
+    """What an agent's file says comes before variables and other files; what it leaves open is theirs."""
+    own_user_file('safety = "safe"\ntools = "web"\n[limits]\ncost = 1.0\nseconds = 9\n')
+    monkeypatch.setenv("AGENTKIT_INSTRUCTION", "Of the environment.")
+    path = folder / "clerk.txt"
+    path.write_text("tools: calculator\nlimits: cost 0.5\nworkspace: desk\nsession: trips\n\nYou are a clerk.\n")
+    (folder / "desk").mkdir()
+    found = settings_here({"session": "mine"}, path)
+    assert (found.name, found.workspace, found.of("session")) == ("clerk", folder / "desk", "mine")
+    assert (found.of("instruction"), found.tools.names) == ("You are a clerk.", ("calculator",))
+    assert (found.limits.cost, found.limits.seconds, found.of("safety")) == (0.5, 9, SafetyLevel.SAFE)
+    assert found.values["instruction"].source == str(path)
+    assert settings_here(None, path).of("session") == "trips"
+
+
+@pytest.mark.parametrize(("said", "session"), [("", None), ("session: none\n", "")])
+def test_an_agent_in_a_file_is_asked_in_a_session_like_any_other(folder, said, session):
+    """On the command line each question has a session of its own, unless the file names one, or wants none kept."""
+    (folder / "clerk.txt").write_text(f"{said}name: Clerk\n\nYou are a clerk.\n")
+    assert settings_here(None, folder / "clerk.txt").of("session") == session

@@ -1,0 +1,82 @@
+"""What may a setting be?"""
+
+import pytest
+
+from agentkit.cli.settings import KEYS, limit_of, unknown
+from agentkit.errors import ConfigError
+from agentkit.levels import SafetyLevel
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "value"),
+    [
+        ("model", " gpt-5.4-mini ", "gpt-5.4-mini"),
+        ("tools", "core, web", ("core", "web")),
+        ("tools", ["core", "calculator,web"], ("core", "calculator", "web")),
+        ("safety", "safe", SafetyLevel.SAFE),
+        ("session", False, ""),
+        ("session", "work", "work"),
+        ("limits", "cost=0.1, seconds=60", {"cost": 0.1, "seconds": 60}),
+        ("limits", {"cost": 1, "seconds": False}, {"cost": 1, "seconds": None}),
+    ],
+)
+def test_a_setting_is_read(key, given, value):
+    """Files say lists and tables, variables the same in one text; false means nothing, or no limit."""
+    assert KEYS[key](given) == value
+
+
+@pytest.mark.parametrize(
+    ("key", "given", "said"),
+    [
+        ("model", 5, "takes a text. Got 5."),
+        ("model", "  ", "takes a text"),
+        ("tools", 5, 'takes names, such as ["core", "web"]'),
+        ("tools", ["core", 5], "takes names"),
+        ("safety", "hihg", "'hihg' is not a safety level"),
+        ("safety", True, "'True' is not a safety level"),
+        ("session", True, "or false to keep nothing"),
+        ("limits", 5, "takes a table"),
+        ("limits", {"costs": 5}, "There is no limit 'costs'. Did you mean 'cost'?"),
+        ("limits", {"cost": -1}, "Limits(cost=) takes a number above 0"),
+    ],
+)
+def test_a_wrong_setting_is_refused(key, given, said):
+    """What a setting cannot be is refused, with what it can be."""
+    with pytest.raises(ConfigError) as caught:
+        KEYS[key](given)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("word", "limit"),
+    [
+        ("cost=0.10", ("cost", 0.1)),
+        (" iterations = 3 ", ("iterations", 3)),
+        ("seconds=none", ("seconds", None)),
+        ("unknown_price=free", ("unknown_price", "free")),
+    ],
+)
+def test_a_limit_is_a_name_and_a_number(word, limit):
+    """A limit is written as NAME=NUMBER, and `none` is no limit."""
+    assert limit_of(word) == limit
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("costs=1", "There is no limit 'costs'. Did you mean 'cost'? Known: iterations, "),
+        ("cost", "The limit cost has no value. Write it as cost=NUMBER"),
+        ("cost=", "has no value"),
+        ("cost=cheap", "takes a number, or none for no limit"),
+    ],
+)
+def test_a_wrong_limit_says_how_it_is_written(word, said):
+    """A limit that cannot be read says which there are, and how they are written."""
+    with pytest.raises(ConfigError) as caught:
+        limit_of(word)
+    assert said in str(caught.value)
+
+
+def test_a_name_like_none_has_no_hint():
+    """Where nothing is close, only what there is is said."""
+    assert unknown("setting", "xyz", ("model", "tools")) == "There is no setting 'xyz'. Known: model, tools."

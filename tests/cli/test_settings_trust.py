@@ -1,0 +1,42 @@
+"""Which project files has the user agreed to?"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agentkit.cli.settings import is_trusted, project_file, trust
+from agentkit.errors import ConfigError
+
+
+def test_trust_holds_until_the_file_changes(tmp_path):
+    """A trusted file is trusted with the content that it had; others stay trusted beside it."""
+    path = tmp_path / "agentkit.toml"
+    path.write_text('session = "x"\n')
+    first = project_file(tmp_path)
+    assert not is_trusted(first)
+    trust(first)
+    assert is_trusted(first)
+    path.write_text('session = "y"\n')
+    assert not is_trusted(project_file(tmp_path))
+    assert is_trusted(first)
+
+
+@pytest.mark.parametrize("kept", ["no JSON", "[]"])
+def test_what_cannot_be_read_trusts_nothing(kept, tmp_path):
+    """A damaged list of trusted files trusts none, and is written anew."""
+    (tmp_path / "agentkit.toml").write_text('session = "x"\n')
+    state = Path(os.environ["AGENTKIT_STATE"])
+    (state / "trusted.json").write_text(kept)
+    file = project_file(tmp_path)
+    assert not is_trusted(file)
+    trust(file)
+    assert is_trusted(file)
+
+
+def test_trust_that_cannot_be_kept_is_an_error(tmp_path, monkeypatch):
+    """Where nothing can be written, the user is told."""
+    (tmp_path / "agentkit.toml").write_text('session = "x"\n')
+    monkeypatch.setenv("AGENTKIT_STATE", str(tmp_path / "agentkit.toml"))
+    with pytest.raises(ConfigError, match="cannot be written"):
+        trust(project_file(tmp_path))

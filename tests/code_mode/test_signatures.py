@@ -1,0 +1,138 @@
+"""Does a model read of a tool how a program calls it?"""
+
+from datetime import date
+from typing import Any, Literal
+
+import pytest
+
+from agentkit import ConfigError, Tool, Toolset, tool
+from agentkit.code_mode.signatures import described, functions_of, parameters_of
+
+
+def plan(
+    place: str,
+    day: date,
+    *,
+    people: int = 2,
+    kind: Literal["hotel", "tent"] = "tent",
+    stops: list[str] | None = None,
+) -> dict[str, float]:
+    """Plan a journey.
+
+    Args:
+        place: Where to.
+        day: When.
+        people: How many.
+        kind: Where to sleep.
+        stops: Where to rest.
+
+    Returns:
+        The price of each night,
+        in euros.
+    """
+    return {place: float(people)}
+
+
+def test_a_tool_is_described_as_a_function():
+    """A function is told with its annotations, defaults, what its parameters are, and what it returns."""
+    assert described("plan", Tool(plan)) == (
+        "plan(place: str, day: str, people: int = 2, kind: Literal['hotel', 'tent'] = 'tent', "
+        "stops: list[str] | None = None) -> dict[str, float]\n"
+        "    Plan a journey.\n"
+        "    place: Where to.\n    day: When.\n    people: How many.\n    kind: Where to sleep.\n"
+        "    stops: Where to rest.\n"
+        "    Returns: The price of each night, in euros."
+    )
+
+
+DEFINITIONS = {
+    "Tree": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "size": {"type": "object", "additionalProperties": {"type": "integer"}},
+            "next": {"anyOf": [{"$ref": "#/$defs/Tree"}, {"type": "null"}]},
+        },
+        "required": ["name"],
+    }
+}
+PAIR = {"type": "array", "prefixItems": [{"type": "integer"}, {"type": "string"}]}
+
+
+@pytest.mark.parametrize(
+    ("schema", "signature"),
+    [
+        ({"type": "object", "properties": {}}, "f()"),
+        ({"type": "object", "properties": {"a-b": {"type": "integer"}}}, "f(a_b: int = ...)"),
+        ({"type": "object", "properties": {"class": {}}, "required": ["class"]}, "f(_class: object)"),
+        ({"type": "object", "properties": {"x": {"type": ["string", "null"]}}}, "f(x: str | None = ...)"),
+        ({"type": "object", "properties": {"x": {"type": "array", "items": True}}}, "f(x: list[object] = ...)"),
+        (
+            {"type": "object", "properties": {"b": {"type": "object"}, "a": {"type": "number"}}, "required": ["a"]},
+            "f(a: float, b: dict = ...)",
+        ),
+        (
+            {"type": "object", "properties": {"x": {"$ref": "#/$defs/Tree"}}, "required": ["x"], "$defs": DEFINITIONS},
+            "f(x: {'name': str, 'size'?: dict[str, int], 'next'?: dict | None})",
+        ),
+        (
+            {"type": "object", "properties": {"x": {"const": 1}, "y": PAIR, "z": {"$ref": "#/away"}}},
+            "f(x: Literal[1] = ..., y: list[int, str] = ..., z: object = ...)",
+        ),
+    ],
+)
+def test_a_schema_of_others_is_told_as_it_can_be(schema, signature):
+    """Any JSON schema becomes a signature with names that Python can write, those required first."""
+    made = Tool.from_schema("f", "Do it.", schema, lambda **arguments: arguments)
+    assert described("f", made) == f"{signature}\n    Do it."
+    assert sorted(parameters_of(made)) == sorted(schema["properties"])
+
+
+@pytest.mark.parametrize("kind", ["anyOf", "oneOf"])
+def test_definitions_that_multiply_are_told_in_bounds(kind):
+    """A stranger's schema in which each definition refers to the next one many times is told in a bounded text."""
+    names = [f"d{number}" for number in range(50)]
+    definitions = {
+        name: {
+            kind: [{"type": "object", "properties": {f"p{each}": {"$ref": f"#/$defs/{after}"}}} for each in range(50)]
+        }
+        for name, after in zip(names, [*names[1:], "d0"], strict=True)
+    }
+    schema = {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": definitions}
+    assert len(described("f", Tool.from_schema("f", "Do it.", schema, lambda **arguments: arguments))) < 10_000
+
+
+def test_names_are_spelled_as_python_can():
+    """A tool whose name Python cannot write gets one that it can; two that come to one are refused."""
+    first, second = (Tool(lambda: 1, name=name, description="x") for name in ("get-it", "get_it"))
+    assert list(functions_of(Toolset([first]))) == ["get_it"]
+    with pytest.raises(ConfigError, match="would both be called get_it"):
+        functions_of(Toolset([first, second]))
+
+
+@tool
+def bare(x):
+    """Do something.
+
+    Returns: nothing that is told here.
+    """
+    return x
+
+
+def test_what_a_function_gives_is_told_as_far_as_it_says_something():
+    """A dictionary of anything is told, and anything alone is not."""
+
+    def look() -> dict[str, Any]:
+        """Look."""
+        return {}
+
+    def find() -> Any:
+        """Find."""
+
+    assert described("look", Tool(look)) == "look() -> dict\n    Look."
+    assert described("find", Tool(find)) == "find()\n    Find."
+
+
+def test_what_says_nothing_of_its_value_is_told_without_it():
+    """Without an annotation and a section on what is returned, nothing is said of it."""
+    assert described("bare", bare).splitlines()[0] == "bare(x: object)"

@@ -1,0 +1,217 @@
+"""Does a model read what a program gets of a call, whatever type its function is said to return?"""
+
+import asyncio
+import datetime
+import decimal
+import enum
+import functools
+import json
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, make_dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal, NamedTuple, NewType, TypeVar
+
+import pytest
+from pydantic import BaseModel, Field, RootModel
+from typing_extensions import TypedDict
+
+from agentkit import Tool
+from agentkit.code_mode.signatures import described, schema_returned
+from agentkit.content import Image
+from agentkit.tooling.results import rendered
+
+
+class Color(enum.Enum):
+    """A colour."""
+
+    RED = "red"
+    BLUE = "blue"
+
+
+@dataclass
+class Tree:
+    """What has branches of its own kind."""
+
+    name: str
+    left: "Tree | None" = None
+
+
+class Room(TypedDict, total=False):
+    """A dictionary of certain keys."""
+
+    number: int
+    beds: list[str]
+
+
+class Place(NamedTuple):
+    """A tuple with names."""
+
+    x: float
+    y: float
+
+
+class Hotel(BaseModel):
+    """A model of pydantic."""
+
+    opened: datetime.date
+    rooms: list[Room]
+    secret: str = Field(default="", exclude=True)
+
+
+class Numbers(RootModel[list[int]]):
+    """A model that is its one value."""
+
+
+class Bare:
+    """A class that says nothing of its values."""
+
+
+class Voiced:
+    """A class with a text of its own."""
+
+    def __str__(self):
+        """Its text."""
+        return "voiced"
+
+
+Unresolved = make_dataclass("Unresolved", [("found", "Nowhere")])
+Guest = NewType("Guest", int)
+T = TypeVar("T")
+
+
+def signature(hint, name="f"):
+    """What stands behind the brackets of a function that is said to return this."""
+
+    def function():
+        """Do it."""
+
+    function.__annotations__["return"] = hint
+    return described(name, Tool(function, name=name)).splitlines()[0].partition("()")[2]
+
+
+@pytest.mark.parametrize(
+    ("hint", "told"),
+    [
+        (int, "int"),
+        ("int", "int"),
+        (None, "None"),
+        (bool, "bool"),
+        (dict, "dict"),
+        (dict[str, Any], "dict"),
+        (list[int], "list[int]"),
+        (tuple[int, str], "list[int, str]"),
+        (tuple[int, ...], "list[int]"),
+        (set[str], "list[str]"),
+        (range, "list[object]"),
+        (Sequence[Room], "list[{'number'?: int, 'beds'?: list[str]}]"),
+        (Iterator[int], "list[int]"),
+        (AsyncIterator[Place], "list[{'x': float, 'y': float}]"),
+        (Awaitable[Tree], "{'name': str, 'left': dict | None}"),
+        (Tree | None, "{'name': str, 'left': dict | None} | None"),
+        ("Tree", "{'name': str, 'left': dict | None}"),
+        (Mapping[str, Place], "dict[str, {'x': float, 'y': float}]"),
+        (Hotel, "{'opened': str, 'rooms': list[{'number'?: int, 'beds'?: list[str]}]}"),
+        (Numbers, "list[int]"),
+        (Color, "Literal['red', 'blue']"),
+        (Literal["a", Color.RED], "Literal['a', 'red']"),
+        (Annotated[int, "a number"], "int"),
+        (Guest, "int"),
+        (Path, "str"),
+        (decimal.Decimal, "str"),
+        (uuid.UUID, "str"),
+        (datetime.datetime, "str"),
+        (datetime.timedelta, "str"),
+        (bytes, "str"),
+        (Image, "str"),
+        (Voiced, "str"),
+        (Unresolved, "{'found': object}"),
+    ],
+)
+def test_what_a_program_gets_is_told(hint, told):
+    """Each type is told as that which JSON makes of its values, with the keys that they are read by."""
+    assert signature(hint) == f" -> {told}"
+
+
+@pytest.mark.parametrize("hint", [Any, object, Bare, T, "Nowhere", Callable[[], int], 3, type(NotImplemented)])
+def test_what_says_nothing_is_not_told(hint):
+    """A type of which nothing is known leaves the line without an arrow, or with a text where it has no other form."""
+    assert signature(hint) in ("", " -> str")
+
+
+class Clerk:
+    """What has methods."""
+
+    def find(self, city: str) -> Place:
+        """Find it."""
+
+    async def __call__(self, city: str) -> list[Place]:
+        """Find all."""
+
+
+async def ask(city: str) -> Tree:
+    """Ask for it."""
+
+
+@pytest.mark.parametrize(
+    ("function", "told"),
+    [
+        (ask, "{'name': str, 'left': dict | None}"),
+        (Clerk().find, "{'x': float, 'y': float}"),
+        (Clerk(), "list[{'x': float, 'y': float}]"),
+        (functools.partial(Clerk().find, city="Hue"), "{'x': float, 'y': float}"),
+    ],
+)
+def test_any_function_tells_what_it_returns(function, told):
+    """It is told of async functions, methods, objects that can be called, and what has some of its arguments."""
+    assert described("f", Tool(function, name="f")).splitlines()[0].endswith(f" -> {told}")
+
+
+def test_what_has_no_signature_tells_nothing():
+    """A tool that was made of a schema may be any function."""
+    assert schema_returned(Tool.from_schema("most", "The most.", {"type": "object"}, max)) == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "hint"),
+    [
+        (Tree("oak", Tree("twig")), Tree),
+        (Place(1.0, 2.0), Place),
+        (Hotel(opened=datetime.date(2026, 11, 1), rooms=[{"number": 1}]), Hotel),
+        (Numbers([1, 2]), Numbers),
+        (Color.RED, Color),
+        ({1, 2}, set[int]),
+        (range(3), range),
+        (decimal.Decimal("1.50"), decimal.Decimal),
+        (datetime.timedelta(hours=2), datetime.timedelta),
+        (Voiced(), Voiced),
+        (b"abc", bytes),
+    ],
+)
+def test_what_is_told_is_what_comes(value, hint):
+    """The kind of value that is told is the one that a value of the type is rendered as."""
+
+    def function():
+        """Do it."""
+
+    function.__annotations__["return"] = hint
+    schema = schema_returned(Tool(function))
+    (came,) = json.loads(rendered([value], 10_000)[0])
+    kinds = {str: "string", list: "array", dict: "object", int: "integer", float: "number"}
+    assert kinds[type(came)] == schema.get("type", "string")
+    if isinstance(came, dict):
+        assert set(came) == set(schema["properties"])
+
+
+def test_a_function_within_another_knows_its_types():
+    """A class that is made beside the function is found where the function is described."""
+
+    @dataclass
+    class Ticket:
+        price: int
+
+    async def buy() -> "Ticket":
+        """Buy one."""
+        return Ticket(await asyncio.sleep(0, 3))
+
+    assert described("buy", Tool(buy)).splitlines()[0] == "buy() -> {'price': int}"

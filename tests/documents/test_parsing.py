@@ -1,0 +1,235 @@
+"""Parsing of documents in the isolated worker: content, limits, and what hostile files cost."""
+
+import io
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from agentkit.documents.parsing import MAX_DOCUMENT_BYTES, Document, parse_document
+from agentkit.errors import MissingExtra, ToolError
+from agentkit.knowledge import Knowledge
+from agentkit.sandbox.module_worker import run_module
+from agentkit.sandbox.watchdog import MEGABYTE, ProcessLimits
+from agentkit.tools.files import read_file_in
+from agentkit.workspace.workspace import Workspace
+
+WITHOUT_PYPDF = """
+import sys
+sys.modules["pypdf"] = None
+from agentkit.errors import MissingExtra
+from agentkit.documents.parsing import parse_document
+try:
+    parse_document(b"%PDF-1.4")
+except MissingExtra as error:
+    print(error)
+"""
+PROBE = '''
+"""A worker that tries to reach what it must not."""
+import os
+import socket
+
+
+def work(request):
+    try:
+        socket.create_connection(("127.0.0.1", int(request["port"])), 1)
+        network = "reached"
+    except OSError:
+        network = "refused"
+    try:
+        files = open(request["file"]).read()
+    except OSError:
+        files = "refused"
+    yield {"network": network, "files": files, "environment": repr(dict(os.environ))}
+'''
+WORD = '<w:document xmlns:w="w"><w:body>{}</w:body></w:document>'
+RELATIONS = '<Relationships xmlns="r">{}</Relationships>'
+OPEN_TEXT = "application/vnd.oasis.opendocument.text"
+
+
+def packed(**parts):
+    """An archive of these parts; `__` in a name stands for a slash, and the media type comes first."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, text in parts.items():
+            stored = zipfile.ZIP_STORED if name == "mimetype" else None
+            made.writestr(name if name == "mimetype" else f"{name.replace('__', '/')}.xml", text, stored)
+    return out.getvalue()
+
+
+def workbook(names, sheet, texts=""):
+    """A workbook of sheets with these relationship ids, all of which are the same part."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as made:
+        listed = "".join(f'<sheet name="s" r:id="{name}"/>' for name in names)
+        made.writestr("xl/workbook.xml", f'<workbook xmlns:r="r">{listed}</workbook>')
+        related = "".join(f'<Relationship Id="{name}" Target="a.xml"/>' for name in dict.fromkeys(names))
+        made.writestr("xl/_rels/workbook.xml.rels", RELATIONS.format(related))
+        made.writestr("xl/sharedStrings.xml", f"<sst>{texts}</sst>")
+        made.writestr("xl/a.xml", f"<worksheet>{sheet}</worksheet>")
+    return out.getvalue()
+
+
+def open_text(body):
+    """A text of OpenDocument with this content."""
+    return packed(mimetype=OPEN_TEXT, content=f'<o:c xmlns:o="o">{body}</o:c>')
+
+
+def pdf_of(stream):
+    """A PDF of one page, whose content stream is compressed."""
+    import zlib
+
+    data = zlib.compress(stream, 9)
+    return (
+        b"%PDF-1.4\n1 0 obj <</Type/Catalog/Pages 2 0 R>> endobj\n2 0 obj <</Type/Pages/Kids[3 0 R]/Count 1>> endobj\n"
+        b"3 0 obj <</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]/Contents 4 0 R"
+        b"/Resources<</Font<</F1<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>>>>>>> endobj\n"
+        b"4 0 obj <</Length "
+        + str(len(data)).encode()
+        + b"/Filter/FlateDecode>> stream\n"
+        + data
+        + b"\nendstream endobj\n"
+        b"trailer <</Root 1 0 R>>\n%%EOF\n"
+    )
+
+
+CELL = '<row><c t="s"><v>0</v></c></row>'
+HOSTILE = {
+    "docx of three million empty paragraphs": lambda: packed(word__document=WORD.format("<w:p/>" * 3_000_000)),
+    "docx that unpacks to 110 MB": lambda: packed(word__document=WORD.format(" " * 110_000_000)),
+    "docx of deep tables": lambda: packed(word__document=WORD.format("<w:tbl><w:tr><w:tc>" * 300_000)),
+    "docx of deep elements": lambda: packed(word__document=WORD.format("<w:p>" * 2_000_000 + "</w:p>" * 2_000_000)),
+    "xlsx that lists a sheet 20,000 times": lambda: workbook(["r1"] * 20_000, CELL * 20_000, "<si><t>x</t></si>"),
+    "xlsx with 20,000 names of a sheet": lambda: workbook(
+        [f"r{n}" for n in range(20_000)], CELL * 20_000, "<si><t>x</t></si>"
+    ),
+    "xlsx of cells of one long text": lambda: workbook(["r1"], CELL * 200_000, f"<si><t>{'x' * 100_000}</t></si>"),
+    "odt of repeated blanks": lambda: open_text("<o:p>a" + '<o:s o:c="1000000000"/>' * 1_000 + "b</o:p>"),
+    "ods of repeated rows": lambda: open_text(
+        '<o:table><o:table-row o:number-rows-repeated="1000000000">'
+        '<o:table-cell o:number-columns-repeated="1000000000">'
+        "<o:p>x</o:p></o:table-cell></o:table-row></o:table>"
+    ),
+    "pdf that unpacks to 110 MB": lambda: pdf_of(b"BT (x) Tj ET " * 8_000_000),
+    "pdf of deep arrays": lambda: pdf_of(b"[" * 3_000_000),
+}
+SECONDS = 2.0
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_hostile_document_ends_within_its_limits(name):
+    """A small file that stands for much is read as far as the limits allow, or refused with advice."""
+    body = HOSTILE[name]()
+    assert len(body) < 500_000
+    began = time.monotonic()
+    said = ""
+    try:
+        told = parse_document(body, SECONDS)
+    except ToolError as error:
+        said = str(error)
+    else:
+        assert told is not None
+        assert sum(map(len, told.pages)) <= 1_000_000
+    assert not said or any(
+        word in said for word in ("Save a part", "too large", "hide its size", "damaged", "holds no text")
+    )
+    assert time.monotonic() - began < SECONDS + 10
+
+
+def test_title_and_text_of_each_page(pdf):
+    """A PDF gives its title and the text of each page, an empty one too."""
+    expected = Document("pdf", "The handbook", ("Thirty days of leave.", "", "Call before nine."))
+    assert parse_document(pdf("Thirty days of leave.", "", "Call before nine.")) == expected
+
+
+def test_an_office_document_is_one_page(docx):
+    """The Markdown of an office document is its only page."""
+    assert parse_document(docx("Leave", "Thirty days.")) == Document("office", "", ("# Leave\n\nThirty days.",))
+
+
+def test_documents_are_read_without_a_strong_sandbox(docx, pdf):
+    """A machine without namespaces, Landlock and seccomp reads documents in a plain process with limits."""
+    nothing = frozenset[str]()
+    assert parse_document(docx("Leave", "Thirty days."), available=nothing) is not None
+    assert parse_document(pdf("words"), available=nothing) is not None
+    with pytest.raises(ToolError, match="could not be read in 1 seconds"):
+        parse_document(HOSTILE["docx of three million empty paragraphs"](), 1.0, available=nothing)
+
+
+def test_other_files_are_no_documents():
+    """Texts, and archives that no office program wrote, are left to others."""
+    assert parse_document(b"# Text") is None
+    assert parse_document(packed(a="x")) is None
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"%PDF-1.4\nnothing more", "damaged"),
+        (b"%PDF-" + bytes(MAX_DOCUMENT_BYTES), "at most"),
+        (b"PK\x03\x04 word/document.xml", "damaged"),
+        (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "old format"),
+    ],
+)
+def test_a_document_that_cannot_be_read_is_an_error(body, said):
+    """Damaged, oversized and outdated files raise ToolError with the reason."""
+    with pytest.raises(ToolError, match=said):
+        parse_document(body)
+
+
+def test_a_pdf_without_text_is_an_error(pdf):
+    """A PDF of pictures is refused, because pictures are not read."""
+    with pytest.raises(ToolError, match="no text"):
+        parse_document(pdf(""))
+
+
+def test_read_file_and_knowledge_report_a_limit(tmp_path):
+    """The tool returns the limit as its error, and Knowledge reports it as the reason for skipping the file."""
+    body = packed(word__document=WORD.format(" " * 110_000_000))
+    (tmp_path / "bomb.docx").write_bytes(body)
+    assert "too large" in read_file_in(Workspace(tmp_path))("bomb.docx")["error"]
+    report = Knowledge(":memory:").add(tmp_path)
+    assert "too large" in report.skipped[str(tmp_path.resolve() / "bomb.docx")]
+
+
+def test_the_worker_reaches_neither_files_nor_network_nor_keys(tmp_path, monkeypatch):
+    """The process that parses a document has no network, no files of the user, and no environment of its host."""
+    import socket
+
+    monkeypatch.setenv("OPENAI_API_KEY", "planted")
+    secret = tmp_path / "secret"
+    secret.write_text("planted")
+    (tmp_path / "probe").mkdir()
+    (tmp_path / "probe" / "agentkit_probe.py").write_text(PROBE)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        request = {"port": str(server.getsockname()[1]), "file": str(secret)}
+        package = (f"{tmp_path}/probe/agentkit_probe.py",)
+        done = run_module("agentkit_probe", request, ProcessLimits(timeout_seconds=10), packages=package)
+    assert done.frames == [{"network": "refused", "files": "refused", "environment": "{}"}]
+
+
+def test_output_and_memory_of_a_worker_are_capped(tmp_path):
+    """A worker that writes or reserves more than its limits is ended, and its outcome says which limit."""
+    module = tmp_path / "agentkit_flood.py"
+    module.write_text(
+        "def work(request):\n    if request['what'] == 'memory':\n        x = bytearray(10**9)\n"
+        "    while True:\n        yield {'text': 'x' * 100_000}\n"
+    )
+    limits = ProcessLimits(timeout_seconds=10, memory_bytes=300 * MEGABYTE, flood_bytes=MEGABYTE)
+    ends = {
+        what: run_module("agentkit_flood", {"what": what}, limits, packages=(str(module),)).status
+        for what in ("flood", "memory")
+    }
+    assert ends == {"flood": "flood", "memory": "memory"}
+
+
+def test_without_pypdf_the_error_names_the_extra():
+    """An interpreter that lacks pypdf raises MissingExtra, which says what to install."""
+    done = subprocess.run(
+        [sys.executable, "-c", WITHOUT_PYPDF], cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True
+    )
+    assert "agentkit-tools[pdf]" in done.stdout
+    assert issubclass(MissingExtra, ImportError)

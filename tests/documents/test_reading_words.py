@@ -1,0 +1,71 @@
+"""Under which words is a text found?"""
+
+import pytest
+
+from agentkit.documents.search_terms import MAX_WORDS, Terms, folded, indexed, terms_of
+
+
+@pytest.mark.parametrize(
+    ("text", "plain"),
+    [
+        ("Đường phố", "duong pho"),
+        ("Việt Nam", "viet nam"),
+        ("Straße, Łódź, Øre, Ærø", "strase, lodz, ore, aro"),
+        ("Vie\u0302\u0323t", "viet"),
+        ("ﬁve", "five"),
+    ],
+)
+def test_diacritics_are_folded(text, plain):
+    """Words are found without their diacritics, also those letters that Unicode does not take apart, such as đ."""
+    assert folded(text) == plain
+
+
+def test_a_word_with_its_diacritics_counts_for_more():
+    """Diacritics are kept as another spelling, so that who writes them finds the right word first."""
+    assert indexed("Hà Nội").variants == "hà nội"
+    assert terms_of("Hà Nội") == Terms(("ha", "noi"), ("hà", "nội"))
+    assert terms_of("ha noi") == Terms(("ha", "noi"))
+
+
+def test_names_of_programs_are_found_by_their_parts():
+    """The name readFile is also found as `read file`, and read_file as a whole before its parts."""
+    assert indexed("HTTPServer readFile SAFE Safe").variants == "http server read file"
+    assert terms_of("read_file don't").words == ("read file", "read", "file", "don t", "don", "t")
+
+
+def test_scripts_without_blanks_are_found_by_pairs():
+    """Chinese, Japanese and Thai are found by each two characters that follow one another."""
+    assert terms_of("東京都").words == ("東 京", "京 都")
+    assert terms_of("水").words == ("水",)
+    assert "東  京" in indexed("東京").words
+
+
+@pytest.mark.parametrize("question", ['" OR x NEAR(', "\0\ud800 * ^ : - ( )", "'; DROP TABLE documents; --", "", "  "])
+def test_terms_hold_nothing_but_words(question):
+    """Whatever a question holds, only letters, digits and blanks of it are searched for."""
+    terms = terms_of(question)
+    assert all(part.isalnum() for term in terms.words for part in term.split())
+    assert bool(terms) == any(char.isalnum() for char in question)
+
+
+def test_a_huge_question_is_bounded():
+    """Of a huge question the first words are searched for."""
+    assert len(terms_of(" ".join(f"word{number}" for number in range(100_000))).words) == MAX_WORDS
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("How do I make the kettle boil?", ("make", "kettle", "boil")),
+        ("WHAT IS THE LIMIT", ("limit",)),
+        ("What is the IT department?", ("it", "department")),
+        ("Who is it?", ("who", "is", "it")),
+        ("the gioi an toan", ("the", "gioi", "an", "toan")),
+        ("nước Mỹ", ("nuoc", "my")),
+        ("is Đà Nẵng it?", ("is", "da", "nang", "it")),
+        ("use of use", ("use",)),
+    ],
+)
+def test_words_of_grammar_are_left_out_of_english_questions(question, words):
+    """An English question is searched for without words of grammar, unless they are names or all that there is."""
+    assert terms_of(question).words == words

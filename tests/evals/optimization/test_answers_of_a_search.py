@@ -1,0 +1,124 @@
+"""Who answers the search? What is kept, then the suite and the proposer, within a budget."""
+
+import json
+
+import pytest
+
+from agentkit import LLM, Agent, Limits
+from agentkit.agents.budget import UNLIMITED
+from agentkit.errors import ConfigError, Unreachable
+from agentkit.evals import Case, Suite
+from agentkit.evals.optimization.candidates import Candidate
+from agentkit.evals.optimization.history import (
+    HELD_OUT,
+    TRAIN,
+    DatasetHalf,
+    SearchEnvironment,
+    SearchLog,
+    all_limits,
+    check_prices,
+)
+from agentkit.evals.optimization.proposals import Proposer
+from agentkit.evals.optimization.search import CaseMeasurement, Measure, SearchStopped
+from agentkit.testing import ScriptedLLM
+from agentkit.usage import Price
+
+ORIGINAL = Candidate({"instruction": "Be brief."})
+SUITE = Suite("s", [Case("a", id="a"), Case("b", id="b"), Case("c", id="c")], [lambda *_: True])
+
+
+def world(within, *lines, **options):
+    """A world with the cases a and b for training, and c held out, in which the model says these lines."""
+    halves = {TRAIN: DatasetHalf(SUITE, SUITE.cases[:2]), HELD_OUT: DatasetHalf(SUITE, SUITE.cases[2:])}
+    own = Agent("helper", llm=ScriptedLLM(*(lines or ["yes"]), repeat=True), **options)
+    return SearchEnvironment(own, halves, Proposer(lambda *_: "x"), SearchLog(None, "", {}), within, 8)
+
+
+def test_what_is_known_is_not_asked():
+    """A case that was measured with a candidate is not run again."""
+    here = world(UNLIMITED)
+    assert here.answer(Measure(ORIGINAL, ("a",))) == {"a": CaseMeasurement(1.0)}
+    assert here.answer(Measure(ORIGINAL, ("a", "b"))) == {"a": CaseMeasurement(1.0), "b": CaseMeasurement(1.0)}
+    assert [request.messages[0].content for request in here.agent.llm.requests] == ["a", "b"]
+
+
+def test_something_is_set_aside_for_the_last_measurement():
+    """What the held-out cases took with the original, and a quarter more, is left for the best that is found."""
+    limits = Limits(total_tokens=1_000, input_tokens=900, cost=1.0, unknown_price=Price(1_000, 1_000), seconds=None)
+    here = world(limits)
+    here.measured(HELD_OUT, ORIGINAL, ["c"])
+    here.set_aside(ORIGINAL)
+    left = here.room.limits
+    assert (left.total_tokens, left.input_tokens, left.output_tokens) == (1_000 - 15 - 19, 900 - 10 - 13, None)
+    assert left.cost == pytest.approx(1.0 - 0.015 * 2.25)
+    assert left.tool_calls == 100
+    assert left.seconds is None
+    assert here.room.parent is here.budget
+    here.release()
+    assert here.room is here.budget
+
+
+def test_what_is_under_way_is_on_the_disk_before_it_is_sent(tmp_path):
+    """A request is charged in the file at its worst before it is sent, so that who is killed there has paid it."""
+    path, seen = tmp_path / "search.jsonl", []
+
+    def line(_request):
+        seen.append(json.loads(path.read_text("utf-8").splitlines()[-1])["charged"])
+        return "yes"
+
+    halves = {TRAIN: DatasetHalf(SUITE, SUITE.cases[:2]), HELD_OUT: DatasetHalf(SUITE, SUITE.cases[2:])}
+    own, function = Agent("helper", llm=ScriptedLLM(line, repeat=True)), Proposer(lambda *_: "x")
+    limits = Limits(total_tokens=100_000)
+    here = SearchEnvironment(own, halves, function, SearchLog(path, "", {}), limits, 1)
+    here.answer(Measure(ORIGINAL, ("a", "b")))
+    here.lineage.close()
+    assert [each["output_tokens"] for each in seen] == [16_384, 16_389]  # of the first request five remain
+    lines = path.read_text("utf-8").splitlines(keepends=True)
+    kept = json.loads(lines[-1])["charged"]
+    assert (kept["input_tokens"], kept["output_tokens"]) == (20, 10)
+    killed_at = next(number for number, each in enumerate(lines) if '"output_tokens":16389' in each)
+    path.write_text("".join(lines[: killed_at + 1]), "utf-8")
+    again = SearchEnvironment(own, halves, function, SearchLog(path, "", {}), limits, 1)
+    assert again.budget.charged.output_tokens == 16_389
+    again.lineage.close()
+
+
+def test_when_all_is_set_aside_nothing_is_asked():
+    """A budget that lasts for the held-out cases alone leaves nothing for the search."""
+    here = world(Limits(total_tokens=30, seconds=60.0))
+    here.measured(HELD_OUT, ORIGINAL, ["c"])
+    here.set_aside(ORIGINAL)
+    assert here.answer(Measure(ORIGINAL, ("a",))) == SearchStopped("the limit of 30 total tokens is used up")
+    assert len(here.agent.llm.requests) == 1
+
+
+def test_a_stop_tells_what_went_wrong():
+    """A trial that a failure of the model left undone ends the search with the reason."""
+    said = world(UNLIMITED, Unreachable("gone")).answer(Measure(ORIGINAL, ("a",)))
+    assert isinstance(said, SearchStopped)
+    assert "gone" in said.reason
+
+
+def test_the_limit_of_one_run_is_no_stop():
+    """A run that hits the agent's own limits has failed, and the search goes on."""
+    here = world(UNLIMITED, limits=Limits(total_tokens=1))
+    (measured,) = here.answer(Measure(ORIGINAL, ("a",))).values()
+    assert (measured.score, measured.failure.answer) == (0, "")
+    assert "limit of 1 total tokens" in measured.failure.error
+
+
+def test_prices_are_wanted_where_money_is_limited():
+    """Only a limit of money wants prices; a price of the user's own, or free, will do; a function has none."""
+    unknown = ScriptedLLM("")
+    priced = LLM(base_url="http://127.0.0.1:9/v1", model="any", price=Price(1, 1))
+    check_prices(Limits(total_tokens=1), unknown)
+    check_prices(Limits(cost=1, unknown_price="free"), unknown)
+    check_prices(Limits(cost=1), priced, None)
+    with pytest.raises(ConfigError, match="Nobody knows the price"):
+        check_prices(Limits(cost=1), priced, unknown)
+
+
+def test_without_limits_only_the_rounds_end_a_search():
+    """No limits are no limits."""
+    assert all_limits(None) == UNLIMITED
+    assert all_limits(Limits(cost=1)) == Limits(cost=1)

@@ -1,0 +1,131 @@
+"""Which texts of an agent may be improved, by which others, and how is it made with them?"""
+
+import pytest
+
+from agentkit import Agent, Limits, Tool, core_tools, system_tools
+from agentkit.errors import ConfigError
+from agentkit.evals.optimization.candidates import most_chars, objection_to, placeholders, texts_of, tool_of, with_texts
+from agentkit.levels import SafetyLevel
+from agentkit.testing import ScriptedLLM, call
+from agentkit.workspace.workspace import Workspace
+
+
+def agent(**options):
+    """An agent with the core tools and one that works in a workspace."""
+    tools = core_tools + system_tools.only("read_file")
+    return Agent("helper", tools, "Be brief.", llm=ScriptedLLM("Hello.", repeat=True), **options)
+
+
+@pytest.mark.parametrize(
+    ("improve", "parts"),
+    [
+        ("instruction", ["instruction"]),
+        (("instruction", "calculator"), ["instruction", "tool:calculator"]),
+        (["tool:read_file"], ["tool:read_file"]),
+        ("tools", [f"tool:{tool.name}" for tool in core_tools + system_tools.only("read_file")]),
+    ],
+)
+def test_parts_are_chosen_by_name(improve, parts):
+    """The instruction, all tools or some of them by name can be improved."""
+    assert list(texts_of(agent(), improve)) == parts
+
+
+@pytest.mark.parametrize("improve", ["calculater", (), "tools"])
+def test_what_there_is_not_cannot_be_improved(improve):
+    """A tool that the agent has not, and nothing at all, are errors before anything runs."""
+    with pytest.raises(ConfigError):
+        texts_of(Agent("bare", llm=ScriptedLLM("")), improve)
+
+
+def test_a_text_with_a_secret_is_not_shown_to_a_proposer():
+    """An instruction that holds what looks like a key is refused, as a proposer would read it."""
+    keyed = Agent("keyed", instruction="Use the key sk-abcdefghij0123456789abcd.", llm=ScriptedLLM(""))
+    with pytest.raises(ConfigError, match="The instruction holds what looks like a secret"):
+        texts_of(keyed, "instruction")
+
+
+def test_a_part_names_its_tool():
+    """`tool:NAME` is the description of a tool, and the instruction is that of none."""
+    assert (tool_of("tool:calculator"), tool_of("instruction")) == ("calculator", "")
+
+
+def test_nothing_but_texts_changes():
+    """An agent with other texts has the same schemas, levels, judges, policy and limits, and the first one stays."""
+    first = agent(limits=Limits(tool_calls=3), safety="safe")
+    before = (first.instruction, first.tools.find("calculator").description)
+    heard = []
+    first.listeners.append(heard.append)
+    other = with_texts(first, {"instruction": "Be kind.", "tool:calculator": "Reckons."})
+    assert (other.instruction, other.tools.find("calculator").description) == ("Be kind.", "Reckons.")
+    assert (first.instruction, first.tools.find("calculator").description) == before
+    for old, new in zip(first.tools, other.tools, strict=True):
+        assert (new.name, new.parameters, new.level, new.max_chars) == (
+            old.name,
+            old.parameters,
+            old.level,
+            old.max_chars,
+        )
+        assert (new.judge({}), new.labels, new.function) == (old.judge({}), old.labels, old.function)
+        assert (new is old) == (old.name != "calculator")
+    assert other.policy is first.policy
+    assert other.policy.level == SafetyLevel.SAFE
+    assert (other.limits, other.llm) == (first.limits, first.llm)
+    assert other.listeners == first.listeners
+    assert other.listeners is not first.listeners
+
+
+def test_another_description_is_what_the_model_reads(tmp_path):
+    """The model is told the new description, also of a tool that works in the agent's workspace, which still works."""
+    (tmp_path / "note.txt").write_text("ten o'clock")
+    llm = ScriptedLLM(call("read_file", path="note.txt"), "Ten.")
+    first = Agent("helper", system_tools.only("read_file"), llm=llm, safety="system", workspace=Workspace(tmp_path))
+    assert with_texts(first, {"tool:read_file": "Opens a note."})("When?") == "Ten."
+    assert [tool.description for request in llm.requests for tool in request.tools] == ["Opens a note."] * 2
+    assert "ten o'clock" in llm.requests[1].messages[-1].content
+
+
+def test_a_description_that_was_read_already_is_told_anew():
+    """A tool whose old description a model has read gives the new one from then on."""
+    adder = Tool(lambda a, b: a + b, "add", "Adds.")
+    assert adder.spec.description == "Adds."
+    other = with_texts(Agent("adder", [adder], llm=ScriptedLLM("")), {"tool:add": "Adds two."})
+    assert (other.tools[0].spec.description, other.tools[0](1, 2)) == ("Adds two.", 3)
+
+
+@pytest.mark.parametrize(
+    ("new", "objection"),
+    [
+        ("Answer {name} in {{ language }}.", ""),
+        ("Answer {name} in {{language}}. Tabs\tand\nlines are seen.", ""),
+        ("  \n", "The text is empty."),
+        ("x" * 8_001, "The text has 8,001 characters, and may have 8,000."),
+        ("Answer {name} in {{ language }}\u202e.", "The text holds a character that nobody sees (U+202E)."),
+        ("Answer {name} in {{ language }}\x1b[31m.", "The text holds a character that nobody sees (U+001B)."),
+        ("Answer {name}.", "The text must keep the placeholders of the old one, and add none: {{language}}."),
+        (
+            "Answer {name} in {{ language }}, {city}.",
+            "The text must keep the placeholders of the old one, and add none: {city}.",
+        ),
+        ("{name} {{language}} sk-abcdefghij0123456789abcd", "The text holds what looks like a secret."),
+    ],
+)
+def test_a_text_is_checked_before_it_is_tried(new, objection):
+    """A text says something, is not too long, is visible, keeps its placeholders and holds no secret."""
+    assert objection_to("instruction", "Answer {name} in {{ language }}.", new) == objection
+
+
+def test_joiners_of_scripts_and_emoji_are_allowed():
+    """Marks that scripts and emoji are written with are no hidden text."""
+    assert objection_to("instruction", "Be brief.", "Answer with \U0001f469\u200d\U0001f4bb.") == ""
+
+
+def test_a_text_may_be_as_long_as_the_old_one():
+    """A description has at most 1,000 characters, unless the old one has more."""
+    assert most_chars("tool:add", "Adds.") == 1_000
+    assert most_chars("tool:add", "x" * 1_500) == 1_500
+
+
+def test_placeholders_are_what_programs_fill_in():
+    """Braces, doubled braces, shell variables and percent signs mark what a program fills in; JSON has none."""
+    assert placeholders("{a} {{ b }} ${c} %(d)s {a.b}") == {"{a}", "{{b}}", "${c}", "%(d)s", "{a.b}"}
+    assert placeholders('{"a": 1} {} {1}') == frozenset()

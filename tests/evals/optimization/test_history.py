@@ -1,0 +1,176 @@
+"""What was asked, answered and paid for so far?"""
+
+import json
+import resource
+import stat
+
+import pytest
+
+from agentkit.errors import SessionError
+from agentkit.evals.optimization.candidates import Candidate, FailedCase
+from agentkit.evals.optimization.history import AnswerCost, SearchLog
+from agentkit.evals.optimization.search import CaseMeasurement, EvaluatedCandidate, Proposal, Propose
+from agentkit.usage import Charge, Tariff, Usage
+
+ORIGINAL = Candidate({"instruction": "Be brief."})
+CHILD = Candidate({"instruction": "Be kind."}, (ORIGINAL.id,), 1, "It was rude.")
+KEY = ("train", ORIGINAL.id, "c1")
+QUESTION = Propose(1, ORIGINAL, "instruction", ())
+MEASURED = CaseMeasurement(0.5, FailedCase("c1", "Hi", "No", "Yes", ("exact: no",), ("add() -> ok: 1",), ("add",)))
+TAKEN = AnswerCost(Usage(10, 5, requests=1, tariff=Tariff("openai", "gpt")), 2, 1.5)
+
+
+def lineage(path, key="k"):
+    """A lineage in a file."""
+    return SearchLog(path, key, {"agent": "helper", "suite": "sums"})
+
+
+def filled(path):
+    """A lineage that knows of a measurement, a proposal and a candidate."""
+    kept = lineage(path)
+    kept.add_measured(KEY, MEASURED, TAKEN, Charge(10, 5, 2, (0.1,)))
+    kept.add_proposal(
+        QUESTION, Proposal("Be kind.", "It was rude."), AnswerCost(Usage(1, 1, requests=1)), Charge(11, 6, 2)
+    )
+    kept.add_tried(EvaluatedCandidate(CHILD, "kept", 0.75))
+    return kept
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_answers_are_known_again(tmp_path, is_stored):
+    """What was measured, proposed and tried, and what it took, is known again, in a file as in memory."""
+    kept = filled(tmp_path / "search.jsonl" if is_stored else None)
+    kept.close()
+    again = lineage(tmp_path / "search.jsonl") if is_stored else kept
+    assert again.measured == {KEY: MEASURED}
+    assert again.proposal(QUESTION) == Proposal("Be kind.", "It was rude.")
+    assert again.tried == {1: EvaluatedCandidate(CHILD, "kept", 0.75)}
+    assert again.tried[1].candidate.reason == "It was rude."
+    assert again.taken[KEY] == TAKEN
+    assert again.usage == Usage(11, 6, requests=2)
+    assert again.charged == Charge(11, 6, 2)
+    again.close()
+
+
+def test_only_the_answer_to_the_same_question_counts(tmp_path):
+    """A proposal for another candidate, part or round is no answer."""
+    kept = filled(None)
+    assert kept.proposal(Propose(2, ORIGINAL, "instruction", ())) is None
+    assert kept.proposal(Propose(1, CHILD, "instruction", ())) is None
+    assert kept.proposal(Propose(1, ORIGINAL, "tool:add", ())) is None
+
+
+def test_the_file_is_lines_for_its_owner_alone(tmp_path):
+    """A search is kept as lines of JSON that only their owner can read, with the texts of every candidate."""
+    path = tmp_path / "search.jsonl"
+    filled(path).close()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    header, measured, proposal, tried = map(json.loads, path.read_text("utf-8").splitlines())
+    assert header == {"agentkit_search": 1, "key": "k", "agent": "helper", "suite": "sums"}
+    assert measured["measured"]["score"] == 0.5
+    assert proposal["proposal"]["parent"] == ORIGINAL.id
+    assert tried["tried"]["texts"] == {"instruction": "Be kind."}
+    assert tried["tried"]["parents"] == [ORIGINAL.id]
+
+
+def test_a_candidate_is_kept_once(tmp_path):
+    """What became of the candidate of a round is written once, also when the search is told of it again."""
+    path = tmp_path / "search.jsonl"
+    filled(path).close()
+    again = lineage(path)
+    again.add_tried(EvaluatedCandidate(CHILD, "kept", 0.75))
+    again.close()
+    assert path.read_text("utf-8").count('"tried"') == 1
+
+
+def test_a_line_that_a_crash_cut_off_is_taken_away(tmp_path):
+    """A last line without its end is no answer, and what follows is written in its place."""
+    path = tmp_path / "search.jsonl"
+    filled(path).close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    kept = lineage(path)
+    assert kept.tried == {}
+    kept.add_tried(EvaluatedCandidate(CHILD, "kept", 0.75))
+    kept.close()
+    assert path.read_bytes() == whole
+
+
+def test_a_search_belongs_to_its_agent_and_suite(tmp_path):
+    """Another agent, suite or seed cannot go on with a search."""
+    path = tmp_path / "search.jsonl"
+    filled(path).close()
+    with pytest.raises(SessionError, match="belongs to another search"):
+        lineage(path, key="other")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("notes\n", "is no search that this version"),
+        ("notes without an end", "is no search that this version"),
+        ('{"agentkit_search": 1, "key": "k"}\n{"charged": {"input_tokens": -5}}\n', "less than nothing was charged"),
+        ('{"agentkit_search": 1, "key": "k"}\n{"charged": {"dollars": [NaN]}}\n', "less than nothing was charged"),
+        ('{"agentkit_search": 1, "key": "k"}\n{"charged": []}\n', "line 2 is no part of a search"),
+        ('{"agentkit_search": 2, "key": "k"}\n', "is no search that this version"),
+        ('{"agentkit_search": 1, "key": "k"}\n\n', "line 2 is no part of a search"),
+        ('{"agentkit_search": 1, "key": "k"}\n{"measured": {"half": "train"}}\n', "line 2 is no part of a search"),
+        ('{"agentkit_search": 1, "key": "k"}\n{"proposal": 3}\n', "line 2 is no part of a search"),
+    ],
+)
+def test_another_file_is_not_touched(tmp_path, text, complaint):
+    """A file that is no search, or a damaged one, is refused, and stays as it is."""
+    path = tmp_path / "search.jsonl"
+    path.write_text(text, "utf-8")
+    with pytest.raises(SessionError, match=complaint):
+        lineage(path)
+    assert path.read_text("utf-8") == text
+
+
+def test_what_a_later_version_adds_is_passed_over(tmp_path):
+    """A line of a kind that is not known is no hindrance."""
+    path = tmp_path / "search.jsonl"
+    filled(path).close()
+    with path.open("a", encoding="utf-8") as file:
+        file.write('{"thought": "hm"}\n')
+    kept = lineage(path)
+    assert len(kept.measured) == 1
+    kept.close()
+
+
+def test_two_do_not_go_on_with_one_search(tmp_path):
+    """While one process or thread goes on with a search, nobody else can."""
+    kept = lineage(tmp_path / "search.jsonl")
+    with pytest.raises(SessionError, match="Another run writes to"):
+        lineage(tmp_path / "search.jsonl")
+    kept.close()
+    lineage(tmp_path / "search.jsonl").close()
+
+
+def test_a_search_that_cannot_be_kept_is_not_begun(tmp_path):
+    """A place that cannot be written is an error before anything is asked."""
+    with pytest.raises(SessionError, match="cannot be kept: No such file"):
+        lineage(tmp_path / "nowhere" / "search.jsonl")
+    with pytest.raises(SessionError, match="cannot be kept: Is a directory"):
+        lineage(tmp_path)
+
+
+def test_an_answer_that_cannot_be_kept_ends_the_search(tmp_path):
+    """A full disk is an error at once, as what is not kept would be paid for again."""
+    path = tmp_path / "search.jsonl"
+    kept = lineage(path)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, limits[1]))
+    try:
+        with pytest.raises(SessionError, match="cannot be kept: File too large"):
+            kept.add_tried(EvaluatedCandidate(CHILD, "kept", 0.75))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+        kept.close()
+    lineage(path).close()
+
+
+def test_a_device_keeps_nothing():
+    """What is no regular file, and could be read without end, is refused."""
+    with pytest.raises(SessionError, match="is no file that a search could be kept in"):
+        lineage("/dev/zero")

@@ -1,0 +1,56 @@
+"""Improvement: what came of a search."""
+
+import pytest
+
+from agentkit import Agent
+from agentkit.evals.optimization.candidates import Candidate
+from agentkit.evals.optimization.optimizer import Gain, Improvement
+from agentkit.testing import ScriptedLLM
+from agentkit.usage import Cost, Usage
+
+ORIGINAL = Candidate({"instruction": "Be brief."})
+BETTER = Candidate({"instruction": "Be kind."}, (ORIGINAL.id,), 1)
+USAGE = Usage(12_000, 3_400, requests=56)
+
+
+def improvement(best, gain):
+    """What came of a search that found this."""
+    agent = Agent("helper", llm=ScriptedLLM(""))
+    return Improvement(agent, ORIGINAL, best, gain, (), 0.25, 0.75, "all 5 rounds were made", USAGE, Cost(0.5, "given"))
+
+
+def test_a_gain_is_told_with_its_interval():
+    """A gain is the mean difference of pairs, with the interval of the paired bootstrap and the p-value of a test."""
+    gain = Gain.of([(0, 1)] * 8 + [(1, 1)] * 6 + [(1, 0)] * 2)
+    assert (gain.before, gain.after, gain.difference, gain.cases) == (0.5, 0.875, 0.375, 16)
+    assert gain.low < gain.difference < gain.high
+    assert gain.p_value == pytest.approx(112 / 1_024)  # the binomial test of 8 of 10, from any table
+    assert str(gain).startswith("0.50 -> 0.88 on 16 cases: +0.38 (95 %: +")
+    assert str(gain).endswith(", p = 0.11)")
+    assert " on 1 case: " in str(Gain.of([(0, 1)]))
+
+
+@pytest.mark.parametrize(
+    ("best", "difference", "p_value", "verdict", "is_better"),
+    [
+        (ORIGINAL, 0.0, 1.0, "No gain: nothing better than the original was found", False),
+        (BETTER, 0.5, 0.001, "Held-out cases: 0.20 -> 0.70 on 20 cases: +0.50", True),
+        (BETTER, 0.1, 0.4, "Held-out cases: 0.20 -> 0.30 on 20 cases: +0.10", True),
+        (BETTER, 0.0, 1.0, "No gain on the held-out cases, so the original is kept", False),
+        (BETTER, -0.1, 0.4, "No gain on the held-out cases, so the original is kept", False),
+        (BETTER, None, None, "Better on the training cases, but not measured on those held out", True),
+    ],
+)
+def test_a_gain_is_only_told_where_there_is_one(best, difference, p_value, verdict, is_better):
+    """The report says plainly what was gained, and that nothing was; what cases have not shown is not claimed."""
+    gain = None if difference is None else Gain(0.2, 0.2 + difference, difference, -0.1, 0.6, p_value, 20)
+    found = improvement(best, gain)
+    lines = str(found).splitlines()
+    assert lines[0].startswith(verdict)
+    assert ("The difference may be chance: more cases would tell." in lines) == (difference == 0.1)
+    assert lines[-2] == (
+        "Training cases: 0.25 -> 0.75; 0 of 0 candidates were kept. The search ended: all 5 rounds were made"
+    )
+    assert lines[-1] == "Spent: 56 requests, 12,000 tokens in, 3,400 out, cost ≈ $0.5000 (given)"
+    assert found.is_better == is_better
+    assert bool(found.diff()) == is_better

@@ -1,0 +1,111 @@
+"""Who writes a better text?"""
+
+import pytest
+
+from agentkit import LLM, Agent, Limits
+from agentkit.errors import ConfigError, Unreachable
+from agentkit.evals.optimization.candidates import Candidate, FailedCase
+from agentkit.evals.optimization.proposals import Proposer, prompt_of, proposal_in, stop_of
+from agentkit.evals.optimization.search import Proposal, Propose, SearchStopped
+from agentkit.testing import FakeServer, ScriptedLLM
+from agentkit.usage import Usage
+
+FAILURE = FailedCase("c1", "2+2?", "5", "4", ("exact: not equal",))
+QUESTION = Propose(3, Candidate({"instruction": "Add {name}'s sums.", "tool:add": "Adds."}), "instruction", (FAILURE,))
+
+
+def test_a_model_is_shown_the_text_and_the_failures():
+    """A proposer reads which text it is, the text, the placeholders to keep, and the failures as data."""
+    asked = prompt_of(QUESTION)
+    assert asked.startswith("The text is the agent's instruction; the new one may have 8,000 characters.\n")
+    assert "keep each exactly: {name}\n" in asked
+    assert "<text>\nAdd {name}'s sums.\n</text>" in asked
+    assert "Prompt: 2+2?\nAnswer: 5\nExpected: 4\nScorer: exact: not equal" in asked
+
+
+def test_a_tool_is_named():
+    """For a tool's description a proposer reads the tool's name; without placeholders nothing is said of them."""
+    asked = prompt_of(Propose(1, QUESTION.parent, "tool:add", (FAILURE,)))
+    assert asked.startswith(
+        "The text is the description of the agent's tool add; the new one may have 1,000 characters."
+    )
+    assert "placeholders" not in asked
+
+
+@pytest.mark.parametrize(
+    ("answer", "text", "reason"),
+    [
+        ("It  cannot add.\n<new_text>\nAdd well.\n</new_text>", "Add well.", "It cannot add."),
+        ("<new_text>a</new_text> or rather\n<new_text>b</new_text>", "b", "<new_text>a</new_text> or rather"),
+        ("Add well.", "", "The proposer wrote no text between <new_text> and </new_text>."),
+        ("<new_text>\n\n</new_text>", "", "The proposer wrote an empty text."),
+    ],
+)
+def test_the_text_stands_between_two_lines(answer, text, reason):
+    """The last text between the two lines counts, and what stands before it is the reason."""
+    assert proposal_in(answer) == Proposal(text, reason)
+
+
+def test_a_model_proposes():
+    """A model's proposal comes with what it has spent."""
+    llm = ScriptedLLM("So:\n<new_text>\nAdd well.\n</new_text>")
+    assert Proposer(llm).propose(QUESTION, Limits()) == (Proposal("Add well.", "So:"), Usage(10, 5, requests=1))
+    assert llm.requests[0].instruction.startswith("You improve one text that an AI agent works by.")
+
+
+def test_a_model_that_cannot_be_asked_stops_the_search():
+    """A proposer that cannot be reached gives no proposal, but a reason to stop."""
+    with FakeServer() as server:
+        llm = LLM(base_url=server.base_url, model="any", max_retries=0)
+    said, usage = Proposer(llm).propose(QUESTION, Limits())
+    assert isinstance(said, SearchStopped)
+    assert said.reason
+    assert usage.output_tokens == 0
+    assert Proposer(ScriptedLLM(Unreachable("Nobody is there."))).propose(QUESTION, Limits())[0] == SearchStopped(
+        "Nobody is there."
+    )
+
+
+def test_a_function_proposes():
+    """A function gets part, text and failures, and gives the new text; nothing is spent that is known."""
+    asked = []
+
+    def write(part, text, failures):
+        asked.append((part, text, failures))
+        return "Add well."
+
+    assert Proposer(write).propose(QUESTION, Limits()) == (Proposal("Add well."), Usage())
+    assert asked == [("instruction", "Add {name}'s sums.", (FAILURE,))]
+
+
+def test_a_function_may_have_nothing_to_propose():
+    """A function that gives an empty text proposes nothing."""
+    said, _ = Proposer(lambda *_: "").propose(QUESTION, Limits())
+    assert said == Proposal("", "The proposer gave no text.")
+
+
+@pytest.mark.parametrize("asked", ["gpt", 5, lambda text: text, lambda: ""])
+def test_what_cannot_propose_is_said_at_once(asked):
+    """What is neither a model nor a function of part, text and failures is refused before anything is paid."""
+    with pytest.raises(ConfigError, match="takes an LLM, or a function"):
+        Proposer(asked)
+
+
+def test_a_proposer_is_a_model_or_a_function():
+    """Nor can a function that gives no text, nor the offline model, which cannot write."""
+    with pytest.raises(ConfigError, match="must return the new text"):
+        Proposer(lambda *_: None).propose(QUESTION, Limits())
+    with pytest.raises(ConfigError, match="offline model cannot write"):
+        Proposer(LLM("offline"))
+
+
+def test_the_search_ends_with_its_own_limit_in_words():
+    """A limit that ends the search is named as the user gave it; an unknown price and other reasons are told."""
+    limits = Limits(cost=0.5, total_tokens=12_000)
+    stopped = Agent("helper", llm=ScriptedLLM("yes"), limits=Limits(total_tokens=1)).run("Hello")
+    assert stop_of(stopped, "", limits) == SearchStopped("the limit of 12,000 total tokens is used up")
+    unpriced = Agent("helper", llm=ScriptedLLM("yes"), limits=Limits(cost=0.1)).run("Hello")
+    assert stop_of(unpriced, "", limits) == SearchStopped("the limit of $0.5 is used up")
+    assert stop_of(unpriced, str(unpriced.error), limits).reason.startswith("Nobody knows the price of the model")
+    assert stop_of(None, "The scorer failed.", limits) == SearchStopped("The scorer failed.")
+    assert stop_of(None, "", limits) == SearchStopped("it was stopped from outside")

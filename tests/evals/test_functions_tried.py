@@ -1,0 +1,457 @@
+"""Is any function tried as an agent is, and is what agents do inside of it known?"""
+
+import asyncio
+import threading
+from dataclasses import dataclass
+from types import FunctionType
+
+import pytest
+
+from agentkit import Agent, Approval, Limits, Session, core_tools, tool
+from agentkit.errors import ConfigError, LimitExceeded, RunError, Unreachable
+from agentkit.evals import Case, Report, Suite, contains, json_equal, numeric, semantic, tool_calls
+from agentkit.events import Summarised, ToolCallStarted
+from agentkit.sessions.context_window import Window
+from agentkit.testing import ScriptedLLM, call, say
+from agentkit.usage import Price, Usage
+
+SUM = Case("What is 2+2?", 4, tool_calls=["calculator", "calculator"])
+
+
+def calculating(request):
+    """A model that calculates once, and answers."""
+    return call("calculator", expression="2+2") if len(request.messages) == 1 else "It is 4."
+
+
+@pytest.fixture
+def model():
+    """A model that calculates."""
+    return ScriptedLLM(calculating, repeat=True)
+
+
+@pytest.fixture
+def pipeline(model):
+    """A function with two agents, the second of which reads what the first one said, and a model asked directly."""
+
+    def answer(question):
+        found = Agent("finder", core_tools, llm=model)(question)
+        answer = Agent("writer", core_tools, llm=model)(found)
+        model.complete("Is that so?")
+        return answer
+
+    return answer
+
+
+def trial_of(function, case=SUM, scorers=None, **options):
+    """The one trial of a function."""
+    (trial,) = Suite("x", [case], scorers or [numeric()]).run(function, **options).trials
+    return trial
+
+
+def yes(function, **options):
+    """The trial of a case that expects a yes."""
+    return trial_of(function, Case("Say yes.", "yes"), contains(), **options)
+
+
+def test_a_function_of_several_agents(pipeline):
+    """What a function returns is scored; tokens and tool calls of all agents and models in it are counted."""
+    trial = trial_of(pipeline, scorers=[numeric(), tool_calls()])
+    assert (trial.outcome, trial.answer, trial.agent, trial.model) == ("passed", "It is 4.", "answer", "")
+    assert (trial.usage.requests, trial.usage.total_tokens) == (5, 75)
+    assert len({used.call.id for used in trial.result.tool_calls}) == 2
+    assert [str(decision.verdict) for decision in trial.result.decisions] == ["allow", "allow"]
+
+
+def test_a_function_without_a_model():
+    """A function that asks nobody is tried as well; it costs nothing, and gets each argument by its name."""
+
+    def add(a, b=1):
+        return {"sum": a + b}
+
+    cases = [Case(arguments={"a": 1}, expected={"sum": 2}), Case(arguments={"a": 1, "b": 4})]
+    suite = Suite("sums", cases, [json_equal(), lambda _case, result: result.output["sum"] > 1])
+    report = suite.run(add, repeats=2)
+    assert [trial.outcome for trial in report.trials] == ["passed"] * 4
+    assert [report.figures[0].usage, report.figures[0].cost.dollars] == [Usage(), 0.0]
+
+
+def test_an_awaiting_function(model):
+    """An `async` function is awaited, in a program that awaits and in one that does not."""
+
+    async def answer(question):
+        await asyncio.sleep(0)
+        return await Agent("finder", core_tools, llm=model).arun(question)
+
+    assert trial_of(answer).outcome == "passed"
+
+    async def main():
+        return await Suite("x", [SUM], [numeric()]).arun([answer, Answering()])
+
+    assert [trial.outcome for trial in asyncio.run(main()).trials] == ["passed", "passed"]
+
+
+class Answering:
+    """An object that is called."""
+
+    async def __call__(self, _question):
+        """The sum."""
+        return 4
+
+
+def test_functions_run_at_the_same_time():
+    """So many functions run at the same time as is said, also where the program awaits."""
+    together = threading.Barrier(9, timeout=20)
+
+    def wait(_question):
+        together.wait()
+        return "yes"
+
+    suite = Suite("x", [Case(f"{number}", "yes") for number in range(9)], contains())
+    assert suite.run(wait, concurrency=9).success_rate == 1.0
+    assert asyncio.run(suite.arun(wait, concurrency=9)).success_rate == 1.0
+
+
+@pytest.mark.parametrize(
+    ("raised", "outcome", "error"),
+    [
+        (KeyError("city"), "error", "fail raised KeyError: 'city'"),
+        (SystemExit(3), "error", "fail raised SystemExit: 3"),
+        (RecursionError("too deep"), "error", "fail raised RecursionError: too deep"),
+        (LimitExceeded("That is all."), "limit", "That is all."),
+        (Unreachable("down"), "error", "down"),
+    ],
+)
+def test_what_a_function_raises(raised, outcome, error):
+    """What a function raises is the outcome of its trial, and the others go on."""
+
+    def fail(question):
+        if question == "fail":
+            raise raised
+        return "yes"
+
+    report = Suite("x", [Case("fail", "yes"), Case("go", "yes")], contains()).run(fail)
+    assert [trial.outcome for trial in report.trials] == [outcome, "passed"]
+    assert report.trials[0].error == error
+
+
+def test_a_run_that_is_returned(model):
+    """A result that is returned counts for what it holds, also where it has no answer."""
+    agent = Agent("helper", core_tools, llm=model, max_iterations=1)
+    trial = trial_of(lambda question: Agent("helper", core_tools, llm=model).run(question))
+    assert (trial.outcome, trial.usage.requests) == ("passed", 2)
+    trial = trial_of(lambda question: agent.within(Session()).run(question))
+    assert (trial.outcome, trial.is_finished) == ("limit", True)
+
+
+@dataclass
+class Place:
+    """A value that JSON can say."""
+
+    city: str
+
+
+@pytest.mark.parametrize(
+    ("value", "answer"),
+    [
+        (None, "null"),
+        (4, "4"),
+        ({"a": [1, 2]}, '{"a": [1, 2]}'),
+        (Place("Hà Nội"), '{"city": "Hà Nội"}'),
+        (float("nan"), '"NaN"'),
+        (iter("ab"), '["a", "b"]'),
+        ("text\ud800", "text\ud800"),
+    ],
+)
+def test_values_as_answers(value, answer, tmp_path):
+    """Any value is an answer: text as it is, anything else as JSON, also in a report that is saved."""
+    report = Suite("x", [Case("?", id="one")], [lambda _case, _result: True]).run({"it": lambda _question: value})
+    (trial,) = report.trials
+    assert trial.result.milestones[-1].output == answer
+    report.save(tmp_path / "report.json")
+    assert Report.read(tmp_path / "report.json").trials[0].answer == answer
+
+
+def test_a_long_answer():
+    """An answer of a million characters is scored as a whole."""
+    assert yes(lambda _question: "x" * 1_000_000 + " yes").outcome == "passed"
+
+
+def test_limits_hold_inside(model):
+    """Agents inside keep to the limits of the suite; a function that they have cut short is undone, not wrong."""
+
+    def answer(question):
+        result = Agent("helper", core_tools, llm=model).run(question)
+        return result.output or "nothing"
+
+    trial = trial_of(answer, limits=Limits(total_tokens=20, seconds=None))
+    assert (trial.outcome, trial.is_finished) == ("undone", False)
+    assert "20 total tokens" in trial.error
+
+
+def test_trials_that_wait_inside_for_each_other():
+    """Functions at the same time that hold, at worst, all that is left wait for each other, and are all done."""
+
+    def answer(question):
+        return Agent("helper", llm=ScriptedLLM("yes"))(question)
+
+    suite = Suite("x", [Case(f"{number}", "yes") for number in range(6)], contains())
+    report = suite.run(answer, limits=Limits(total_tokens=20_000, seconds=None), concurrency=6)
+    assert [trial.outcome for trial in report.trials] == ["passed"] * 6
+
+
+def _ask_an_agent(question):
+    """A function that asks an agent."""
+    return Agent("helper", llm=ScriptedLLM("yes"))(question)
+
+
+def test_a_model_that_is_asked_directly_counts():
+    """What a model has cost that no agent asked is charged to the limits, once it has answered."""
+
+    def answer(question):
+        return ScriptedLLM(say("yes", usage=Usage(500, 500, requests=1))).complete(question).text
+
+    limits = Limits(cost=1.0, unknown_price=Price(1_000, 1_000), seconds=None)
+    suite = Suite("x", [Case(f"{number}", "yes") for number in range(3)], contains())
+    later = suite.run({"direct": answer, "agent": _ask_an_agent}, limits=limits, concurrency=1)
+    assert [trial.outcome for trial in later.trials][:2] == ["passed", "undone"]
+
+
+def test_time_that_is_up():
+    """The suite's time ends a function that waits, and no other is begun."""
+    ended = threading.Event()
+
+    def wait(_question):
+        ended.wait(30)
+
+    suite = Suite("x", [Case(f"{number}", "yes") for number in range(3)], contains())
+    report = suite.run(wait, limits=Limits(seconds=0.2), concurrency=1)
+    ended.set()
+    assert [trial.outcome for trial in report.trials] == ["undone"] * 3
+    assert "time" in report.trials[0].error
+
+
+def test_no_function_changes_what_another_gets():
+    """Arguments that a function changes are as they were for the next repeat."""
+
+    def take(words):
+        words["list"].append("more")
+        return len(words["list"])
+
+    suite = Suite("x", [Case(arguments={"words": {"list": ["a"]}}, expected=2)], numeric())
+    assert suite.run(take, repeats=3, concurrency=1).success_rate == 1.0
+
+
+def test_a_folder_for_each_trial(tmp_path):
+    """A function with a parameter `workspace` gets a copy of the suite's folder."""
+    (tmp_path / "a.txt").write_text("yes")
+
+    def read(_question, workspace):
+        from pathlib import Path
+
+        place = Path(workspace, "a.txt")
+        text = place.read_text()
+        place.write_text("no")
+        return text
+
+    suite = Suite("x", [Case("?", "yes")], contains(), workspace=tmp_path)
+    assert suite.run(read, repeats=2, concurrency=1).success_rate == 1.0
+
+
+def test_versions_of_a_function_are_compared():
+    """Two versions of a function are compared as two agents are."""
+    suite = Suite("x", [Case(f"{number}", number % 2) for number in range(8)], numeric())
+    old = suite.run({"answer": lambda _question: 1})
+    new = suite.run({"answer": lambda question: int(question) % 2})
+    assert (len(old.compare(new).fixed), len(old.compare(new).broken)) == (4, 0)
+
+
+def test_a_function_is_recorded_and_replayed(tmp_path, pipeline, model):
+    """The models inside a function answer from cassettes, and the function itself is called."""
+    first = trial_of(pipeline, scorers=[numeric(), tool_calls()], record=tmp_path)
+    asked = len(model.requests)
+    second = trial_of(pipeline, scorers=[numeric(), tool_calls()], replay=tmp_path)
+    assert (second.outcome, second.usage, len(model.requests)) == ("passed", first.usage, asked)
+
+
+def test_a_suite_of_functions_goes_on(tmp_path, pipeline):
+    """A trial of a function is kept with all that was spent in it, and not run again."""
+    place = tmp_path / "trials.jsonl"
+    first = trial_of(pipeline, scorers=[numeric(), tool_calls()], resume=place)
+    second = trial_of(pipeline, scorers=[numeric(), tool_calls()], resume=place)
+    assert (second.outcome, second.answer, second.usage) == ("passed", first.answer, first.usage)
+    assert second.result.run_id == first.result.run_id
+
+
+def test_a_function_that_was_changed(tmp_path):
+    """A file of trials of a function with another source is refused."""
+
+    def one(question):
+        return "yes"
+
+    def other(question):
+        return "yes, yes"
+
+    suite = Suite("x", [Case("?", "yes")], contains())
+    suite.run({"it": one}, resume=tmp_path / "trials.jsonl")
+    with pytest.raises(ConfigError, match="agents that have changed"):
+        suite.run({"it": other}, resume=tmp_path / "trials.jsonl")
+
+
+def test_a_tool_is_a_function():
+    """A tool is tried with the arguments that a model would give."""
+    from agentkit import calculator_tool
+
+    case = Case(
+        arguments={"expression": "sqrt(144) + 2**10"}, expected={"expression": "sqrt(144) + 2**10", "result": 1036}
+    )
+    assert trial_of({"calculator": calculator_tool}, case, json_equal()).outcome == "passed"
+
+
+def test_agents_and_functions_side_by_side(model, pipeline):
+    """Agents and functions are compared in one report."""
+    report = Suite("x", [SUM], [numeric()]).run([Agent("helper", core_tools, llm=model), pipeline])
+    assert [(trial.agent, trial.outcome) for trial in report.trials] == [("helper", "passed"), ("answer", "passed")]
+
+
+def test_what_a_function_cannot_be_asked(always):
+    """Cases and options that do not fit are refused before anything runs."""
+    with pytest.raises(ConfigError, match="has arguments="):
+        Suite("x", [Case(arguments={}, expected=1)], numeric()).run(always("yes"))
+    with pytest.raises(ConfigError, match="parameter `history`"):
+        Suite("x", [Case(prompts=["a", "b"], expected=1)], numeric()).run({"it": lambda _question: 1})
+    with pytest.raises(ConfigError, match="leave models= out"):
+        yes(lambda _question: "yes", models=["mini"])
+
+
+def test_judges_are_not_part_of_the_function():
+    """What a judge spends stands apart from what was spent inside of the function."""
+    judge = ScriptedLLM('{"reason": "so", "grade": 5}', repeat=True)
+    trial = trial_of(lambda _question: "yes", Case("?"), semantic("fine?", llm=judge))
+    assert (trial.usage.requests, trial.judging.requests) == (0, 1)
+
+
+def test_parallel_runs_inside():
+    """Runs that go on at the same time inside of a function are told one after the other, each with its calls."""
+    agent = Agent("helper", core_tools, llm=ScriptedLLM(calculating, repeat=True))
+
+    def answer(question):
+        return [result.output for result in agent.map([question] * 4)][-1]
+
+    trial = trial_of(answer)
+    assert (trial.outcome, len(trial.result.tool_calls), trial.usage.requests) == ("passed", 4, 8)
+    assert isinstance(trial.result.error, RunError | None)
+
+
+def test_an_agent_that_remembers_other_trials():
+    """The report tells of an agent that knows what was said in other trials; one that is made in each does not."""
+    kept = Agent("kept", llm=ScriptedLLM("yes", repeat=True))
+
+    def own(question):
+        agent = Agent("own", llm=ScriptedLLM("yes", repeat=True))
+        return agent(question) + agent(question)
+
+    suite = Suite("x", [Case(f"{number}", "yes") for number in range(3)], contains())
+    report = suite.run({"kept": lambda question: kept(question) + kept(question), "own": own}, concurrency=1)
+    assert [figures.remembering for figures in report.figures] == [{"kept": 2}, {}]
+    assert "in 2 trials kept began with what was said before" in str(report)
+
+
+class Unsayable(Exception):
+    """An exception without a text."""
+
+    def __str__(self):
+        raise ValueError("no text")
+
+
+def test_an_exception_without_a_text():
+    """An exception whose text cannot be had is told as well, of a function as of a scorer."""
+
+    def fail(*_given):
+        raise Unsayable
+
+    assert "Unsayable" in yes(fail).error
+    assert "Unsayable" in trial_of(lambda _question: "yes", Case("?", "yes"), [fail]).error
+
+
+@pytest.mark.parametrize("is_cut", [False, True])
+def test_streams_inside(model, is_cut):
+    """A run that is streamed inside of a function counts, also when nobody asks for its end."""
+
+    def answer(question):
+        for event in Agent("helper", core_tools, llm=model).stream(question):
+            if is_cut and isinstance(event, ToolCallStarted):
+                break
+        return "It is 4."
+
+    trial = trial_of(answer)
+    assert (trial.outcome, trial.usage.requests) == ("passed", 1 if is_cut else 2)
+    assert [used.result.status for used in trial.result.tool_calls] == ["interrupted" if is_cut else "ok"]
+
+
+def test_agents_that_agents_set_to_work_inside(model, tmp_path):
+    """What agents spend that are tools of others is part of what these spend, also in a replay."""
+
+    def answer(question):
+        inner = Agent("inner", core_tools, llm=model).as_tool()
+        return Agent("outer", [inner], llm=ScriptedLLM(call("inner", request="2+2"), "It is 4."))(question)
+
+    first, second = trial_of(answer, record=tmp_path), trial_of(answer, replay=tmp_path)
+    assert (first.usage.requests, [used.call.name for used in first.result.tool_calls]) == (4, ["inner"])
+    assert second.usage == first.usage
+
+
+def test_a_pause_inside():
+    """A run that waits for a person inside of a function, and goes on there, is told as one."""
+
+    @tool(level="system")
+    def wipe() -> str:
+        """Wipe."""
+        return "wiped"
+
+    def answer(question):
+        agent = Agent("p", [wipe], llm=ScriptedLLM(call("wipe"), "It is 4."), approve=lambda _: Approval.LATER)
+        return agent.run(question).resume(True)
+
+    trial = trial_of(answer)
+    assert (trial.outcome, [used.result.status for used in trial.result.tool_calls]) == ("passed", ["ok"])
+
+
+def test_models_in_pieces_and_awaited():
+    """A model that is asked directly counts in pieces and awaited, too."""
+
+    def pieces(question):
+        return "".join(getattr(event, "text", "") for event in ScriptedLLM("yes").stream(question))
+
+    def cut(question):
+        return "yes" if next(iter(ScriptedLLM("yes").stream(question))) else ""
+
+    async def awaited(question):
+        return (await ScriptedLLM("yes").acomplete(question)).text
+
+    assert [yes(function).usage.requests for function in (pieces, awaited)] == [1, 1]
+    assert yes(cut).outcome == "passed"
+
+
+def test_a_function_that_tells_nothing_of_itself(tmp_path):
+    """A function that is written in C, or at a prompt, is tried as well."""
+    assert trial_of(len, Case("four", 4)).outcome == "passed"
+    assert trial_of(max, Case(["four"], "four"), contains()).outcome == "passed"
+    typed = FunctionType(compile("4", "typed", "eval"), {})
+    assert trial_of({"it": typed}, Case(arguments={}, expected=4), resume=tmp_path / "trials").outcome == "passed"
+
+
+def test_a_conversation_that_is_summarised_inside():
+    """What a summary has spent in a run inside of a function is counted once."""
+    llm = ScriptedLLM(say("yes", usage=Usage(10, 5, requests=1)), repeat=True)
+
+    def answer(question):
+        agent = Agent("helper", llm=llm, window=Window(tokens=2_000, summarise=True))
+        said = [("user", "word " * 60), ("assistant", "yes " * 60)] * 20
+        agent.history = [{"role": role, "content": content} for role, content in said]
+        agent(question)
+        answer.spent = agent.usage
+        return "yes"
+
+    trial = yes(answer)
+    assert any(isinstance(each, Summarised) for each in trial.result.milestones)
+    assert (trial.outcome, trial.usage, trial.usage.requests) == ("passed", answer.spent, len(llm.requests))

@@ -1,0 +1,100 @@
+"""How does a file grow by whole lines?"""
+
+import fcntl
+import os
+import stat
+
+import pytest
+
+from agentkit.errors import SessionError
+from agentkit.evals.checkpoint import AppendOnlyFile
+
+BEGINS = b'{"ours"'
+
+
+@pytest.fixture
+def place(tmp_path):
+    """A place for a file."""
+    return tmp_path / "file.jsonl"
+
+
+def opened(place):
+    """A file of ours."""
+    return AppendOnlyFile(place, BEGINS, "a test")
+
+
+def test_lines(place):
+    """A file of lines is its owner's alone, and has the lines that were added, in order."""
+    for count in range(3):
+        file = opened(place)
+        assert (len(file.lines), file.is_foreign) == (count, False)
+        file.mend()
+        file.add('{"ours": "ä"}')
+        file.close()
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize(
+    ("content", "is_foreign", "lines"),
+    [
+        ("", False, []),
+        ('{"ou', False, []),
+        ('{"ours": 1, "x": ', False, []),
+        ('{"ours": 1}\n{"cut', False, [b'{"ours": 1}']),
+        ('{"theirs": 1}', True, []),
+        ("my notes", True, []),
+        ("my notes\nof last week", True, [b"my notes"]),
+    ],
+)
+def test_what_stands_there(place, content, is_foreign, lines):
+    """What cannot be the beginning of such a file is somebody else's; nothing is changed before it is mended."""
+    place.write_text(content)
+    file = opened(place)
+    assert (file.is_foreign, file.lines, place.read_text()) == (is_foreign, lines, content)
+    file.mend()
+    file.close()
+    assert place.read_bytes() == b"".join(line + b"\n" for line in lines)
+
+
+def test_a_file_that_others_could_read(place):
+    """Others lose their leave to read a file once it is known to be ours."""
+    place.touch(0o644)
+    place.chmod(0o644)
+    file = opened(place)
+    assert stat.S_IMODE(place.stat().st_mode) == 0o644
+    file.mend()
+    file.close()
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+
+
+def test_what_is_no_file(tmp_path):
+    """A folder, a pipe and a device are refused at once."""
+    os.mkfifo(tmp_path / "pipe")
+    for place in (tmp_path / "pipe", "/dev/full"):
+        with pytest.raises(SessionError, match="is no file that a test could be kept in"):
+            opened(place)
+    with pytest.raises(SessionError, match="cannot be kept: Is a directory"):
+        opened(tmp_path)
+
+
+def test_one_at_a_time(place):
+    """As long as one run has the file open no other one can write to it."""
+    file = opened(place)
+    with pytest.raises(SessionError, match="Another run writes to"):
+        opened(place)
+    file.close()
+    opened(place).close()
+
+
+def test_a_file_that_cannot_be_shortened():
+    """A line that was cut off and cannot be taken away is an error, and not the beginning of the next one."""
+    sealed = os.memfd_create("sealed", os.MFD_ALLOW_SEALING)
+    os.write(sealed, b'{"ours": 1}\n{"cut')
+    fcntl.fcntl(sealed, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+    file = opened(f"/proc/self/fd/{sealed}")
+    with pytest.raises(SessionError, match="cannot be kept: Operation not permitted"):
+        file.mend()
+    with pytest.raises(SessionError, match="cannot be kept: Operation not permitted"):
+        file.add("{}")
+    file.close()
+    os.close(sealed)

@@ -1,0 +1,164 @@
+"""Which cases does a file hold?"""
+
+import json
+
+import pytest
+
+from agentkit.content import File, Image
+from agentkit.errors import ConfigError
+from agentkit.evals import Case, ExpectedCall, SimulatedUser
+from agentkit.evals.dataset import read_cases
+
+ROWS = [
+    {"prompt": "What is 2+2?", "expected": 4, "tags": ["sums"], "id": "two"},
+    {"prompt": ["What?", {"image": "https://example.org/x.png"}], "expected": {"a": [1]}},
+    {"prompt": ["What?", {"file": "https://example.org/x.pdf", "name": "x.pdf"}, {"file": "data:audio/wav;base64,"}]},
+    {"prompt": "x", "tool_calls": ["add", {"tool": "add", "arguments": {"a": 1}}, ["add", {"b": 2}]], "tags": None},
+    {"prompts": ["Hello", {"prompt": "And?", "expected": 3}, ["What?", {"image": "https://example.org/x.png"}]]},
+    {"prompts": {"goal": "Buy a ticket.", "persona": "Ann", "max_prompts": 4}, "expected": "sold"},
+    {"arguments": {"a": 1, "b": [2]}, "expected": 3},
+]
+
+
+def written(tmp_path, text, name="cases.jsonl"):
+    """A file with a text."""
+    place = tmp_path / name
+    place.write_text(text, "utf-8")
+    return place
+
+
+def test_json_lines(tmp_path):
+    """Cases are read from JSON lines; empty lines are passed over, and null is nothing said."""
+    cases = read_cases(written(tmp_path, "\n".join(map(json.dumps, ROWS)) + "\n\n"))
+    assert cases[0] == Case("What is 2+2?", 4, tags=["sums"], id="two")
+    assert cases[1].content == ("What?", Image("https://example.org/x.png"))
+    assert cases[2].content[1:] == (File("https://example.org/x.pdf", "x.pdf"), File("data:audio/wav;base64,"))
+    assert cases[3].expected_calls == (
+        ExpectedCall("add"),
+        ExpectedCall("add", {"a": 1}),
+        ExpectedCall("add", {"b": 2}),
+    )
+    assert [each.expected for each in cases[4].said] == [None, 3, None]
+    assert cases[5].user == SimulatedUser("Buy a ticket.", "Ann", max_prompts=4)
+    assert cases[6].arguments == {"a": 1, "b": [2]}
+
+
+def test_a_case_comes_back_from_its_data(tmp_path):
+    """What a case says as data reads as the same case."""
+    cases = read_cases(written(tmp_path, "\n".join(map(json.dumps, ROWS))))
+    again = read_cases(written(tmp_path, "\n".join(json.dumps(case.to_data()) for case in cases)))
+    assert again == cases
+
+
+def test_comma_separated_values(tmp_path):
+    """Cases are read from comma-separated values below a line of names; quoted values may hold lines."""
+    text = (
+        'Prompt,expected,tags,tool_calls\n"What is\n2+2?",4,"sums, easy",calculator\n,,,\n'
+        'x,,,"[[""add"", {""a"": 1}]]"\n'
+    )
+    one, two = read_cases(written(tmp_path, text, "cases.csv"))
+    assert (one.text, one.expected, one.tags) == ("What is\n2+2?", "4", ("sums", "easy"))
+    assert one.expected_calls == (ExpectedCall("calculator"),)
+    assert (two.expected, two.expected_calls) == (None, (ExpectedCall("add", {"a": 1}),))
+
+
+@pytest.mark.parametrize("end", ["\u2028", "\x85", "\x0b", "\x0c"], ids=ascii)
+def test_a_row_ends_where_its_line_does(tmp_path, end):
+    """A case cannot hide within the line of another: such characters belong to the value."""
+    (case,) = read_cases(written(tmp_path, f"prompt,expected\r\na{end}b,c\r\n", "cases.csv"))
+    assert (case.text, case.expected) == (f"a{end}b", "c")
+
+
+def test_a_lone_carriage_return_is_no_row(tmp_path):
+    """A carriage return that ends no line is a fault of the row."""
+    place = tmp_path / "cases.csv"
+    place.write_bytes(b"prompt,expected\na,b\rc,d\n")
+    with pytest.raises(ConfigError, match="line 2: this is no row"):
+        read_cases(place)
+
+
+def test_a_workspace_is_meant_from_the_file(tmp_path):
+    """A workspace that a file names is beside the file."""
+    (case,) = read_cases(written(tmp_path, '{"prompt": "x", "workspace": "fixtures"}'))
+    assert case.workspace == str(tmp_path / "fixtures")
+
+
+@pytest.mark.parametrize("workspace", ["..", "/etc", "out", "inner/../../x", "loop", "\0"])
+def test_a_workspace_elsewhere(tmp_path, workspace):
+    """A file of cases, which may be somebody else's, names no folder outside of its own, also not by a link."""
+    folder = tmp_path / "cases"
+    folder.mkdir()
+    (folder / "out").symlink_to(tmp_path)
+    (folder / "loop").symlink_to("loop")
+    with pytest.raises(ConfigError, match=r"line 1: the workspace .* is not in the folder"):
+        read_cases(written(folder, json.dumps({"prompt": "x", "workspace": workspace})))
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "told"),
+    [
+        ('{"prompt": "x"}\n{"prompt": 3}', "a.jsonl", "line 2: A prompt is"),
+        ("{", "a.jsonl", "line 1: this is not JSON"),
+        ('{"prompt": "x", "workspace": 3}', "a.jsonl", "line 1: Case(workspace=) takes the path of a folder"),
+        ("[1]", "a.jsonl", "line 1: a case is an object"),
+        ('{"question": "x"}', "a.jsonl", "line 1: a case has no field 'question'"),
+        ('{"expected": 3}', "a.jsonl", "line 1: the prompt is missing"),
+        ('{"prompt": [{"image": 3}]}', "a.jsonl", "line 1: A prompt is"),
+        ("prompt,expected\nx,1,2", "a.csv", "line 2: the row has 3 values, and the first line names 2"),
+        ("prompt,tool_calls\nx,[1", "a.csv", "line 2: this is not JSON"),
+        ('prompt\n"x', "a.csv", "line 2: this is no row"),
+        ("prompt,expected\n,1", "a.csv", "line 2: the prompt is missing"),
+    ],
+)
+def test_a_row_that_is_no_case(tmp_path, text, name, told):
+    """A row that is no case is told by its line."""
+    with pytest.raises(ConfigError) as raised:
+        read_cases(written(tmp_path, text, name))
+    assert told in str(raised.value)
+
+
+def test_many_rows_that_are_no_cases(tmp_path):
+    """Of many wrong rows the first few are told, and how many more there are."""
+    with pytest.raises(ConfigError, match="… and 2 more"):
+        read_cases(written(tmp_path, "{\n" * 7))
+
+
+def test_files_that_hold_no_cases(tmp_path):
+    """Files of other kinds, that are not there, not UTF-8 or too long are refused."""
+    with pytest.raises(ConfigError, match=r"\.jsonl and \.csv"):
+        read_cases(tmp_path / "cases.txt")
+    with pytest.raises(ConfigError, match="cannot be read: No such file"):
+        read_cases(tmp_path / "cases.csv")
+    (tmp_path / "a.csv").write_bytes(b"prompt\n\xff")
+    with pytest.raises(ConfigError, match="not UTF-8"):
+        read_cases(tmp_path / "a.csv")
+    with (tmp_path / "b.csv").open("wb") as file:
+        file.truncate(200_000_001)
+    with pytest.raises(ConfigError, match="too many"):
+        read_cases(tmp_path / "b.csv")
+
+
+def test_conversations_in_comma_separated_values(tmp_path):
+    """In comma-separated values prompts and arguments are JSON."""
+    text = 'expected,prompts,arguments\nbye,"[""Hello"", ""And?""]",\n3,,"{""a"": 1}"\n'
+    one, two = read_cases(written(tmp_path, text, "cases.csv"))
+    assert (one.text, two.arguments) == ("Hello / And?", {"a": 1})
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        {"prompts": []},
+        {"prompts": "Hello"},
+        {"prompts": [{"prompt": "x", "id": "y"}]},
+        {"prompts": [{"goal": "x"}]},
+        {"prompts": {"persona": "x"}},
+        {"prompts": {"goal": "x", "model": "y"}},
+        {"prompt": "x", "arguments": {"a": 1}},
+        {"arguments": [1]},
+    ],
+)
+def test_conversations_that_are_none(tmp_path, row):
+    """A conversation, a user or arguments that cannot be meant are told by their line."""
+    with pytest.raises(ConfigError, match="line 1"):
+        read_cases(written(tmp_path, json.dumps(row)))

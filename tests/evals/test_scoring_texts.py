@@ -1,0 +1,130 @@
+"""Does an answer say what is expected?"""
+
+from dataclasses import dataclass
+
+import pytest
+
+from agentkit import Agent
+from agentkit.errors import ConfigError
+from agentkit.evals import Case, Suite, contains, exact, json_equal, matches
+from agentkit.evals.scorers import is_made
+from agentkit.messages import ToolCall
+from agentkit.testing import ScriptedLLM
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "passed"),
+    [
+        ("Hanoi", "Hanoi", True),
+        (" Hanoi\n", "Hanoi", True),
+        ("hanoi", "Hanoi", False),
+        ("Huế", ["Hanoi", "Huế"], True),
+        ("408", 408, True),
+        ("It is Hanoi.", "Hanoi", False),
+    ],
+)
+def test_exact(scoring, answer, expected, passed):
+    """The exact scorer wants the very text, or any of several."""
+    assert scoring(exact(), answer, expected).passed is passed
+
+
+def test_exact_without_case(scoring):
+    """Capitals may be passed over, and a miss says what came and what was wanted."""
+    assert scoring(exact(ignore_case=True), "HANOI", "Hanoi").passed
+    assert scoring(exact(), "x", ["a", "b"]).reason == '"x" is not "a" or "b"'
+
+
+def test_contains(scoring):
+    """A text is found whatever its capitals, unless they matter; of several, all must be there."""
+    assert scoring(contains(), "It is hanoi.", "Hanoi").passed
+    assert not scoring(contains(ignore_case=False), "It is hanoi.", "Hanoi").passed
+    missed = scoring(contains(), "It is Hanoi.", ["Hanoi", "Vietnam", "1010"])
+    assert (missed.passed, missed.reason) == (False, '"Vietnam", "1010" is missing')
+    assert scoring(contains(), "the answer is true", True).passed
+
+
+def test_matches(scoring):
+    """A regular expression is the scorer's, or the case's."""
+    assert scoring(matches(r"\b4\d8\b"), "It is 408.").passed
+    assert scoring(matches(), "It is 408.", r"\d{3}").passed
+    assert scoring(matches("HANOI", ignore_case=True), "Hanoi").passed
+    missed = scoring(matches(r"\d{4}"), "It is 408.")
+    assert (missed.passed, missed.reason) == (False, r'"\\d{4}" is not found')
+
+
+def test_what_is_no_regular_expression(answering):
+    """What is no regular expression is refused, when it is given or when it is met."""
+    with pytest.raises(ConfigError, match="no regular expression"):
+        matches("(")
+    with pytest.raises(ConfigError, match="no regular expression"):
+        matches()(Case("x", expected=3), answering("y"))
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "reason"),
+    [
+        ('{"a": 1, "b": [1, 2]}', {"b": [1, 2], "a": 1}, ""),
+        ('{"a": 1.0}', {"a": 1}, ""),
+        ('{"a": 0.30000000000000004}', {"a": 0.3}, ""),
+        ('```json\n{"a": true}\n```', '{"a": true}', ""),
+        ("null", "null", ""),
+        ('"Hanoi"', "Hanoi", ""),
+        ('{"a": true}', {"a": 1}, ".a is true, not 1"),
+        ('{"a": 1}', {"a": True}, ".a is 1, not true"),
+        ('{"a": "1"}', {"a": 1}, '.a is "1", not 1'),
+        ('{"a": 1}', {"a": 1, "b": 2}, 'the answer lacks "b"'),
+        ('{"a": 1, "b": 2}', {"a": 1}, 'the answer has in addition "b"'),
+        ('{"a": [1]}', {"a": [1, 2]}, ".a has 1 entries, not 2"),
+        ('{"a": [1, {"b": 2}]}', {"a": [1, {"b": 3}]}, ".a[1].b is 2, not 3"),
+        ("[1]", {"a": 1}, 'the answer is [1], not {"a": 1}'),
+    ],
+)
+def test_json_equal(scoring, answer, expected, reason):
+    """JSON is compared by its values, and the first difference is told with its place."""
+    score = scoring(json_equal(), answer, expected)
+    assert (score.passed, score.reason) == (not reason, reason)
+
+
+def test_an_answer_that_is_no_json(scoring):
+    """An answer that is no JSON says so."""
+    assert scoring(json_equal(), "It is 3.", 3).reason.startswith("the answer is not JSON")
+
+
+@dataclass
+class City:
+    """A city."""
+
+    name: str
+    inhabitants: int
+
+
+def test_a_typed_answer(answering):
+    """An answer of a type is compared as JSON."""
+    result = answering('{"name": "Huế", "inhabitants": 1236000}', output_type=City)
+    assert result.output == City("Huế", 1236000)
+    assert json_equal()(Case("x", {"name": "Huế", "inhabitants": 1236000}), result).passed
+
+
+def test_long_texts_are_cut_in_reasons(scoring):
+    """A reason shows the beginning of a long text."""
+    assert len(scoring(exact(), "x" * 1_000, "y" * 1_000).reason) < 200
+
+
+def test_numbers_that_no_float_holds():
+    """An answer with a number that has no float differs from the expected one, and breaks no scorer."""
+    huge = "1" + "0" * 400
+    for expected, outcome in (("1.5", "failed"), (huge, "passed")):
+        agent = Agent("one", llm=ScriptedLLM(huge))
+        (trial,) = Suite("x", [Case("one", expected)], json_equal()).run(agent).trials
+        assert (trial.outcome, trial.is_finished) == (outcome, True)
+    (wanted,) = Case("one", tool_calls=[("f", {"n": 1.5})]).expected_calls
+    assert not is_made(wanted, ToolCall("1", "f", f'{{"n": {huge}}}'))
+
+
+@pytest.mark.parametrize("scorer", [exact(), contains(), matches(), json_equal(), exact(ignore_case=True)])
+@pytest.mark.parametrize(("answer", "expected"), [("Hu\u1ebf", "Hue\u0302\u0301"), ("Hue\u0302\u0301", "Hu\u1ebf")])
+def test_accents(scoring, scorer, answer, expected):
+    """An accent is the same whether it stands in its letter or behind it."""
+    if scorer.name == "json_equal":
+        answer = f'"{answer}"'
+    assert scoring(scorer, answer, expected).passed

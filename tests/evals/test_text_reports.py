@@ -1,0 +1,107 @@
+"""How is a report shown at a terminal?"""
+
+import re
+
+import pytest
+
+from agentkit import Agent, tool
+from agentkit.evals import Case, Suite, contains
+from agentkit.evals.text_reports import _tokens, report_text, seconds_text
+from agentkit.testing import ScriptedLLM, call
+from agentkit.usage import Usage
+
+
+def test_the_table(mixed):
+    """The table has a line for each agent; below it stand endings, tags and what did not pass, repeats on one line."""
+    text = str(mixed)
+    assert "6 cases, each 2 times" in text
+    assert "\none " in text
+    assert re.search(r"\none +4 of 12 +33 % ", text)
+    assert "2 refused by the model; 2 ended by a limit; 2 errors; tool-call accuracy 100 %; tool calls: 8 allow" in text
+    assert re.search(r"\na +one +0 of 4 ", text)
+    assert "(2 times)\n    numeric: 3 is not 2" in text
+
+
+def test_nothing_in_the_table_tricks_a_terminal(mixed):
+    """Control characters, and those that turn text around, are made visible."""
+    assert not set(str(mixed)) & set("\x00\x1b\u202e")
+    assert "\\u{1b}" in str(mixed)
+
+
+def test_many_failures_are_counted(always):
+    """Of many failures the first ten are shown, and how many more there are."""
+    suite = Suite("x", [Case(f"Case {number}", "yes") for number in range(13)], contains())
+    text = str(suite.run(always("no")))
+    assert text.count("failed  [helper]") == 10
+    assert "… and 3 more" in text
+
+
+def test_a_narrow_table(mixed):
+    """Where the table is too wide, each agent has a column in the place of a line."""
+    text = report_text(mixed, 40)
+    assert "\nagent        one  " in text
+    assert re.search(r"\npassed       4 of 12 +\d", text)
+    assert report_text(mixed, 200) == str(mixed)
+
+
+def test_errors_that_are_alike(tmp_path):
+    """What all cases meet, such as a server that is down, is told once, and one error is no errors."""
+    for count, told in ((1, "Case 0\n"), (2, "Case 0  and 1 other\n"), (5, "Case 0  and 4 others\n")):
+        suite = Suite("x", [Case(f"Case {number}", "yes") for number in range(count)], contains())
+        text = str(suite.run(Agent("helper", llm=ScriptedLLM("yes")), replay=tmp_path))
+        assert text.count("error  [helper]") == 1
+        assert f"error  [helper] {told}    This trial is on no cassette" in text
+        assert ("\n1 error\n" if count == 1 else f"\n{count} errors\n") in text
+
+
+def test_which_rules_denied():
+    """Verdicts that kept a call from happening are told with their rules."""
+
+    @tool(level="system")
+    def wipe() -> str:
+        """Wipe."""
+        return "wiped"
+
+    def line(request):
+        return call("wipe") if len(request.messages) == 1 else "yes"
+
+    agent = Agent("helper", [wipe], llm=ScriptedLLM(line, repeat=True))
+    report = Suite("x", [Case("?", "yes")], contains()).run(agent)
+    told = str(report)
+    (verdict, rule), times = next(iter(report.figures[0].decisions.items()))
+    assert verdict != "allow"
+    assert f"tool calls: {times} {verdict} ({verdict} {times} by {rule})" in told
+
+
+def test_a_report_of_nothing():
+    """A report without trials is a table without rows."""
+    from agentkit.evals import Report
+
+    assert str(Report("x", ())).startswith("x: 0 cases\n\nagent")
+
+
+@pytest.mark.parametrize(
+    ("usage", "told"),
+    [
+        (Usage(input_tokens=1_000, output_tokens=200, requests=2), "1,200"),
+        (Usage(input_tokens=1_000, output_tokens=200, requests=2, unreported=1), "1,200+"),
+        (Usage(requests=2, unreported=2), "unknown"),
+        (Usage(), "0"),
+    ],
+)
+def test_tokens_that_nobody_has_told(usage, told):
+    """Tokens of requests that were not reported are not taken for none."""
+    assert _tokens(usage) == told
+
+
+def test_seconds():
+    """Short times have decimals."""
+    assert (seconds_text(0.123), seconds_text(12.3)) == ("0.12 s", "12 s")
+
+
+def test_wide_names():
+    """Columns stand below each other whatever letters a name has: wide ones, or marks upon others."""
+    suite = Suite("x", [Case("?", "yes")], contains())
+    names = ("\u52a9\u624b", "Hue\u0302\u0301", "plain")
+    lines = str(suite.run({name: lambda _question: "yes" for name in names})).splitlines()[3:6]
+    assert [line.index("1 of 1") - len(name) for line, name in zip(lines, names, strict=True)] == [3, 4, 2]

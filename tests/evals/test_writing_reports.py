@@ -1,0 +1,22 @@
+"""Is a whole file put in its place?"""
+
+import pytest
+
+from agentkit.errors import SessionError
+from agentkit.evals.report import write_whole
+
+
+def test_a_folder_is_made(tmp_path):
+    """A report may be written into a folder that is not there yet."""
+    write_whole(str(tmp_path / "folder" / "x.txt"), "one")
+    assert (tmp_path / "folder" / "x.txt").read_text() == "one"
+
+
+def test_a_file_that_cannot_be_written(tmp_path):
+    """What is in the way of a report is told."""
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(SessionError, match="cannot be written"):
+        write_whole(tmp_path / "folder", "x")
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(SessionError, match="cannot be written"):
+        write_whole(tmp_path / "file" / "x", "x")

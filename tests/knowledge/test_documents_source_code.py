@@ -1,0 +1,69 @@
+"""How is a program built?"""
+
+import warnings
+
+from agentkit.knowledge.documents import blocks_of_code, blocks_of_python
+
+PROGRAM = '''"""A module."""
+import os
+
+# What follows is decorated.
+@decorated
+def first():
+    return 1
+
+class Outer:
+    """A class."""
+
+    def method(self):
+        return "\\d"
+
+    class Inner:
+        class Deep:
+            def far(self): ...
+
+value = 1
+'''
+
+
+def test_python_is_read_by_its_grammar():
+    """Functions and methods are blocks of their own, with their decorators and the comments above."""
+    blocks = list(blocks_of_python(PROGRAM))
+    assert [(block.section, block.line, block.text.split("\n")[0].strip()) for block in blocks] == [
+        ((), 1, '"""A module."""'),
+        (("first",), 4, "# What follows is decorated."),
+        (("Outer",), 9, "class Outer:"),
+        (("Outer", "method"), 12, "def method(self):"),
+        (("Outer", "Inner"), 15, "class Inner:"),
+        (("Outer", "Inner", "Deep"), 16, "class Deep:"),
+        ((), 19, "value = 1"),
+    ]
+
+
+def test_the_host_program_is_not_warned():
+    """A doubtful escape in a document is no warning in the program that reads it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert [block.section for block in blocks_of_python("def f():\n    return '\\d\\\\' \"\\'\"\n")] == [("f",)]
+
+
+def test_python_that_does_not_parse_is_read_by_its_layout():
+    """A program with a fault in it, or for an old Python, is still read."""
+    assert [block.section for block in blocks_of_python("print 'old'\n\ndef f(:\n  x\n")] == [(), ("f",)]
+
+
+def test_a_huge_program_is_read_by_its_layout():
+    """A program that would take the parser very long, and very much memory, is not given to it."""
+    text = "x = [" + "1," * 5_000_000 + "]\n\ndef f():\n    pass\n"
+    assert [block.section for block in blocks_of_python(text)] == [(), ("f",)]
+
+
+def test_other_languages_are_read_by_their_layout():
+    """What begins at the margin behind a blank line is a part, named by what it defines."""
+    text = "package main\n\nfunc (s *Server) Run() {\n\n\treturn\n}\n\npub struct Point {\n}\n\nx = 1\n"
+    assert [(block.section, block.line) for block in blocks_of_code(text)] == [
+        (("main",), 1),
+        (("Run",), 3),
+        (("Point",), 8),
+        ((), 11),
+    ]

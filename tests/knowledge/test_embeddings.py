@@ -1,0 +1,139 @@
+"""How does a text become a vector, and which vectors can be compared?"""
+
+import pytest
+
+from agentkit.errors import ConfigError, NoProvider
+from agentkit.knowledge import Knowledge, Memory
+from agentkit.knowledge.embeddings import BATCH, vectors_in
+from agentkit.knowledge.stores.sqlite import SQLiteChunkStore
+from agentkit.llm.client import LLM
+from agentkit.testing import FakeServer, ScriptedLLM
+from agentkit.usage import NO_USAGE
+
+
+def made_by(embed, embed_question=None):
+    """The vectors of a space that is empty."""
+    return vectors_in(SQLiteChunkStore(":memory:"), "knowledge/default", embed, embed_question)
+
+
+def test_texts_are_given_in_batches():
+    """The function gets at most 64 texts at once; vectors come back with length 1, and one of nothing stays."""
+    sizes = []
+
+    def embed(texts):
+        sizes.append(len(texts))
+        return ((3, 4) if text else (0, 0) for text in texts)
+
+    assert made_by(embed).of_passages(["a"] * 70 + [""])[-2:] == [[0.6, 0.8], [0.0, 0.0]]
+    assert sizes == [BATCH, 7]
+
+
+@pytest.mark.parametrize(
+    "given", [None, [1, 2], [[1.0]], [[1], [1, 2]], [["a"], [1]], [[float("nan")]] * 2, [[float("inf")]] * 2]
+)
+def test_what_is_no_vectors_is_told(given):
+    """A function that gives something else is named in the error."""
+    with pytest.raises(ConfigError, match="embed="):
+        made_by(lambda _: given).of_passages(["a", "b"])
+
+
+@pytest.mark.parametrize("given", [(7, None), (None, len), (len, 7), (object(), None)])
+def test_what_makes_no_vectors_is_told(given):
+    """`embed` and `embed_question` are models or functions, the second only with the first."""
+    with pytest.raises(ConfigError, match="embed"):
+        made_by(*given)
+
+
+def test_a_name_that_no_provider_has():
+    """The name of a model is read as LLM reads it."""
+    with pytest.raises(NoProvider, match="No provider here is called"):
+        made_by("olama:nomic-embed-text")
+
+
+def test_without_a_model_there_are_no_vectors():
+    """Vectors are made only when something is given that makes them."""
+    assert made_by(None) is None
+
+
+def test_a_model_makes_the_vectors(tmp_path):
+    """An LLM makes the vectors of passages and of questions; what it takes is counted, and no run counts it."""
+    with FakeServer() as server, Knowledge(":memory:", embed=LLM(base_url=server.base_url, model="m")) as knowledge:
+        assert knowledge.usage == NO_USAGE
+        knowledge.add_text("A cup of green tea", "tea")
+        knowledge.add_text("Rockets reach the orbit", "rockets")
+        assert [each.source for each in knowledge.search("teas", 1)] == ["tea"]
+        assert [len(request.json["input"]) for request in server.requests] == [1, 1, 1]
+        assert knowledge.usage.requests == 3
+        assert knowledge.search("  ") == []
+        assert len(server.requests) == 3
+
+
+def test_a_model_by_its_name(monkeypatch):
+    """The name of a model is enough, and questions may have another one."""
+    with FakeServer() as server:
+        monkeypatch.setenv("OLLAMA_BASE_URL", server.base_url)
+        with Knowledge(":memory:", embed="ollama:passages", embed_question="ollama:questions") as knowledge:
+            knowledge.add_text("A cup of green tea", "tea")
+            knowledge.search("tea")
+        assert [request.json["model"] for request in server.requests] == ["passages", "questions"]
+
+
+def scripted(model, **settings):
+    """A model of a name, which needs no server."""
+    return ScriptedLLM(model=model).with_settings(**settings)
+
+
+OTHERS = (
+    (scripted("other"), "made by first, and embed= is other"),
+    (scripted("first", dimensions=8), "made by first, and embed= is first with dimensions=8"),
+    (lambda texts: [[1.0] * 64 for _ in texts], "made by first, and embed= is a function"),
+)
+
+
+@pytest.mark.parametrize(("other", "said"), OTHERS)
+def test_another_model_is_noticed(place, other, said):
+    """Vectors of two models are never compared: another model is refused until all are made anew."""
+    with Knowledge(place, embed=scripted("first")) as knowledge:
+        knowledge.add_text("A cup of green tea", "tea")
+    with Knowledge(place, embed=other) as knowledge:
+        for use in (lambda: knowledge.search("tea"), lambda: knowledge.add_text("More tea", "more")):
+            with pytest.raises(ConfigError, match=said):
+                use()
+        assert knowledge.embed_again() == 1
+        assert knowledge.search("tea")
+    with Knowledge(place) as knowledge:
+        assert knowledge.search("tea")
+    with (
+        Knowledge(place, embed=scripted("first")) as knowledge,
+        pytest.raises(ConfigError, match=r"embed_again\(\)"),
+    ):
+        knowledge.search("tea")
+
+
+def test_the_same_model_elsewhere(place):
+    """A model of the same name at another provider makes the same vectors."""
+    with FakeServer() as server, Knowledge(place, embed=scripted("m")) as knowledge:
+        knowledge.add_text("A cup of green tea", "tea")
+        with Knowledge(place, embed=LLM(base_url=server.base_url, model="m")) as elsewhere:
+            assert elsewhere.search("tea")
+
+
+def test_another_model_is_noticed_by_a_memory(place):
+    """A memory notices another model, too, and makes its vectors anew."""
+    with Memory(place, embed=scripted("first")) as memory:
+        memory.remember("Ann drinks green tea.")
+    with Memory(place) as memory, pytest.raises(ConfigError, match="no embed"):
+        memory.embed_again()
+    with Memory(place, embed=scripted("other")) as memory:
+        with pytest.raises(ConfigError, match="made by first"):
+            memory.recall("tea")
+        assert memory.embed_again() == 1
+        assert [note.text for note in memory.recall("tea")] == ["Ann drinks green tea."]
+
+
+def test_collections_have_models_of_their_own(place):
+    """Each collection in a place may have vectors of another model."""
+    for model in ("one", "two"):
+        with Knowledge(place, name=model, embed=scripted(model)) as knowledge:
+            knowledge.add_text("A cup of green tea", "tea")
+            assert knowledge.search("tea")

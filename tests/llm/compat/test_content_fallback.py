@@ -1,0 +1,81 @@
+"""What stands in the place of a picture, a PDF or a recording that a server refuses?"""
+
+import pytest
+
+from agentkit.content import File
+from agentkit.errors import Rejected
+from agentkit.llm.compat import learnt
+from agentkit.llm.compat.content_fallback import DocumentsRead
+
+PICTURE = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
+
+
+def file_of(url, name="a.pdf"):
+    """A file in the form of Chat Completions."""
+    return {"type": "file", "file": {"filename": name, "file_data": url}}
+
+
+def body_of(*parts, role="user"):
+    """A body with one message."""
+    return {"model": "any", "messages": [{"role": role, "content": [{"type": "text", "text": "Read."}, *parts]}]}
+
+
+def test_a_pdf_is_read_once(pdf):
+    """The text of a PDF is kept for later requests, and let go when there are many others."""
+    pages = DocumentsRead("no PDFs")
+    urls = [File.read(pdf(f"Page of {number}.")).url for number in range(2)]
+    told = [pages.apply(body_of(file_of(url)))["messages"][0]["content"][1]["text"] for url in (*urls, *urls)]
+    assert told[:2] == told[2:]
+    assert "Page of 1." in told[1]
+    pages._known.update({bytes([number]): "" for number in range(50)})
+    pages.apply(body_of(file_of(File.read(pdf("Another page.")).url)))
+    assert len(pages._known) == 1
+
+
+def test_what_was_read_is_not_read_again(pdf):
+    """A PDF whose text is known needs no other process."""
+    url = File.read(pdf("A page.")).url
+    pages = DocumentsRead("no PDFs")
+    told = pages.apply(body_of(file_of(url)))
+    broken = DocumentsRead("no PDFs", read_seconds=0.001)
+    broken._known.update(pages._known)
+    assert broken.apply(body_of(file_of(url))) == told
+
+
+@pytest.mark.parametrize(
+    ("url", "why"),
+    [
+        ("data:application/pdf;base64,JVBE*=", "not base64|no document"),
+        ("data:application/pdf;base64,A", "not base64"),
+        ("data:application/pdf;base64,JVBERi0xLjc=", "damaged"),
+    ],
+)
+def test_a_pdf_that_cannot_be_read_is_told(url, why):
+    """Why the text of a PDF cannot be had is told with what the server said of PDFs."""
+    with pytest.raises(Rejected, match=rf"no PDFs\. The file's own text cannot be sent either: .*({why})"):
+        DocumentsRead("no PDFs.").apply(body_of(file_of(url)))
+
+
+@pytest.mark.parametrize(
+    ("said", "parts", "name"),
+    [
+        (
+            "Unknown part type: file",
+            [file_of("data:application/pdf;base64,JVBERi0=")],
+            "documents are sent as their text",
+        ),
+        (
+            "this model cannot see images",
+            [file_of("data:application/pdf;base64,JVBERi0=")],
+            "documents are sent as their text",
+        ),
+        ("image_url is no image", [PICTURE, file_of("data:application/pdf;base64,JVBERi0=")], None),
+        ("Unknown part type: file", [file_of("https://example.com/a.pdf")], None),
+        ("Unknown part type: file", [PICTURE], None),
+        ("Unknown part type: file", [], None),
+    ],
+)
+def test_what_a_refusal_teaches_of_files(said, parts, name):
+    """A refusal that may speak of a file teaches to send the text of PDFs; one of a picture does not."""
+    adjustment = learnt(body_of(*parts), Rejected(said, status=400))
+    assert (adjustment and adjustment.name) == name

@@ -1,0 +1,777 @@
+"""What can happen to a connection, and what is told of it?"""
+
+import asyncio
+import gc
+import json
+import socket
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import warnings
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from multiprocessing.reduction import ForkingPickler
+
+import pytest
+
+from agentkit.errors import (
+    AgentKitError,
+    BadResponse,
+    ConfigError,
+    ModelError,
+    RateLimited,
+    Rejected,
+    Unauthorized,
+    Unreachable,
+)
+from agentkit.llm.client import LLM
+from agentkit.llm.endpoint import Endpoint
+from agentkit.llm.http.transport import Transport
+from agentkit.llm.remote_model import RemoteModel
+from agentkit.settings import Secret
+from agentkit.testing import FakeServer, drop, fail, raw, say, slow
+
+KEY = "sk-test-0123456789"
+
+
+def connect(server, **options):
+    """An LLM at the server that gives up at once."""
+    return LLM(**{"base_url": server.base_url, "model": "m", "max_retries": 0, **options})
+
+
+ANSWER = {"choices": [{"message": {"role": "assistant", "content": "Hello"}, "finish_reason": "stop"}]}
+
+ERRORS = {
+    "401": (fail(401, "Wrong key", code="invalid_api_key"), Unauthorized, "401: Wrong key. Check the API key"),
+    "402": (fail(402, "Insufficient balance"), Rejected, "Check the account's balance"),
+    "403": (fail(403, "Not you"), Unauthorized, "403: Not you"),
+    "404": (fail(404, "No such model"), Rejected, "Check the model's name and the base URL"),
+    "408": (fail(408, "Slow"), Unreachable, "408: Slow"),
+    "409": (fail(409, "Locked"), Rejected, "409: Locked"),
+    "413": (fail(413, "Too long"), Rejected, "413: Too long"),
+    "429": (fail(429, "Slow down"), RateLimited, "429: Slow down"),
+    "500": (fail(500, "Boom"), Unreachable, "500: Boom"),
+    "503 in HTML": (
+        raw("<html><head><style>p {}</style></head><h1>503 Busy</h1></html>", status=503, content_type="text/html"),
+        Unreachable,
+        "503: 503 Busy. Try again later.$",
+    ),
+    "500 without a word": (raw("", status=500, content_type="text/plain"), Unreachable, "no explanation was given"),
+    "500 in broken JSON": (raw('{"error"', status=500, content_type="application/json"), Unreachable, "error"),
+    "422 of FastAPI": (
+        raw(
+            json.dumps({"detail": [{"loc": ["body", "seed"], "msg": "Input should be a number", "input": "secret"}]}),
+            status=422,
+            content_type="application/json",
+        ),
+        Rejected,
+        "422: seed: Input should be a number$",
+    ),
+    "422 with a text": (raw('{"detail": "No"}', status=422, content_type="application/json"), Rejected, "422: No"),
+    "400 of Gemini": (
+        raw(
+            json.dumps(
+                [{"error": {"code": 400, "message": "API key not valid.", "details": [{"reason": "API_KEY_INVALID"}]}}]
+            ),
+            status=400,
+            content_type="application/json",
+        ),
+        Unauthorized,
+        "API key not valid",
+    ),
+    "error as text": (raw('{"error": "No", "message": "Why"}', status=400, content_type="a/json"), Rejected, "Why"),
+    "307": (
+        raw("", status=307, headers={"Location": "https://user:secret@elsewhere.example/v1?key=secret"}),
+        BadResponse,
+        "redirects to https://elsewhere.example/v1, which is not followed",
+    ),
+    "304": (raw("", status=304), BadResponse, "redirects to nowhere"),
+}
+
+
+@pytest.mark.parametrize(("line", "kind", "words"), ERRORS.values(), ids=ERRORS)
+def test_statuses_are_errors(ask, line, kind, words):
+    """A failing status is an error of the tree with the server's words and advice; a redirect is not followed."""
+    with FakeServer(line) as server, pytest.raises(kind, match=words) as caught:
+        ask(connect(server))
+    assert type(caught.value) is kind
+    assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("status", [429, 500, 503, 408, 409, 425, 499])
+def test_requests_are_sent_again(ask, status):
+    """After 408, 409, 429 and 5xx a request is sent again, as often as it may."""
+    with FakeServer(fail(status, headers={"Retry-After": "0.01"}), "Hi") as server:
+        assert ask(connect(server, max_retries=1)).text == "Hi"
+
+
+def test_a_request_that_nobody_pays_for_is_not_sent_again(ask):
+    """When the quota is spent, or no money is left, waiting does not help: a 429 that says so is told at once."""
+    with FakeServer(fail(429, "You exceeded your current quota", code="insufficient_quota")) as server:
+        with pytest.raises(RateLimited, match="waiting does not help") as caught:
+            ask(connect(server, max_retries=2))
+        assert len(server.requests) == 1
+    assert (caught.value.code, caught.value.unanswered) == ("insufficient_quota", 0)
+
+
+def test_retry_after_is_respected(ask):
+    """A server that asks for a pause is given it before the request is sent again."""
+    with FakeServer(fail(429, headers={"Retry-After": "1"}), "Hi") as server:
+        begun = time.monotonic()
+        assert ask(connect(server, max_retries=1)).text == "Hi"
+        assert time.monotonic() - begun >= 0.99
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"Retry-After": "7"}, 7),
+        ({"Retry-After": "0.5"}, 0.5),
+        ({"Retry-After-Ms": "250", "Retry-After": "9"}, 0.25),
+        ({"Retry-After-Ms": "soon", "Retry-After": "7"}, 7),
+        ({"Retry-After": "-5"}, 0),
+        ({"Retry-After": "soon"}, None),
+        ({"Retry-After": "nan"}, None),
+        ({"Retry-After": "inf"}, None),
+        ({"Retry-After": "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"}, None),
+        ({}, None),
+    ],
+)
+def test_retry_after_is_told(headers, expected):
+    """A RateLimited error says how many seconds the server asks to wait, in whatever form it says so."""
+    with FakeServer(fail(429, headers=headers)) as server, pytest.raises(RateLimited) as caught:
+        connect(server).chat("Hi")
+    assert caught.value.retry_after_seconds == (expected and pytest.approx(expected, abs=120))
+
+
+@pytest.mark.parametrize(("hours", "expected"), [(1, 3_600), (-1, 0)])
+def test_retry_after_may_be_a_date(hours, expected):
+    """A date to wait for is told in seconds from now, and one that has passed is no wait at all."""
+    date = format_datetime(datetime.now(UTC) + timedelta(hours=hours))
+    with FakeServer(fail(429, headers={"Retry-After": date})) as server, pytest.raises(RateLimited) as caught:
+        connect(server).chat("Hi")
+    assert caught.value.retry_after_seconds == pytest.approx(expected, abs=120)
+
+
+def test_a_dropped_connection_is_tried_again(ask):
+    """A connection that closes without a word is opened again."""
+    with FakeServer(drop(), "Hi") as server:
+        assert ask(connect(server, max_retries=1)).text == "Hi"
+
+
+@pytest.mark.parametrize("line", [drop(), drop("one two three", after=1)], ids=["silently", "in the middle"])
+@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
+def test_a_dropped_connection_is_an_error(ask, line, protocol):
+    """A connection that breaks before the answer is whole is Unreachable."""
+    with FakeServer(line) as server, pytest.raises(Unreachable, match=r"The connection to openai at .* broke"):
+        ask(connect(server, protocol=protocol))
+
+
+def test_a_timeout_before_the_answer(ask):
+    """A server that does not answer in time is Unreachable, and the error says how long it was waited for."""
+    with FakeServer(slow("Hi", before_seconds=30), repeat=True) as server:
+        with pytest.raises(
+            Unreachable, match=r"No answer from openai at .* within 0\.2 seconds\. Try again later, or "
+        ):
+            ask(connect(server, timeout_seconds=0.2))
+        with pytest.raises(Unreachable, match=r"within 0\.2 seconds, asked 2 times\. Try again"):
+            ask(connect(server, timeout_seconds=0.2, max_retries=1))
+
+
+def test_a_timeout_in_the_middle_of_a_stream(ask_streamed):
+    """A stream that stalls is given up after the timeout."""
+    stalled = r"stopped in the middle: nothing for 0\.3 seconds"
+    with FakeServer(slow("one two", between_seconds=30)) as server, pytest.raises(Unreachable, match=stalled):
+        ask_streamed(connect(server, timeout_seconds=0.3))
+
+
+def test_nobody_listens(ask):
+    """A server that is not running is Unreachable, by name and address."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    with pytest.raises(Unreachable, match=rf"Cannot reach ollama at http://127.0.0.1:{port}/v1: .*running"):
+        ask(LLM(model="ollama:m", base_url=f"http://127.0.0.1:{port}/v1", max_retries=0))
+
+
+@pytest.mark.parametrize("host", ["a..example", f"{'a' * 64}.example"])
+def test_a_host_that_cannot_be(ask, host):
+    """A host's name that no network can have is Unreachable, as one that is not found."""
+    with pytest.raises(Unreachable, match=r"Cannot reach openai at .* Check the network and the host's name"):
+        ask(LLM(base_url=f"http://{host}/v1", model="m", max_retries=0))
+
+
+def test_a_server_that_lets_nobody_in(ask):
+    """A connection that does not open in time is Unreachable."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener:
+        address = listener.getsockname()
+        waiting = [socket.socket() for _ in range(4)]
+        for client in waiting:
+            client.setblocking(False)
+            client.connect_ex(address)
+        url = f"http://127.0.0.1:{address[1]}/v1"
+        with pytest.raises(Unreachable, match=r"no connection within 0\.3 seconds"):
+            ask(LLM(base_url=url, model="m", timeout_seconds=0.3, max_retries=0))
+        for client in waiting:
+            client.close()
+
+
+def test_an_address_that_is_none(ask):
+    """An address that the HTTP library does not take is a mistake in the settings."""
+    with pytest.raises(ConfigError, match="not a usable address"):
+        ask(LLM(base_url="http://☃☃.example/v1", model="m", max_retries=0))
+
+
+def test_text_that_is_no_unicode(ask):
+    """Half a character in a message is replaced, in a setting it is refused, and neither is blamed on the server."""
+    with FakeServer("Hi") as server:
+        llm = connect(server)
+        assert ask(llm, "a\ud83d").text == "Hi"
+        assert server.requests[0].json["messages"][0]["content"] == "a\ufffd"
+        with pytest.raises(Rejected, match="no Unicode"):
+            ask(llm, user="a\ud83d")
+
+
+def test_what_cannot_be_sent_is_not_blamed_on_the_server(ask):
+    """A setting that is no JSON is the program's mistake and raised as it is."""
+    with FakeServer() as server, pytest.raises(TypeError, match="not JSON serializable"):
+        ask(connect(server), user=object())
+
+
+def is_left_alone(server):
+    """Whether every connection to the server is closed, after a while at the latest."""
+    deadline = time.monotonic() + 10
+    while server._connections and time.monotonic() < deadline:
+        time.sleep(0.01)
+    return not server._connections
+
+
+class OpenServer:
+    """A server that answers one request with bytes and then keeps the connection open, as some do."""
+
+    def __init__(self, answer):
+        self._answer = answer
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.base_url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._serve)
+
+    def _serve(self):
+        connection, _ = self._listener.accept()
+        with connection:
+            connection.recv(65_536)
+            connection.sendall(self._answer)
+            self._done.wait(30)
+
+    def __enter__(self):
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_):
+        self._done.set()
+        self._thread.join()
+        self._listener.close()
+
+
+DONE = b'data: {"choices":[{"delta":{"content":"Hello"}}]}\n\ndata: [DONE]\n\n'
+
+
+def test_the_end_of_an_unframed_stream_is_not_waited_for(ask_streamed):
+    """After [DONE] a stream is over, even if the server keeps the connection open."""
+    with OpenServer(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + DONE) as server:
+        begun = time.monotonic()
+        assert ask_streamed(connect(server, timeout_seconds=20)).text == "Hello"
+        assert time.monotonic() - begun < 10
+
+
+def test_a_whole_answer_outlives_its_connection(ask_streamed):
+    """What happens to a connection after the answer is whole is no error."""
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with OpenServer(head + b"%x\r\n%b\r\n" % (len(DONE), DONE)) as server:
+        assert ask_streamed(connect(server, timeout_seconds=0.3)).text == "Hello"
+
+
+@pytest.mark.parametrize("headers", [b"Content-Length: 99\r\n", b"Content-Length: 8\r\nContent-Encoding: gzip\r\n"])
+def test_a_refusal_counts_without_its_words(ask, headers):
+    """A refusal whose text stops in the middle, or cannot be unpacked, is told by its status, and not sent again."""
+    told = pytest.raises(Unauthorized, match="401: no explanation was given")
+    with OpenServer(b"HTTP/1.1 401 Unauthorized\r\n" + headers + b'\r\n{"error"') as server, told as caught:
+        ask(connect(server, timeout_seconds=0.3, max_retries=1))
+    assert caught.value.unanswered == 0
+
+
+def test_streams_leave_their_connection_to_the_next_request():
+    """A stream that was read to its end leaves the connection open for the next request."""
+    ports = set()
+    with FakeServer("Hi", repeat=True) as server:
+        llm = connect(server)
+        for _ in range(5):
+            list(llm.stream("Hi"))
+            ports.add(len(server._connections))
+    assert ports == {1}
+
+
+def test_a_stream_that_is_left_early_closes_its_connection(ask):
+    """Who stops reading a stream leaves nothing open, and the LLM stays usable."""
+    with FakeServer(slow("one two three", between_seconds=0.05), "Hi") as server:
+        llm = connect(server)
+        for _ in llm.stream("Hi"):
+            break
+        assert ask(llm).text == "Hi"
+
+
+def test_an_awaited_stream_can_be_cancelled():
+    """Cancelling a task that reads a stream ends it at once, and the LLM stays usable."""
+
+    async def cancel_and_ask(llm):
+        begun = asyncio.Event()
+
+        async def read():
+            async for _ in llm.astream("Hi"):
+                begun.set()
+
+        task = asyncio.create_task(read())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return await llm.achat("Hi")
+
+    pieces = [{"choices": [{"delta": {"content": "x"}}]}] * 100
+    with FakeServer(slow(raw(*pieces), between_seconds=0.2), "Hello") as server:
+        assert asyncio.run(cancel_and_ask(connect(server))) == "Hello"
+
+
+def key_in(asked):
+    """The header that has the key, if there is one."""
+    return asked.headers.get("x-api-key") or asked.headers.get("authorization")
+
+
+def echo(asked):
+    """All that was sent, in an error."""
+    return fail(418, f"You sent {asked.headers} and {asked.query}", code=key_in(asked))
+
+
+def echo_inside(asked):
+    """All that was sent, in an error inside a success."""
+    error = {"error": {"message": f"You sent {asked.headers}", "param": key_in(asked)}}
+    return raw(error) if asked.json.get("stream") else raw(json.dumps(error), content_type="application/json")
+
+
+def echo_as_page(asked):
+    """All that was sent, in a page."""
+    return raw(f"<p>{key_in(asked)}</p>", content_type="text/html")
+
+
+def everything_in(error):
+    """An error, its attributes, and whatever hangs on to it, as texts."""
+    while error is not None:
+        yield from (str(error), repr(error), repr(vars(error)))
+        yield "".join(traceback.format_exception(error))
+        error = error.__cause__ or error.__context__
+
+
+@pytest.mark.parametrize("line", [echo, echo_inside, echo_as_page])
+@pytest.mark.parametrize("protocol", ["chat", "responses", "messages"])
+def test_a_key_that_the_server_quotes_is_not_shown(ask, line, protocol):
+    """No error shows the key, nor anything that hangs on to the error, though the server quotes it."""
+    with FakeServer(line) as server, pytest.raises(ModelError) as caught:
+        ask(connect(server, api_key=KEY, protocol=protocol))
+    texts = list(everything_in(caught.value))
+    assert not any(KEY in text for text in texts)
+    assert "***" in texts[0]
+
+
+def test_a_password_in_the_url_is_not_shown(ask):
+    """User, password and query of a base URL are sent, and shown nowhere."""
+    with FakeServer(echo) as server:
+        url = server.base_url.replace("//", "//someone:s%20cret-password@") + "?token=t0ken-in-query"
+        llm = LLM(base_url=url, model="m", max_retries=0)
+        with pytest.raises(ModelError) as caught:
+            ask(llm)
+        sent = server.requests[0]
+    texts = [*everything_in(caught.value), repr(llm), str(llm.describe()), repr(llm.describe()), repr(vars(llm))]
+    secrets = ("s%20cret", "s cret", "t0ken", sent.headers["authorization"].removeprefix("Basic "))
+    assert not any(secret in text for text in texts for secret in secrets)
+    assert sent.query == {"token": "t0ken-in-query"}
+
+
+def test_no_log_shows_a_secret(ask, caplog):
+    """No log of the libraries below shows key, password or query, at whatever level it is kept."""
+    with FakeServer("Hi", "Hi") as server, caplog.at_level(1):
+        url = server.base_url.replace("//", "//someone:pass-word@") + "?token=in-query"
+        ask(LLM(base_url=url, model="m", api_key=KEY, max_retries=0))
+        ask(azure(server, api_key=KEY))
+        first, second = server.requests
+    logged = "\n".join(record.getMessage() for record in caplog.records)
+    secrets = (KEY, "pass-word", "in-query", first.headers["authorization"].removeprefix("Basic "))
+    assert "Request" in logged
+    assert not any(secret in logged for secret in secrets)
+    assert (first.query, second.query["api-version"]) == ({"token": "in-query"}, "2024-02-01")
+
+
+def test_a_query_is_added_to_that_of_azure(ask):
+    """The query of an Azure endpoint's address is sent beside the API version."""
+    with FakeServer("Hi") as server:
+        ask(LLM("azure", "gpt", KEY, f"{server.origin}?team=1", max_retries=0))
+        assert server.requests[0].query == {"api-version": "2024-02-01", "team": "1"}
+
+
+def test_a_public_word_as_key_does_not_garble_errors():
+    """A key such as `ollama`, which is everywhere, is not struck out of the errors."""
+    with FakeServer(fail(500, "Boom")) as server, pytest.raises(Unreachable, match="500: Boom"):
+        LLM(model="ollama:m", base_url=server.base_url, api_key="m", max_retries=0).chat("Hi")
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "expected"),
+    [
+        ({}, "x-team", "blue"),
+        ({"api_key": KEY}, "authorization", f"Bearer {KEY}"),
+        ({"api_key": KEY, "headers": {"authorization": "Gate 1"}}, "authorization", "Gate 1"),
+        ({"headers": {"USER-AGENT": "desk"}}, "user-agent", "desk"),
+    ],
+)
+def test_headers_of_the_user_are_sent(ask, options, name, expected):
+    """Headers of the user's own go with each request, once, in the place of ours of the same name."""
+    with FakeServer("Hi") as server:
+        ask(connect(server, **{"headers": {"X-Team": "blue"}, **options}))
+        [sent] = server.requests
+    assert sent.headers[name] == expected
+
+
+def test_headers_stay_with_their_place():
+    """Another model at the same place gets the headers, too, and a fallback elsewhere does not."""
+    with FakeServer("Hi", "Hi") as server:
+        llm = connect(server, headers={"X-Team": "blue"}, fallback=["second", "ollama:third"])
+        assert llm.with_model("other").chat("Hi") == "Hi"
+        assert llm.with_settings(temperature=0).chat("Hi") == "Hi"
+        assert [sent.headers["x-team"] for sent in server.requests] == ["blue", "blue"]
+    assert [each.wishes.headers for each in llm.fallbacks] == [{"X-Team": "blue"}, {}]
+
+
+def headers_of(asked, *names):
+    """Some headers of a request."""
+    return {name: asked.headers[name] for name in names if name in asked.headers}
+
+
+def test_cookies_are_not_kept():
+    """A server's cookies are not sent back: by them it could tell which runs belong together."""
+    line = raw(json.dumps(ANSWER), content_type="application/json", headers={"Set-Cookie": "run=1; Path=/"})
+    with FakeServer(line, "Bye") as server:
+        llm = connect(server)
+        assert (llm.chat("Hi"), llm.chat("Hi")) == ("Hello", "Bye")
+        assert "cookie" not in {name.lower() for name in server.requests[1].headers}
+
+
+def test_only_openai_is_told_of_the_account(ask, monkeypatch):
+    """Organization, project, custom headers and the package's own facts go to OpenAI, and to no other server."""
+    monkeypatch.setenv("OPENAI_ORG_ID", "org-1")
+    monkeypatch.setenv("OPENAI_PROJECT_ID", "proj-1")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Mine: 1\nAuthorization: Bearer other")
+    with FakeServer("Hi", "Hi") as server:
+        ask(connect(server))
+        endpoint = Endpoint(provider="openai", model="m", base_url=server.base_url, api_key=Secret(KEY), is_openai=True)
+        llm = connect(server)
+        llm._provider = RemoteModel(endpoint, timeout_seconds=10, max_retries=0)
+        ask(llm)
+        stranger, openai = server.requests
+    names = ("openai-organization", "openai-project", "authorization")
+    assert headers_of(stranger, *names, "x-mine") == {}
+    assert headers_of(openai, *names) == dict(zip(names, ("org-1", "proj-1", f"Bearer {KEY}"), strict=True))
+    assert not any(name.startswith("x-stainless") for name in stranger.headers)
+
+
+@pytest.mark.parametrize("account", ["\u201corg-1\u201d", "org 1", "org\n1"])
+def test_an_account_that_no_header_can_carry(ask, monkeypatch, account):
+    """An organization that was pasted with more than its name is a mistake in the settings, which is named."""
+    monkeypatch.setenv("OPENAI_ORG_ID", account)
+    llm = LLM("openai", api_key=KEY, max_retries=0)
+    with pytest.raises(ConfigError, match="OPENAI_ORG_ID has characters"):
+        ask(llm)
+
+
+def azure(server, **options):
+    """An LLM at an Azure endpoint."""
+    return LLM("azure", "gpt", **{"azure_endpoint": server.origin, "max_retries": 0, **options})
+
+
+def test_azure_is_sent_the_key_in_its_own_header(ask):
+    """Azure's dated style has the deployment in the path, the version in the query, the key in `api-key`."""
+    with FakeServer("Hi") as server:
+        assert ask(azure(server, api_key=KEY)).text == "Hi"
+        (sent,) = server.requests
+    assert (sent.path, sent.query) == ("/openai/deployments/gpt/chat/completions", {"api-version": "2024-02-01"})
+    assert headers_of(sent, "api-key", "authorization") == {"api-key": KEY}
+
+
+def test_azure_v1_has_no_deployment_in_its_path(ask):
+    """Azure's v1 style is the Responses protocol below /openai/v1."""
+    with FakeServer("Hi") as server:
+        assert ask(azure(server, api_key=KEY, azure_api_version="v1")).text == "Hi"
+        (sent,) = server.requests
+    assert (sent.path, sent.query, sent.json["model"]) == ("/openai/v1/responses", {}, "gpt")
+    assert headers_of(sent, "api-key", "authorization") == {"api-key": KEY}
+
+
+def test_a_token_provider_is_asked_each_time(ask):
+    """An Entra ID token is asked for with each request, sent as a bearer token, and shown in no error."""
+    tokens = iter(["token-first", "token-second"])
+    with FakeServer("Hi", echo) as server:
+        llm = azure(server, azure_token_provider=lambda: next(tokens))
+        ask(llm)
+        with pytest.raises(ModelError) as caught:
+            ask(llm)
+        sent = [headers_of(asked, "api-key", "authorization") for asked in server.requests]
+    assert sent == [{"authorization": "Bearer token-first"}, {"authorization": "Bearer token-second"}]
+    assert "token-second" not in str(caught.value)
+
+
+def test_a_token_provider_is_asked_before_every_attempt(ask):
+    """A request that is sent again after a pause carries a token that is valid then."""
+    tokens = iter(["token-first", "token-second"])
+    with FakeServer(fail(500, headers={"Retry-After-Ms": "1"}), "Hi") as server:
+        ask(azure(server, azure_token_provider=lambda: next(tokens), max_retries=1))
+        sent = [asked.headers["authorization"] for asked in server.requests]
+    assert sent == ["Bearer token-first", "Bearer token-second"]
+
+
+@pytest.mark.parametrize("token", [None, "", "two words", b"bytes"])
+def test_a_token_that_is_none(ask, token):
+    """A token provider that gives no token is told apart from a server that refuses one."""
+    with FakeServer() as server, pytest.raises(Unauthorized, match="The token provider gave no token"):
+        ask(azure(server, azure_token_provider=lambda: token))
+
+
+def test_a_token_provider_that_fails(ask):
+    """A token provider that raises is an Unauthorized error with its words."""
+
+    def fail_to_log_in():
+        raise OSError("az login first")
+
+    with FakeServer() as server, pytest.raises(Unauthorized, match="OSError: az login first"):
+        ask(azure(server, azure_token_provider=fail_to_log_in))
+
+
+def test_one_llm_serves_many_threads():
+    """One LLM may be used from many threads at once."""
+    with FakeServer(lambda asked: asked.json["messages"][0]["content"], repeat=True) as server:
+        llm = connect(server)
+        with ThreadPoolExecutor(16) as pool:
+            said = list(pool.map(llm.chat, (f"Hi {number}" for number in range(64))))
+    assert said == [f"Hi {number}" for number in range(64)]
+
+
+def test_one_llm_serves_many_tasks():
+    """One LLM may be awaited two hundred times at once."""
+
+    async def ask_all(llm):
+        return await asyncio.gather(*(llm.achat(f"Hi {number}") for number in range(200)))
+
+    with FakeServer(lambda asked: asked.json["messages"][0]["content"], repeat=True) as server:
+        said = asyncio.run(ask_all(connect(server)))
+    assert said == [f"Hi {number}" for number in range(200)]
+
+
+def test_one_llm_serves_one_event_loop_after_another():
+    """One LLM may be awaited on one event loop after another, and blocking in between."""
+    with FakeServer("Hi", repeat=True) as server:
+        llm = connect(server)
+        said = [asyncio.run(llm.achat("Hi")), llm.chat("Hi"), asyncio.run(llm.achat("Hi"))]
+        with ThreadPoolExecutor(4) as pool:
+            said += pool.map(lambda _: asyncio.run(llm.achat("Hi")), range(8))
+    assert said == ["Hi"] * 11
+
+
+FORK = """
+import os, sys
+from agentkit.llm.client import LLM
+
+llm = LLM(base_url=sys.argv[1], model="m", max_retries=0)
+assert llm.chat("Hi") == "Hi"
+with llm._provider.provider._transport._lock:
+    child = os.fork()
+    if child == 0:
+        sys.exit(llm.chat("Hi") != "Hi")
+    _, status = os.waitpid(child, 0)
+assert os.waitstatus_to_exitcode(status) == 0
+assert llm.chat("Hi") == "Hi"
+"""
+
+
+def test_one_llm_serves_a_forked_child():
+    """After a fork the child opens connections of its own, though a lock was held meanwhile, and closes no others."""
+    with FakeServer("Hi", repeat=True) as server:
+        command = [sys.executable, "-c", FORK, server.base_url]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stderr, len(server.requests)) == (0, "", 3)
+
+
+def test_an_llm_is_pickled_by_its_configuration():
+    """A pickled LLM, used before or not, works elsewhere with connections of its own."""
+    with FakeServer("Hi", repeat=True) as server:
+        llm = connect(server, api_key=KEY, temperature=0.5)
+        copies = [ForkingPickler.loads(ForkingPickler.dumps(llm))]
+        llm.chat("Hi")
+        copies.append(ForkingPickler.loads(ForkingPickler.dumps(llm)))
+        assert [copy.chat("Hi") for copy in copies] == ["Hi", "Hi"]
+        assert all(copy.equals(llm) for copy in copies)
+        assert [request.json["temperature"] for request in server.requests] == [0.5] * 3
+
+
+def test_a_key_from_the_environment_is_not_pickled(monkeypatch):
+    """The pickle of an LLM carries what the arguments said, not what the environment said."""
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert KEY.encode() not in bytes(ForkingPickler.dumps(LLM()))
+
+
+def test_a_client_that_nobody_holds_is_closed():
+    """An LLM that goes out of use leaves no open socket behind, blocking or awaited."""
+
+    async def ask_and_forget(server):
+        assert await connect(server).achat("Hi") == "Hi"
+        gc.collect()
+        return await asyncio.to_thread(is_left_alone, server)
+
+    async def ask_last(llm):
+        return await llm.achat("Hi")
+
+    with FakeServer("Hi", repeat=True) as server, warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert connect(server).chat("Hi") == "Hi"
+        gc.collect()
+        assert is_left_alone(server)
+        assert asyncio.run(ask_and_forget(server))
+        assert asyncio.run(ask_last(connect(server))) == "Hi"
+        gc.collect()
+        assert is_left_alone(server)
+
+
+def test_an_event_loop_that_ends_closes_its_connections():
+    """When an event loop shuts down, the connections of an LLM that lives on are closed."""
+    with FakeServer("Hi", repeat=True) as server:
+        llm = connect(server)
+        asyncio.run(llm.achat("Hi"))
+        assert is_left_alone(server)
+        assert llm.chat("Hi") == "Hi"
+
+
+def test_an_event_loop_that_ended_is_forgotten():
+    """An LLM that lives on keeps nothing of event loops that are closed, but for the last."""
+    with FakeServer("Hi", repeat=True) as server:
+        llm = connect(server)
+        for _ in range(5):
+            asyncio.run(llm.achat("Hi"))
+        assert len(llm._provider.provider._transport._kept) == 1
+
+
+def test_a_client_outlives_its_event_loop_in_silence():
+    """An LLM that goes out of use after its event loop leaves nothing to close."""
+    with FakeServer("Hi", repeat=True) as server:
+        llm = connect(server)
+        asyncio.run(llm.achat("Hi"))
+        del llm
+        gc.collect()
+
+
+def test_an_llm_can_be_closed_and_used_again():
+    """`close` and `aclose` close what is open, twice is no error, and the LLM stays usable."""
+
+    async def ask_twice(llm):
+        await llm.aclose()
+        said = [await llm.achat("Hi")]
+        await llm.aclose()
+        await llm.aclose()
+        return [*said, await llm.achat("Hi")]
+
+    with FakeServer("Hi", repeat=True) as server:
+        llm = connect(server)
+        llm.close()
+        said = [llm.chat("Hi")]
+        llm.close()
+        llm.close()
+        said += [llm.chat("Hi"), *asyncio.run(ask_twice(llm))]
+        llm.close()
+        assert said == ["Hi"] * 4
+        assert is_left_alone(server)
+
+
+def test_a_secure_address_is_verified(ask):
+    """Behind https:// certificates are checked, so that a server without one is Unreachable."""
+    with FakeServer() as server, pytest.raises(Unreachable, match="Cannot reach"):
+        ask(LLM(base_url=server.base_url.replace("http:", "https:"), model="m", max_retries=0))
+
+
+def test_nothing_is_opened_before_the_first_request():
+    """Making an LLM opens nothing and imports no HTTP library."""
+    transport = Transport(Endpoint(provider="openai", model="m", base_url="http://127.0.0.1:1/v1"), 1, 0)
+    assert (transport._connections, len(transport._kept)) == (None, 0)
+
+
+def test_every_error_is_of_the_tree():
+    """Whatever a connection raises, `except AgentKitError` catches it."""
+    with FakeServer(drop(), say("Hi")) as server:
+        llm = connect(server)
+        with pytest.raises(AgentKitError):
+            llm.chat("Hi")
+        assert llm.chat("Hi") == "Hi"
+
+
+@pytest.mark.parametrize("charset", ["rot13", "hex", "base64", "zlib", "undefined", "idna", "utf-16"])
+@pytest.mark.parametrize("status", [200, 400])
+def test_json_is_utf_8_whatever_its_charset(ask_whole, charset, status):
+    """The charset that a server names decides nothing: JSON is UTF-8."""
+    body = {"choices": [{"message": {"content": "é"}}]} if status == 200 else {"error": {"message": "é"}}
+    line = raw(json.dumps(body, ensure_ascii=False), status=status, content_type=f"a/json; charset={charset}")
+    with FakeServer(line) as server:
+        if status == 200:
+            assert ask_whole(connect(server)).text == "é"
+        else:
+            with pytest.raises(Rejected, match="é"):
+                ask_whole(connect(server))
+
+
+def test_a_senseless_date_to_wait_for_is_passed_over(ask):
+    """A request is sent again after a pause of our own when the server's wish makes no sense."""
+    line = fail(429, headers={"Retry-After": "Mon, 01 Jan 99999999999999999999 00:00:00 GMT"})
+    with FakeServer(line, "Hi") as server:
+        assert ask(connect(server, max_retries=1)).text == "Hi"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        raw("x " * 85 + KEY, status=401, content_type="text/plain"),
+        raw("x" * 110 + KEY, content_type="text/plain"),
+        raw('{"a": "' + KEY + '","b":"' + "z" * 62, content_type="application/json"),
+        raw(json.dumps({"k": "w" * 185 + KEY}), content_type="application/json"),
+        raw(json.dumps({"error": {"message": "y" * 1_990 + KEY}}), status=401, content_type="application/json"),
+        raw(json.dumps({"error": {"message": "y" * 2_070 + KEY + "y" * 90}}), content_type="application/json"),
+    ],
+)
+def test_no_part_of_a_key_is_quoted(ask, line):
+    """Errors are scrubbed before they are cut, so that no half of a key is left."""
+    with FakeServer(line) as server, pytest.raises(ModelError) as caught:
+        ask(connect(server, api_key=KEY))
+    assert KEY[:8] not in str(caught.value)
+    assert KEY[-6:] not in str(caught.value)
+    assert len(str(caught.value)) < 2_300
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "scheme"),
+    [("HTTP_PROXY", "socks5://h:1", "http"), ("HTTP_PROXY", "ftp://x", "http"), ("SSL_CERT_FILE", "/no/file", "https")],
+)
+def test_a_connection_that_cannot_be_set_up(ask, monkeypatch, name, value, scheme):
+    """A proxy or certificate that cannot be used is a ConfigError that names the variable."""
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=name):
+        ask(LLM(base_url=f"{scheme}://model.invalid/v1", model="m", max_retries=0))
+
+
+def test_an_unknown_host(ask):
+    """When a host's name is unknown, nobody is asked whether the server runs."""
+    with pytest.raises(Unreachable, match=r"[^.]\. Check the network and the host's name\.$"):
+        ask(LLM(base_url="http://model.invalid/v1", model="m", max_retries=0))

@@ -1,0 +1,410 @@
+"""What becomes of requests at servers that take no tools, or no schema? Over a real connection."""
+
+import asyncio
+import json
+import pickle
+from contextlib import aclosing
+
+import pytest
+
+from agentkit.agents.agent import Agent
+from agentkit.agents.result import RunFinished
+from agentkit.errors import ConfigError, Rejected, Unreachable
+from agentkit.events import ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta
+from agentkit.llm.client import LLM
+from agentkit.llm.prompted_tools.adapter import PromptedToolsProvider
+from agentkit.messages import AssistantMessage, Request, ToolMessage, ToolSpec, UserMessage
+from agentkit.testing import FakeServer, ScriptedProvider, call, fail, raw, say
+from agentkit.tools.core import core_tools
+
+CALCULATOR = ToolSpec(
+    "calculator", "Computes.", {"type": "object", "properties": {"expression": {"type": "string"}}, "required": []}
+)
+SCHEMA = {"title": "Answer", "type": "object", "properties": {"sum": {"type": "integer"}}}
+REFUSAL = fail(400, "registry.ollama.ai/library/gemma3:4b does not support tools")
+NO_SCHEMA = fail(400, "This response_format type is unavailable now")
+CALL = "Let me see.\n<TOOL: calculator>2+2</TOOL>\n<RESULT: calculator>5</RESULT>\nIt is 5."
+AS_TEXT = "tools are described in the instruction and called as text"
+IN_INSTRUCTION = "the schema of an answer is written into the instruction"
+USED = [UserMessage("2+2?"), AssistantMessage("", (call("calculator", expression="2+2"),)), ToolMessage("", "", "4")]
+
+
+def connect(server, **options):
+    """An LLM at the server that gives up at once."""
+    return LLM(**{"base_url": server.base_url, "model": "m", "max_retries": 0, **options})
+
+
+def calls_of(response):
+    """The calls in a response, in short."""
+    return [(call.id, call.name, json.loads(call.arguments)) for call in response.tool_calls]
+
+
+def body_of(server):
+    """What the server was asked last."""
+    return server.requests[-1].json
+
+
+def test_a_server_that_refuses_tools(ask):
+    """A server that refuses tools is asked again with the tools in the instruction; calls are read from its text."""
+    with FakeServer(REFUSAL, CALL) as server:
+        llm = connect(server)
+        response = ask(llm, tools=[CALCULATOR])
+        first, second = (request.json for request in server.requests)
+    assert "tools" in first
+    assert "tools" not in second
+    assert "- calculator: Computes." in second["messages"][0]["content"]
+    assert second["stop"] == ["<RESULT"]
+    assert (response.text, response.finish_reason) == ("Let me see.", "tool_calls")
+    assert calls_of(response) == [("call_1", "calculator", {"expression": "2+2"})]
+    assert llm.describe().adjustments == (AS_TEXT,)
+
+
+def test_what_was_learnt_is_remembered(ask):
+    """Tools are refused once; from then on they are told as text, and what needs none is sent as ever."""
+    with FakeServer(REFUSAL, "Hi", CALL, "Bye") as server:
+        llm = connect(server)
+        ask(llm, tools=[CALCULATOR])
+        assert ask(llm, tools=[CALCULATOR]).tool_calls
+        ask(llm, output_schema=SCHEMA)
+        assert len(server.requests) == 4
+        assert body_of(server)["messages"] == [{"role": "user", "content": "Hi"}]
+        assert "response_format" in body_of(server)
+
+
+class Preparing(ScriptedProvider):
+    """Says how often it was to load what the first request needs."""
+
+    prepared = 0
+
+    def prepare(self):
+        """Load it."""
+        self.prepared += 1
+
+
+def test_what_the_first_request_needs_is_loaded():
+    """A provider that has something to load loads it; one that has nothing is left alone."""
+    provider, other = Preparing("Hi"), ScriptedProvider("Hi")
+    for each in (provider, other):
+        PromptedToolsProvider(each).prepare()
+    assert (provider.prepared, other.requests) == (1, [])
+
+
+def test_a_history_with_calls(ask):
+    """Calls and results of the past are told as text too, also when no tool is offered any more."""
+    with FakeServer(REFUSAL, "4", "It is 4.") as server:
+        llm = connect(server)
+        ask(llm, tools=[CALCULATOR])
+        assert ask(llm, USED).text == "It is 4."
+        told, *said = body_of(server)["messages"]
+    assert told["content"].startswith("Tools cannot be used now")
+    assert [(message["role"], message["content"]) for message in said] == [
+        ("user", "2+2?"),
+        ("assistant", '<TOOL: calculator>{"expression": "2+2"}</TOOL>'),
+        ("user", "<RESULT: calculator>\n4\n</RESULT>"),
+    ]
+
+
+@pytest.mark.parametrize("status", [500, 501])
+def test_a_refusal_that_looks_like_a_failure(ask, status):
+    """llama.cpp refuses with the status of a failing server."""
+    with FakeServer(fail(status, "tools param requires --jinja flag"), CALL) as server:
+        assert ask(connect(server), tools=[CALCULATOR]).tool_calls
+
+
+def test_a_refusal_inside_a_stream(ask_streamed):
+    """A refusal may come as the first event of a stream, with status 200."""
+    refusal = raw({"error": {"message": "m does not support tools", "code": 400}})
+    with FakeServer(refusal, CALL) as server:
+        assert ask_streamed(connect(server), tools=[CALCULATOR]).tool_calls
+
+
+def test_tools_as_text_by_hand(ask):
+    """With `tool_calling="text"` tools are never sent."""
+    with FakeServer(CALL) as server:
+        llm = connect(server, tool_calling="text")
+        assert llm.describe().adjustments == (AS_TEXT,)
+        assert calls_of(ask(llm, tools=[CALCULATOR])) == [("call_1", "calculator", {"expression": "2+2"})]
+        assert "tools" not in body_of(server)
+
+
+def test_tools_as_the_server_takes_them(ask):
+    """With `tool_calling="native"` a refusal of tools is an error."""
+    with FakeServer(REFUSAL) as server, pytest.raises(Rejected, match="does not support tools"):
+        ask(connect(server, tool_calling="native"), tools=[CALCULATOR])
+
+
+def test_another_failure(ask):
+    """Whatever else goes wrong is raised as it is."""
+    with FakeServer(fail(500, "Out of memory")) as server, pytest.raises(Unreachable):
+        ask(connect(server), tools=[CALCULATOR])
+
+
+def test_a_server_that_refuses_even_text(ask):
+    """A server that goes on refusing tools when there are none is not asked for ever."""
+    with FakeServer(REFUSAL, REFUSAL) as server, pytest.raises(Rejected):
+        ask(connect(server), tools=[CALCULATOR])
+
+
+def test_a_server_that_refuses_everything(ask):
+    """Schema and tools may be refused one after the other; then both stand in the instruction."""
+    with FakeServer(NO_SCHEMA, REFUSAL, CALL) as server:
+        llm = connect(server)
+        assert ask(llm, tools=[CALCULATOR], output_schema=SCHEMA).tool_calls
+        instruction = body_of(server)["messages"][0]["content"]
+    assert "final answer" in instruction
+    assert "- calculator" in instruction
+    assert llm.describe().adjustments == (IN_INSTRUCTION, AS_TEXT)
+
+
+def test_calls_as_text_rule_out_a_schema(ask):
+    """Beside tools that are called as text a schema stands in the instruction: enforced, it would forbid the calls."""
+    with FakeServer(CALL) as server:
+        ask(connect(server, tool_calling="text"), tools=[CALCULATOR], output_schema=SCHEMA)
+        assert "response_format" not in body_of(server)
+
+
+def test_the_stop_is_left_out_where_it_is_refused(ask):
+    """A server that takes no stop sequence is asked without it."""
+    with FakeServer(fail(400, "Unsupported parameter: 'stop'", parameter="stop"), CALL) as server:
+        llm = connect(server, tool_calling="text")
+        assert len(ask(llm, tools=[CALCULATOR]).tool_calls) == 1
+        assert "stop" not in body_of(server)
+    assert llm.describe().adjustments == ("stop is left out", AS_TEXT)
+
+
+def test_the_other_protocol(ask):
+    """It works over the Responses protocol too; what was said is sent back as it was read."""
+    with FakeServer(CALL, "It is 4.") as server:
+        llm = connect(server, tool_calling="text", protocol="responses")
+        response = ask(llm, tools=[CALCULATOR])
+        result = ToolMessage(response.tool_calls[0].id, "calculator", "4")
+        ask(llm, [UserMessage("2+2?"), response.message, result], tools=[CALCULATOR])
+        assert "It is 5." not in json.dumps(body_of(server))
+
+
+def test_an_answer_that_is_cut(ask):
+    """A call that the token limit cut in two is told to be broken, and the response says that it was cut."""
+    with FakeServer(say("<TOOL: calculator>2+", finish_reason="length")) as server:
+        response = ask(connect(server, tool_calling="text"), tools=[CALCULATOR])
+    assert response.finish_reason == "length"
+    assert response.tool_calls[0].arguments == "2+ (cut off)"
+
+
+def test_thoughts_in_the_text(ask):
+    """What a model thinks in its text is reasoning, and no call in it runs."""
+    with FakeServer("<think>Shall I <TOOL: calculator>1</TOOL>?</think>No.") as server:
+        response = ask(connect(server, tool_calling="text"), tools=[CALCULATOR])
+    assert (response.text, response.tool_calls) == ("No.", ())
+    assert response.message.reasoning == "Shall I <TOOL: calculator>1</TOOL>?"
+
+
+def test_streaming_hides_the_markup():
+    """A stream tells text and calls apart."""
+    with FakeServer(say(CALL, call("calculator", expression="1"), reasoning="Hm.")) as server:
+        events = list(connect(server, tool_calling="text").stream("2+2?", tools=[CALCULATOR]))
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Let me see."
+    assert "".join(event.text for event in events if isinstance(event, ReasoningDelta)) == "Hm."
+    calls = {}
+    for event in events:
+        if isinstance(event, ToolCallDelta):
+            calls[event.index] = calls.get(event.index, "") + event.arguments
+    assert sorted(map(json.loads, calls.values()), key=str) == [{"expression": "1"}, {"expression": "2+2"}]
+    assert isinstance(events[-1], ResponseReceived)
+    assert [entry.name for entry in events[-1].response.tool_calls] == ["calculator", "calculator"]
+
+
+def test_one_call_at_a_time(ask):
+    """`parallel_tool_calls=False` is kept, though it is not sent."""
+    twice = "<TOOL: calculator>1</TOOL><TOOL: calculator>2</TOOL>"
+    with FakeServer(twice) as server:
+        llm = connect(server, tool_calling="text")
+        assert len(ask(llm, tools=[CALCULATOR], parallel_tool_calls=False).tool_calls) == 1
+        assert "parallel_tool_calls" not in body_of(server)
+
+
+def test_a_stream_that_is_left():
+    """Leaving a stream closes the one below it, blocking and awaiting."""
+    closed = []
+    request = Request([UserMessage("Hi")], tools=(CALCULATOR,))
+
+    class Endless:
+        """A provider that never ends by itself."""
+
+        def stream(self, asked):
+            try:
+                while True:
+                    yield TextDelta(f"asked {len(asked.messages)} ")
+            finally:
+                closed.append("stream")
+
+        async def astream(self, asked):
+            try:
+                while True:
+                    yield TextDelta(f"asked {len(asked.messages)} ")
+            finally:
+                closed.append("astream")
+
+    async def leave():
+        async with aclosing(PromptedToolsProvider(Endless(), "text").astream(request)) as events:
+            await anext(events)
+
+    events = PromptedToolsProvider(Endless(), "text").stream(request)
+    next(events)
+    events.close()
+    asyncio.run(leave())
+    assert closed == ["stream", "astream"]
+
+
+def test_any_provider_can_be_wrapped():
+    """A provider that has nothing to close or adjust is wrapped as well."""
+    retelling = PromptedToolsProvider(ScriptedProvider(CALL), "text")
+    assert retelling.complete(Request([UserMessage("Hi")], tools=(CALCULATOR,))).tool_calls
+    retelling.close()
+    asyncio.run(retelling.aclose())
+    assert retelling.adjustments == (AS_TEXT,)
+
+
+@pytest.mark.parametrize("streaming", [False, True])
+def test_an_agent_at_a_server_without_tools(streaming):
+    """An agent uses its tools at a server that refuses tools, and its history is the same as anywhere else."""
+    said = ["<TOOL: string_length>three words here</TOOL>", "Three.", "<TOOL: strlen>x</TOOL>", "Sorry."]
+    with FakeServer(REFUSAL, *said) as server:
+        agent = Agent("clerk", core_tools, llm=connect(server))
+        texts = []
+        for prompt in ("How many words?", "And now?"):
+            events = list(agent.stream(prompt)) if streaming else [RunFinished(agent.run(prompt))]
+            texts.append(events[-1].result.output)
+    roles = [message["role"] for message in agent.history]
+    assert texts == ["Three.", "Sorry."]
+    assert roles == ["user", "assistant", "tool", "assistant"] * 2
+    assert json.loads(agent.history[1]["tool_calls"][0]["function"]["arguments"]) == {"text": "three words here"}
+    assert json.loads(agent.history[2]["content"])["words"] == 3
+    assert "There is no tool named 'strlen'" in agent.history[6]["content"]
+
+
+def refused(written, **fields):
+    """An error about what a model wrote as a call, as Groq sends it."""
+    error = {"message": "Tool call validation failed.", "code": "tool_use_failed", "failed_generation": written}
+    return {"error": {**error, **fields}}
+
+
+def not_taken(written):
+    """The answer of a server that does not take what its model wrote for a call."""
+    return raw(json.dumps(refused(written)), status=400, content_type="application/json")
+
+
+WRONG = '{"name": "calculator", "arguments": {"formula": "2+2"}}'
+
+
+def test_a_call_that_its_server_refuses_is_still_the_models(ask):
+    """A server that refuses a call of its own model, which cannot be right, does not end the conversation."""
+    with FakeServer(not_taken(WRONG)) as server:
+        response = ask(connect(server), tools=[CALCULATOR])
+        assert len(server.requests) == 1
+    assert calls_of(response) == [("call_1", "calculator", {"formula": "2+2"})]
+    assert (response.finish_reason, response.usage.requests, response.usage.unreported) == ("tool_calls", 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("written", "tools"), [(WRONG, ()), ("It is 4.", (CALCULATOR,)), ('{"sum": 4}', (CALCULATOR,)), ("", (CALCULATOR,))]
+)
+def test_what_is_no_call_stays_refused(ask, written, tools):
+    """Where there are no tools, or no call is to be found in what the model wrote, the refusal is an error."""
+    with FakeServer(not_taken(written)) as server, pytest.raises(Rejected, match="validation failed"):
+        ask(connect(server), tools=tools)
+
+
+def chunk(**delta):
+    """A piece of a streamed answer."""
+    return {"choices": [{"index": 0, "delta": delta}]}
+
+
+def test_a_call_that_is_refused_in_the_middle_of_a_stream():
+    """What was said before the refused call is the answer, whose last events are the call."""
+    pieces = chunk(reasoning="Hm"), chunk(content="Let me"), chunk(content=" see."), refused(WRONG, status_code=400)
+    with FakeServer(raw(*pieces)) as server:
+        *told, last = connect(server).stream("2+2?", tools=[CALCULATOR])
+    assert told == [
+        ReasoningDelta("Hm"),
+        TextDelta("Let me"),
+        TextDelta(" see."),
+        ToolCallDelta(0, "calculator", '{"formula": "2+2"}'),
+    ]
+    assert (last.response.text, last.response.message.reasoning) == ("Let me see.", "Hm")
+    assert calls_of(last.response) == [("call_1", "calculator", {"formula": "2+2"})]
+
+
+def test_a_refusal_after_a_call_was_told(ask_streamed):
+    """A call of which pieces were told already is not told again as another one."""
+    begun = chunk(tool_calls=[{"index": 0, "id": "a", "function": {"name": "calculator", "arguments": "{"}}])
+    with FakeServer(raw(begun, refused(WRONG))) as server, pytest.raises(Rejected, match="validation failed"):
+        ask_streamed(connect(server), tools=[CALCULATOR])
+
+
+WANTED = {"message": "Tool choice is required, but model did not call a tool"}
+
+
+@pytest.mark.parametrize(("written", "calls"), [("It is 4.", 0), ('{"sum": 4}', 0), (WRONG, 1)])
+def test_words_where_a_call_was_demanded(ask, written, calls):
+    """Words that a server refuses because a call was demanded are the answer, once; a call among them is a call."""
+    body = json.dumps(refused(written, **WANTED))
+    with FakeServer(raw(body, status=400, content_type="application/json")) as server:
+        response = ask(connect(server), tools=[CALCULATOR], tool_choice="required")
+        assert len(server.requests) == 1
+    assert (response.text, len(response.tool_calls)) == ("" if calls else written, calls)
+    assert (response.finish_reason, response.usage.unreported) == ("tool_calls" if calls else "stop", 1)
+
+
+@pytest.mark.parametrize("told", [[], ["It ", "is 4."]])
+def test_words_where_a_call_was_demanded_are_told_once(told):
+    """Words that were streamed before they were refused are not told again; words that were not, are."""
+    pieces = [chunk(reasoning="Hm"), *(chunk(content=text) for text in told), refused("It is 4.", **WANTED)]
+    with FakeServer(raw(*pieces)) as server:
+        *events, last = connect(server).stream("2+2?", tools=[CALCULATOR], tool_choice="required")
+    assert events == [ReasoningDelta("Hm"), *map(TextDelta, told or ["It is 4."])]
+    assert (last.response.text, last.response.message.reasoning) == ("It is 4.", "Hm")
+
+
+def test_an_answer_that_is_refused_as_a_call_is_asked_for_as_text(ask):
+    """Where the call that is refused would have been the typed answer, that is asked for in the instruction."""
+    both = fail(400, "json mode cannot be combined with tool/function calling")
+    with FakeServer(both, not_taken('{"name": "final_answer", "arguments": {"sum": "4"}}'), '{"sum": 4}') as server:
+        response = ask(connect(server), tools=[CALCULATOR], output_schema=SCHEMA)
+        assert len(server.requests) == 3
+    assert json.loads(response.text) == {"sum": 4}
+
+
+def test_an_agent_is_told_what_is_wrong_with_a_refused_call():
+    """A run goes on after a call that the server refused: the model is told what is wrong with it, and mends it."""
+    wrong, right = '{"name": "calculator", "arguments": {}}', call("calculator", expression="2+2")
+    with FakeServer(not_taken(wrong), right, "It is 4.") as server:
+        result = Agent("clerk", core_tools, llm=connect(server)).run("2+2?")
+    assert result.output == "It is 4."
+    assert [message["role"] for message in body_of(server)["messages"][1:]] == [
+        *("user", "assistant", "tool", "assistant", "tool")
+    ]
+
+
+def test_closing():
+    """Closing closes what the provider opened, and the LLM stays usable."""
+
+    async def ask_and_close(llm):
+        said = await llm.achat("Hi")
+        await llm.aclose()
+        return said
+
+    with FakeServer("Hi", repeat=True) as server:
+        llm = connect(server)
+        said = llm.chat("Hi")
+        llm.close()
+        assert (said, asyncio.run(ask_and_close(llm)), llm.chat("Hi")) == ("Hi", "Hi", "Hi")
+
+
+def test_how_tools_are_called_belongs_to_the_llm():
+    """`tool_calling` is one of three words; it is kept when an LLM is pickled, and tells LLMs apart."""
+    with pytest.raises(ConfigError, match="'auto', 'native' or 'text'"):
+        LLM(base_url="http://127.0.0.1:1/v1", model="m", tool_calling="json")
+    llm = LLM(base_url="http://127.0.0.1:1/v1", model="m", tool_calling="text")
+    assert pickle.loads(pickle.dumps(llm)).describe().adjustments == (AS_TEXT,)
+    assert not llm.equals(LLM(base_url="http://127.0.0.1:1/v1", model="m"))
+    assert LLM("offline", tool_calling="text").describe().adjustments == ()

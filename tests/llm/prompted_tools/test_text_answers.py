@@ -1,0 +1,291 @@
+"""Which calls does a model mean that writes them as text, in however many pieces?"""
+
+import itertools
+import json
+import sys
+import time
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
+from agentkit.llm.prompted_tools.markup import quoted
+from agentkit.llm.prompted_tools.parser import AnswerReader, attempted_calls
+from agentkit.messages import ToolSpec
+
+TEXT = {"type": "string"}
+
+
+def tool(name, properties, required=()):
+    """A tool with these parameters."""
+    schema = {"type": "object", "properties": properties, "required": list(required)}
+    return ToolSpec(name, f"What {name} does.", schema)
+
+
+TOOLS = (
+    tool("calculator", {"expression": TEXT}, ["expression"]),
+    tool("write_file", {"path": TEXT, "content": TEXT}, ["path", "content"]),
+    tool("wikipedia", {"query": TEXT, "lang": TEXT}, ["query"]),
+    tool("now", {}),
+    tool("run_python", {"code": TEXT}, ["code"]),
+    tool("book", {"city": TEXT, "days": {"type": "integer"}}, ["city", "days"]),
+    tool("any", {"a": {}, "b": {}, "c": {}, "d": {}}),
+    tool("sum", {"numbers": {"type": "array", "items": {"type": "number"}}}, ["numbers"]),
+    tool("either", {"value": {"anyOf": [{"type": "integer"}, {"type": ["string", "null"]}]}}, ["value"]),
+    tool("referring", {"value": {"$ref": "#/$defs/value"}}, ["value"]),
+)
+ANSWERS = [json.loads(line) for line in (Path(__file__).parent / "answers.jsonl").read_text("utf-8").splitlines()]
+
+
+def read(pieces, *, is_cut=False, is_single=False):
+    """What was read from an answer in pieces, and the events that told it."""
+    reader = AnswerReader(TOOLS, is_single=is_single)
+    events = [event for piece in pieces for event in reader.feed(piece)]
+    return reader, [*events, *reader.finish(is_cut=is_cut)]
+
+
+def work(text, *, by_character=False):
+    """How many functions were called to read an answer in one piece, or character by character."""
+    count = itertools.count()
+    sys.setprofile(lambda *_: next(count))
+    try:
+        read(text if by_character else [text])
+    finally:
+        sys.setprofile(None)
+    return next(count)
+
+
+def told(events, kind):
+    """The text in the events of a kind."""
+    return "".join(event.text for event in events if isinstance(event, kind))
+
+
+def refuse(name):
+    """What no JSON is."""
+    raise ValueError(name)
+
+
+def arguments_in(text):
+    """Arguments as a dictionary, or as they are when they are no JSON."""
+    try:
+        return json.loads(text, parse_constant=refuse)
+    except ValueError:
+        return text
+
+
+def facts(reader):
+    """What an answer says."""
+    return reader.text, reader.reasoning, reader.calls
+
+
+@pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case["about"])
+def test_what_models_write(case):
+    """Calls are understood as models write them; what is only quoted, thought or invented does not run."""
+    reader, _ = read([case["answer"]], is_cut=case.get("cut", False))
+    assert [[call.name, arguments_in(call.arguments)] for call in reader.calls] == case["calls"]
+    assert (reader.text, reader.reasoning) == (case["text"], case.get("reasoning", ""))
+
+
+@pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case["about"])
+def test_an_answer_character_by_character(case):
+    """Streamed in the smallest pieces, an answer is the same as in one piece."""
+    is_cut = case.get("cut", False)
+    whole, _ = read([case["answer"]], is_cut=is_cut)
+    streamed, events = read(case["answer"], is_cut=is_cut)
+    assert facts(streamed) == facts(whole)
+    assert (told(events, TextDelta), told(events, ReasoningDelta)) == (streamed.text, streamed.reasoning)
+
+
+WORDS = st.sampled_from(
+    [
+        *("<TOOL: calculator>", "</TOOL>", "<tool:", "now", "/>", ">", "<", "</", "&lt;", "&gt;", "TOOL", "2+2", " "),
+        *("\n", "```\n", "```", "`", "~~~", "xml", "<RESULT: now>", "<result", "<think>", "</think>", "<TOOL>", "&"),
+        *('<tool name="now">', '{"expression": "1"}', "expression: ", "<tool_call>", '{"name": "now"}', "words", "."),
+    ]
+)
+
+
+@given(st.lists(WORDS, max_size=14), st.lists(st.integers(0, 150), max_size=12), st.booleans())
+@example(["```\n", "<TOOL: calculator>", "2+2", "</TOOL>", "\n", "```", "words"], [3, 9, 30], False)
+def test_every_cutting_gives_the_same(words, cuts, is_cut):
+    """However an answer is cut into deltas, it says the same, in events and in the message."""
+    answer = "".join(words)
+    places = sorted({0, *(cut % (len(answer) + 1) for cut in cuts), len(answer)})
+    pieces = [answer[start:end] for start, end in pairwise(places)]
+    whole, _ = read([answer], is_cut=is_cut)
+    reader, events = read(pieces, is_cut=is_cut)
+    assert facts(reader) == facts(whole)
+    assert (told(events, TextDelta), told(events, ReasoningDelta)) == (reader.text, reader.reasoning)
+    calls = [event for event in events if isinstance(event, ToolCallDelta)]
+    assert [(call.index, call.name, call.arguments) for call in calls] == [
+        (index, call.name, call.arguments) for index, call in enumerate(reader.calls)
+    ]
+
+
+@given(st.lists(WORDS.filter(lambda word: "`" not in word and "~" not in word), max_size=14))
+def test_no_markup_is_told_as_text(words):
+    """Outside of code, no tag that begins a call is ever told as text."""
+    answer = "".join(words)
+    reader, events = read(answer)
+    assert "<TOOL: calculator>" not in told(events, TextDelta)
+    assert "<RESULT:" not in reader.text
+
+
+@given(st.text())
+@example("Hello\u2028\x85 <")
+def test_text_without_markup_passes_unchanged(text):
+    """An answer in which nothing looks like markup is told as it is."""
+    if not any(word in text.lower() for word in ("tool", "result", "think")):
+        assert read(text)[0].text == text
+
+
+@pytest.mark.parametrize("text", ["<re\u017fult: x>", "<RE\u017fULT: x>5</RE\u017fULT>", "<thin\u212a>a</thin\u212a>"])
+def test_letters_that_only_fold_to_ours_are_no_markup(text):
+    """A letter that is ours in another case only to Unicode makes no tag: such text is told as it is."""
+    assert read([f"See {text} here"])[0].text == f"See {text} here"
+    assert quoted(text) == text
+
+
+def test_text_is_told_at_once():
+    """Text passes with its own delta; only what may become markup waits."""
+    reader = AnswerReader(TOOLS)
+    assert reader.feed("Let me") == [TextDelta("Let me")]
+    assert reader.feed(" see <b") == [TextDelta(" see <b")]
+    assert reader.feed("> <TO") == [TextDelta(">")]
+    assert reader.feed("OL: now>") == []
+    assert reader.feed("</TOOL>") == [ToolCallDelta(0, "now", "{}")]
+    assert reader.feed("\nDone") == [TextDelta(" \nDone")]
+
+
+def test_one_call_at_a_time():
+    """Where only one call is wanted, the first counts."""
+    reader, _ = read(["<TOOL: now/> <TOOL: now/>"], is_single=True)
+    assert [call.name for call in reader.calls] == ["now"]
+    reader, _ = read(["```\n<TOOL: now/> <TOOL: now/>\n```"], is_single=True)
+    assert len(reader.calls) == 1
+
+
+def test_a_tag_without_an_end_does_not_wait_for_ever():
+    """What would be too long for a tag is text."""
+    reader = AnswerReader(TOOLS)
+    assert told(reader.feed("<TOOL: " + 300 * "x"), TextDelta) == "<TOOL: " + 300 * "x"
+
+
+@pytest.mark.parametrize("text", ["`", "<", "<TOOL: run_python>", "{", "'", '{"', "```\n", "<tool", "&lt;", "\n", "\\"])
+def test_twice_as_long_an_answer_is_twice_the_work(text):
+    """The work of reading grows with the length of an answer, and no faster, however hostile the answer is."""
+    for start in ("", "<TOOL: any>{'a': "):
+        once = 3_000 // len(text) * text
+        assert work(start + 2 * once) < 3 * work(start + once)
+
+
+HOSTILE = [
+    "`",
+    "```\n",
+    "```\n<TOOL: now>",
+    "~~~ ",
+    "<",
+    "<tool",
+    "<tool ",
+    "`<TOOL: now> ",
+    "&lt",
+    " ",
+    "\n",
+    "<TOOL: calculator>\n```",
+    '<TOOL: calculator>{"',
+    "<think>",
+    "</TOOL",
+    "<RESULT",
+]
+
+
+@pytest.mark.parametrize("start", ["", "<TOOL: calculator>", "```\n<TOOL: now></TOOL>", "```", "`"])
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_half_markup_without_end_in_single_characters(piece, start):
+    """Markup that is begun again and again is no more work for each character, and says the same as in one piece."""
+    answer = start + piece * (2_000 // len(piece))
+    assert facts(read(answer)[0]) == facts(read([answer])[0])
+
+
+@pytest.mark.parametrize("piece", HOSTILE)
+def test_the_work_grows_with_the_length(piece):
+    """Twice as much of what may become markup takes about twice the work, not four times."""
+    few, many = (work(piece * (count // len(piece)), by_character=True) for count in (1_000, 4_000))
+    assert many < 6 * few
+
+
+@pytest.mark.parametrize("piece", ["`", " ", "\n", "~~~ ", "<", '<TOOL: calculator>{"'])
+def test_very_much_half_markup(piece):
+    """Hundreds of thousands of characters that never become a call are read to their end."""
+    reader, _ = read([piece * (200_000 // len(piece))])
+    assert not any(call.name != "calculator" for call in reader.calls)
+
+
+LONG = 1_500
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        f"```{'x' * LONG}\n<TOOL: now></TOOL>\n```",
+        f"```\n{' ' * LONG}<TOOL: now></TOOL>\n```",
+        f"```\nx\n```{' ' * LONG}\n<TOOL: now></TOOL>\n",
+        f"```\n<TOOL: now></TOOL>\n```{' ' * LONG}\n",
+        f"```\n<TOOL: now></TOOL>\n```\n```{'x' * LONG}\n<TOOL: now></TOOL>\n```",
+        f"{'`' * LONG}\n<TOOL: now></TOOL>\n",
+        f"`<TOOL: now> {'x' * LONG}`",
+        f"`<TOOL: now> {'x' * LONG}\n",
+        f"<think>a</think>{' ' * LONG}\n",
+        f"{' ' * LONG}\n<think></think> Hi",
+    ],
+)
+def test_what_is_very_far_away_does_not_count(answer):
+    """A line or a gap of more than a thousand characters is not waited for, however the answer is cut."""
+    whole = facts(read([answer])[0])
+    assert facts(read(answer)[0]) == whole
+    assert facts(read([answer[:700], answer[700:1400], answer[1400:]])[0]) == whole
+
+
+def test_blanks_between_thoughts_and_nothing_are_left_out():
+    """What follows thoughts begins with its first word."""
+    assert facts(read(["<think>a</think>", " \n", " "])[0]) == ("", "a", ())
+    assert facts(read([" \n<think></think>", "Hi"])[0]) == ("Hi", "", ())
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ('{"name": "f", "arguments": {"x": 1}}', [("f", '{"x": 1}')]),
+        ('{"name": "f", "parameters": "{\\"x\\": 1}"}', [("f", '{"x": 1}')]),
+        ('{"name": "f"}', [("f", "{}")]),
+        ('[{"name": "f", "args": {}}, {"type": "function", "function": {"name": "g"}}]', [("f", "{}"), ("g", "{}")]),
+        ('<tool-use>\n{"tool_calls": [{"name": "f", "input": {"x": 1}}]}\n</tool-use>', [("f", '{"x": 1}')]),
+        ('<|python_tag|>{"name": "f", "parameters": {"x": 1}}', [("f", '{"x": 1}')]),
+        ('<function=f>{"x": {"y": 1}}</function>', [("f", '{"x": {"y": 1}}')]),
+        ('<function=f{"x": 1}></function>\n<function(g){"y": 2}</function>', [("f", '{"x": 1}'), ("g", '{"y": 2}')]),
+        ("It is 4.", []),
+        ("", []),
+        ("4", []),
+        ('{"sum": 4}', []),
+        ('[{"name": "f"}, {"sum": 4}]', []),
+        ('{"name": 4, "function": {"name": "f"}}', [("f", "{}")]),
+        ('{"function": "f"}', []),
+        ("[" * 10_000, []),
+    ],
+)
+def test_calls_that_a_server_could_not_take(text, calls):
+    """What a model wrote is read as calls in every way that models write them, if it is nothing but calls."""
+    assert [(call.name, call.arguments) for call in attempted_calls(text)] == calls
+
+
+def test_calls_that_never_end_are_read_in_one_go():
+    """A text that begins thousands of calls and ends none is gone through once, not once for each."""
+    started = time.process_time()
+    assert attempted_calls("<function=add>{} " * 60_000 + "!") == ()
+    assert time.process_time() - started < 10
+    text = '<function=add>{"a": 1}</function> <function(sub)>{"b": {}}\n></function> <function=x>{"c": 2}'
+    told = [(call.name, call.arguments) for call in attempted_calls(text)]
+    assert told == [("add", '{"a": 1}'), ("sub", '{"b": {}}'), ("x", '{"c": 2}')]

@@ -1,0 +1,159 @@
+"""How is a request told in text alone?"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.content import Image
+from agentkit.llm.prompted_tools.markup import has_markup
+from agentkit.llm.prompted_tools.parser import AnswerReader
+from agentkit.llm.prompted_tools.requests import has_tools, schema_as_text, tools_as_text
+from agentkit.messages import (
+    AssistantMessage,
+    OutputSchema,
+    Request,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
+
+TEXT = {"type": "string"}
+CALCULATOR = ToolSpec(
+    "calculator",
+    "Computes.\n\nKnows brackets.",
+    {"type": "object", "properties": {"expression": {**TEXT, "description": "What to compute"}}},
+)
+WIKIPEDIA = ToolSpec(
+    "wikipedia", "Looks up.", {"type": "object", "properties": {"query": TEXT, "lang": TEXT}, "required": ["query"]}
+)
+WRITE = ToolSpec("write", "Writes.", {"type": "object", "properties": {"path": TEXT, "content": TEXT}})
+NOW = ToolSpec("now", "Tells the time.", {"type": "object", "properties": {}})
+ODD = ToolSpec("odd", "Is odd.", {"type": "object", "properties": {"x": True}})
+TOOLS = (CALCULATOR, WIKIPEDIA, WRITE, NOW, ODD)
+SUM = ToolCall("a", "calculator", '{"expression": "1+1"}')
+
+
+def told(*messages, tools=TOOLS, instruction="", **settings):
+    """A request told as text."""
+    return tools_as_text(Request(messages, instruction, tools, settings=settings))
+
+
+def test_the_instruction_describes_the_tools():
+    """The instruction says how tools are used, what each is for, and what its input is."""
+    request = told(UserMessage("Hi"), instruction="Be brief.")
+    assert request.tools == ()
+    assert request.instruction.startswith("Be brief.\n\n# Tools\n")
+    assert "\n- calculator: Computes.\n  Knows brackets.\n  Input: What to compute, as it is. " in request.instruction
+    assert "<TOOL: calculator>expression</TOOL>" in request.instruction
+    assert "<TOOL: wikipedia>query</TOOL> Or a JSON object that fits {" in request.instruction
+    assert "\n  Input: a JSON object that fits {" in request.instruction
+    assert "<TOOL: now></TOOL>" in request.instruction
+    assert "Input: x, as it is." in request.instruction
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({}, "You may use several tools at once"),
+        ({"parallel_tool_calls": False}, "Use one tool at a time"),
+        ({"tool_choice": "auto"}, "When you need no tool"),
+        ({"tool_choice": "required"}, "You must use a tool now."),
+        ({"tool_choice": "now"}, "You must use the tool now now."),
+        ({"tool_choice": {"type": "function"}}, "You must use a tool now."),
+        ({"tool_choice": "none"}, "Tools cannot be used now"),
+    ],
+)
+def test_what_is_chosen_is_said(settings, said):
+    """Settings that only make sense beside tools are said in the instruction, and not sent."""
+    request = told(UserMessage("Hi"), **settings)
+    assert said in request.instruction
+    assert settings.keys().isdisjoint(request.settings)
+
+
+@pytest.mark.parametrize(
+    ("stop", "sent"),
+    [
+        (None, ["<RESULT"]),
+        ("END", ["END", "<RESULT"]),
+        (["a", "b"], ["a", "b", "<RESULT"]),
+        (list("abcd"), list("abcd")),
+    ],
+)
+def test_the_server_is_asked_to_stop(stop, sent):
+    """The server shall stop before a result that the model would invent, besides where the user wants it to stop."""
+    assert told(UserMessage("Hi"), stop=stop, temperature=0).settings == {"stop": sent, "temperature": 0}
+
+
+def test_the_history_is_told_in_turns():
+    """Calls are told as the model would write them, results as what a user says; the roles alternate."""
+    picture = Image("https://x.example/a.png")
+    request = told(
+        SystemMessage("Be brief"),
+        UserMessage("1+1, and what is this?"),
+        UserMessage(("Look:", picture)),
+        AssistantMessage("I see.", (SUM, ToolCall("b", "now", "")), extra={"kept": 1}),
+        ToolMessage("a", "", "2"),
+        ToolMessage("b", "now", "noon"),
+        ToolMessage("c", "", "of nobody"),
+        UserMessage("Well?"),
+        AssistantMessage("Two.", extra={"kept": 1}),
+    )
+    results = [("calculator", "2"), ("now", "noon"), ("tool", "of nobody")]
+    said = "\n\n".join(f"<RESULT: {name}>\n{text}\n</RESULT>" for name, text in results)
+    assert request.messages == [
+        SystemMessage("Be brief"),
+        UserMessage(("1+1, and what is this?", "Look:", picture)),
+        AssistantMessage("I see.\n<TOOL: calculator>1+1</TOOL>\n<TOOL: now></TOOL>"),
+        UserMessage(f"{said}\n\nWell?"),
+        AssistantMessage("Two.", extra={"kept": 1}),
+    ]
+
+
+PIECES = ["<", "/", "RESULT", ": now>", "TOOL", ">", "&lt;", "&", "lt;", " ", "\n", "\t", "think", "x", "tool_call"]
+HOSTILE = st.text() | st.lists(st.sampled_from(PIECES)).map("".join)
+
+
+@given(HOSTILE)
+def test_no_output_of_a_tool_is_markup(text):
+    """What a tool gives can neither end its result, nor pretend to be another, nor be a call when it is repeated."""
+    (message,) = told(ToolMessage("a", "now", text)).messages
+    inside = message.content.removeprefix("<RESULT: now>\n").removesuffix("\n</RESULT>")
+    assert not has_markup(inside)
+    reader = AnswerReader(TOOLS)
+    reader.feed(inside)
+    reader.finish()
+    assert reader.calls == ()
+
+
+@given(HOSTILE)
+def test_nothing_a_user_says_is_markup(text):
+    """Only results are markup in what is said to the model, so that pasted text is none."""
+    for content in (text, (text,)):
+        (message,) = told(UserMessage(content)).messages
+        assert not has_markup("".join(message.content))
+
+
+@pytest.mark.parametrize(
+    ("request_", "expected"),
+    [
+        (Request([UserMessage("Hi"), AssistantMessage("Ho")]), False),
+        (Request([UserMessage("Hi")], tools=TOOLS), True),
+        (Request([AssistantMessage("", (SUM,))]), True),
+        (Request([ToolMessage("a", "now", "noon")]), True),
+    ],
+    ids=["none", "tools", "a call", "a result"],
+)
+def test_what_needs_to_be_told_as_text(request_, expected):
+    """Only requests with tools, calls or results need to be told otherwise."""
+    assert has_tools(request_) is expected
+
+
+def test_a_schema_in_the_instruction():
+    """A schema that cannot be sent is asked for in the instruction."""
+    output = OutputSchema("answer", {"type": "integer"})
+    request = schema_as_text(Request([UserMessage("Hi")], "Be brief.", output_schema=output), output)
+    assert request.output_schema is None
+    assert request.instruction.startswith("Be brief.\n\n# Answer\n\nYour answer must be one JSON value")
+    assert request.instruction.endswith('{"type": "integer"}')

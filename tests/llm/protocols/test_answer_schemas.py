@@ -1,0 +1,132 @@
+"""How is the schema of an answer told where the server makes a grammar of it?"""
+
+import pytest
+from anthropic import transform_schema
+from pydantic import BaseModel, Field
+
+from agentkit.llm.protocols.anthropic import AnthropicMessages, constrained
+from agentkit.messages import Request, ToolSpec, UserMessage
+
+CLOSED = {"additionalProperties": False}
+
+# a schema; what of it can be enforced
+SCHEMAS = {
+    "an object": (
+        {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]},
+        {"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"], **CLOSED},
+    ),
+    "bounds": (
+        {"type": "integer", "description": "A number.", "minimum": 1, "maximum": 10},
+        {"type": "integer", "description": "A number. (minimum: 1, maximum: 10)"},
+    ),
+    "bounds without a word": ({"type": "string", "maxLength": 3}, {"type": "string", "description": "(maxLength: 3)"}),
+    "a default": (
+        {"type": "boolean", "default": True, "title": "T"},
+        {"type": "boolean", "title": "T", "description": "(default: True)"},
+    ),
+    "a known format": ({"type": "string", "format": "date"}, {"type": "string", "format": "date"}),
+    "another format": (
+        {"type": "string", "format": "color"},
+        {"type": "string", "description": "(format: color)"},
+    ),
+    "lists": (
+        {"type": "array", "items": {"type": "object"}, "minItems": 1, "maxItems": 9},
+        {"type": "array", "items": {"type": "object", **CLOSED}, "minItems": 1, "description": "(maxItems: 9)"},
+    ),
+    "a longer list": (
+        {"type": "array", "minItems": 2},
+        {"type": "array", "description": "(minItems: 2)"},
+    ),
+    "choices": (
+        {"oneOf": [{"type": "object"}, {"const": 1}], "discriminator": {}},
+        {"anyOf": [{"type": "object", **CLOSED}, {"const": 1}]},
+    ),
+    "several types": (
+        {"type": ["string", "null"], "description": "A name.", "maxLength": 3},
+        {
+            "description": "A name.",
+            "anyOf": [{"type": "string", "description": "(maxLength: 3)"}, {"type": "null"}],
+        },
+    ),
+    "definitions": (
+        {"$ref": "#/$defs/a", "$defs": {"a": {"type": "object"}}, "title": "T"},
+        {"$ref": "#/$defs/a", "$defs": {"a": {"type": "object", **CLOSED}}},
+    ),
+    "a reference": ({"$ref": "#/$defs/a", "description": "D"}, {"$ref": "#/$defs/a"}),
+    "free names": (
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+    ),
+    "anything": (
+        {"type": "object", "properties": {"a": True}},
+        {"type": "object", "properties": {"a": True}, **CLOSED},
+    ),
+    "a choice of words": ({"enum": ["a", "b"], "$schema": "x"}, {"enum": ["a", "b"]}),
+}
+
+
+@pytest.mark.parametrize(("schema", "told"), SCHEMAS.values(), ids=SCHEMAS)
+def test_what_cannot_be_enforced_is_told_in_words(schema, told):
+    """Objects are closed, what the grammar does not know is in the description, and the given schema stays."""
+    given = repr(schema)
+    assert constrained(schema) == told
+    assert repr(schema) == given
+
+
+class Place(BaseModel):
+    """Where something is."""
+
+    city: str = Field(min_length=2)
+    altitude: float | None = None
+
+
+class Note(BaseModel):
+    """A note."""
+
+    places: list[Place] = Field(min_length=2)
+    kind: int = Field(ge=0, le=9, description="Which kind.")
+
+
+def shape_of(schema):
+    """A schema without its words, which are told otherwise, and without types beside choices."""
+    if isinstance(schema, list):
+        return [shape_of(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {name: shape_of(value) for name, value in schema.items() if name not in {"description", "title"}}
+
+
+def test_the_package_makes_the_same_of_a_model():
+    """Of a pydantic model the anthropic package sends a schema of the same shape."""
+    schema = Note.model_json_schema()
+    assert shape_of(constrained(schema)) == shape_of(transform_schema(schema))
+
+
+def test_tools_are_strict_where_the_server_shall_enforce_them():
+    """A tool with a strict form is sent as strict where that is asked for, any other plainly."""
+    plain, strict = {"type": "object"}, {"type": "object", "required": [], **CLOSED}
+    request = Request([UserMessage("Hi")], "Go", tools=(ToolSpec("f", "F", plain, strict), ToolSpec("g", "", plain)))
+    assert AnthropicMessages().encode(request, "m", strict=True)["tools"] == [
+        {"name": "f", "description": "F", "input_schema": strict, "strict": True},
+        {"name": "g", "input_schema": plain},
+    ]
+
+
+# the schema of what a tool takes; what is sent of it, and what is said in words
+ROOTS = {
+    "an object": ({"type": "object", "properties": {}}, {"type": "object", "properties": {}}, "F"),
+    "nothing": ({}, {"type": "object"}, "F"),
+    "a choice": (
+        {"anyOf": [{"required": ["a"]}, {"required": ["b"]}], "properties": {"a": {}, "b": {}}},
+        {"properties": {"a": {}, "b": {}}, "type": "object"},
+        'F (Arguments fit anyOf: [{"required": ["a"]}, {"required": ["b"]}])',
+    ),
+}
+
+
+@pytest.mark.parametrize(("schema", "sent", "description"), ROOTS.values(), ids=ROOTS)
+def test_what_a_tool_takes_is_an_object(schema, sent, description):
+    """At its root the schema of a tool is an object and no choice, which is refused there, and told in words."""
+    request = Request([UserMessage("Hi")], "Go", tools=(ToolSpec("f", "F", schema),))
+    (tool,) = AnthropicMessages().encode(request, "m", strict=False)["tools"]
+    assert tool == {"name": "f", "description": description, "input_schema": sent}

@@ -1,0 +1,254 @@
+"""How do messages look as content blocks, in turns that alternate?"""
+
+import json
+import re
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.content import File, Image
+from agentkit.llm.protocols.anthropic import BLOCKS, AnthropicMessages, encode_message
+from agentkit.llm.protocols.encoding import EncodingCache, written
+from agentkit.messages import (
+    AssistantMessage,
+    Request,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    failure_content,
+)
+
+THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "s"}
+HIDDEN = {"type": "redacted_thinking", "data": "x"}
+SEARCH = {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}}
+NOTHING = {"role": "user", "content": [{"type": "text", "text": "(Nothing was said.)"}]}
+
+
+def text(said):
+    """A block of text."""
+    return {"type": "text", "text": said}
+
+
+def use(call_id, name="f", **fields):
+    """A block in which a tool is called."""
+    return {"type": "tool_use", "id": call_id, "name": name, "input": {}, **fields}
+
+
+def turns_of(*messages, before=None):
+    """The turns that messages are sent as, without marks for the cache."""
+    request = Request(messages, settings={"cache_control": False})
+    return AnthropicMessages().encode(request, "m", strict=False, before=before)["messages"]
+
+
+def block_of(message):
+    """The only block that a message is sent as."""
+    ((turn),) = encode_message(message)
+    (block,) = turn["content"]
+    return block
+
+
+# messages; the turns that they are sent as
+TURNS = {
+    "a question": ([UserMessage("Hi")], [{"role": "user", "content": [text("Hi")]}]),
+    "neighbours": (
+        [UserMessage("Hi"), UserMessage(("Look", " ", "here")), AssistantMessage("I"), AssistantMessage("see")],
+        [
+            {"role": "user", "content": [text("Hi"), text("Look"), text("here")]},
+            {"role": "assistant", "content": [text("I"), text("see")]},
+        ],
+    ),
+    "an order in the middle": (
+        [UserMessage("Hi"), AssistantMessage("Ho"), SystemMessage("Be brief"), UserMessage("And?")],
+        [
+            {"role": "user", "content": [text("Hi")]},
+            {"role": "assistant", "content": [text("Ho")]},
+            {"role": "user", "content": [text("Be brief"), text("And?")]},
+        ],
+    ),
+    "an order alone": (
+        [UserMessage("Hi"), AssistantMessage("Ho"), SystemMessage("Go on")],
+        [
+            {"role": "user", "content": [text("Hi")]},
+            {"role": "assistant", "content": [text("Ho")]},
+            {"role": "user", "content": [text("Go on")]},
+        ],
+    ),
+    "nothing": ([], [NOTHING]),
+    "blanks": ([UserMessage(" \n"), AssistantMessage("")], [NOTHING]),
+    "an answer first": ([AssistantMessage("Ho")], [NOTHING, {"role": "assistant", "content": [text("Ho")]}]),
+    "an empty answer between": (
+        [UserMessage("Hi"), AssistantMessage(""), UserMessage("Hello?")],
+        [{"role": "user", "content": [text("Hi"), text("Hello?")]}],
+    ),
+}
+
+
+@pytest.mark.parametrize(("messages", "expected"), TURNS.values(), ids=TURNS)
+def test_turns_alternate_and_say_something(messages, expected):
+    """What stands in a row is said at once, blanks are left out, and a user speaks first."""
+    assert turns_of(*messages) == expected
+
+
+def test_orders_at_the_beginning_belong_to_the_instruction():
+    """Standing orders before anybody speaks stand at the top, behind the instruction."""
+    request = Request([SystemMessage("One"), SystemMessage("Two"), UserMessage("Hi")], "Be brief")
+    body = AnthropicMessages().encode(request, "m", strict=False)
+    assert (body["system"], body["messages"]) == ("Be brief\n\nOne\n\nTwo", turns_of(UserMessage("Hi")))
+
+
+@pytest.mark.parametrize("blocks", [[THOUGHT, text("Hi"), use("a")], [HIDDEN, SEARCH, text("Hi"), use("a", caller={})]])
+def test_blocks_go_back_as_they_came(blocks):
+    """The blocks of an answer are sent back as they came, also of types that nobody here knows."""
+    response = AnthropicMessages().decode({"content": blocks})
+    assert turns_of(UserMessage("Hi"), response.message)[1]["content"] == blocks
+
+
+def test_blocks_that_say_no_more_are_not_kept():
+    """Text and calls are all that most answers have; such are not kept twice."""
+    assert AnthropicMessages().decode({"content": [{**text("Hi"), "citations": None}, use("a")]}).message.extra == {}
+
+
+def test_calls_go_back_with_the_ids_and_arguments_that_they_have_now():
+    """Where two calls came under one id, the blocks are sent back with the ids that tell them apart."""
+    response = AnthropicMessages().decode({"content": [THOUGHT, use("a"), use("a")]})
+    sent = turns_of(UserMessage("Hi"), response.message)[1]["content"]
+    assert [block["id"] for block in sent[1:]] == ["a", "a_2"]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        AssistantMessage("***", (ToolCall("a", "f", "{}"),), extra={BLOCKS: (THOUGHT, text("Hi"), use("a"))}),
+        AssistantMessage("***", extra={BLOCKS: (THOUGHT, text("Hi"))}),
+        AssistantMessage("Hi", extra={BLOCKS: (THOUGHT, text("Hi"), use("a"))}),
+    ],
+)
+def test_blocks_that_say_something_else_do_not_go_back(changed):
+    """When a message was changed since, it is sent as it is now, without the blocks that it came as."""
+    sent = turns_of(UserMessage("?"), changed)[1]["content"]
+    assert sent[0] == text(changed.text)
+    assert THOUGHT not in sent
+
+
+def test_empty_texts_among_the_blocks_are_left_out():
+    """A server may send a blank text, and refuses it."""
+    response = AnthropicMessages().decode({"content": [THOUGHT, text(""), use("a")]})
+    assert turns_of(UserMessage("Hi"), response.message)[1]["content"] == [THOUGHT, use("a")]
+
+
+@given(st.lists(st.text(max_size=4), min_size=1, max_size=4, unique=True))
+def test_ids_are_sendable_and_stay_apart(ids):
+    """Whatever another provider calls its calls, ids are of the characters that are taken, and no two become one."""
+    sent = [block_of(ToolMessage(call_id, "f", "1"))["tool_use_id"] for call_id in ids]
+    assert all(re.fullmatch(r"[a-zA-Z0-9_-]+", each) for each in sent)
+    assert len(set(sent)) == len(ids)
+    wish = AssistantMessage("", tuple(ToolCall(call_id, "f", "") for call_id in ids))
+    assert [block["id"] for block in encode_message(wish)[0]["content"]] == sent
+
+
+@pytest.mark.parametrize("arguments", ["", "{", "[1]", '"x"', '{"a": "\\ud83d"}', '{"a": NaN}'])
+def test_arguments_are_always_an_object(arguments):
+    """What a call is made with is sent as an object that can be encoded, whatever a model wrote."""
+    block = block_of(AssistantMessage("", (ToolCall("a", "f", arguments),)))
+    assert isinstance(block["input"], dict)
+    assert written({"messages": [block]}).decode()
+
+
+# what a result says; the content of its block, and whether it is marked as an error
+RESULTS = {
+    "text": ("sun", "sun", False),
+    "nothing": ("", None, False),
+    "a failure": (failure_content("f", "no"), failure_content("f", "no"), True),
+    "an error of its own": ('{"error": "no", "expression": "2+"}', '{"error": "no", "expression": "2+"}', False),
+    "no json": ('{"error": no', '{"error": no', False),
+}
+
+
+@pytest.mark.parametrize(("said", "content", "is_error"), RESULTS.values(), ids=RESULTS)
+def test_results_say_whether_they_are_failures(said, content, is_error):
+    """A result is its text; what came to nothing is marked, what a tool itself says of an error is not."""
+    block = block_of(ToolMessage("a", "f", said))
+    assert (block.get("content"), block.get("is_error", False)) == (content, is_error)
+
+
+# a picture's address; the source that is sent
+SOURCES = {
+    "https://x.example/a.png": {"type": "url", "url": "https://x.example/a.png"},
+    "data:image/png;base64,QUJD": {"type": "base64", "media_type": "image/png", "data": "QUJD"},
+    "data:image/JPG;base64,QUJD": {"type": "base64", "media_type": "image/jpeg", "data": "QUJD"},
+    "data:image/png,A%42C": {"type": "base64", "media_type": "image/png", "data": "QUJD"},
+}
+
+
+@pytest.mark.parametrize(("url", "source"), SOURCES.items())
+def test_pictures_are_sent_by_address_or_as_data(url, source):
+    """A picture is an address or data in base64, its type as the protocol calls it."""
+    assert block_of(UserMessage((Image(url),))) == {"type": "image", "source": source}
+
+
+PDF = "data:application/pdf;base64,JVBERi0="
+
+# a file; the block that is sent
+FILES = {
+    "a PDF": (
+        File(PDF, "report.pdf"),
+        {
+            "type": "document",
+            "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="},
+            "title": "report.pdf",
+        },
+    ),
+    "an address": (
+        File("https://x.example/a.pdf"),
+        {"type": "document", "source": {"type": "url", "url": "https://x.example/a.pdf"}},
+    ),
+    "a text": (
+        File("data:text/plain;base64,SGk=", "a.txt"),
+        text("[What follows is the file a.txt.]\nHi\n[Here ends the file a.txt.]"),
+    ),
+    "a recording": (
+        File("data:audio/wav;base64,UklG"),
+        {"type": "input_audio", "input_audio": {"data": "UklG", "format": "wav"}},
+    ),
+}
+
+
+@pytest.mark.parametrize(("file", "block"), FILES.values(), ids=FILES)
+def test_files_are_documents(file, block):
+    """A file is a document by its address or its data, with its name; a text is its words; in results, too."""
+    assert block_of(UserMessage((file,))) == block
+    assert block_of(ToolMessage("a", "f", "Look", files=(file,)))["content"] == [text("Look"), block]
+
+
+SAYINGS = st.lists(
+    st.one_of(
+        st.builds(UserMessage, st.text(max_size=3)),
+        st.builds(SystemMessage, st.text(max_size=3)),
+        st.builds(AssistantMessage, st.text(max_size=3), st.just((ToolCall("a", "f", "{}"),))),
+        st.builds(ToolMessage, st.just("a"), st.just("f"), st.text(max_size=3)),
+    ),
+    max_size=8,
+)
+
+
+@given(SAYINGS)
+def test_any_conversation_can_be_sent(messages):
+    """Turns alternate, begin with a user, none is empty, and what is put together from pieces is the same JSON."""
+    turns = turns_of(*messages)
+    assert [turn["role"] for turn in turns] == [("user", "assistant")[at % 2] for at in range(len(turns))]
+    assert all(turn["content"] for turn in turns)
+    assert all(one["role"] != two["role"] for one, two in pairwise(turns))
+    assert json.loads(written({"messages": turns})) == {"messages": json.loads(json.dumps(turns))}
+
+
+def test_what_was_sent_before_is_not_encoded_again():
+    """Messages that were sent before are put into their turns without being encoded anew."""
+    before = EncodingCache()
+    history = [UserMessage("Hi"), AssistantMessage("", (ToolCall("a", "f", ""),)), ToolMessage("a", "f", "1")]
+    turns_of(*history, before=before)
+    first = before.entries(history, encode_message)
+    turns_of(*history, UserMessage("And?"), before=before)
+    assert all(one is two for one, two in zip(first, before.entries(history, encode_message), strict=True))

@@ -1,0 +1,127 @@
+"""What do the tools that a server runs itself leave in an answer, for the next request?"""
+
+import pytest
+
+from agentkit.llm.protocols.anthropic import BLOCKS, CONTAINER, AnthropicMessages
+from agentkit.llm.protocols.encoding import EncodingCache
+from agentkit.messages import Request, ToolMessage, UserMessage, without_extra
+
+SEARCH = {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {"query": "Paris"}}
+FOUND = {
+    "type": "web_search_tool_result",
+    "tool_use_id": "srv",
+    "content": [{"type": "web_search_result", "url": "https://a.b", "title": "A", "encrypted_content": "x"}],
+}
+LISTED = {"type": "mcp_tool_use", "id": "mcp", "name": "list", "server_name": "s", "input": {}}
+CALL = {
+    "type": "tool_use",
+    "id": "a",
+    "name": "f",
+    "input": {"x": 1},
+    "caller": {"type": "code_execution_20260120", "tool_id": "srv"},
+}
+CODE = {"type": "server_tool_use", "id": "srv", "name": "code_execution", "input": {"code": "await f(x=1)"}}
+CITED = [{"type": "web_search_result_location", "url": "https://a.b", "encrypted_index": "y"}]
+
+
+def text(said, **fields):
+    """A block of text."""
+    return {"type": "text", "text": said, **fields}
+
+
+def answered(*blocks, reason="end_turn", **fields):
+    """The message in an answer of these blocks."""
+    return AnthropicMessages().decode({"content": [*blocks], "stop_reason": reason, **fields}).message
+
+
+def body(*messages, before=None, **settings):
+    """What is sent for a conversation."""
+    settings = {"cache_control": False, **settings}
+    return AnthropicMessages().encode(Request(messages, settings=settings), "m", strict=False, before=before)
+
+
+def back(message, *later):
+    """The blocks as which an answer goes back."""
+    return body(UserMessage("Hi"), message, *later)["messages"][1]["content"]
+
+
+# an answer with tools that the server has run; its text
+ANSWERS = {
+    "a search": ([text("I look."), SEARCH, FOUND, text("Paris", citations=CITED), text(".")], "I look.\n\nParis."),
+    "a search without a word": ([SEARCH, FOUND, text("Paris")], "Paris"),
+    "a shortened conversation": ([{"type": "compaction", "content": "They said Hi."}, text("Hello")], "Hello"),
+    "an adviser": (
+        [
+            {"type": "thinking", "thinking": "", "signature": "s"},
+            {"type": "server_tool_use", "id": "srv", "name": "advisor", "input": {}},
+            {"type": "advisor_tool_result", "tool_use_id": "srv", "content": {"type": "advisor_result", "text": "4"}},
+            text("4"),
+        ],
+        "4",
+    ),
+    "a tool of a later year": ([{"type": "a_new_tool_result", "of": [1, {"deep": None}]}, text("Hi")], "Hi"),
+    "thoughts in the text": ([text("<thinking>Hm</thinking>"), SEARCH, FOUND, text("Paris")], "Paris"),
+}
+
+
+@pytest.mark.parametrize(("blocks", "said"), ANSWERS.values(), ids=ANSWERS)
+def test_what_a_server_has_done_goes_back_as_it_came(blocks, said):
+    """The text of the answer is whole, and every block goes back where it stood, with all its fields."""
+    message = answered(*blocks)
+    assert (message.text, message.tool_calls) == (said, ())
+    assert back(message, UserMessage("And now?")) == blocks
+
+
+@pytest.mark.parametrize(
+    ("blocks", "kept"),
+    [
+        ([text("I look."), SEARCH], [text("I look.")]),
+        ([text("I look."), SEARCH, FOUND, text("More."), LISTED], [text("I look."), SEARCH, FOUND, text("More.")]),
+    ],
+)
+@pytest.mark.parametrize("reason", ["max_tokens", "end_turn"])
+def test_a_call_whose_result_never_came_is_not_sent_back(blocks, kept, reason):
+    """An answer that was cut within a search goes back without it: a conversation with such a call is refused."""
+    assert back(answered(*blocks, reason=reason)) == kept
+
+
+def test_code_that_waits_for_a_call_goes_back_with_its_machine():
+    """Code that calls a tool of ours goes back as it stands, with the caller and the id of the machine it runs on."""
+    message = answered(CODE, CALL, reason="tool_use", container={"id": "c", "expires_at": "2026-11-24T02:00:00Z"})
+    sent = body(UserMessage("Hi"), message, ToolMessage("a", "f", "1"))
+    assert (sent["container"], sent["messages"][1]["content"]) == ("c", [CODE, CALL])
+
+
+def test_a_machine_is_wanted_as_long_as_the_answer_lasts():
+    """Where a person speaks next, or nobody has, no machine is named: it may be gone by then."""
+    message = answered(CODE, reason="pause_turn", container={"id": "c"})
+    assert body(UserMessage("Hi"), message)["container"] == "c"
+    assert "container" not in body(UserMessage("Hi"), message, UserMessage("And now?"))
+    assert "container" not in body(ToolMessage("a", "f", "1"))
+    assert "container" not in body()
+
+
+def test_what_is_said_of_the_machine_counts():
+    """A setting for the machine is sent beside its id, or in the place of it."""
+    said = (
+        UserMessage("Hi"),
+        answered(CODE, CALL, reason="tool_use", container={"id": "c"}),
+        ToolMessage("a", "f", "1"),
+    )
+    assert body(*said, container={"skills": []})["container"] == {"id": "c", "skills": []}
+    assert body(*said, container="d")["container"] == "d"
+
+
+def test_another_server_knows_nothing_of_the_machine():
+    """What one server keeps for itself is named to no other."""
+    message = answered(CODE, CALL, reason="tool_use", container={"id": "c"})
+    sent = body(UserMessage("Hi"), message, ToolMessage("a", "f", "1"), before=EncodingCache(without_extra))
+    assert "container" not in sent
+    assert [block["type"] for block in sent["messages"][1]["content"]] == ["tool_use"]
+
+
+def test_a_machine_is_known_by_its_id():
+    """Only what a block cannot say is kept of an answer."""
+    assert answered(text("Hi"), container={"id": "c"}).extra == {CONTAINER: "c"}
+    assert answered(text("Hi"), container=None).extra == answered(text("Hi"), container={}).extra == {}
+    assert BLOCKS in answered(SEARCH, FOUND, container=None).extra

@@ -1,0 +1,221 @@
+"""How are the answers of Chat Completions read, whatever comes?"""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.errors import BadResponse, ModelError, Rejected, Unreachable
+from agentkit.events import ToolCallDelta
+from agentkit.llm.protocols.chat_completions import ChatReader, decode_answer, read_message
+from agentkit.messages import Response
+
+NAMES = st.sampled_from(
+    [
+        *(
+            "choices",
+            "delta",
+            "message",
+            "content",
+            "tool_calls",
+            "function",
+            "name",
+            "arguments",
+            "index",
+            "id",
+            "type",
+        ),
+        *("finish_reason", "usage", "prompt_tokens", "x_groq", "error", "code", "refusal", "reasoning", "text", "loc"),
+        *("reasoning_details", "detail", "param", "thinking", "function_call", "completion_tokens_details", "status"),
+    ]
+)
+SCALARS = (
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3) | st.sampled_from(["stop", "{}", ""])
+)
+ANYTHING = st.recursive(
+    SCALARS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES, inner, max_size=4), max_leaves=20
+)
+OBJECTS = st.dictionaries(NAMES, ANYTHING, max_size=5)
+ANSWERS = st.fixed_dictionaries(
+    {"choices": st.lists(st.fixed_dictionaries({"message": OBJECTS, "delta": OBJECTS}), max_size=2)}
+)
+
+
+@given(OBJECTS | ANSWERS)
+def test_whatever_comes_whole_is_read_or_refused(data):
+    """Any JSON object is a response or a ModelError, never another exception, and can be written as JSON again."""
+    try:
+        response = decode_answer(data)
+    except ModelError:
+        return
+    assert isinstance(response, Response)
+    json.dumps(dict(response.message.extra))
+
+
+@given(st.lists(OBJECTS | ANSWERS, max_size=5), st.booleans())
+def test_whatever_comes_streamed_is_read_or_refused(chunks, closed):
+    """Any sequence of JSON objects is a response or a ModelError, never another exception."""
+    reader = ChatReader()
+    try:
+        for chunk in chunks:
+            list(reader.feed(chunk))
+        response = reader.finish(closed=closed)
+    except ModelError:
+        return
+    assert isinstance(response, Response)
+
+
+@given(st.text(), st.data())
+def test_arguments_are_the_same_whole_or_in_pieces(value, data):
+    """However a server cuts the arguments of a tool call, they are read as they were meant."""
+    arguments = json.dumps({"value": value}, ensure_ascii=False)
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(arguments)), max_size=8)))
+    reader = ChatReader()
+    for start, stop in zip([0, *cuts], [*cuts, None], strict=True):
+        part = {"index": 0, "id": "a", "function": {"name": "f", "arguments": arguments[start:stop]}}
+        list(reader.feed({"choices": [{"delta": {"tool_calls": [part]}}]}))
+    (call,) = reader.finish(closed=True).tool_calls
+    assert json.loads(call.arguments) == {"value": value}
+
+
+def test_pieces_cost_what_they_are_long():
+    """A long answer in small pieces is an event for each, and the arguments are put together once."""
+    reader = ChatReader()
+    part = {"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": "x" * 10}}]}}]}
+    events = [event for _ in range(20_000) for event in reader.feed(part)]
+    assert events[0] == ToolCallDelta(0, "", "x" * 10)
+    assert len(reader.finish(closed=True).tool_calls[0].arguments) == 200_000
+
+
+@pytest.mark.parametrize("index", [[0], {"at": 0}, "0", 1.5])
+def test_an_index_may_be_anything(index):
+    """Pieces of a call belong together when their indexes are equal, whatever these are."""
+    reader = ChatReader()
+    for arguments in ("{", "}"):
+        part = {"index": index, "function": {"arguments": arguments}}
+        list(reader.feed({"choices": [{"delta": {"tool_calls": [part]}}]}))
+    assert [call.arguments for call in reader.finish(closed=True).tool_calls] == ["{}"]
+
+
+def test_a_whole_is_only_known_by_the_stream():
+    """Usage may follow the finish reason, so only the end of the stream ends an answer."""
+    reader = ChatReader()
+    list(reader.feed({"choices": [{"delta": {}, "finish_reason": "stop"}]}))
+    assert not reader.is_whole
+
+
+def test_a_message_of_the_history_is_read_without_an_answer_around_it():
+    """A message in the chat format is read on its own, with distinct ids for its calls."""
+    message = read_message({"role": "assistant", "content": None, "tool_calls": [{"function": {"name": "f"}}] * 2})
+    assert [call.id for call in message.tool_calls] == ["call_1", "call_2"]
+
+
+def test_an_answer_that_ends_with_all_of_it_is_told_once():
+    """A call that was streamed without an id is the one that the last chunk tells whole, with an id."""
+    reader = ChatReader()
+    function = {"name": "f", "arguments": "{}"}
+    list(reader.feed({"choices": [{"delta": {"reasoning_content": "Hm", "tool_calls": [{"function": function}]}}]}))
+    whole = {"reasoning_content": "Hm", "tool_calls": [{"id": "a", "function": function}]}
+    list(reader.feed({"choices": [{"finish_reason": "stop", "message": whole}]}))
+    message = reader.finish(closed=True).message
+    assert (message.reasoning, len(message.tool_calls)) == ("Hm", 1)
+
+
+def test_a_name_that_is_repeated_very_often():
+    """A server that repeats a call's name with each of thousands of pieces costs no more than one that does not."""
+    reader = ChatReader()
+    for _ in range(8_000):
+        function = {"name": "f", "arguments": "[{}"}
+        list(reader.feed({"choices": [{"delta": {"tool_calls": [{"index": 0, "id": "c", "function": function}]}}]}))
+    (call,) = reader.finish(closed=True).tool_calls
+    assert call.arguments == "[{}" * 8_000
+
+
+@pytest.mark.parametrize("told_apart_by", ["index", "id", None])
+def test_each_of_many_calls_finds_its_pieces(told_apart_by):
+    """Twenty thousand calls in two pieces each are told apart; no piece looks through all the calls before it."""
+    reader, count = ChatReader(), 20_000
+    for number in range(count):
+        part = {} if told_apart_by is None else {told_apart_by: number if told_apart_by == "index" else f"c{number}"}
+        for piece in ({"name": "f", "arguments": '{"n":'}, {"arguments": f"{number}}}"}):
+            list(reader.feed({"choices": [{"index": 0, "delta": {"tool_calls": [{**part, "function": piece}]}}]}))
+    calls = reader.finish(closed=True).message.tool_calls
+    assert [json.loads(call.arguments)["n"] for call in calls] == list(range(count))
+
+
+LIMIT = {"error": {"code": 400, "message": "Token limit reached"}}
+AWAY = {"error": {"code": 503, "message": "Gone"}}
+
+
+@pytest.mark.parametrize("reason", ["stop", "length", "tool_calls", "eos"])
+@pytest.mark.parametrize("behind", [LIMIT, AWAY, {"object": "error", "message": "Gone"}])
+def test_an_error_behind_an_answer_takes_nothing_away(reason, behind):
+    """An error behind the end of an answer, as a router sends one of the limit that ended it, does not undo it."""
+    reader = ChatReader()
+    list(reader.feed({"choices": [{"delta": {"content": "Hi"}, "finish_reason": reason}]}))
+    figures = {"prompt_tokens": 4, "completion_tokens": 2}
+    list(reader.feed({**behind, "usage": figures, "choices": [{"delta": {"content": ""}, "finish_reason": None}]}))
+    response = reader.finish(closed=True)
+    assert (response.text, response.finish_reason) == ("Hi", "length" if reason == "length" else "stop")
+    assert response.usage.total_tokens == 6
+
+
+@pytest.mark.parametrize("reason", ["error", "content_filter", "content_filter: VIOLENCE", "abort", None, ""])
+@pytest.mark.parametrize(("told", "kind"), [(LIMIT, Rejected), (AWAY, Unreachable)])
+def test_an_error_of_an_answer_that_came_to_nothing_says_why(reason, told, kind):
+    """Where the answer has not ended, or not well, the error behind it is what there is to tell."""
+    reader = ChatReader()
+    list(reader.feed({"choices": [{"delta": {"content": "Hi"}, "finish_reason": reason}]}))
+    with pytest.raises(kind, match=told["error"]["message"]):
+        list(reader.feed(told))
+
+
+def test_an_answer_that_is_given_up_behind_its_end():
+    """A server that says last that it failed is believed."""
+    reader = ChatReader()
+    for reason in ("stop", "error"):
+        list(reader.feed({"choices": [{"delta": {"content": "Hi"}, "finish_reason": reason}]}))
+    with pytest.raises(BadResponse, match="failed while it wrote"):
+        reader.finish(closed=True)
+
+
+def ended(finish_reason, native, content=None, *, streamed):
+    """The answer of a router that ends so, and the provider behind it so."""
+    ending = {"finish_reason": finish_reason, "native_finish_reason": native}
+    said = {"role": "assistant", "content": content}
+    if not streamed:
+        return decode_answer({"choices": [{"message": said, **ending}]})
+    reader = ChatReader()
+    for choice in ({"delta": said}, {"delta": {"content": ""}, **ending}):
+        list(reader.feed({"choices": [choice]}))
+    return reader.finish(closed=True)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("finish_reason", "native", "content", "kind", "told"),
+    [
+        ("error", "MALFORMED_FUNCTION_CALL", "", BadResponse, "'malformed_function_call'"),
+        ("error", "upstream_502", "Hel", BadResponse, "'upstream_502'"),
+        ("error", None, "Hel", BadResponse, "'error'"),
+        ("error", "SAFETY", "Hel", Rejected, "content filter"),
+        ("error", "refusal", None, Rejected, "content filter"),
+        ("stop", "MALFORMED_FUNCTION_CALL", "", BadResponse, "'malformed_function_call'"),
+        ("stop", "PROHIBITED_CONTENT", None, Rejected, "content filter"),
+        ("refusal", None, "Hel", Rejected, "content filter"),
+    ],
+)
+def test_what_the_provider_behind_a_router_says_of_a_failure(streamed, finish_reason, native, content, kind, told):
+    """An answer that a router calls an error, or that is empty, is told by what the provider behind it says."""
+    with pytest.raises(kind, match=told):
+        ended(finish_reason, native, content, streamed=streamed)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+@pytest.mark.parametrize(
+    ("native", "content"), [("STOP", "Hi"), ("completed", ""), ("end_turn", "Hi"), ("error", "Hi"), ("SAFETY", "Hi")]
+)
+def test_what_the_provider_behind_a_router_says_of_an_answer(streamed, native, content):
+    """An answer that a router lets stand is one, however the provider behind it ended it."""
+    assert ended("stop", native, content, streamed=streamed).text == content

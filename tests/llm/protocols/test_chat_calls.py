@@ -1,0 +1,70 @@
+"""How are tool calls put together, of whatever pieces a server sends?"""
+
+import json
+
+import pytest
+
+from agentkit.llm.protocols.chat_completions import CallsInPieces, calls_in, read_call
+
+
+def piece(arguments=None, name=None, call_id=None, index=None):
+    """A piece of a call that has only what is given."""
+    function = {key: value for key, value in {"name": name, "arguments": arguments}.items() if value is not None}
+    return {**{key: value for key, value in {"id": call_id, "index": index}.items() if value is not None}, **function}
+
+
+def read(*pieces):
+    """Names and arguments of the calls that come in these pieces, each on its own."""
+    calls = CallsInPieces()
+    for each in pieces:
+        calls.feed([each])
+    return [(call.name, call.arguments) for call in calls.whole()]
+
+
+ONE, TWO = ("f", '{"x": 1}'), ("f", '{"x": 2}')
+
+PIECES = {
+    "one whole call twice": ([piece(ONE[1], "f", "a", 0)] * 2, [ONE]),
+    "one whole call twice, without index": ([piece(ONE[1], "f", "a")] * 2, [ONE]),
+    "two calls that are alike": ([piece(ONE[1], "f", "a", 0), piece(ONE[1], "f", "b", 0)], [ONE, ONE]),
+    "two calls that are alike, without ids": ([piece(ONE[1], "f", index=0)] * 2, [ONE, ONE]),
+    "two calls of one id": ([piece(ONE[1], "f", "a", 0), piece(TWO[1], "f", "a", 0)], [ONE, TWO]),
+    "pieces that are alike, with their id": ([piece("[1", "f", "a", 0), piece("[1", "f", "a", 0)], [("f", "[1[1")]),
+    "calls that begin empty, of one index and without ids": (
+        [piece("", "f", index=0), piece(ONE[1], index=0), piece("", "f", index=0), piece(TWO[1], index=0)],
+        [ONE, TWO],
+    ),
+    "one name in each piece, and an empty piece last": (
+        [piece("", "f", index=0), piece(ONE[1], "f", index=0), piece("", "f", index=0)],
+        [ONE],
+    ),
+    "an empty object first": ([piece("{}", "f", "a", 0), piece(ONE[1], index=0)], [ONE]),
+    "an empty object first, and id and name in each piece": (
+        [piece("{}", "f", "a", 0), piece(ONE[1][:4], "f", "a", 0), piece(ONE[1][4:], "f", "a", 0)],
+        [ONE],
+    ),
+    "calls without arguments": ([piece("{}", "f", "a", 0), piece("{}", "f", "b", 0)], [("f", "{}"), ("f", "{}")]),
+    "null for nothing": ([piece("null", "f", "a", 0)], [("f", "")]),
+    "an object": ([piece({"x": 1}, "f", "a", 0)], [ONE]),
+}
+
+
+@pytest.mark.parametrize(("pieces", "expected"), PIECES.values(), ids=PIECES)
+def test_pieces_make_each_call_once(pieces, expected):
+    """Whatever tells pieces apart, each call that a model made is made, and none twice."""
+    assert read(*pieces) == expected
+
+
+@pytest.mark.parametrize("older", [{"function_call": {"name": "f"}}, {"tool_calls": {"function": {"name": "f"}}}])
+def test_one_call_may_stand_alone(older):
+    """A call in the older form, or outside of a list, is a call."""
+    (found,) = calls_in(older)
+    assert read_call(found).name == "f"
+
+
+def test_arguments_are_kept_as_they_were_written():
+    """A call is told as it was written, to the last blank."""
+    written = json.dumps({"x": [1, {"y": "é"}]}, indent=1, ensure_ascii=False)
+    assert read(*(piece(letter, "f" if not place else None, index=0) for place, letter in enumerate(written))) == [
+        ("f", written)
+    ]

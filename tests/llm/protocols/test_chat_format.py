@@ -1,0 +1,173 @@
+"""How do plain dictionaries become messages?"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.content import File, Image, quoted_file
+from agentkit.llm.protocols.chat_completions import encode_message
+from agentkit.llm.protocols.chat_format import Rereading, typed_messages
+from agentkit.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
+
+TEXTS = st.text()
+IMAGES = st.builds(Image, TEXTS.map("data:".__add__), st.sampled_from([None, "auto", "low", "high"]))
+FILES = st.builds(File, TEXTS.map("data:application/pdf;base64,".__add__), st.sampled_from(["a.pdf", "b c.pdf"]))
+SOUNDS = st.builds(File, st.sampled_from(["wav", "mpeg", "flac", "mp4"]).map("data:audio/{};base64,AAAA".format))
+NAMES = st.from_regex(r"[a-zA-Z0-9_-]{1,64}", fullmatch=True)
+CALLS = st.builds(ToolCall, st.text(min_size=1), NAMES, st.just('{"a": 1}'))
+MESSAGES = st.one_of(
+    st.builds(SystemMessage, TEXTS),
+    st.builds(UserMessage, TEXTS | st.lists(TEXTS | IMAGES | FILES | SOUNDS, min_size=1).map(tuple)),
+    st.builds(AssistantMessage, TEXTS, st.lists(CALLS, unique_by=lambda call: call.id, max_size=3).map(tuple)),
+    st.builds(
+        ToolMessage,
+        TEXTS,
+        st.just(""),
+        TEXTS,
+        images=st.lists(IMAGES, max_size=2).map(tuple),
+        files=st.lists(FILES | SOUNDS, max_size=2).map(tuple),
+    ),
+)
+
+
+@given(st.lists(MESSAGES))
+def test_messages_become_dictionaries_and_back(messages):
+    """A message that is written as a dictionary is read as the same message."""
+    assert typed_messages(encode_message(message) for message in messages) == tuple(messages)
+
+
+def test_prompts_of_every_form():
+    """A prompt is a text, one dictionary, or any iterable of messages and dictionaries."""
+    said = (UserMessage("Hi"),)
+    assert typed_messages("Hi") == typed_messages({"role": "user", "content": "Hi"}) == typed_messages(said) == said
+    assert typed_messages([]) == ()
+
+
+def test_contents_of_every_form():
+    """A content is a text, null, or parts: texts and images in either protocol's form, or our own."""
+    picture = Image("https://x.example/a.png")
+    parts = [
+        "Look",
+        {"type": "text", "text": "here"},
+        {"type": "input_text", "text": "now"},
+        {"type": "image_url", "image_url": {"url": picture.url}},
+        {"type": "input_image", "image_url": picture.url, "detail": "low"},
+        picture,
+    ]
+    (message,) = typed_messages([{"role": "user", "content": parts}])
+    assert message.content == ("Look", "here", "now", picture, Image(picture.url, "low"), picture)
+    assert typed_messages([{"role": "user"}]) == (UserMessage(""),)
+    assert typed_messages([{"role": "system", "content": [{"text": "Be"}]}]) == (SystemMessage("Be"),)
+
+
+PDF = File("data:application/pdf;base64,JVBERi0=", "a.pdf")
+SOUND = File("data:audio/mpeg;base64,SUQzAg==")
+
+
+@pytest.mark.parametrize(
+    ("part", "read"),
+    [
+        ({"type": "file", "file": {"filename": "a.pdf", "file_data": PDF.url}}, PDF),
+        ({"type": "file", "file": {"filename": "a.pdf", "file_data": "JVBERi0="}}, PDF),
+        ({"type": "input_file", "filename": "a.pdf", "file_data": PDF.url}, PDF),
+        ({"type": "input_file", "file_url": "https://x.example/a.pdf"}, File("https://x.example/a.pdf")),
+        ({"type": "input_audio", "input_audio": {"data": "SUQzAg==", "format": "mp3"}}, SOUND),
+        ({"type": "file", "file": {"filename": "a.txt", "file_data": "aGk="}}, quoted_file("a.txt", "hi")),
+        (PDF, PDF),
+    ],
+)
+def test_files_in_the_form_of_either_protocol(part, read):
+    """A PDF, a recording or a text in a content is read from both forms, as data or as an address."""
+    assert typed_messages([{"role": "user", "content": ["Look", part]}])[0].content == ("Look", read)
+
+
+def test_files_in_the_result_of_a_tool():
+    """A result in a history keeps the files that it shows, and one that is a text as its words."""
+    text = {"type": "file", "file": {"filename": "a.txt", "file_data": "aGk="}}
+    content = [{"type": "text", "text": "done"}, {"type": "file", "file": {"filename": "a.pdf", "file_data": PDF.url}}]
+    (told,) = typed_messages([{"role": "tool", "tool_call_id": "1", "content": [*content, text]}])
+    assert (told.files, told.content) == ((PDF,), f"done\n{quoted_file('a.txt', 'hi')}")
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {},
+        {"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]},
+        {"role": "function", "content": "x"},
+        {"role": None},
+        {"role": "user", "content": [{"type": "input_audio", "input_audio": {}}]},
+        {"role": "user", "content": [{"type": "image_url"}]},
+        {"role": "user", "content": [{"type": "image_url", "image_url": {"url": None}}]},
+        {"role": "user", "content": [7]},
+    ],
+)
+def test_what_cannot_be_sent_is_refused(message):
+    """A role or a part that is not understood is refused, not dropped in silence."""
+    with pytest.raises(ValueError, match=r"A message's role is|A part of a message is|A file in a message has"):
+        typed_messages([message])
+
+
+@pytest.mark.parametrize("entry", ["Hi", None, 7, ["Hi"]])
+def test_what_is_no_message_is_refused(entry):
+    """A list of something else than messages is refused."""
+    with pytest.raises(TypeError, match="A message is a dictionary or one of agentkit's messages"):
+        typed_messages([entry])
+
+
+def test_what_is_no_list_is_refused():
+    """Something else than a text or a list of messages is refused, with what it may be."""
+    with pytest.raises(TypeError, match="Messages are a text, or a list of messages or dictionaries, not int"):
+        typed_messages(5)
+
+
+def test_what_was_said_before_is_the_same_message():
+    """A dictionary of role and text that says what another one said is read as the very message made of that one."""
+    rereading = Rereading()
+    question, reply = {"role": "user", "content": "How much?"}, {"role": "assistant", "content": "17."}
+    first = typed_messages([question, reply], rereading.read)
+    again = typed_messages([dict(question), dict(reply)], rereading.read)
+    assert first == again == (UserMessage("How much?"), AssistantMessage("17."))
+    assert [id(message) for message in again] == [id(message) for message in first]
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {"role": "user", "content": [{"type": "text", "text": "Look"}]},
+        {"role": "assistant", "content": "Wait.", "reasoning": "Why?"},
+        {"role": "tool", "content": "17", "tool_call_id": "c1"},
+    ],
+)
+def test_what_may_change_inside_is_read_anew(entry):
+    """A dictionary that holds more than role and text is read each time as it is then."""
+    rereading = Rereading()
+    (first,), (again,) = typed_messages(entry, rereading.read), typed_messages(entry, rereading.read)
+    assert first == again
+    assert first is not again
+
+
+def test_a_changed_dictionary_is_another_message():
+    """A dictionary may be changed between two requests: what it says now is sent."""
+    rereading, entry = Rereading(), {"role": "user", "content": "one"}
+    first = typed_messages(entry, rereading.read)
+    entry["content"] = "two"
+    assert (first, typed_messages(entry, rereading.read)) == ((UserMessage("one"),), (UserMessage("two"),))
+
+
+def test_what_was_said_before_is_not_kept_for_ever():
+    """Once they take too much room, all messages are let go."""
+    rereading, entry = Rereading(), {"role": "user", "content": "How much?"}
+    first = rereading.read(entry)
+    assert rereading.read(entry) is first
+    rereading.read({"role": "user", "content": "x" * 16_000_000})
+    rereading.read({"role": "user", "content": "y"})
+    assert rereading.read(entry) is not first
+
+
+def test_a_role_that_is_unknown_is_refused_while_rereading():
+    """What cannot be sent is refused each time, and nothing is kept of it."""
+    rereading = Rereading()
+    for _ in range(2):
+        with pytest.raises(ValueError, match="A message's role is"):
+            rereading.read({"role": "function", "content": "x"})

@@ -1,0 +1,101 @@
+"""How does a request look in Chat Completions?"""
+
+import pytest
+
+from agentkit.llm.protocols import wire_named
+from agentkit.llm.protocols.chat_completions import ChatCompletions, encode_message
+from agentkit.messages import AssistantMessage, OutputSchema, Request, ToolCall, ToolSpec, UserMessage
+
+CALL = ToolCall("a", "f", '{"a": 1}', {"extra_content": {"google": {}}})
+PLAIN = {"type": "object", "properties": {}}
+STRICT = {**PLAIN, "required": []}
+TOOL = ToolSpec("f", "Does f", PLAIN, STRICT)
+
+
+def body_of(request, *, strict=False):
+    """The body of a request."""
+    return ChatCompletions().encode(request, "m", strict=strict)
+
+
+def test_the_protocol_is_found_by_name():
+    """Each protocol is found by its name."""
+    assert {name: wire_named(name).name for name in ("chat", "responses")} == {"chat": "chat", "responses": "responses"}
+
+
+def test_a_bare_request():
+    """A request of messages alone is a body of messages alone."""
+    body = body_of(Request([UserMessage("Hi")], "Be brief"))
+    assert body == {
+        "model": "m",
+        "messages": [{"role": "system", "content": "Be brief"}, {"role": "user", "content": "Hi"}],
+    }
+
+
+@pytest.mark.parametrize(("strict", "parameters"), [(False, PLAIN), (True, STRICT)])
+def test_tools_are_strict_where_they_can_be(strict, parameters):
+    """A tool is sent in its strict form to a server that enforces schemas, if it has one."""
+    other = ToolSpec("g", "", PLAIN)
+    tools = [tool["function"] for tool in body_of(Request([], tools=(TOOL, other)), strict=strict)["tools"]]
+    assert tools[0] == {"name": "f", "description": "Does f", "parameters": parameters} | (
+        {"strict": True} if strict else {}
+    )
+    assert tools[1] == {"name": "g", "description": "", "parameters": PLAIN}
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_the_schema_of_an_answer(strict):
+    """The schema of an answer is strict only when that was asked for."""
+    sent = body_of(Request([], output_schema=OutputSchema("answer", PLAIN, strict)))["response_format"]
+    assert sent["json_schema"] == {"name": "answer", "schema": PLAIN} | ({"strict": True} if strict else {})
+
+
+@pytest.mark.parametrize(
+    ("message", "sent"),
+    [
+        (AssistantMessage("Hi"), {"content": "Hi"}),
+        (AssistantMessage(), {"content": ""}),
+        (AssistantMessage("", (CALL,)), {"content": None}),
+        (AssistantMessage("Hi", extra={"reasoning": "Hm", "mood": "calm"}), {"content": "Hi", "mood": "calm"}),
+        (
+            AssistantMessage("Hi", extra={"audio": {"id": "a"}, "executed_tools": [{}], "channel": "final"}),
+            {"content": "Hi"},
+        ),
+        (
+            AssistantMessage("Hi", (CALL,), extra={"reasoning": "Hm", "reasoning_content": "Hm", "mood": "calm"}),
+            {"content": "Hi", "reasoning": "Hm", "reasoning_content": "Hm", "mood": "calm"},
+        ),
+    ],
+)
+def test_answers_in_the_history(message, sent):
+    """An answer is sent back with the provider's own fields, its reasoning only beside tool calls."""
+    encoded = encode_message(message)
+    calls = encoded.pop("tool_calls", [])
+    assert encoded == {"role": "assistant", **sent}
+    assert len(calls) == len(message.tool_calls)
+
+
+def test_calls_in_the_history():
+    """A tool call is sent back with valid arguments and what its provider put beside it."""
+    broken = ToolCall("b", "g", "{")
+    first, second = encode_message(AssistantMessage("", (CALL, broken)))["tool_calls"]
+    assert first == {
+        "id": "a",
+        "type": "function",
+        "function": {"name": "f", "arguments": '{"a": 1}'},
+        "extra_content": {"google": {}},
+    }
+    assert second["function"]["arguments"] == '{"malformed_arguments": "{"}'
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent"),
+    [
+        ("auto", "auto"),
+        ("required", "required"),
+        ("f", {"type": "function", "function": {"name": "f"}}),
+        ({"type": "allowed_tools"}, {"type": "allowed_tools"}),
+    ],
+)
+def test_the_choice_of_a_tool(choice, sent):
+    """A tool may be chosen by its name."""
+    assert body_of(Request([], settings={"tool_choice": choice}))["tool_choice"] == sent

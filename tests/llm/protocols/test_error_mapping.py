@@ -1,0 +1,297 @@
+"""Which error of ours is a provider's error?"""
+
+import json
+
+import pytest
+
+from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
+from agentkit.llm.protocols.error_mapping import cut_short, failure, json_object, not_compatible, raise_error_inside
+
+CHECK = "Check the base URL, the model's name and the settings."
+"""What is told where a server says nothing of what is wrong."""
+
+
+@pytest.mark.parametrize(
+    ("status", "code", "kind"),
+    [
+        (400, None, Rejected),
+        (400, "invalid_api_key", Unauthorized),
+        (400, "RATE_LIMIT_EXCEEDED", RateLimited),
+        (401, "rate_limit_exceeded", Unauthorized),
+        (403, None, Unauthorized),
+        (404, None, Rejected),
+        (408, None, Unreachable),
+        (424, None, Unreachable),
+        (425, None, Unreachable),
+        (498, None, Unreachable),
+        (499, None, Unreachable),
+        (429, "server_error", RateLimited),
+        (500, "invalid_api_key", Unreachable),
+        (529, "overloaded_error", Unreachable),
+        (None, None, Rejected),
+        (None, 401, Unauthorized),
+        (None, "503", Unreachable),
+        (None, 20_012, Rejected),
+        (None, "overloaded_error", Unreachable),
+        (None, "server_is_overloaded", Unreachable),
+        (None, "insufficient_quota", RateLimited),
+        (None, "project_spend_limit_exceeded", RateLimited),
+    ],
+)
+def test_status_and_code_make_the_kind(status, code, kind):
+    """The status decides where it says enough, the code where it does not."""
+    error = failure({"error": {"message": "Boom", "code": code}}, status=status)
+    assert type(error) is kind
+    assert "Boom" in str(error)
+
+
+@pytest.mark.parametrize(
+    ("body", "message", "code", "parameter"),
+    [
+        ({"error": {"message": "Boom", "code": "c", "param": "p"}}, "Boom", "c", "p"),
+        ({"error": {"message": "Boom", "type": "t", "code": None}}, "Boom", "t", None),
+        ({"error": {"message": "Boom", "code": 400, "status": "INVALID_ARGUMENT"}}, "Boom", "INVALID_ARGUMENT", None),
+        ([{"error": {"message": "Boom", "code": 400}}], "Boom", "400", None),
+        ({"error": "Boom"}, "Boom", None, None),
+        ({"error": "Bad Request", "message": "Boom", "code": "c"}, "Boom", "c", None),
+        ({"message": "Boom"}, "Boom", None, None),
+        ({"detail": "Boom"}, "Boom", None, None),
+        ({"error": {"message": {"text": "Boom"}}}, '{"text": "Boom"}', None, None),
+        ({"error": {"code": "c"}}, f'{{"error": {{"code": "c"}}}}. {CHECK}', "c", None),
+        ({"error": {}, "message": "Boom"}, "Boom", None, None),
+        ({"error": 503, "message": "Boom"}, "Boom", "503", None),
+        ("Boom", "Boom", None, None),
+        ("<html><script>x < 1</script><h1>Boom</h1>\n<p>now", f"Boom now. {CHECK}", None, None),
+        ({}, f"no explanation was given. {CHECK}", None, None),
+        ([], f"no explanation was given. {CHECK}", None, None),
+        (None, f"no explanation was given. {CHECK}", None, None),
+        (42, f"42. {CHECK}", None, None),
+        ({"error": {"message": "B\x1b[31moom\x00"}}, "Boom ", None, None),
+        ({"code": 50_000, "msg": "Boom"}, "Boom", "50000", None),
+        ({"detail": [{"loc": ["body", "a", 0, "b"], "msg": "Boom", "input": "x"}]}, "a.0.b: Boom", None, "a.0.b"),
+        (
+            {"detail": [{"loc": "a", "msg": "Boom"}, {"loc": ["body", "b"], "msg": "Bang"}]},
+            "a: Boom; b: Bang",
+            None,
+            "a",
+        ),
+        ({"message": {"detail": [{"loc": ["body"], "msg": "Boom"}]}}, "None: Boom", None, None),
+        ({"detail": ["Boom"]}, '["Boom"]', None, None),
+        ({"Message": "Boom"}, "Boom", None, None),
+        ({"error": '{"message": "Boom", "code": "c"}'}, "Boom", "c", None),
+        ({"error": "{Boom"}, "{Boom", None, None),
+        ({"base_resp": {"status_code": 2013, "status_msg": "Boom"}}, "Boom", None, None),
+    ],
+)
+def test_bodies_of_every_shape(body, message, code, parameter):
+    """An error body is understood whatever its shape, and told in the server's words."""
+    error = failure(body, status=400)
+    assert str(error) == f"The provider answered 400: {message}"
+    assert (error.status, error.code, error.parameter) == (400, code, parameter)
+
+
+@pytest.mark.parametrize(
+    ("raw", "message"),
+    [
+        ("Bang, please", "Boom: Bang, please"),
+        ('{"error": {"message": "Bang"}}', "Boom: Bang"),
+        ({"error": {"message": "Bang"}}, "Boom: Bang"),
+        ("[1", "Boom: [1"),
+        ("Boom", "Boom"),
+        ("", "Boom"),
+        (None, "Boom"),
+    ],
+)
+def test_a_router_tells_what_the_provider_behind_it_said(raw, message):
+    """The words of the provider behind a router follow the router's own, which explain nothing."""
+    error = failure({"error": {"message": "Boom", "code": 400, "metadata": {"raw": raw}}}, status=400)
+    assert str(error) == f"The provider answered 400: {message}"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        ({"code": "api_error", "message": "Internal server error"}, Unreachable),
+        ({"type": "engine_overloaded_error", "message": "Boom"}, Unreachable),
+        ({"message": "The model is overloaded"}, Unreachable),
+        ({"message": "Boom", "error_type": "incomplete_generation"}, Unreachable),
+        ({"code": "Throttling.RateQuota", "type": "Throttling", "message": "Boom"}, RateLimited),
+        ({"message": "quota exceeded"}, RateLimited),
+        ({"message": "Your API key is not valid: rate limit"}, Unauthorized),
+        ({"message": "Bearer token has expired"}, Unauthorized),
+        ({"code": "api_error", "message": "model not found"}, Rejected),
+    ],
+)
+def test_words_make_the_kind_where_nothing_else_does(error, kind):
+    """An error inside a 200 without a code that we know is of the kind that its words say."""
+    assert type(failure({"error": error})) is kind
+
+
+def test_words_do_not_overrule_a_status():
+    """A request that is refused with 400 is refused, whatever its words remind of."""
+    assert type(failure({"error": {"message": "rate limit must be a number"}}, status=400)) is Rejected
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "kind"),
+    [
+        ({"status_code": 400}, 400, Rejected),
+        ({"http_status_code": 429}, 429, RateLimited),
+        ({"code": "x", "statusCode": "503"}, 503, Unreachable),
+        ({"code": 401, "status_code": 503}, 401, Unauthorized),
+        ({"status_code": 1_004}, None, Rejected),
+        ({"status_code": None}, None, Rejected),
+    ],
+)
+def test_an_error_inside_a_success_has_the_status_that_it_names(fields, status, kind):
+    """An error that says what its status would have been has it, wherever it says so."""
+    error = failure({"error": {"message": "Boom", **fields}})
+    assert (error.status, type(error)) == (status, kind)
+
+
+@pytest.mark.parametrize("written", ['{"name": "f", "arguments": {"x": 1}}', "<function=f>{}</function>"])
+def test_what_a_model_wrote_is_told_where_it_is_no_call(written):
+    """A server that could not read a call says what stood there, and that has no part in what kind of error it is."""
+    fields = {"message": "Failed to call a function.", "code": "tool_use_failed"}
+    error = failure({"error": {**fields, "failed_generation": f"{written} invalid API key"}}, status=400)
+    assert str(error) == f"The provider answered 400: Failed to call a function: {written} invalid API key"
+    assert type(error) is Rejected
+    assert str(failure({"error": {**fields, "failed_generation": ""}}, status=400)).endswith("call a function.")
+
+
+def test_a_rate_limit_keeps_its_facts():
+    """A RateLimited error carries status, code, parameter and the pause that the server asks for."""
+    error = failure({"error": {"message": "Slow", "code": "c", "param": "p"}}, status=429, retry_after_seconds=3)
+    assert (error.status, error.code, error.parameter, error.retry_after_seconds) == (429, "c", "p", 3)
+
+
+def test_googles_reasons_count():
+    """The reason that Google gives beside a vague status makes the kind."""
+    details = [{"@type": "x"}, "?", {"reason": "API_KEY_INVALID"}]
+    assert type(failure([{"error": {"message": "No", "details": details}}], status=400)) is Unauthorized
+
+
+@pytest.mark.parametrize("field", ["message", "detail", "failed_generation"])
+def test_the_end_of_a_huge_text_is_not_looked_at(field):
+    """What stands behind thirty thousand characters decides nothing, and is not looked through."""
+    error = failure({"error": {field: "x" * 40_000 + " rate limit reached, incorrect api key provided"}})
+    assert type(error) is Rejected
+    assert not error.written
+
+
+def test_long_messages_are_cut():
+    """A server that sends pages of text does not fill the log."""
+    assert len(str(failure("<p>" * 100_000 + "x" * 10_000, status=500))) < 300
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"error": "x"},
+        {"message": "x"},
+        {"detail": "x"},
+        {"object": "error", "message": {}},
+        {"error": {"code": 1}, "choices": []},
+        {"Message": "x"},
+        {"base_resp": {"status_code": 1004, "status_msg": "login fail"}, "choices": None},
+    ],
+)
+def test_errors_inside_a_success(data):
+    """An error is recognised though the status is 200."""
+    with pytest.raises(ModelError):
+        raise_error_inside(data)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {},
+        {"error": None, "output": []},
+        {"choices": [], "message": "?"},
+        {"response": {}, "detail": "?"},
+        {"message": {"content": "?"}},
+        {"base_resp": {"status_code": 0, "status_msg": ""}, "choices": []},
+    ],
+)
+def test_answers_are_no_errors(data):
+    """What carries an answer is no error, and neither is what says nothing."""
+    assert raise_error_inside(data) is None
+
+
+def test_what_is_said_of_other_answers():
+    """The errors for pages and cut streams say what was seen and what to do."""
+    assert "'<html> Hi' " not in str(not_compatible("<html>\n  Hi"))
+    assert "'<html> Hi'" in str(not_compatible("<html>\n  Hi"))
+    assert isinstance(cut_short(5), BadResponse)
+    assert "5 characters" in str(cut_short(5))
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "kind", "code", "advice"),
+    [
+        (400, {"error": "Incorrect API key provided: xx***."}, Unauthorized, None, "Check the API key."),
+        (400, {"error": {"message": "API key expired."}}, Unauthorized, None, "Check the API key."),
+        (400, {"error": {"message": "Your credit balance is too low"}}, Rejected, None, "waiting does not help."),
+        (400, {"error": {"message": "x", "code": "billing_hard_limit_reached"}}, RateLimited, None, "does not help."),
+        (402, {"error": {"message": "Insufficient Balance"}}, Rejected, None, "Check the account's balance."),
+        (
+            403,
+            {"error": {"message": "Your input was flagged for x."}},
+            Rejected,
+            "content_filter",
+            "Change the wording.",
+        ),
+        (405, "", Rejected, None, "Check the base URL."),
+        (429, {"error": {"message": "x", "code": "insufficient_quota"}}, RateLimited, None, "waiting does not help."),
+        (429, {"error": {"message": "x", "code": "credit_balance_exhausted"}}, RateLimited, None, "does not help."),
+        (429, {"error": {"message": "x", "type": "organization_usage_limit_exceeded"}}, RateLimited, None, "not help."),
+        (429, {"error": {"message": "余额不足。"}}, RateLimited, None, "。 Check the account's balance and quota;"),
+        (429, {"error": {"message": "Slow"}}, RateLimited, None, "Wait, or check the account's quota."),
+        (503, {"error": {"message": "Loading model"}}, Unreachable, None, "Loading model. Try again later."),
+        (400, {"errors": [{"message": "Boom", "code": 10_000}]}, Rejected, "10000", "400: Boom"),
+        (None, {"error_code": 17, "error_msg": "Boom"}, Rejected, None, "an error: Boom"),
+    ],
+)
+def test_an_error_says_what_to_do(status, body, kind, code, advice):
+    """An error is of the kind whose cure helps, and names the cure: another key, money, patience, other words."""
+    error = failure(body, status=status)
+    assert type(error) is kind
+    assert advice in str(error)
+    assert code in (None, error.code)
+
+
+@pytest.mark.parametrize(
+    ("error", "seconds"),
+    [
+        ({"message": "Please try again in 8s."}, 8.0),
+        ({"message": "Please try again in 1m30.5s."}, 90.5),
+        ({"message": "Please try again in 250ms."}, 0.25),
+        ({"message": "Retry after 2h 1m"}, 7_260.0),
+        ({"message": "x", "details": [{"@type": "RetryInfo", "retryDelay": "34s"}]}, 34.0),
+        ({"message": "Try again in a while"}, None),
+        ({"message": "x"}, None),
+    ],
+)
+def test_an_error_may_say_itself_how_long_to_wait(error, seconds):
+    """Where no header says how long to wait, the words of the error do."""
+    assert failure({"error": error}, status=429).retry_after_seconds == seconds
+    assert failure({"error": error}, status=429, retry_after_seconds=3).retry_after_seconds == 3
+
+
+@pytest.mark.parametrize("text", ["{}", ' {"a": [1]}\n'])
+def test_json_objects_are_read(text):
+    """A JSON object is read, blanks around it or not."""
+    assert json_object(text) == json.loads(text)
+
+
+@pytest.mark.parametrize("text", ["", "Hi", "<html>", "{", "[", "[1]", "1", "null", '"Hi"', "[" * 50_000, "9" * 10_000])
+def test_what_is_no_json_object(text):
+    """Anything else is an error that says what it is."""
+    with pytest.raises(ModelError):
+        json_object(text)
+
+
+def test_broken_json_is_shown_where_it_breaks_off():
+    """Of JSON that breaks off the end is shown, which is where it is broken."""
+    with pytest.raises(BadResponse, match=r"broken JSON: it ends with '.*the end'"):
+        json_object('{"a": "' + "x" * 1_000 + "the end")

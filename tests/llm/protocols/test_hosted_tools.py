@@ -1,0 +1,232 @@
+"""How are tools declared that the provider runs, and what is told of their use, on the wire?"""
+
+import json
+
+import pytest
+
+from agentkit import LLM
+from agentkit.errors import BadResponse, ConfigError
+from agentkit.llm.protocols.hosted_tools import declared, uses_in_blocks, uses_in_items, uses_in_message
+from agentkit.testing import FakeServer, raw
+from agentkit.tools.hosted import HostedTool
+
+DECLARED = [
+    (HostedTool("web_search"), "responses", {"type": "web_search"}),
+    (HostedTool("web_search"), "messages", {"type": "web_search_20250305", "name": "web_search"}),
+    (
+        HostedTool("web_search", allowed_domains=["who.int"]),
+        "responses",
+        {"type": "web_search", "filters": {"allowed_domains": ["who.int"]}},
+    ),
+    (
+        HostedTool("web_search", allowed_domains=["who.int"], max_uses=2),
+        "messages",
+        {"type": "web_search_20250305", "name": "web_search", "allowed_domains": ["who.int"], "max_uses": 2},
+    ),
+    (HostedTool("code_execution"), "responses", {"type": "code_interpreter", "container": {"type": "auto"}}),
+    (HostedTool("code_execution"), "messages", {"type": "code_execution_20250825", "name": "code_execution"}),
+    (HostedTool("code_execution", container="c_1"), "responses", {"type": "code_interpreter", "container": "c_1"}),
+    (HostedTool("mcp", name="wiki", server_label="w"), "responses", {"type": "mcp", "server_label": "w"}),
+    (
+        HostedTool("web_fetch_20260318", name="web_fetch"),
+        "messages",
+        {"type": "web_fetch_20260318", "name": "web_fetch"},
+    ),
+    (HostedTool("browser_search"), "chat", {"type": "browser_search"}),
+]
+
+
+@pytest.mark.parametrize(("tool", "protocol", "wanted"), DECLARED)
+def test_each_protocol_has_its_own_declaration(tool, protocol, wanted):
+    """What several providers have is declared as each has it, and anything else as it was written."""
+    assert declared(tool.spec, protocol) == wanted
+
+
+def test_a_protocol_without_the_tool_is_told_before_anything_is_sent():
+    """An error of configuration names what to use instead."""
+    with FakeServer() as server:
+        llm = LLM(base_url=server.base_url, model="m", protocol="chat")
+        with pytest.raises(ConfigError, match=r"no hosted tool 'web_search'.*web_search_tool"):
+            llm.complete("Does it rain?", tools=[HostedTool("web_search")])
+        assert server.requests == []
+
+
+def test_the_offline_model_has_none():
+    """It says that it has no tools of its own."""
+    with pytest.raises(ConfigError, match="no tools of its own such as 'web_search'"):
+        LLM("offline").complete("Does it rain?", tools=[HostedTool("web_search")])
+
+
+ITEMS = [
+    (
+        {"type": "web_search_call", "action": {"type": "search", "query": "rain"}, "status": "completed"},
+        "web_search",
+        "",
+    ),
+    ({"type": "web_search_call", "status": "failed"}, "web_search", "it failed"),
+    ({"type": "code_interpreter_call", "code": "1+1", "outputs": [{"logs": "2"}]}, "code_execution", ""),
+    ({"type": "file_search_call", "queries": ["rain"], "results": None}, "file_search", ""),
+    ({"type": "mcp_call", "server_label": "wiki", "name": "read", "arguments": "{}", "error": None}, "wiki", ""),
+    ({"type": "mcp_call", "server_label": "wiki", "name": "read", "error": "no such page"}, "wiki", "no such page"),
+    ({"type": "image_generation_call", "result": "iVBOR"}, "image_generation", ""),
+]
+
+
+@pytest.mark.parametrize(("item", "name", "why"), ITEMS)
+def test_items_of_a_response_tell_what_was_used(item, name, why):
+    """Each tells the tool that was declared, what it was used with, without its result, and whether it failed."""
+    (used,) = uses_in_items([{"id": "x_1", **item}])
+    assert (used.call.id, used.call.name) == ("x_1", name)
+    assert (why in used.error) if why else not used.error
+    assert not {"result", "results", "outputs", "status"} & json.loads(used.call.arguments).keys()
+
+
+@pytest.mark.parametrize(
+    "kind", ["message", "reasoning", "function_call", "custom_tool_call", "local_shell_call", "mcp_list_tools", None]
+)
+def test_what_a_model_asks_of_us_is_no_use(kind):
+    """Calls that are ours to make, and what is no call, are not told as the provider's."""
+    assert uses_in_items([{"type": kind, "id": "x_1"}]) == ()
+
+
+PAGE = {"url": "https://who.int", "title": "Health"}
+CITED = {"type": "url_citation", **PAGE, "start_index": 0, "end_index": 3}
+SAID = {"type": "message", "content": [{"type": "output_text", "text": "Yes.", "annotations": [CITED, CITED]}]}
+FOUND = [
+    (uses_in_items, [{"type": "web_search_call", "action": {"sources": [{"type": "url", **PAGE}]}}]),
+    (uses_in_items, [{"type": "web_search_call"}, SAID]),
+    (
+        uses_in_blocks,
+        [
+            {"type": "server_tool_use", "id": "s_1", "name": "web_search", "input": {}},
+            {
+                "type": "web_search_tool_result",
+                "tool_use_id": "s_1",
+                "content": [{"type": "web_search_result", "encrypted_content": "…", **PAGE}],
+            },
+        ],
+    ),
+    (uses_in_message, {"annotations": [{"type": "url_citation", "url_citation": PAGE}]}),
+    (uses_in_message, {"executed_tools": [{"type": "search", "search_results": {"results": [PAGE]}}]}),
+]
+
+
+@pytest.mark.parametrize(("read", "told"), FOUND)
+def test_the_pages_that_were_found_are_told_once_each(read, told):
+    """Wherever a provider names its sources, they are known by address and title."""
+    assert [use.sources for use in read(told)] == [(PAGE,)]
+
+
+def test_pages_that_an_answer_cites_are_the_last_searchs():
+    """What was found by one use is not told of another."""
+    items = [{"type": "web_search_call"}, {"type": "web_search_call"}, {"type": "code_interpreter_call"}, SAID]
+    assert [len(use.sources) for use in uses_in_items(items)] == [0, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"),
+    [
+        ("computer_call", "Declare no tool of that type"),
+        ("local_shell_call", "Declare no tool of that type"),
+        ("mcp_approval_request", "require_approval='never'"),
+    ],
+)
+def test_an_answer_that_waits_for_what_nobody_can_do_is_an_error(kind, says):
+    """A run does not end as if it were done; the error says what to declare instead."""
+    body = json.dumps({"status": "completed", "output": [{"type": kind, "id": "x_1"}]}).encode()
+    with FakeServer(raw(body, headers={"Content-Type": "application/json"})) as server:
+        llm = LLM(base_url=server.base_url, model="m", protocol="responses", max_retries=0)
+        with pytest.raises(BadResponse, match=says):
+            llm.complete("Click on it.")
+
+
+def test_a_command_on_a_machine_of_the_providers_is_a_use():
+    """The same item asks for a command here, or tells of one there."""
+    items = [{"type": "shell_call", "id": "s_1", "environment": {"type": "container_reference"}}]
+    assert [use.call.name for use in uses_in_items(items)] == ["shell"]
+    assert uses_in_items([{"type": "shell_call", "environment": {"type": "local"}}]) == ()
+
+
+def test_blocks_of_an_answer_tell_what_was_used():
+    """The block of a use and the block of its result belong together."""
+    blocks = [
+        {"type": "server_tool_use", "id": "s_1", "name": "web_search", "input": {"query": "rain"}},
+        {"type": "web_search_tool_result", "tool_use_id": "s_1", "content": [{"type": "web_search_result"}]},
+        {"type": "server_tool_use", "id": "s_2", "name": "bash_code_execution", "input": {"command": "ls"}},
+        {
+            "type": "bash_code_execution_tool_result",
+            "tool_use_id": "s_2",
+            "content": {"type": "bash_code_execution_tool_result_error", "error_code": "unavailable"},
+        },
+        {"type": "mcp_tool_use", "id": "s_3", "name": "read", "server_name": "wiki", "input": {}},
+        {"type": "tool_use", "id": "t_1", "name": "ours", "input": {}},
+    ]
+    told = [(each.call.id, each.call.name, each.error) for each in uses_in_blocks(blocks)]
+    assert told == [
+        ("s_1", "web_search", ""),
+        ("s_2", "code_execution", "The provider could not use code_execution: unavailable."),
+        ("s_3", "read", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("message", "names"),
+    [
+        ({"executed_tools": [{"type": "search", "arguments": '{"query": "rain"}', "output": "…"}]}, ["search"]),
+        ({"annotations": [{"type": "url_citation", "url_citation": {"url": "https://who.int"}}]}, ["web_search"]),
+        ({"annotations": [{"type": "file"}]}, []),
+        ({"annotations": None, "executed_tools": "?"}, []),
+        ({}, []),
+    ],
+)
+def test_a_message_of_chat_completions_tells_what_it_was_made_of(message, names):
+    """Some servers list the tools that they used; others only cite what they found."""
+    assert [used.call.name for used in uses_in_message(message)] == names
+
+
+WHOLE = {
+    "responses": {
+        "status": "completed",
+        "output": [
+            {
+                "type": "web_search_call",
+                "id": "ws_1",
+                "status": "completed",
+                "action": {"type": "search", "query": "q"},
+            },
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "It rains."}]},
+        ],
+    },
+    "messages": {
+        "type": "message",
+        "role": "assistant",
+        "stop_reason": "end_turn",
+        "content": [
+            {"type": "server_tool_use", "id": "ws_1", "name": "web_search", "input": {"query": "q"}},
+            {"type": "web_search_tool_result", "tool_use_id": "ws_1", "content": [{"type": "web_search_result"}]},
+            {"type": "text", "text": "It rains."},
+        ],
+    },
+    "chat": {
+        "choices": [
+            {
+                "finish_reason": "stop",
+                "message": {
+                    "role": "assistant",
+                    "content": "It rains.",
+                    "executed_tools": [{"type": "web_search", "arguments": '{"query": "q"}', "output": "rain"}],
+                },
+            }
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("protocol", WHOLE)
+def test_an_answer_over_a_socket_tells_what_was_used(protocol):
+    """The response has the text, and beside it what the provider has used; a tool call of ours there is none."""
+    body = json.dumps(WHOLE[protocol]).encode()
+    with FakeServer(raw(body, headers={"Content-Type": "application/json"})) as server:
+        response = LLM(base_url=server.base_url, model="m", protocol=protocol).complete("Does it rain?")
+    assert (response.text, response.tool_calls) == ("It rains.", ())
+    assert [used.call.name for used in response.hosted] == ["web_search"]

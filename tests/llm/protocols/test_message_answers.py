@@ -1,0 +1,353 @@
+"""How are the answers of the Messages protocol read, as real servers send them?"""
+
+import json
+
+import pytest
+
+from agentkit.errors import BadResponse, ModelError
+from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
+from agentkit.llm.protocols.anthropic import BLOCKS, AnthropicMessages
+from agentkit.usage import Usage
+
+THOUGHT = {"type": "thinking", "thinking": "Hm", "signature": "s"}
+CALL = {"type": "tool_use", "id": "a", "name": "f", "input": {"x": 1}}
+END = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": 3}}
+
+
+def text(said, **fields):
+    """A block of text."""
+    return {"type": "text", "text": said, **fields}
+
+
+def begin(index, block):
+    """The event that begins a block."""
+    return {"type": "content_block_start", "index": index, "content_block": block}
+
+
+def piece(index, kind, **fields):
+    """The event that brings a piece of a block."""
+    return {"type": "content_block_delta", "index": index, "delta": {"type": kind, **fields}}
+
+
+def read(*events, closed=False):
+    """The events and the response of a stream."""
+    reader = AnthropicMessages().reader()
+    told = [event for chunk in events for event in reader.feed(chunk)]
+    return told, reader.finish(closed=closed)
+
+
+# why an answer ended; what that is for everyone
+REASONS = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "length": "length",
+    "MAX_TOKENS": "length",
+    "pause_turn": "length",
+    "a reason that nobody knows": "stop",
+    None: "stop",
+}
+
+
+@pytest.mark.parametrize(("reason", "expected"), REASONS.items())
+def test_why_an_answer_ended(reason, expected):
+    """An answer is whole, or was cut, whatever this protocol calls it; with calls it ends in them."""
+    assert AnthropicMessages().decode({"content": [text("Hi")], "stop_reason": reason}).finish_reason == expected
+    called = AnthropicMessages().decode({"content": [CALL], "stop_reason": reason}).finish_reason
+    assert called == ("length" if expected == "length" else "tool_calls")
+
+
+# the figures of a server; what was used
+FIGURES = {
+    "plain": ({"input_tokens": 7, "output_tokens": 3}, Usage(7, 3, requests=1)),
+    "of the cache": (
+        {
+            "input_tokens": 7,
+            "cache_read_input_tokens": 100,
+            "cache_creation_input_tokens": 20,
+            "output_tokens": 3,
+            "output_tokens_details": {"thinking_tokens": 2},
+        },
+        Usage(127, 3, 100, 2, requests=1, written_tokens=20),
+    ),
+    "null": ({"input_tokens": 7, "cache_read_input_tokens": None, "output_tokens": 3}, Usage(7, 3, requests=1)),
+    "as text": ({"input_tokens": "7", "output_tokens": "3"}, Usage(7, 3, requests=1)),
+    "none": ({}, Usage(requests=1, unreported=1)),
+    "of several trips": (
+        {
+            "input_tokens": 20,
+            "output_tokens": 3,
+            "iterations": [
+                {"type": "compaction", "input_tokens": 100, "cache_read_input_tokens": 50, "output_tokens": 9},
+                {"type": "message", "input_tokens": 20, "cache_read_input_tokens": None, "output_tokens": 3},
+                {"type": "of a later year"},
+            ],
+        },
+        Usage(170, 12, 50, requests=1),
+    ),
+    "of no trips": ({"input_tokens": 7, "output_tokens": 3, "iterations": [None]}, Usage(7, 3, requests=1)),
+}
+
+
+@pytest.mark.parametrize(("figures", "usage"), FIGURES.values(), ids=FIGURES)
+def test_figures_of_the_cache_are_part_of_the_input(figures, usage):
+    """The input is all that was read, also what came from the cache or went there, which is counted apart."""
+    assert AnthropicMessages().decode({"content": [], "usage": figures}).usage == usage
+    start = {"type": "message_start", "message": {"usage": figures}}
+    stop = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": {"output_tokens": None}}
+    assert read(start, stop)[1].usage == usage
+
+
+def test_later_figures_count():
+    """Figures of a stream are sums: the last ones count, and what they leave out stays."""
+    start = {"type": "message_start", "message": {"usage": {"input_tokens": 7, "output_tokens": 1}}}
+    assert read(start, END)[1].usage == Usage(7, 3, requests=1)
+    zero = {**END, "usage": {"input_tokens": 0, "output_tokens": 3}}
+    assert read(start, zero)[1].usage == Usage(7, 3, requests=1)
+
+
+def test_an_answer_that_begins_anew_is_none():
+    """A server that begins another message in the midst of one has given no answer; the same one it may name again."""
+    start = {"type": "message_start", "message": {"id": "a"}}
+    assert read(start, begin(0, text("Hi")), start, END)[1].text == "Hi"
+    with pytest.raises(BadResponse, match="began the answer anew"):
+        read(start, begin(0, text("Hi")), {"type": "message_start", "message": {"id": "b"}})
+
+
+def test_what_is_null_later_takes_nothing_away():
+    """Why an answer ended stays known when a later event says nothing of it."""
+    cut = {"type": "message_delta", "delta": {"stop_reason": "max_tokens"}}
+    assert read(begin(0, text("Hi")), cut, {**cut, "delta": {"stop_reason": None}})[1].finish_reason == "length"
+
+
+def test_all_that_a_stream_can_bring():
+    """Blocks of every kind are put together from their pieces, and kept as they came."""
+    found = {"type": "web_search_tool_result", "tool_use_id": "srv", "content": []}
+    told, response = read(
+        {"type": "message_start", "message": {"id": "m", "model": "claude", "usage": {"input_tokens": 7}}},
+        {"type": "ping"},
+        begin(0, {"type": "thinking", "thinking": "", "signature": ""}),
+        piece(0, "thinking_delta", thinking="H"),
+        piece(0, "thinking_delta", thinking="m"),
+        piece(0, "signature_delta", signature="s"),
+        {"type": "content_block_stop", "index": 0},
+        begin(1, {"type": "redacted_thinking", "data": "x"}),
+        begin(2, text("")),
+        piece(2, "text_delta", text="Hel"),
+        piece(2, "a_delta_that_nobody_knows", text="?"),
+        piece(2, "text_delta", text="lo"),
+        piece(2, "citations_delta", citation={"url": "u"}),
+        begin(3, {**CALL, "input": {}}),
+        piece(3, "input_json_delta", partial_json=""),
+        piece(3, "input_json_delta", partial_json='{"x"'),
+        piece(3, "input_json_delta", partial_json=": 1}"),
+        begin(4, found),
+        {"type": "an_event_that_nobody_knows", "index": 9},
+        END,
+        {"type": "message_stop"},
+    )
+    assert [event for event in told if not isinstance(event, ToolCallDelta)] == [
+        *(ReasoningDelta("H"), ReasoningDelta("m"), TextDelta("Hel"), TextDelta("lo")),
+    ]
+    calls = [event for event in told if isinstance(event, ToolCallDelta)]
+    assert calls == [ToolCallDelta(0, "f", ""), ToolCallDelta(0, "", '{"x"'), ToolCallDelta(0, "", ": 1}")]
+    blocks = (
+        THOUGHT,
+        {"type": "redacted_thinking", "data": "x"},
+        text("Hello", citations=[{"url": "u"}]),
+        CALL,
+        found,
+    )
+    assert response.message.extra == {BLOCKS: blocks}
+    assert (response.text, response.message.reasoning, response.model) == ("Hello", "Hm", "claude")
+    assert [(each.id, each.name, json.loads(each.arguments)) for each in response.tool_calls] == [("a", "f", {"x": 1})]
+    assert AnthropicMessages().decode(response.raw) == response
+
+
+# the events of a stream; its text, and the arguments of its calls
+STREAMS = {
+    "whole blocks": ([begin(0, text("Hi")), begin(1, CALL), END], "Hi", ['{"x": 1}']),
+    "one index for all": (
+        [begin(0, text("")), piece(0, "text_delta", text="Hi"), begin(0, CALL), END],
+        "Hi",
+        ['{"x": 1}'],
+    ),
+    "no index": ([begin(None, text("")), piece(None, "text_delta", text="Hi"), END], "Hi", []),
+    "cut arguments": (
+        [begin(0, {**CALL, "input": {}}), piece(0, "input_json_delta", partial_json='{"x": '), END],
+        "",
+        ['{"x": '],
+    ),
+    "arguments of no call": (
+        [begin(0, {"type": "server_tool_use", "input": {}}), piece(0, "input_json_delta", partial_json="{}"), END],
+        "",
+        [],
+    ),
+    "thoughts in the text": (
+        [
+            begin(0, text("<th")),
+            piece(0, "text_delta", text="ink>Hm</think>\n\nH"),
+            piece(0, "text_delta", text="i"),
+            END,
+        ],
+        "Hi",
+        [],
+    ),
+    "blocks in another order": (
+        [begin(1, CALL), begin(2, text("i")), begin(0, text("H")), END],
+        "H\n\ni",
+        ['{"x": 1}'],
+    ),
+    "no beginning of a block": (
+        [piece(0, "thinking_delta", thinking="Hm"), piece(1, "text_delta", text="Hi"), END],
+        "Hi",
+        [],
+    ),
+    "no index in pieces": (
+        [
+            *(begin(0, THOUGHT), piece(None, "thinking_delta", thinking="?"), begin(1, text(""))),
+            *(piece(None, "text_delta", text="Hi"), begin(2, {**CALL, "input": {}})),
+            *(piece(None, "input_json_delta", partial_json='{"x": 1}'), END),
+        ],
+        "Hi",
+        ['{"x": 1}'],
+    ),
+    "index 0 in all pieces": (
+        [begin(0, THOUGHT), begin(1, text("")), piece(0, "text_delta", text="Hi"), END],
+        "Hi",
+        [],
+    ),
+    "pieces without a type": (
+        [begin(0, text("")), piece(0, None, text="Hi"), begin(1, CALL), piece(1, "", partial_json='{"x": 2}'), END],
+        "Hi",
+        ['{"x": 2}'],
+    ),
+    "arguments as an object": (
+        [begin(0, {**CALL, "input": {}}), piece(0, "input_json_delta", partial_json={"x": 2}), END],
+        "",
+        ['{"x": 2}'],
+    ),
+    "an empty object first": (
+        [
+            begin(0, {**CALL, "input": {}}),
+            piece(0, "input_json_delta", partial_json="{}"),
+            *(piece(0, "input_json_delta", partial_json='{"x": 2}'), END),
+        ],
+        "",
+        ['{"x": 2}'],
+    ),
+    "all of it in the beginning": (
+        [{"type": "message_start", "message": {"content": [text("Hi"), CALL]}}, END],
+        "Hi",
+        ['{"x": 1}'],
+    ),
+    "all of it as a message": ([{"type": "message", "content": [text("Hi"), CALL]}], "Hi", ['{"x": 1}']),
+    "an index of any kind": ([begin([1], text("")), piece([1], "text_delta", text="Hi"), END], "Hi", []),
+    "no start": ([begin(0, text("Hi")), {"type": "message_stop"}], "Hi", []),
+    "nothing": ([{"type": "message_start", "message": {}}, END], "", []),
+}
+
+
+@pytest.mark.parametrize(("events", "said", "arguments"), STREAMS.values(), ids=STREAMS)
+def test_streams_of_other_servers_are_read(events, said, arguments):
+    """What other servers that speak the protocol do otherwise is understood."""
+    _, response = read(*events)
+    assert (response.text, [each.arguments for each in response.tool_calls]) == (said, arguments)
+
+
+def test_what_comes_with_the_beginning_of_a_block_is_told():
+    """The text with which a block begins is told as a piece, as what follows is."""
+    assert read(begin(0, {**THOUGHT}), begin(1, text("Hi")), END)[0] == [ReasoningDelta("Hm"), TextDelta("Hi")]
+
+
+def test_what_a_call_begins_with_is_told_when_it_ends():
+    """The arguments of a call that did not come in pieces are told once, as those of others are."""
+    stop = {"type": "content_block_stop", "index": 0}
+    told, _ = read(begin(0, CALL), stop, END)
+    assert told == [ToolCallDelta(0, "f", ""), ToolCallDelta(0, "", '{"x": 1}')]
+    told, _ = read(begin(0, CALL), piece(0, "input_json_delta", partial_json='{"x": 2}'), stop, END)
+    assert told == [ToolCallDelta(0, "f", ""), ToolCallDelta(0, "", '{"x": 2}')]
+    assert read(begin(0, text("Hi")), stop, {**stop, "index": 7}, END)[0] == [TextDelta("Hi")]
+
+
+def test_texts_that_stand_apart_are_told_as_paragraphs():
+    """What is told piece by piece is the text of the answer, in which neighbours go on with each other."""
+    search = {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {}}
+    found = {"type": "web_search_tool_result", "tool_use_id": "srv", "content": []}
+    told, response = read(
+        *(begin(0, text("")), piece(0, "text_delta", text="I look."), begin(1, search), begin(2, found)),
+        *(begin(3, text("")), piece(3, "text_delta", text="# Pa"), piece(3, "text_delta", text="ris")),
+        *(begin(4, text("!")), piece(5, "thinking_delta", thinking="Hm"), begin(6, text("")), END),
+        *(piece(6, "text_delta", text="So."), {"type": "message_stop"}),
+    )
+    assert response.text == "I look.\n\n# Paris!\n\nSo."
+    assert "".join(event.text for event in told if isinstance(event, TextDelta)) == response.text
+
+
+def test_what_pieces_of_a_later_year_bring_is_kept():
+    """A block whose pieces are of a type of their own goes back with what they brought."""
+    _, response = read(
+        begin(0, {"type": "compaction", "content": None}),
+        piece(0, "compaction_delta", content="They said Hi.", encrypted_content=None),
+        piece(9, "compaction_delta", content="of no block"),
+        *(begin(1, text("Hello")), END),
+    )
+    assert response.message.extra == {BLOCKS: ({"type": "compaction", "content": "They said Hi."}, text("Hello"))}
+
+
+def test_a_stream_that_the_server_ended_is_whole():
+    """A stream that ends in a mark of its own needs no reason, but an answer."""
+    assert read(begin(0, text("Hi")), closed=True)[1].text == "Hi"
+    with pytest.raises(BadResponse, match="cut short"):
+        read(closed=True)
+    with pytest.raises(BadResponse, match="without an answer"):
+        read({"type": "message_stop"})
+
+
+def test_it_is_known_when_an_answer_is_there():
+    """Nothing can follow the last event; what says why an answer ended leaves nothing to miss."""
+    reader = AnthropicMessages().reader()
+    assert (reader.is_answered, reader.is_whole) == (False, False)
+    tuple(reader.feed(END))
+    assert (reader.is_answered, reader.is_whole) == (True, False)
+    tuple(reader.feed({"type": "message_stop"}))
+    assert (reader.is_answered, reader.is_whole) == (True, True)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"type": "error", "error": {"type": "api_error", "message": "Oh no"}},
+        {"type": "error", "error": "Oh no"},
+        {"error": {"message": "Oh no"}},
+        {"detail": "Oh no"},
+    ],
+)
+def test_an_error_inside_a_success_is_one(body):
+    """An error is told whatever it is wrapped in."""
+    with pytest.raises(ModelError, match="Oh no"):
+        AnthropicMessages().decode(body)
+
+
+@pytest.mark.parametrize("block", ["Hi", {"text": "Hi"}])
+def test_texts_may_have_no_type(block):
+    """A text in a content is one without the block around it, and without a type."""
+    answer = AnthropicMessages().decode({"content": [block, None], "detail": None, "message": None})
+    assert (answer.text, answer.message.extra) == ("Hi", {})
+
+
+def test_a_content_may_be_a_text():
+    """A content that is a text alone is read as one block of it."""
+    assert AnthropicMessages().decode({"content": "Hi"}).text == "Hi"
+
+
+def test_why_a_model_declines_is_told_as_far_as_it_is_said():
+    """A refusal is told with its explanation, or else its category."""
+    details = [{"explanation": "It harms."}, {"category": "bio"}, None]
+    told = []
+    for each in details:
+        with pytest.raises(ModelError) as caught:
+            AnthropicMessages().decode({"content": [], "stop_reason": "refusal", "stop_details": each})
+        told.append(str(caught.value))
+    assert [text.partition("answer: ")[2] for text in told] == ["It harms.", "for bio", "no reason was given"]

@@ -1,0 +1,77 @@
+"""How do settings look in the Messages protocol?"""
+
+import pytest
+
+from agentkit.llm.protocols.anthropic import entered
+
+ADAPTIVE = {"type": "adaptive", "display": "summarized"}
+
+
+def manual(budget):
+    """Thinking with a budget of tokens."""
+    return {"type": "enabled", "budget_tokens": budget}
+
+
+# the settings; what is sent for them
+SETTINGS = {
+    "nothing": ({}, {}),
+    "a limit of other protocols": ({"max_completion_tokens": 5}, {"max_tokens": 5}),
+    "a limit of Responses": ({"max_output_tokens": 5}, {"max_tokens": 5}),
+    "where to stop": ({"stop": "END"}, {"stop_sequences": ["END"]}),
+    "where to stop, or there": ({"stop": ["A", "B"]}, {"stop_sequences": ["A", "B"]}),
+    "a temperature": ({"temperature": 0.0, "top_k": 3}, {"temperature": 0.0, "top_k": 3}),
+    "an effort": ({"reasoning_effort": "high"}, {"output_config": {"effort": "high"}, "thinking": ADAPTIVE}),
+    "the least effort": ({"reasoning_effort": "minimal"}, {"output_config": {"effort": "low"}, "thinking": ADAPTIVE}),
+    "no effort": ({"reasoning_effort": "none"}, {"thinking": {"type": "disabled"}}),
+    "an effort and a way of thinking": (
+        {"reasoning_effort": "low", "thinking": {"type": "adaptive"}},
+        {"output_config": {"effort": "low"}, "thinking": {"type": "adaptive"}},
+    ),
+    "a configuration": (
+        {"reasoning_effort": "low", "output_config": {"effort": "max"}},
+        {"output_config": {"effort": "max"}, "thinking": ADAPTIVE},
+    ),
+    "a choice": ({"tool_choice": "none", "parallel_tool_calls": False}, {"tool_choice": {"type": "none"}}),
+    "one call at most": (
+        {"parallel_tool_calls": False},
+        {"tool_choice": {"type": "auto", "disable_parallel_tool_use": True}},
+    ),
+    "a choice in the words of chat": (
+        {"tool_choice": {"type": "function", "function": {"name": "f"}}},
+        {"tool_choice": {"type": "tool", "name": "f"}},
+    ),
+    "a choice in its own words": ({"tool_choice": {"type": "any"}}, {"tool_choice": {"type": "any"}}),
+    "a budget": ({"thinking": manual(2_000), "max_tokens": 2_001}, {"thinking": manual(2_000), "max_tokens": 2_001}),
+    "a budget above the limit": (
+        {"thinking": manual(9_000), "max_tokens": 4_000},
+        {"thinking": manual(2_000), "max_tokens": 4_000},
+    ),
+    "a budget for which there is no room": ({"thinking": manual(9_000), "max_tokens": 100}, {"max_tokens": 100}),
+}
+
+
+@pytest.mark.parametrize(("settings", "sent"), SETTINGS.values(), ids=SETTINGS)
+def test_settings_have_one_name_everywhere(settings, sent):
+    """Settings in any protocol's words are sent in those of this one, and what is its own as it is."""
+    body = entered({"model": "m"}, settings)
+    said = {name: value for name, value in body.items() if name in sent or name not in {"model", "max_tokens"}}
+    assert said == sent
+
+
+# the model and the settings; how long the answer may be
+LIMITS = {
+    "of another maker": ("qwen3", {}, 16_000),
+    "that does not think": ("claude-haiku-4-5", {}, 16_000),
+    "that does not think, elsewhere": ("anthropic/claude-3-haiku", {}, 16_000),
+    "that thinks when asked to": ("claude-opus-4-8", {"reasoning_effort": "low"}, 32_000),
+    "that thinks by a budget": ("claude-haiku-4-5", {"thinking": manual(20_000)}, 36_000),
+    "that thinks unasked": ("claude-sonnet-5-5", {}, 32_000),
+    "that must not think": ("claude-sonnet-5-5", {"reasoning_effort": "none"}, 16_000),
+    "that was told": ("claude-sonnet-5-5", {"max_tokens": 7}, 7),
+}
+
+
+@pytest.mark.parametrize(("model", "settings", "most"), LIMITS.values(), ids=LIMITS)
+def test_a_limit_is_always_said(model, settings, most):
+    """How long an answer may be is said always, with room for the thoughts of a model that thinks."""
+    assert entered({"model": model}, settings)["max_tokens"] == most

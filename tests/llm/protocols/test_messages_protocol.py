@@ -1,0 +1,364 @@
+"""Is Anthropic's protocol spoken as its own package speaks it? Both ask the same server over real connections."""
+
+import json
+
+import anthropic
+import pytest
+
+from agentkit import Agent
+from agentkit.content import File, Image
+from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
+from agentkit.events import ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta
+from agentkit.llm.client import LLM
+from agentkit.llm.pricing import cost_of, price_of
+from agentkit.messages import AssistantMessage, Request, ToolCall, ToolMessage, ToolSpec, UserMessage
+from agentkit.testing import FakeServer, call, fail, filtered, raw, refuse, say
+from agentkit.usage import Usage
+
+KEY = "sk-ant-0123456789"
+MODEL = "claude-sonnet-5-5"
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+MARK = {"type": "ephemeral"}
+CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+WEATHER = ToolSpec("weather", "The weather in a city", CITY)
+SAID = say("Let me see", call("weather", city="Paris"), call("clock"), reasoning="Hm", usage=Usage(9, 4, requests=1))
+
+
+def connect(server, **options):
+    """An LLM at the server that gives up at once."""
+    return LLM(**{"base_url": server.base_url, "model": MODEL, "max_retries": 0, "protocol": "messages", **options})
+
+
+def package(server):
+    """The anthropic package's own client of the same server."""
+    return anthropic.Anthropic(base_url=server.origin, api_key=KEY, max_retries=0)
+
+
+def text(said, **fields):
+    """A block of text."""
+    return {"type": "text", "text": said, **fields}
+
+
+def use(call_id, **given):
+    """A block in which a tool is called."""
+    return {"type": "tool_use", "id": call_id, "name": "weather", "input": given}
+
+
+def came(call_id, content, **fields):
+    """A block that says what came of a call."""
+    return {"type": "tool_result", "tool_use_id": call_id, "content": content, **fields}
+
+
+PICTURE = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "iVBORw0KGgo="}}
+TOOL = {"name": "weather", "description": "The weather in a city", "input_schema": CITY}
+ASKED = {"role": "user", "content": [text("Weather?", cache_control=MARK)]}
+SYSTEM = [text("Be brief", cache_control=MARK)]
+
+# what is asked of an LLM; what the package is called with for the same
+ASKING = {
+    "a question": (
+        (Request([UserMessage("Hi")], "Be brief"), {"max_tokens": 9}),
+        {"max_tokens": 9, "system": "Be brief", "messages": [{"role": "user", "content": [text("Hi")]}]},
+    ),
+    "a picture and an address of one": (
+        ([UserMessage(("Look", Image(PIXEL), Image("https://x.example/a.png")))], {"max_tokens": 9}),
+        {
+            "max_tokens": 9,
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        text("Look"),
+                        PICTURE,
+                        {"type": "image", "source": {"type": "url", "url": "https://x.example/a.png"}},
+                    ],
+                }
+            ],
+        },
+    ),
+    "a document": (
+        ([UserMessage(("Read", File("data:application/pdf;base64,JVBERi0=", "a.pdf")))], {"max_tokens": 9}),
+        {
+            "max_tokens": 9,
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        text("Read"),
+                        {
+                            "type": "document",
+                            "source": {"type": "base64", "media_type": "application/pdf", "data": "JVBERi0="},
+                            "title": "a.pdf",
+                        },
+                    ],
+                }
+            ],
+        },
+    ),
+    "tools, of which one must be called": (
+        (Request([UserMessage("Weather?")], "Be brief", (WEATHER,)), {"max_tokens": 9, "tool_choice": "weather"}),
+        {
+            "max_tokens": 9,
+            "system": SYSTEM,
+            "messages": [ASKED],
+            "tools": [TOOL],
+            "tool_choice": {"type": "tool", "name": "weather"},
+        },
+    ),
+    "tools, one at a time": (
+        (
+            Request([UserMessage("Weather?")], tools=(WEATHER,)),
+            {"max_tokens": 9, "tool_choice": "required", "parallel_tool_calls": False},
+        ),
+        {
+            "max_tokens": 9,
+            "messages": [ASKED],
+            "tools": [{**TOOL, "cache_control": MARK}],
+            "tool_choice": {"type": "any", "disable_parallel_tool_use": True},
+        },
+    ),
+    "calls and what came of them": (
+        (
+            [
+                UserMessage("Weather?"),
+                AssistantMessage("Two", (ToolCall("a", "weather", '{"city": "Hue"}'), ToolCall("b", "weather", ""))),
+                ToolMessage("a", "weather", "sun", images=(Image(PIXEL),)),
+                ToolMessage("b", "weather", '{"error": "no city", "tool": "weather"}'),
+                UserMessage("And?"),
+            ],
+            {"max_tokens": 9},
+        ),
+        {
+            "max_tokens": 9,
+            "messages": [
+                ASKED,
+                {"role": "assistant", "content": [text("Two"), use("a", city="Hue"), use("b")]},
+                {
+                    "role": "user",
+                    "content": [
+                        came("a", [text("sun"), PICTURE]),
+                        came("b", '{"error": "no city", "tool": "weather"}', is_error=True),
+                        text("And?", cache_control=MARK),
+                    ],
+                },
+            ],
+        },
+    ),
+    "an effort": (
+        ([UserMessage("Hi")], {"max_tokens": 9, "reasoning_effort": "low", "stop": "END"}),
+        {
+            "max_tokens": 9,
+            "messages": [{"role": "user", "content": [text("Hi")]}],
+            "output_config": {"effort": "low"},
+            "thinking": {"type": "adaptive", "display": "summarized"},
+            "stop_sequences": ["END"],
+        },
+    ),
+    "a schema for the answer": (
+        ([UserMessage("Hi")], {"max_tokens": 9, "output_schema": {**CITY, "additionalProperties": False}}),
+        {
+            "max_tokens": 9,
+            "messages": [{"role": "user", "content": [text("Hi")]}],
+            "output_config": {"format": {"type": "json_schema", "schema": {**CITY, "additionalProperties": False}}},
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize(("asking", "arguments"), ASKING.values(), ids=ASKING)
+def test_the_server_is_asked_as_by_the_package(ask_whole, asking, arguments):
+    """What is sent is what the anthropic package sends for the same."""
+    messages, options = asking
+    with FakeServer("Hi", "Hi") as server:
+        ask_whole(connect(server), messages, **options)
+        with package(server) as client:
+            client.messages.create(model=MODEL, **arguments)
+        ours, theirs = server.requests
+    assert (ours.json, ours.path) == (theirs.json, theirs.path)
+
+
+def test_the_key_and_the_version_have_headers_of_their_own(ask):
+    """The key is sent as x-api-key and nowhere else, beside the version of the protocol; own headers come first."""
+    with FakeServer("Hi", "Hi") as server:
+        ask(connect(server, api_key=KEY))
+        ask(connect(server, api_key=KEY, headers={"Anthropic-Version": "2026-10-21", "anthropic-beta": "b"}))
+        first, second = (request.headers for request in server.requests)
+    assert (first["x-api-key"], first["anthropic-version"], "authorization" in first) == (KEY, "2023-06-01", False)
+    assert (second["anthropic-version"], second["anthropic-beta"]) == ("2026-10-21", "b")
+
+
+@pytest.mark.parametrize("line", [SAID, "Hello", call("clock"), say("Cut", finish_reason="length")])
+def test_the_package_reads_what_we_read(ask, line):
+    """The package's own client reads from the same server the same text, thoughts, calls and figures."""
+    with FakeServer(line, line, line) as server:
+        ours = ask(connect(server))
+        with package(server) as client:
+            asking = {"model": MODEL, "max_tokens": 9, "messages": [{"role": "user", "content": "Hi"}]}
+            whole = client.messages.create(**asking)
+            with client.messages.stream(**asking) as stream:
+                streamed = stream.get_final_message()
+    for theirs in (whole, streamed):
+        by_kind = {kind: [block for block in theirs.content if block.type == kind] for kind in ("text", "tool_use")}
+        assert ours.text == "".join(block.text for block in by_kind["text"])
+        assert ours.message.reasoning == "".join(block.thinking for block in theirs.content if block.type == "thinking")
+        calls = [(each.name, json.loads(each.arguments)) for each in ours.tool_calls]
+        assert calls == [(block.name, block.input) for block in by_kind["tool_use"]]
+        assert (ours.usage.input_tokens, ours.usage.output_tokens) == (
+            theirs.usage.input_tokens,
+            theirs.usage.output_tokens,
+        )
+        assert ours.raw["stop_reason"] == theirs.stop_reason
+
+
+def test_the_events_of_a_stream():
+    """Thoughts, text and calls are told piece by piece, the calls numbered, and the response last."""
+    with FakeServer(SAID) as server:
+        *events, last = connect(server).stream("Hi")
+    assert isinstance(last, ResponseReceived)
+    assert "".join(event.text for event in events if isinstance(event, ReasoningDelta)) == "Hm"
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Let me see"
+    pieces = [event for event in events if isinstance(event, ToolCallDelta)]
+    assert [(event.index, event.name) for event in pieces if event.name] == [(0, "weather"), (1, "clock")]
+    assert "".join(event.arguments for event in pieces if event.index == 0) == '{"city": "Paris"}'
+
+
+def test_an_agent_uses_tools_side_by_side():
+    """An agent calls several tools at once, is told of a failure, and thinks on with the thoughts that it had."""
+
+    def weather(city: str) -> str:
+        """The weather.
+
+        Args:
+            city: Where.
+        """
+        if city == "Hue":
+            raise ValueError("closed")
+        return f"sun in {city}"
+
+    wishes = say("", call("weather", city="Paris"), call("weather", city="Hue"), reasoning="Two cities")
+    with FakeServer(wishes, "Sunny in one.") as server:
+        helper = Agent("helper", [weather], "Be brief", llm=connect(server))
+        assert helper("Weather?") == "Sunny in one."
+        first, second = (request.json for request in server.requests)
+    assert first["system"] == SYSTEM
+    thought, *calls = second["messages"][1]["content"]
+    assert (thought["type"], thought["thinking"], bool(thought["signature"])) == ("thinking", "Two cities", True)
+    results = second["messages"][2]["content"]
+    assert [block["tool_use_id"] for block in results] == [block["id"] for block in calls]
+    assert [block.get("is_error", False) for block in results] == [False, True]
+    assert results[1]["cache_control"] == MARK
+
+
+def test_thoughts_go_back_to_their_model_only(ask):
+    """Thoughts are sent back as they came, but to no other model, place or protocol."""
+    with FakeServer(SAID, repeat=True) as server, FakeServer("Hi") as stranger:
+        llm = connect(server)
+        answer = ask(llm).message
+        results = [ToolMessage(each.id, each.name, "1") for each in answer.tool_calls]
+        history = [UserMessage("Hi"), answer, *results]
+        ask(llm, history)
+        ask(connect(server, model="claude-opus-5-5"), history)
+        ask(connect(server, protocol="chat"), history)
+        ask(connect(stranger), history)
+        back, *others = [*(request.json for request in server.requests[1:]), stranger.requests[0].json]
+    assert back["messages"][1]["content"][0]["type"] == "thinking"
+    assert all("thinking" not in json.dumps(other["messages"]) for other in others)
+
+
+def test_the_cache_is_counted_and_priced():
+    """What was read from the cache and written to it is a part of the input, with prices of its own."""
+    usage = Usage(1_000, 10, 600, 5, requests=1, written_tokens=300)
+    with FakeServer(say("Hi", usage=usage)) as server:
+        response = connect(server).complete("Hi")
+    assert response.usage == usage.under(response.usage.tariff)
+    tariff = LLM("anthropic", MODEL, KEY).tariff
+    price = price_of("anthropic", MODEL)
+    dollars = (100 * price.input + 600 * price.cached + 300 * price.written + 10 * price.output) / 1_000_000
+    assert cost_of(response.usage.under(tariff)).dollars == pytest.approx(dollars)
+    assert price.cached < price.input < price.written
+
+
+def test_a_schema_that_is_refused_is_asked_for_by_a_tool(ask):
+    """An answer whose schema the server makes no grammar of is given by calling a tool, from then on at once."""
+    told = "The compiled grammar is too large, which would cause performance issues. Simplify your tool schemas."
+    answer = call("final_answer", city="Hue")
+    with FakeServer(fail(400, told), answer, answer) as server:
+        llm = connect(server)
+        assert [json.loads(ask(llm, "Where?", output_schema=CITY).text) for _ in range(2)] == [{"city": "Hue"}] * 2
+        bodies = [request.json for request in server.requests]
+    assert ["output_config" in body for body in bodies] == [True, False, False]
+    assert bodies[1]["tools"][0]["name"] == "final_answer"
+    assert llm.describe().adjustments == ("a typed answer is given by calling a tool",)
+
+
+def error(kind, message="Wait a moment"):
+    """An error as this protocol has it."""
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"}
+
+
+# the type of an error, its status, what it is
+ERRORS = {
+    "invalid_request_error": (400, Rejected),
+    "authentication_error": (401, Unauthorized),
+    "billing_error": (402, Rejected),
+    "permission_error": (403, Unauthorized),
+    "not_found_error": (404, Rejected),
+    "request_too_large": (413, Rejected),
+    "rate_limit_error": (429, RateLimited),
+    "api_error": (500, Unreachable),
+    "timeout_error": (504, Unreachable),
+    "overloaded_error": (529, Unreachable),
+}
+
+
+@pytest.mark.parametrize(("kind", "status", "expected"), [(kind, *fact) for kind, fact in ERRORS.items()], ids=ERRORS)
+def test_errors_are_those_of_every_provider(ask, kind, status, expected):
+    """An error is of the same kind with a status as in the middle of a stream, where there is none."""
+    body = json.dumps(error(kind))
+    headers = {"Retry-After": "7"} if status == 429 else {}
+    refused = raw(body, status=status, content_type="application/json", headers=headers)
+    begun = {"type": "message_start", "message": {"content": []}}
+    named = f"event: error\ndata: {body}\n\n"
+    inside = raw(begun, named)
+    with FakeServer(refused, lambda asked: inside if asked.json.get("stream") else raw(body)) as server:
+        llm = connect(server)
+        with pytest.raises(ModelError, match="Wait a moment") as first:
+            ask(llm)
+        with pytest.raises(ModelError, match="Wait a moment") as second:
+            ask(llm)
+    assert (type(first.value), type(second.value)) == (expected, expected)
+    assert first.value.code == second.value.code
+    assert getattr(first.value, "retry_after_seconds", 7) == 7
+
+
+@pytest.mark.parametrize(
+    ("line", "told"), [(refuse("Not that."), "Not that."), (filtered("So"), "no reason was given")]
+)
+def test_a_model_that_declines_is_an_error(ask, line, told):
+    """An answer that ends as a refusal is Rejected, with the reason as far as there is one."""
+    with FakeServer(line) as server, pytest.raises(Rejected, match=told) as caught:
+        ask(connect(server))
+    assert caught.value.code == "refusal"
+
+
+@pytest.mark.parametrize("pieces", [[], [{"type": "ping"}], [{"type": "message_start", "message": {"id": "m"}}]])
+def test_a_stream_without_an_end_is_cut_short(ask_streamed, pieces):
+    """A stream that never says why it ended is no answer."""
+    with FakeServer(raw(*pieces)) as server, pytest.raises(BadResponse, match="cut short after 0 characters"):
+        ask_streamed(connect(server))
+
+
+@pytest.mark.parametrize("body", ["{}", '{"type": "message", "content": null}'])
+def test_an_answer_without_content_is_none(ask_whole, body):
+    """A body without content is no answer."""
+    with FakeServer(raw(body, content_type="application/json")) as server, pytest.raises(BadResponse, match="content"):
+        ask_whole(connect(server))
+
+
+def test_a_conversation_that_is_too_long_says_so(ask):
+    """A prompt that is too long has the code and the limit that it has with every provider."""
+    body = json.dumps(error("invalid_request_error", "prompt is too long: 208310 tokens > 200000 maximum"))
+    line = raw(body, status=400, content_type="application/json")
+    with FakeServer(line) as server, pytest.raises(Rejected) as caught:
+        ask(connect(server))
+    assert (caught.value.is_too_long, caught.value.limit_tokens) == (True, 200_000)

@@ -1,0 +1,60 @@
+"""Which part of an answer's text is only thought aloud?"""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.llm.protocols.reasoning import ReasoningSplitter
+
+
+def parted(*pieces):
+    """The thoughts and the text in these pieces."""
+    thoughts = ReasoningSplitter()
+    parts = [*map(thoughts.part, pieces), thoughts.part("", is_last=True)]
+    return "".join(thought for thought, _ in parts), "".join(text for _, text in parts)
+
+
+CASES = {
+    "<think>Hm</think>Hi": ("Hm", "Hi"),
+    "\n<think>\nH m\n</think>\n\nHi \n": ("H m", "Hi \n"),
+    "<thinking>a </think> b</thinking> Hi": ("a </think> b", "Hi"),
+    "<thought>Hm</thought>Hi": ("Hm", "Hi"),
+    "<reasoning>Hm</reasoning>\nHi": ("Hm", "Hi"),
+    "<seed:think>Hm</seed:think>Hi": ("Hm", "Hi"),
+    "[THINK]a [/ b[/THINK]Hi": ("a [/ b", "Hi"),
+    "[THAT]Hi": ("", "[THAT]Hi"),
+    "<think></think>Hi": ("", "Hi"),
+    "<think>Hm": ("Hm", ""),
+    "<think>Hm </th": ("Hm </th", ""),
+    "<think>a < b</think>": ("a < b", ""),
+    "<think>": ("", ""),
+    "Hi <think>Hm</think>": ("", "Hi <think>Hm</think>"),
+    "<thinks>Hi": ("", "<thinks>Hi"),
+    "</think>Hi": ("", "</think>Hi"),
+    " <th": ("", " <th"),
+    "  Hi": ("", "  Hi"),
+    " ": ("", " "),
+    "": ("", ""),
+}
+
+
+@pytest.mark.parametrize("text", CASES)
+def test_thoughts_come_before_the_text(text):
+    """What stands between tags at the beginning are thoughts, all else is text."""
+    assert parted(text) == CASES[text]
+
+
+@given(st.sampled_from(list(CASES)), st.data())
+def test_thoughts_are_found_wherever_a_text_is_cut(text, data):
+    """Thoughts and text are the same however the text is cut into pieces."""
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(text)), max_size=6)))
+    pieces = [text[start:stop] for start, stop in zip([0, *cuts], [*cuts, None], strict=True)]
+    assert parted(*pieces) == CASES[text]
+
+
+@pytest.mark.parametrize("beginning", ["", "<think>", "<think>a"])
+def test_blanks_do_not_wait_for_ever(beginning):
+    """A server that sends nothing but blanks is read on: no piece looks through more than the last thousand."""
+    thoughts = ReasoningSplitter()
+    parts = [thoughts.part(beginning), *(thoughts.part(" ") for _ in range(50_000))]
+    assert sum(len(thought) + len(text) for thought, text in parts) > 48_000

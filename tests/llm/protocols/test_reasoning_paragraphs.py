@@ -1,0 +1,30 @@
+"""How is a text told whose pieces stand apart?"""
+
+import pytest
+
+from agentkit.llm.protocols.reasoning import ParagraphJoiner
+
+# pieces, None where something else stands between; the text
+TEXTS = {
+    "nothing": ([], ""),
+    "neighbours": (["Par", "is."], "Paris."),
+    "apart": (["I look.", None, "# Paris"], "I look.\n\n# Paris"),
+    "apart by much": (["I look.", None, None, "Paris"], "I look.\n\nParis"),
+    "nothing before": ([None, "Paris"], "Paris"),
+    "nothing behind": (["Paris", None], "Paris"),
+    "empty pieces": (["", None, "I look.", "", None, "", "Paris"], "I look.\n\nParis"),
+    "a line that ends": (["I look:\n", None, "Paris"], "I look:\nParis"),
+    "a line of its own": (["I look.", None, "\nParis"], "I look.\nParis"),
+}
+
+
+@pytest.mark.parametrize(("pieces", "text"), TEXTS.values(), ids=TEXTS)
+def test_what_stands_apart_stays_apart(pieces, text):
+    """Neighbours go on with each other; what something else stands between becomes a paragraph of its own."""
+    paragraphs, told = ParagraphJoiner(), []
+    for piece in pieces:
+        if piece is None:
+            paragraphs.interrupt()
+        else:
+            told.append(paragraphs.add(piece))
+    assert "".join(told) == text

@@ -1,0 +1,145 @@
+"""How are the answers of the Responses protocol read, as other servers send them?"""
+
+import pytest
+
+from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
+from agentkit.llm.protocols.responses import ITEMS, ResponsesReader, decode_answer
+
+THOUGHT = {"type": "reasoning", "id": "r", "summary": [{"type": "summary_text", "text": "Hm"}]}
+TEXT = {"type": "message", "id": "m", "content": [{"type": "output_text", "text": "Hi"}]}
+ONE, TWO = (
+    {"type": "function_call", "id": name, "call_id": name, "name": name, "arguments": f'{{"{name}": 1}}'}
+    for name in ("f", "g")
+)
+END = {"type": "response.completed", "response": {"output": []}}
+
+
+def event(kind, place=0, **fields):
+    """An event of the stream, at a place among the output items."""
+    return {"type": f"response.{kind}", "output_index": place, **fields}
+
+
+def begin(item, place=0):
+    """The event that begins an item of which nothing is there yet."""
+    return event("output_item.added", place, item={**item, "arguments": "", "content": [], "summary": []})
+
+
+def end(item, place=0):
+    """The event that ends an item."""
+    return event("output_item.done", place, item=item)
+
+
+def read(*events):
+    """What was told of text, thoughts and calls, and the response."""
+    reader = ResponsesReader()
+    told = [each for chunk in events for each in reader.feed(chunk)]
+    return told, reader.finish(closed=False)
+
+
+def said(response):
+    """The text, the reasoning and the calls of a response."""
+    calls = [(call.name, call.arguments) for call in response.tool_calls]
+    return response.text, response.message.reasoning, calls
+
+
+CALLS = [("f", ONE["arguments"]), ("g", TWO["arguments"])]
+ALIKE = [each for item in (THOUGHT, TEXT, ONE, TWO) for each in (begin(item), end(item))]
+
+STREAMS = {
+    "all at one place": ([*ALIKE, END], ("Hi", "Hm", CALLS)),
+    "all at no place": ([{**each, "output_index": None} for each in ALIKE] + [END], ("Hi", "Hm", CALLS)),
+    "texts that only end": (
+        [
+            event("reasoning_text.done", 0, content_index=0, text="Hm"),
+            event("output_text.done", 1, content_index=0, text="Hi"),
+            event("content_part.done", 1, content_index=0, part=TEXT["content"][0]),
+            END,
+        ],
+        ("Hi", "Hm", []),
+    ),
+    "texts that end under other ids": (
+        [
+            *({"type": "response.output_text.delta", "item_id": said, "delta": said} for said in ("H", "i")),
+            {"type": "response.output_text.done", "item_id": "x", "text": "Hi"},
+            {"type": "response.content_part.done", "item_id": "y", "part": TEXT["content"][0]},
+            END,
+        ],
+        ("Hi", "", []),
+    ),
+    "a part that only ends": ([event("content_part.done", part=TEXT["content"][0]), END], ("Hi", "", [])),
+    "a part of another kind": ([event("content_part.done", part={"type": "x", "text": "?"}), END], ("", "", [])),
+    "pieces of thoughts, and no item": ([event("reasoning_text.delta", delta="Hm"), END], ("", "Hm", [])),
+    "a call that only begins": ([event("output_item.added", item=ONE), END], ("", "", CALLS[:1])),
+    "calls without a beginning": (
+        [
+            event("function_call_arguments.delta", 0, delta=ONE["arguments"]),
+            event("function_call_arguments.delta", 1, delta=TWO["arguments"]),
+            *(end(ONE, 0), end(TWO, 1), END),
+        ],
+        ("", "", CALLS),
+    ),
+    "calls that only end": ([end(ONE, 0), end(TWO, 1), END], ("", "", CALLS)),
+    "arguments of ids that nobody knows": (
+        [
+            {**begin(ONE), "output_index": None},
+            {"type": "response.function_call_arguments.delta", "item_id": "x", "delta": ONE["arguments"]},
+            END,
+        ],
+        ("", "", CALLS[:1]),
+    ),
+    "other ids at the end": (
+        [
+            {**each, "output_index": None, "item": {**each["item"], "id": each["type"]}}
+            for item in (THOUGHT, ONE, TWO)
+            for each in (begin(item), end(item))
+        ]
+        + [END],
+        ("", "Hm", CALLS),
+    ),
+    "thoughts in the text": (
+        [*(event("output_text.delta", delta=said) for said in ("<think>H", "m</th", "ink>\n", "Hi")), END],
+        ("Hi", "Hm", []),
+    ),
+    "whole, under no name": ([{"output": [THOUGHT, TEXT, ONE]}], ("Hi", "Hm", CALLS[:1])),
+}
+
+
+@pytest.mark.parametrize(("events", "expected"), STREAMS.values(), ids=STREAMS)
+def test_streams_of_other_servers_are_read(events, expected):
+    """Whatever a server numbers otherwise or leaves out, all that it sent is in the response, once."""
+    told, response = read(*events)
+    assert said(response) == expected
+    assert "".join(each.text for each in told if isinstance(each, TextDelta)) in {expected[0], ""}
+    assert "".join(each.text for each in told if isinstance(each, ReasoningDelta)) in {expected[1], ""}
+    names = [each.name for each in told if isinstance(each, ToolCallDelta) and each.name]
+    assert names in ([name for name, _ in expected[2]], [])
+
+
+@pytest.mark.parametrize(
+    ("kind", "status", "finish"),
+    [("completed", "in_progress", "stop"), ("incomplete", None, "length"), ("done", "queued", "stop")],
+)
+def test_the_last_event_says_how_the_answer_ended(kind, status, finish):
+    """A response that is told as it was at its beginning ended as the event says that brings it."""
+    assert (
+        read({"type": f"response.{kind}", "response": {"output": [TEXT], "status": status}})[1].finish_reason == finish
+    )
+
+
+def test_a_whole_answer_is_read():
+    """An answer that comes whole has the same parts."""
+    assert said(decode_answer({"output": [THOUGHT, TEXT, ONE]})) == ("Hi", "Hm", CALLS[:1])
+
+
+def test_messages_of_one_answer_are_paragraphs():
+    """A comment before the answer does not run into it, whole or streamed."""
+    later = {**TEXT, "id": "n", "phase": "final_answer"}
+    search = {"type": "web_search_call", "id": "w", "status": "completed", "action": {"type": "search", "query": "?"}}
+    told, response = read(
+        *(begin(TEXT), event("output_text.delta", delta="Hi"), end(TEXT), begin(search, 1), end(search, 1)),
+        *(begin(later, 2), event("output_text.delta", 2, delta="H"), event("output_text.delta", 2, delta="i")),
+        *(event("output_text.done", 2, text="Hi"), end(later, 2), END),
+    )
+    assert [event.text for event in told] == ["Hi", "\n\nH", "i"]
+    assert response.text == decode_answer({"output": [TEXT, search, later]}).text == "Hi\n\nHi"
+    assert response.message.extra == {ITEMS: (TEXT, search, later)}

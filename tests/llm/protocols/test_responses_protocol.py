@@ -1,0 +1,380 @@
+"""How do requests and answers look in the Responses protocol?"""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.content import Image
+from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unreachable
+from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
+from agentkit.llm.protocols.responses import Responses
+from agentkit.messages import (
+    AssistantMessage,
+    Request,
+    Response,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
+from agentkit.usage import Usage
+
+PLAIN = {"type": "object", "properties": {}}
+STRICT = {**PLAIN, "required": []}
+REASONING = {
+    "type": "reasoning",
+    "id": "rs",
+    "summary": [{"type": "summary_text", "text": "Hm"}],
+    "encrypted_content": "x",
+}
+TEXT = {"type": "message", "id": "msg", "role": "assistant", "content": [{"type": "output_text", "text": "Hi"}]}
+CALL = {"type": "function_call", "id": "fc", "call_id": "a", "name": "f", "arguments": "{}"}
+
+
+def read(*events):
+    """The events and the response of a stream."""
+    reader = Responses().reader()
+    told = [event for chunk in events for event in reader.feed(chunk)]
+    return told, reader.finish(closed=True)
+
+
+def completed(*items, **fields):
+    """The event that ends a stream well."""
+    return {"type": "response.completed", "response": {"status": "completed", "output": list(items), **fields}}
+
+
+def items_of(*messages):
+    """The items that messages are sent as."""
+    return Responses().encode(Request(messages), "m", strict=False)["input"]
+
+
+def test_nothing_is_stored():
+    """Nothing is stored at the server, so that reasoning travels encrypted."""
+    assert Responses().encode(Request([], "Be brief"), "m", strict=True) == {
+        "model": "m",
+        "input": [],
+        "store": False,
+        "include": ["reasoning.encrypted_content"],
+        "instructions": "Be brief",
+    }
+
+
+@pytest.mark.parametrize(("strict", "parameters"), [(False, PLAIN), (True, STRICT)])
+def test_tools_say_whether_they_are_strict(strict, parameters):
+    """Whether a tool is strict is always said, because silence means yes."""
+    request = Request([], tools=(ToolSpec("f", "Does f", PLAIN, STRICT), ToolSpec("g", "", PLAIN)))
+    first, second = Responses().encode(request, "m", strict=strict)["tools"]
+    assert (first["strict"], first["parameters"]) == (strict, parameters)
+    assert (second["strict"], second["parameters"]) == (False, PLAIN)
+
+
+def test_messages_become_items():
+    """Each message is an item in the protocol's own shape."""
+    image = Image("https://x.example/a.png")
+    assert items_of(
+        SystemMessage("Be brief"),
+        UserMessage(("Look", image, Image(image.url, "high"))),
+        AssistantMessage("I see", (ToolCall("a", "f", ""),)),
+        ToolMessage("a", "f", "1"),
+        AssistantMessage(),
+    ) == [
+        {"role": "system", "content": "Be brief"},
+        {
+            "role": "user",
+            "content": [
+                {"type": "input_text", "text": "Look"},
+                {"type": "input_image", "image_url": image.url, "detail": "auto"},
+                {"type": "input_image", "image_url": image.url, "detail": "high"},
+            ],
+        },
+        {"role": "assistant", "content": "I see"},
+        {"type": "function_call", "name": "f", "call_id": "a", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "a", "output": "1"},
+    ]
+
+
+def test_items_go_back_as_they_came():
+    """The items of an answer are sent back as they came, with the ids that its calls have now."""
+    response = Responses().decode({"output": [REASONING, TEXT, CALL, CALL, {"type": "other"}]})
+    assert [call.id for call in response.tool_calls] == ["a", "a_2"]
+    renamed = {**CALL, "call_id": "a_2"}
+    assert items_of(response.message) == [REASONING, TEXT, CALL, renamed, {"type": "other"}]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        AssistantMessage("***", (ToolCall("a", "f", "{}"),), extra={"output": (REASONING, TEXT, CALL)}),
+        AssistantMessage("***", extra={"output": (REASONING, TEXT)}),
+        AssistantMessage("***", extra={"output": (REASONING, TEXT, CALL)}),
+    ],
+)
+def test_items_that_say_something_else_do_not_go_back(changed):
+    """When a message was changed since, it is sent as it is now, without the items it came as."""
+    sent = items_of(changed)
+    assert sent[0] == {"role": "assistant", "content": "***"}
+    assert "Hi" not in json.dumps(sent)
+
+
+def test_an_answer_is_read():
+    """Text, reasoning, calls, usage and model of an answer are read."""
+    usage = {"input_tokens": 7, "output_tokens": 3, "output_tokens_details": {"reasoning_tokens": 1}}
+    response = Responses().decode(
+        {"output": [REASONING, TEXT, CALL], "usage": usage, "model": "m-1", "status": "completed"}
+    )
+    assert (response.text, response.message.reasoning, response.model) == ("Hi", "Hm", "m-1")
+    assert (response.tool_calls, response.finish_reason) == ((ToolCall("a", "f", "{}"),), "tool_calls")
+    assert response.usage == Usage(7, 3, 0, 1, requests=1)
+
+
+def test_answers_of_other_servers_are_read():
+    """Content that is a text, items without a type and reasoning as content are read too."""
+    items = [
+        {"role": "assistant", "content": "H"},
+        {"type": "message", "content": ["i", None]},
+        "?",
+        {"type": "message"},
+    ]
+    thought = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm"}]}
+    response = Responses().decode({"output": [*items, thought, {"type": "reasoning"}]})
+    assert (response.text, response.message.reasoning, response.finish_reason) == ("H\n\ni", "Hm", "stop")
+
+
+FAILURES = {
+    "no output": ({}, BadResponse, "no output"),
+    "output of no shape": ({"output": "Hi"}, BadResponse, "no output"),
+    "error": ({"error": {"code": "server_error", "message": "Boom"}, "output": []}, Unreachable, "Boom"),
+    "failed": (
+        {"status": "failed", "error": {"code": "rate_limit_exceeded", "message": "Boom"}, "output": []},
+        RateLimited,
+        "Boom",
+    ),
+    "cancelled": ({"status": "cancelled", "error": None, "output": []}, BadResponse, "marked 'cancelled'"),
+    "not finished": ({"status": "expired", "output": []}, BadResponse, "marked 'expired'"),
+    "filtered": (
+        {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}, "output": [TEXT]},
+        Rejected,
+        "content filter",
+    ),
+    "refusal": (
+        {"output": [{"type": "message", "content": [{"type": "refusal", "refusal": "I cannot"}]}]},
+        Rejected,
+        "I cannot",
+    ),
+}
+
+
+@pytest.mark.parametrize(("data", "kind", "words"), FAILURES.values(), ids=FAILURES)
+def test_what_is_no_answer(data, kind, words):
+    """What failed, was filtered or refused is an error, whole or streamed."""
+    with pytest.raises(kind, match=words):
+        Responses().decode(data)
+    if "output" in data and isinstance(data["output"], list):
+        with pytest.raises(kind, match=words):
+            read({"type": "response.completed", "response": data})
+
+
+def test_an_answer_that_is_complete_is_completed():
+    """A server may call an answer complete or completed."""
+    assert Responses().decode({"status": "complete", "output": [TEXT]}).finish_reason == "stop"
+
+
+@pytest.mark.parametrize("details", [{"reason": "max_output_tokens"}, None, "?"])
+def test_an_answer_that_was_cut(details):
+    """An answer that hit its limit is incomplete."""
+    response = Responses().decode({"status": "incomplete", "incomplete_details": details, "output": [TEXT]})
+    assert (response.text, response.finish_reason) == ("Hi", "length")
+
+
+def test_a_stream_is_told_piece_by_piece():
+    """Text, reasoning and arguments are told as they come; calls are counted apart from other items."""
+    told, response = read(
+        {"type": "response.created", "response": {"status": "in_progress"}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {"type": "reasoning"}},
+        {"type": "response.reasoning_summary_text.delta", "output_index": 0, "delta": "H"},
+        {"type": "response.reasoning_text.delta", "output_index": 0, "delta": "m"},
+        {"type": "response.output_item.added", "output_index": 1, "item": CALL},
+        {"type": "response.output_item.added", "output_index": 2, "item": {**CALL, "name": "g"}},
+        {"type": "response.function_call_arguments.delta", "output_index": 2, "delta": "{}"},
+        {"type": "response.output_text.delta", "output_index": 3, "delta": "H\ud83d"},
+        {"type": "response.output_text.delta", "output_index": 3, "delta": "\ude00"},
+        {"type": "response.output_text.delta", "output_index": 3, "delta": ""},
+        {"type": "response.reasoning_text.delta", "delta": None},
+        {"type": "response.something.new", "message": "?", "error": "?"},
+        completed(REASONING, CALL, {**CALL, "call_id": "b", "name": "g"}, TEXT),
+    )
+    assert told == [
+        ReasoningDelta("H"),
+        ReasoningDelta("m"),
+        ToolCallDelta(0, "f", ""),
+        ToolCallDelta(1, "g", ""),
+        ToolCallDelta(1, "", "{}"),
+        TextDelta("H"),
+        TextDelta("😀"),
+    ]
+    assert [call.name for call in response.tool_calls] == ["f", "g"]
+
+
+def test_items_without_an_index_are_told_apart_by_their_ids():
+    """A server that gives no index is understood by the ids of its items."""
+    told, _ = read(
+        {"type": "response.output_item.added", "item": {**CALL, "id": "x"}},
+        {"type": "response.output_item.added", "item": {**CALL, "id": "y"}},
+        {"type": "response.function_call_arguments.delta", "item_id": "y", "delta": "{}"},
+        completed(TEXT),
+    )
+    assert told == [ToolCallDelta(0, "f", ""), ToolCallDelta(1, "f", ""), ToolCallDelta(1, "", "{}")]
+
+
+def test_items_count_when_the_last_event_has_none():
+    """A server whose last event leaves out the output has said it before."""
+    _, response = read(
+        {"type": "response.output_item.done", "output_index": 0, "item": TEXT},
+        {"type": "response.output_item.done", "output_index": 1, "item": CALL},
+        completed(),
+    )
+    assert (response.text, len(response.tool_calls)) == ("Hi", 1)
+
+
+@pytest.mark.parametrize(
+    ("event", "kind", "words"),
+    [
+        ({"type": "error", "code": "server_error", "message": "Boom"}, Unreachable, "Boom"),
+        ({"type": "error", "error": {"code": "rate_limit_exceeded", "message": "Boom"}}, RateLimited, "Boom"),
+        ({"error": {"message": "Boom"}}, Rejected, "Boom"),
+        (
+            {"type": "response.failed", "response": {"error": {"code": "server_error", "message": "Boom"}}},
+            Unreachable,
+            "Boom",
+        ),
+        ({"type": "response.failed", "response": None}, BadResponse, "marked 'failed'"),
+    ],
+)
+def test_errors_in_a_stream(event, kind, words):
+    """An error in a stream is raised in the server's words."""
+    with pytest.raises(kind, match=words):
+        read({"type": "response.output_text.delta", "delta": "H"}, event)
+
+
+def test_a_stream_without_its_last_event_is_cut_short():
+    """Only the last event completes an answer; [DONE] does not."""
+    reader = Responses().reader()
+    list(reader.feed({"type": "response.output_text.delta", "delta": "Hello"}))
+    assert not reader.is_whole
+    with pytest.raises(BadResponse, match="cut short after 5 characters"):
+        reader.finish(closed=False)
+    with pytest.raises(BadResponse, match="without the event that completes the answer"):
+        reader.finish(closed=True)
+    list(reader.feed(completed(TEXT)))
+    assert reader.is_whole
+
+
+DELTA = {"type": "response.output_text.delta", "output_index": 0, "delta": "Hi"}
+BEGUN = {"type": "response.output_item.added", "output_index": 1, "item": {**CALL, "arguments": ""}}
+ARGUMENTS = {"type": "response.function_call_arguments.delta", "output_index": 1, "delta": "{}"}
+WHOLE_ARGUMENTS = {"type": "response.function_call_arguments.done", "output_index": 1, "arguments": "{}"}
+
+
+@pytest.mark.parametrize(
+    "last", [completed(), {"type": "response.completed", "response": None}, {"type": "response.done", "response": {}}]
+)
+@pytest.mark.parametrize(
+    "arguments", [[ARGUMENTS], [WHOLE_ARGUMENTS], [ARGUMENTS, {**WHOLE_ARGUMENTS, "arguments": ""}]]
+)
+def test_what_was_streamed_is_the_answer_when_the_end_has_none(arguments, last):
+    """A server whose last event repeats nothing has said in its deltas what the answer is."""
+    _, response = read(DELTA, BEGUN, *arguments, {"type": "response.output_item.done", "item": None}, last)
+    assert response.text == "Hi"
+    assert response.tool_calls == (ToolCall("a", "f", "{}"),)
+
+
+@pytest.mark.parametrize("output", [[TEXT], []])
+def test_a_call_that_the_server_made_itself_is_none(output):
+    """A call that a server begins and ends as the results of its own search is not for the caller to make."""
+    results = {"type": "search_results", "queries": ["x"], "results": []}
+    done = [
+        {"type": "response.output_item.done", "output_index": at, "item": item}
+        for at, item in ((1, results), (2, TEXT))
+    ]
+    _, response = read(BEGUN, *done, completed(*output))
+    assert (response.text, response.tool_calls, response.finish_reason) == ("Hi", (), "stop")
+
+
+def test_a_call_that_ended_counts_when_the_last_event_has_only_text():
+    """A server whose last event leaves out a call has said it before."""
+    _, response = read(BEGUN, {"type": "response.output_item.done", "output_index": 1, "item": CALL}, completed(TEXT))
+    assert [call.id for call in response.tool_calls] == ["a"]
+
+
+def test_output_items_are_in_the_order_of_their_indexes():
+    """Output items that end in another order than they stand in are put into theirs."""
+    second = {**CALL, "call_id": "b"}
+    done = [
+        {"type": "response.output_item.done", "output_index": at, "item": item}
+        for at, item in ((10, second), (9, CALL))
+    ]
+    _, response = read(*done, completed())
+    assert [call.id for call in response.tool_calls] == ["a", "b"]
+
+
+def test_a_refusal_that_was_only_streamed_is_one():
+    """A refusal counts although the last event does not repeat it."""
+    with pytest.raises(Rejected, match="I cannot"):
+        read({"type": "response.refusal.delta", "delta": "I cannot"}, completed())
+
+
+def test_an_error_under_another_name_is_one():
+    """An error whose event is called `response.error` is told as what it is."""
+    with pytest.raises(Unreachable, match="Boom"):
+        read({"type": "response.error", "error": {"message": "Boom", "code": "server_error"}})
+
+
+NAMES = st.sampled_from(
+    ["output", "type", "status", "content", "text", "refusal", "summary", "name", "arguments", "call_id", "id"]
+)
+MORE_NAMES = st.sampled_from(
+    ["usage", "error", "incomplete_details", "reason", "item", "delta", "output_index", "response", "message"]
+)
+TYPES = ["message", "function_call", "reasoning", "refusal", "response.output_text.delta", "response.output_item.added"]
+MORE_TYPES = [
+    "response.output_item.done",
+    "response.completed",
+    "response.failed",
+    "response.function_call_arguments.delta",
+    "error",
+]
+SCALARS = st.none() | st.integers() | st.text(max_size=3) | st.sampled_from(TYPES + MORE_TYPES)
+ANYTHING = st.recursive(
+    SCALARS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(NAMES | MORE_NAMES, inner, max_size=4),
+    max_leaves=20,
+)
+EVENTS = st.builds(
+    lambda kind, rest: {**rest, "type": kind},
+    st.sampled_from(TYPES + MORE_TYPES),
+    st.dictionaries(NAMES | MORE_NAMES, ANYTHING, max_size=5),
+)
+
+
+@given(EVENTS, st.lists(EVENTS, max_size=3))
+def test_whatever_comes_whole_can_be_sent_back(data, items):
+    """Any JSON object is a response that can be sent back, or a ModelError, never another exception."""
+    try:
+        response = Responses().decode({**data, "output": items})
+    except ModelError:
+        return
+    assert isinstance(response, Response)
+    json.dumps(items_of(response.message))
+
+
+@given(st.lists(EVENTS, max_size=6))
+def test_whatever_comes_streamed_is_read_or_refused(events):
+    """Any sequence of events is a response or a ModelError, never another exception."""
+    try:
+        _, response = read(*events, completed())
+    except ModelError:
+        return
+    assert isinstance(response, Response)

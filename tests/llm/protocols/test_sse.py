@@ -1,0 +1,96 @@
+"""What do the bytes of an event stream say?"""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.errors import BadResponse
+from agentkit.llm.protocols.sse import EventStream
+
+OBJECTS = st.lists(st.dictionaries(st.text(max_size=3), st.text(max_size=8), max_size=3), max_size=5)
+
+
+def read(*pieces):
+    """The objects in a stream that arrives in these pieces, and whether it was closed."""
+    stream = EventStream()
+    found = [found for piece in pieces for found in stream.feed(piece)]
+    return [*found, *stream.flush()], stream.closed
+
+
+@given(OBJECTS, st.data())
+def test_objects_survive_every_cut(objects, data):
+    """Objects are read as they were written, wherever the bytes are cut and whatever line ends are used."""
+    end = data.draw(st.sampled_from([b"\n", b"\r\n", b"\r"]))
+    events = (b"data: " + json.dumps(value, ensure_ascii=False).encode() + end * 2 for value in objects)
+    written = b": hello" + end + b"".join(events) + b"data: [DONE]" + end
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(written)), max_size=10)))
+    pieces = [written[start:stop] for start, stop in zip([0, *cuts], [*cuts, None], strict=True)]
+    assert read(*pieces) == (objects, True)
+
+
+def test_objects_are_given_out_as_soon_as_their_line_ends():
+    """An object is not held back until the empty line after it."""
+    assert list(EventStream().feed(b'data: {"a": 1}\n')) == [{"a": 1}]
+
+
+@pytest.mark.parametrize(
+    ("data", "objects"),
+    [
+        (b"", []),
+        (b"\n\n\n", []),
+        (b"data:\n\n", []),
+        (b'data: {"a": "\xff"}\n\n', [{"a": "\ufffd"}]),
+        (b'event: error\ndata: {"error": "Boom"}\n\n', [{"error": "Boom"}]),
+        (b'event: error\ndata: {"message": "Boom"}\n\ndata: {}\n\n', [{"error": {"message": "Boom"}}, {}]),
+        (b"event: error\ndata: Boom\n\n", [{"error": "Boom"}]),
+        (b'event: message\ndata: {"a": 1}\n\n', [{"a": 1}]),
+        (b'event: a_b\ndata: {"a": 1}\n\ndata: {}\n\n', [{"type": "a_b", "a": 1}, {}]),
+        (b'event: a.b\ndata: {"type": "c"}\n\n', [{"type": "c"}]),
+        (b" \n\n \n", []),
+        (b"data: null\n\ndata: []\n\n", []),
+        (b'data: [{"a": NaN}]\n\n', [{"a": None}]),
+        (b"event: ping\ndata: ping\n\ndata: {}\n\n", [{}]),
+        (b"error: Boom\n\n", [{"error": "Boom"}]),
+        (b': hi\n{"error": "Boom"}\n\n', [{"error": "Boom"}]),
+        (b'data: {"a":\n1}\n\n', [{"a": 1}]),
+        (b'data: {}\n\n<html>\n"a"\n', [{}]),
+    ],
+)
+def test_what_a_stream_says(data, objects):
+    """Empty lines and events say nothing, broken characters are replaced, and errors are marked as such."""
+    assert read(data)[0] == objects
+
+
+@pytest.mark.parametrize("data", [b"<html>", b"Hello: you\n", b"data: {\n\n", b"data: [1]\n", b"data: 1e999999\n"])
+def test_what_is_no_stream_of_objects(data):
+    """What is no event stream, or carries something else than JSON objects, is a BadResponse."""
+    with pytest.raises(BadResponse):
+        read(data)
+
+
+def test_nothing_counts_after_the_end():
+    """What follows [DONE] is passed over, whatever it is."""
+    assert read(b"data: [DONE]\n\n<html>\ndata: {}\n\n") == ([], True)
+
+
+def test_a_line_in_many_pieces_costs_what_it_is_long():
+    """A line of many bytes that arrives byte by byte is put together once."""
+    line = b'data: "%b"\n' % (b"x" * 200_000)
+    with pytest.raises(BadResponse, match="no JSON object"):
+        read(*(line[at : at + 1] for at in range(len(line))))
+
+
+def test_an_object_may_span_very_many_lines():
+    """An object in thousands of data lines is read once its event ends."""
+    lines = b"".join(b"data: 1,\n" for _ in range(5_000))
+    assert read(b'data: {"a": [\n' + lines + b"data: 1]}\n\n")[0] == [{"a": [1] * 5_001}]
+
+
+def test_errors_quote_no_secret():
+    """What an error quotes of a stream is scrubbed before it is cut."""
+    stream = EventStream(lambda text: text.replace("secret" * 30, "***"))
+    with pytest.raises(BadResponse, match=r"\*\*\*") as caught:
+        list(stream.feed(b"data: {" + b"secret" * 30 + b"\n\n"))
+    assert "secret" not in str(caught.value)

@@ -1,0 +1,214 @@
+"""How is what real servers send read, whatever its shape?"""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.errors import BadResponse
+from agentkit.llm.protocols import parsing
+from agentkit.usage import Usage
+
+NAMES, DETAILS = ("in", "out"), ("in_details", "out_details")
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("Hi", "Hi"),
+        (None, ""),
+        (42, ""),
+        ({"text": "Hi"}, "Hi"),
+        (["H", {"type": "text", "text": "i"}, {"type": "image"}, {"text": None}, None, 7], "Hi"),
+    ],
+)
+def test_text_of_content(content, text):
+    """The text of a content is its text, or that of its parts."""
+    assert parsing.text_of(content) == text
+
+
+@pytest.mark.parametrize(
+    ("content", "text", "thoughts"),
+    [
+        ("Hi", "Hi", ""),
+        (None, "", ""),
+        (False, "", ""),
+        ({"text": "Hi"}, "Hi", ""),
+        ({"type": "output_text", "text": "Hi", "annotations": []}, "Hi", ""),
+        ({"type": "image", "image": "x"}, "", ""),
+        ({}, "{}", ""),
+        ({"text": "Hi", "to": "é"}, '{"text": "Hi", "to": "é"}', ""),
+        ({"type": "note"}, '{"type": "note"}', ""),
+        (4.5, "4.5", ""),
+        (["H", {"type": "thinking", "thinking": "Hm", "signature": "x"}, {"text": "i"}], "Hi", "Hm"),
+        ([{"type": "reasoning", "reasoning": "Hm"}, {"type": "reasoning_text", "text": "!"}], "", "Hm!"),
+        ([{"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm"}]}], "", "Hm"),
+        ([{"type": "reasoning", "encrypted": "x"}, {"type": "text", "text": "Hi"}], "Hi", ""),
+    ],
+)
+def test_an_answer_is_its_text_and_its_thoughts(content, text, thoughts):
+    """Parts that are reasoning are no text, and an object or a number that is no part is told as JSON."""
+    assert (parsing.said_in(content), parsing.thinking_of(content)) == (text, thoughts)
+
+
+DEEP = []
+for _ in range(100_000):
+    DEEP = [DEEP]
+
+
+@pytest.mark.parametrize(
+    ("value", "is_said"),
+    [
+        (None, False),
+        ("", False),
+        (0, False),
+        ([], False),
+        ({"a": "", "b": [{}, None], "c": {"d": 0}}, False),
+        ("x", True),
+        ({"a": "", "b": [{}, {"c": "x"}]}, True),
+        (DEEP, True),
+    ],
+)
+def test_what_is_empty_however_deep_says_nothing(value, is_said):
+    """A field says something if anything in it does; what is too deep to be looked through is not thrown away."""
+    assert parsing.says(value) is is_said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (None, ""),
+        ("", ""),
+        ("{", "{"),
+        ('{"a": 1}', '{"a": 1}'),
+        ({"a": "é"}, '{"a": "é"}'),
+        ([1], "[1]"),
+        ('"{\\"a\\": 1}"', '{"a": 1}'),
+        ('"unclosed', '"unclosed'),
+        ('"a" "b"', '"a" "b"'),
+        ("\ud83d\ude00", "😀"),
+    ],
+)
+def test_arguments_become_text(arguments, text):
+    """Arguments are text, whether a server sends text, objects, null, or text encoded twice."""
+    assert parsing.arguments_text(arguments) == text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        ("", {}),
+        ("  ", {}),
+        ('{"a": 1}', {"a": 1}),
+        ('{"a": "😀"}', {"a": "😀"}),
+        ("[1]", {"malformed_arguments": "[1]"}),
+        ("{", {"malformed_arguments": "{"}),
+        ('{"a": NaN}', {"malformed_arguments": '{"a": NaN}'}),
+        ("[" * 50_000, {"malformed_arguments": "[" * 50_000}),
+        ('{"a": "\ud83d"}', {"a": "\ufffd"}),
+    ],
+)
+def test_arguments_that_are_sent_are_an_object(arguments, sent):
+    """What is sent back as arguments is always a JSON object, whatever the model wrote."""
+    text = parsing.sendable_arguments(arguments)
+    assert json.loads(text) == sent
+    text.encode()
+
+
+@pytest.mark.parametrize(
+    ("name", "sent"),
+    [("calculator", "calculator"), ("search the web!", "search_the_web_"), ("", "unnamed"), ("x" * 100, "x" * 64)],
+)
+def test_a_made_up_name_is_sent_in_characters_that_servers_take(name, sent):
+    """A tool name that no server would accept does not spoil the rest of the conversation."""
+    assert parsing.sendable_name(name) == sent
+
+
+@given(st.text(), st.data())
+def test_pieces_make_up_the_text(text, data):
+    """A text that is cut anywhere, even inside a character, is the same in the end, and each piece can be shown."""
+    units = text.encode("utf-16-le", "surrogatepass")
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(units) // 2), max_size=5)))
+    bounds = zip([0, *cuts], [*cuts, len(units) // 2], strict=True)
+    pieces = parsing.Pieces()
+    for start, stop in bounds:
+        pieces.add(units[2 * start : 2 * stop].decode("utf-16-le", "surrogatepass")).encode()
+    assert str(pieces) == text
+    assert bool(pieces) is bool(text)
+
+
+@pytest.mark.parametrize(
+    ("figures", "usage"),
+    [
+        ({"in": 7, "out": 3}, Usage(7, 3, requests=1)),
+        (
+            {"in": 7, "out": 3, "in_details": {"cached_tokens": 2}, "out_details": {"reasoning_tokens": 1}},
+            Usage(7, 3, 2, 1, requests=1),
+        ),
+        ({"in": 7.0, "out": None, "in_details": None, "out_details": "?"}, Usage(7, 0, requests=1)),
+        ({"in": float("inf"), "out": float("nan")}, Usage(requests=1, unreported=1)),
+        ({"in": "7", "out": " 3 "}, Usage(7, 3, requests=1)),
+        ({"in": "many", "out": -3}, Usage(requests=1, unreported=1)),
+        ({"in": True, "out": 10**400}, Usage(requests=1, unreported=1)),
+        ({"prompt_tokens": 7, "completion_tokens": 3}, Usage(7, 3, requests=1)),
+        ({"input_tokens": 7, "output_tokens": "9" * 5_000}, Usage(7, 0, requests=1)),
+        ({"in": None, "out": None}, Usage(requests=1, unreported=1)),
+        ({"total": 9}, Usage(requests=1, unreported=1)),
+        (None, Usage(requests=1, unreported=1)),
+        ("?", Usage(requests=1, unreported=1)),
+        # Moonshot and Together; DeepSeek; Mistral; proxies before Anthropic; Perplexity and SGLang
+        ({"in": 7, "out": 3, "cached_tokens": 2}, Usage(7, 3, 2, requests=1)),
+        ({"in": 7, "out": 3, "prompt_cache_hit_tokens": 2}, Usage(7, 3, 2, requests=1)),
+        ({"in": 7, "out": 3, "num_cached_tokens": 2, "in_details": {"cached_tokens": 0}}, Usage(7, 3, 2, requests=1)),
+        (
+            {"in": 7, "out": 3, "in_details": {"cache_read_input_tokens": 4, "cache_creation_input_tokens": 1}},
+            Usage(7, 3, 4, requests=1, written_tokens=1),
+        ),
+        ({"in": 7, "out": 3, "reasoning_tokens": 2}, Usage(7, 3, 0, 2, requests=1)),
+    ],
+)
+def test_figures_become_usage(figures, usage):
+    """Token counts are read where they make sense; a server that gives none is counted as such."""
+    assert parsing.usage_of(figures, NAMES, DETAILS) == usage
+
+
+@pytest.mark.parametrize(
+    ("figures", "usage"),
+    [
+        ({"in": 7, "out": 3, "total_tokens": 10}, Usage(7, 3, requests=1)),
+        ({"in": 7, "out": 3, "total_tokens": 8}, Usage(7, 3, requests=1)),
+        # xAI; Gemini; one that gives no output
+        ({"in": 7, "out": 3, "total_tokens": 15, "out_details": {"reasoning_tokens": 5}}, Usage(7, 8, 0, 5, 1)),
+        ({"in": 7, "out": 3, "total_tokens": 15}, Usage(7, 8, requests=1)),
+        ({"in": 7, "out": 3, "total_tokens": 15, "in_details": {"cached_tokens": 4}}, Usage(7, 8, 4, requests=1)),
+        ({"in": 7, "total_tokens": 15}, Usage(7, 8, requests=1)),
+        ({"in": 7, "total_tokens": 15, "out_details": {"reasoning_tokens": 5}}, Usage(7, 8, 0, 5, 1)),
+        # a proxy before Anthropic
+        (
+            {"in": 1, "out": 3, "total_tokens": 10, "cache_read_input_tokens": 4, "cache_creation_input_tokens": 2},
+            Usage(7, 3, 4, requests=1, written_tokens=2),
+        ),
+        # Moonshot, whose sums are wrong by one
+        ({"in": 7, "out": 3, "total_tokens": 11, "out_details": {"reasoning_tokens": 4}}, Usage(7, 3, 0, 4, 1)),
+        ({"in": 7, "out": 3, "total_tokens": 11, "out_details": {"audio_tokens": 0}}, Usage(7, 4, requests=1)),
+    ],
+)
+def test_the_total_tells_what_the_figures_leave_out(figures, usage):
+    """What a server leaves out of the output counts as output, told or not, and what it cached counts as input."""
+    assert parsing.usage_of(figures, NAMES, DETAILS) == usage
+
+
+def test_thinking_is_read_from_parts():
+    """Reasoning that comes as parts of the content is read as text."""
+    assert parsing.thinking_of([{"thinking": "H"}, {"thinking": [{"text": "m"}]}, {"text": "Hi"}, None]) == "Hm"
+    assert parsing.thinking_of("Hi") == ""
+
+
+def test_an_answer_that_nests_too_deep_is_refused():
+    """A value that nests deeper than Python can follow is an answer that cannot be read, and no crash."""
+    value = []
+    for _ in range(100_000):
+        value = [value]
+    with pytest.raises(BadResponse, match="nests too deep"):
+        parsing.well_formed_json(value)

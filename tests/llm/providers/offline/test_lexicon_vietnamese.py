@@ -1,0 +1,85 @@
+"""Which English words do the Vietnamese ones of a request stand for?"""
+
+import unicodedata
+
+import pytest
+
+from agentkit.llm.providers.offline.argument_matching import Offer, offers
+from agentkit.llm.providers.offline.lexicon import in_english, stretches, sum_in_english
+from agentkit.llm.providers.offline.question_parser import Question
+from agentkit.tools.catalog import default_tools
+
+SPECS = [tool.spec for tool in default_tools]
+
+
+@pytest.mark.parametrize(
+    ("text", "english"),
+    [
+        ("Bây giờ là mấy giờ?", "now is what time?"),
+        ("Liệt kê các tệp trong thư mục docs", "list files in folder docs"),
+        ("Tìm Hồ Chí Minh", "search Hồ Chí Minh"),
+        (unicodedata.normalize("NFD", "Tính"), "calculate"),
+        ("The cheese is in the tin.", "The cheese is in the tin."),
+    ],
+)
+def test_words_of_requests_are_read_in_english(text, english):
+    """What says what is to be done is read in English, the longest phrase first; names and English stay."""
+    assert in_english(text) == english
+
+
+def test_words_that_belong_together_are_one():
+    """Syllables that mean something together are not parted, and marks stay at their words."""
+    assert [each.group() for each in stretches("Bây giờ, ở Huế?")] == ["Bây giờ,", "ở", "Huế?"]
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("12 cộng 30 bằng mấy?", "12 + 30"),
+        ("Lấy 100 trừ đi 7", "100 - 7"),
+        ("6 nhân với 7 là bao nhiêu?", "6 * 7"),
+        ("144 chia cho 12", "144 / 12"),
+        ("2 mũ 10", "2 ^ 10"),
+        ("15% của 240 là bao nhiêu?", "15% of 240"),
+        ("căn bậc hai của 196", "square root of 196"),
+        ("5 bình phương cộng 2", "5 squared + 2"),
+    ],
+)
+def test_sums_in_words(text, written):
+    """A sum whose operators are Vietnamese words is found as the calculator reads it."""
+    assert [span.text for span in Question(text).spans] == [written]
+    assert sum_in_english(written) == written
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "arguments"),
+    [
+        ("Bây giờ là mấy giờ?", "get_current_datetime", {"timezone": ()}),
+        ("Hôm nay là thứ mấy?", "get_current_datetime", {"timezone": ()}),
+        ("Tính 25 * 48", "calculator", {"expression": ("25 * 48",)}),
+        ("Đọc file README.md", "read_file", {"path": ("README.md",)}),
+        ("Tra Wikipedia về Hồ Chí Minh", "wikipedia", {"query": ("Hồ Chí Minh",)}),
+        ("Mở trang https://vnexpress.net", "fetch_url", {"url": ("https://vnexpress.net",)}),
+        ("Ghi 'xin chào' vào file a.txt", "write_file", {"path": ("a.txt",), "content": ("xin chào",)}),
+        ("Chạy lệnh ls -la", "run_shell", {"command": ("ls -la",)}),
+    ],
+)
+def test_requests_find_their_tool(text, tool, arguments):
+    """A request in Vietnamese is held against tools that are described in English."""
+    found: list[Offer] = offers(Question(text, orders=True), SPECS)
+    assert [(offer.spec.name, offer.candidates) for offer in found] == [(tool, arguments)]
+
+
+@pytest.mark.parametrize(
+    ("text", "small", "negated"),
+    [
+        ("Xin chào, bạn khỏe không?", True, False),
+        ("Cảm ơn bạn nhiều nhé", True, False),
+        ("Đừng xóa file nào cả", False, True),
+        ("Chuỗi này có hợp lệ không?", False, False),
+    ],
+)
+def test_what_asks_for_nothing(text, small, negated):
+    """Greetings and thanks ask for nothing, `đừng` forbids, and `không` at the end of a question only asks."""
+    question = Question(text)
+    assert (question.small, question.negated) == (small, negated)

@@ -1,0 +1,454 @@
+"""When does a proposed tool call follow from the question?"""
+
+import pytest
+
+from agentkit.llm.providers.offline.argument_matching import offers
+from agentkit.llm.providers.offline.question_parser import Question
+from agentkit.llm.providers.offline.validation import ProposedCall, judge, reckoned
+from agentkit.messages import ToolSpec
+
+TEXT = {"type": "string"}
+
+
+def tool(name, description="", *, optional=(), **parameters):
+    """A tool as a model sees it."""
+    required = [each for each in parameters if each not in optional]
+    return ToolSpec(name, description, {"type": "object", "properties": parameters, "required": required})
+
+
+TOOLS = (
+    tool("get_current_datetime", "Tell the current date and time.", optional=("timezone",), timezone=TEXT),
+    tool("calculator", "Evaluate an arithmetic expression.", expression=TEXT),
+    tool("string_length", "Count the characters and words of a text.", text=TEXT),
+    tool("parse_json", "Parse a JSON text.", json_string=TEXT),
+    tool("web_search", "Search the web.", query=TEXT),
+    tool("write_file", "Write content to a file.", path=TEXT, content=TEXT),
+    tool("read_file", "Read a file.", path=TEXT),
+    tool("list_directory", "List the files in a directory.", optional=("path",), path={**TEXT, "default": "."}),
+    tool("run_python", "Run Python code.", code=TEXT),
+)
+ROOMS = {"type": "string", "enum": ["kitchen", "living_room"]}
+HOME = (
+    tool("set_light", "Turn a light on or off.", room=ROOMS, on={"type": "boolean"}),
+    tool("set_timer", "Start a timer.", optional=("label",), minutes={"type": "integer"}, label=TEXT),
+    tool("pause", "Pause the song."),
+    tool("rename", "Rename a song.", title=TEXT),
+    tool("plan", "Plan a trip.", stops={"type": "array", "items": TEXT}, size={"type": "object", "properties": {}}),
+    tool("pay", "Pay money.", to=TEXT, message=TEXT),
+)
+
+
+def judged(text, *calls, tools=TOOLS, confidence=0.9, ungrounded=(), suppressed=False):
+    """The judgment over calls, each a tool's name and its arguments, that the engine proposes."""
+    question = Question(text, orders=True)
+    proposed = [{"name": name, "arguments": arguments} for name, arguments in calls]
+    envelope = {"confidence": confidence, "validation": {"ungrounded": list(ungrounded)}}
+    envelope["suppressed_calls" if suppressed else "function_calls"] = proposed
+    return judge(question, offers(question, tools), envelope)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "proposed", "mended"),
+    [
+        ("How much is 1250 * 0.17?", "calculator", {"expression": "1250 * 0.17"}, {"expression": "1250 * 0.17"}),
+        ("sqrt(144) + 2**10", "calculator", {"expression": "2**10"}, {"expression": "sqrt(144) + 2**10"}),
+        ("Calculate 12 plus 30", "calculator", {"expression": "12*30"}, {"expression": "12 plus 30"}),
+        ("what's 3 squared?", "calculator", {"expression": "3"}, {"expression": "3 squared"}),
+        ("what is 2+2", "calculator", {"expression": 4}, {"expression": "2+2"}),
+        ("what is 2+2", "calculator", {}, {"expression": "2+2"}),
+        ("what is 2+2", "calculator", {"expression": "sum"}, {"expression": "2+2"}),
+        ('Is {"a": 1} valid JSON?', "parse_json", {"json_string": "a 1"}, {"json_string": '{"a": 1}'}),
+        ("search for banana bread recipes", "web_search", {"query": "recipes"}, {"query": "banana bread recipes"}),
+        ("save 'hi' to a.txt", "write_file", {"path": "a", "content": "hi"}, {"path": "a.txt", "content": "hi"}),
+        ("write 'hi' to a.txt", "write_file", {"path": "hi", "content": "hi"}, {"path": "a.txt", "content": "hi"}),
+        ("put 'hi' in a.txt", "write_file", {"path": "a.txt", "content": "a.txt"}, {"path": "a.txt", "content": "hi"}),
+        (
+            "create a.txt with the content milk.",
+            "write_file",
+            {"path": "a.txt", "content": "content milk"},
+            {"path": "a.txt", "content": "milk"},
+        ),
+        (
+            "How many characters are in this?\n\nhello you\n",
+            "string_length",
+            {"text": "this"},
+            {"text": "hello you"},
+        ),
+        (
+            "run ```\nfor i in x():\n    y(i)\n```",
+            "run_python",
+            {"code": "python"},
+            {"code": "for i in x():\n    y(i)"},
+        ),
+        ("what files are here?", "list_directory", {"path": "here"}, {}),
+        ("list the files", "list_directory", {"path": "nowhere"}, {}),
+        ("list the files", "list_directory", {"path": "files"}, {}),
+        ("what time is it?", "get_current_datetime", {"timezone": "UTC"}, {}),
+        ("what time is it?", "get_current_datetime", {"timezone": None}, {}),
+    ],
+)
+def test_arguments_are_mended_from_the_question(text, name, proposed, mended):
+    """A cut-short or paraphrased argument becomes the stretch of the question that it stands for."""
+    judgment = judged(text, (name, proposed))
+    assert (judgment.calls, judgment.doubts) == ((ProposedCall(name, mended),), ())
+
+
+def test_a_number_is_taken_as_often_as_it_is_said():
+    """Of two numbers that a tool takes the engine may have made up one."""
+    number = {"type": "integer"}
+    roll = tool("roll", "Roll dice.", optional=("times", "sides"), times={**number, "default": 1}, sides=number)
+    assert judged("roll 20 sides", ("roll", {"times": 20, "sides": 20}), tools=[roll]).doubts == ("meant twice: 20",)
+    assert judged("roll 1 die with 20 sides", ("roll", {"times": 1, "sides": 20}), tools=[roll]).doubts == ()
+
+
+def test_a_text_of_several_lines_is_searched_for_nowhere():
+    """What is asked of a file, whose text follows the question, is no search."""
+    assert offers(Question("What is in this?\n\nBuy milk."), TOOLS) == []
+
+
+def test_equal_calls_are_made_once():
+    """Two pieces of one sum are the same call."""
+    judgment = judged("2**16 - 1", ("calculator", {"expression": "2**16"}), ("calculator", {"expression": "1"}))
+    assert judgment.calls == (ProposedCall("calculator", {"expression": "2**16 - 1"}),)
+
+
+def test_each_part_of_a_question_gets_its_call():
+    """Several calls are made when each follows from the question."""
+    text = "what time is it, what is 7*8, and what is 9*9?"
+    calls = [("get_current_datetime", {}), ("calculator", {"expression": "7*8"}), ("calculator", {"expression": "9*9"})]
+    assert judged(text, *calls).doubts == ()
+
+
+def test_what_the_engine_withheld_counts_when_the_question_says_it_plainly():
+    """A suppressed call is accepted where form and words speak for it."""
+    assert judged("compute 7*8", ("calculator", {"expression": "7"}), confidence=0.04, suppressed=True).doubts == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "calls", "doubt"),
+    [
+        ("compute 5*5 and 6*6", [("calculator", {"expression": "5*5"})], "not used: 6*6"),
+        ("what is the date in 10 days?", [("get_current_datetime", {})], "not used: 10"),
+        ("what time was it when Rome fell?", [("get_current_datetime", {})], "no argument says: fell, rom"),
+        ("compute 5*5", [], "the engine refuses"),
+        ("delete a.txt", [("read_file", {"path": "a.txt"})], "unexplained: delet"),
+        ("read a.txt", [("shred_file", {"path": "a.txt"})], "the engine refuses"),
+        (
+            "list the files in the attic or cellar",
+            [("list_directory", {"path": "attic or cellar"})],
+            "list_directory: path",
+        ),
+        ("what time is it in Tokyo?", [("get_current_datetime", {"timezone": "Tokyo time"})], ""),
+        (
+            "what time is it in Quito?",
+            [("get_current_datetime", {"timezone": "Quito time"})],
+            "get_current_datetime: timezone",
+        ),
+        ("read a.txt and b.txt", [("read_file", {"path": "a.txt b.txt"})], "not used: "),
+    ],
+)
+def test_what_does_not_follow_is_doubted(text, calls, doubt):
+    """Whatever of the question no call accounts for, or of a call no question, is a doubt."""
+    judgment = judged(text, *calls)
+    assert not judgment.doubts if not doubt else any(each.startswith(doubt.strip()) for each in judgment.doubts)
+
+
+def test_two_texts_for_one_parameter_need_the_engine_to_choose():
+    """With two candidates and an argument like neither, nothing is guessed."""
+    judgment = judged("count the words in 'a b' and 'c d'", ("string_length", {"text": "xyz"}))
+    assert "string_length: text" in judgment.doubts
+    assert not judgment.complete
+
+
+@pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        ("turn on the light in the kitchen", ("set_light", {"room": "kitchen", "on": True})),
+        ("brighten: turn on the living room light", ("set_light", {"room": "living_room", "on": True})),
+        ("start a timer for 25 minutes", ("set_timer", {"minutes": 25})),
+        ("start a timer for five minutes", ("set_timer", {"minutes": 5})),
+        ("start a 5 minute timer called eggs", ("set_timer", {"minutes": 5, "label": "eggs"})),
+        ("plan a trip to Rome and Paris", ("plan", {"stops": ["Rome", "Paris"], "size": {}})),
+        ("pay Bob saying thanks again", ("pay", {"to": "Bob", "message": "thanks again"})),
+    ],
+)
+def test_other_peoples_tools_are_called_when_their_arguments_are_in_the_question(text, call):
+    """Names, numbers, lists and choices that the question contains are accepted."""
+    judgment = judged(text, call, tools=HOME)
+    assert (judgment.calls, judgment.doubts) == ((ProposedCall(*call),), ())
+
+
+@pytest.mark.parametrize(
+    ("text", "call", "doubt"),
+    [
+        ("start a timer for 2 hours", ("set_timer", {"minutes": 120}), "set_timer: minutes"),
+        (
+            "turn on the light in the living room",
+            ("set_light", {"room": "kitchen", "on": True}),
+            "not used: living_room",
+        ),
+        ("turn on the light in the hall", ("set_light", {"room": "kitchen", "on": True}), "not said: kitchen"),
+        ("plan a trip to Rome", ("plan", {"stops": ["Rome", "Oslo"], "size": {}}), "plan: stops"),
+        ("plan a trip to Rome", ("plan", {"stops": ["Rome"], "size": {"days": 3}}), "plan: size"),
+        ("plan a trip to Rome", ("plan", {"stops": None, "size": {}}), "plan: stops"),
+        ("pay Bob", ("pay", {"to": "Bob", "message": "no thanks"}), "pay: message"),
+        ("pay Bob", ("pay", {"to": "Bob", "message": ["Bob"]}), "pay: message"),
+    ],
+)
+def test_values_that_the_question_does_not_contain_are_doubted(text, call, doubt):
+    """Numbers, names and choices from elsewhere are not acted upon."""
+    assert doubt in judged(text, call, tools=HOME).doubts
+
+
+def test_one_thing_is_not_meant_for_two_tools():
+    """Two tools that would take the same file are a doubt: one of them was meant for something else."""
+    judgment = judged("list and read a.txt", ("list_directory", {"path": "a.txt"}), ("read_file", {"path": "a.txt"}))
+    assert "meant twice: a.txt" in judgment.doubts
+
+
+def test_a_search_keeps_the_wider_of_two_readings():
+    """What the engine reads as the topic is kept if it stands in the question and says more."""
+    (call,) = judged("search how to tie a tie", ("web_search", {"query": "how to tie a tie"})).calls
+    assert call.arguments == {"query": "how to tie a tie"}
+
+
+def test_the_engines_own_doubt_counts():
+    """A value that the engine reports as invented is not used."""
+    judgment = judged("pay Bob 'hi'", ("pay", {"to": "Bob", "message": "hi"}), tools=HOME, ungrounded=["pay.to", "x.y"])
+    assert "pay: to" in judgment.doubts
+
+
+def test_low_confidence_is_a_doubt():
+    """Where little speaks for a call, the engine must be sure."""
+    call = ("set_timer", {"minutes": 5})
+    assert judged("prepare 5 eggs", call, tools=HOME, confidence=0.45).doubts
+    assert not judged("prepare 5 eggs", call, tools=HOME, confidence=0.9).doubts
+
+
+def test_another_tool_that_the_words_suggest_is_a_doubt():
+    """The engine may choose against the words only where it is sure, and among telling parameters not at all."""
+    call = ("rename", {"title": "song"})
+    assert judged("pause the song", call, tools=HOME, confidence=0.7).doubts
+    assert not judged("pause the song", call, tools=HOME, confidence=0.8).doubts
+    assert "rather list_directory" in judged("count the files in src", ("read_file", {"path": "src"})).doubts
+
+
+@pytest.mark.parametrize(("text", "confidence"), [("run away", 0.4), ("count sheep: a b", 0.4), ("shred a.txt", 0.7)])
+def test_what_may_be_no_argument_needs_a_sure_engine(text, confidence):
+    """Bare words to be run, a bare text with more around it, and an unknown order are acted upon only if sure."""
+    proposed = {"run away": ("run_shell", {"command": "away"}), "count sheep: a b": ("string_length", {"text": "a b"})}
+    call = proposed.get(text, ("read_file", {"path": "a.txt"}))
+    tools = (*TOOLS, tool("run_shell", "Run a shell command.", command=TEXT))
+    assert any(
+        doubt.startswith("confidence") for doubt in judged(text, call, tools=tools, confidence=confidence).doubts
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "accepted"), [("thanks again", True), ("a poem about spring", False), ("gratitude", False)]
+)
+def test_a_text_to_be_written_must_be_spelled_out(content, accepted):
+    """What only describes a text is not the text."""
+    text = "write thanks again or a poem about spring to a.txt"
+    judgment = judged(text, ("write_file", {"path": "a.txt", "content": content}))
+    assert ("write_file: content" not in judgment.doubts) is accepted
+
+
+def test_a_complete_call_can_be_suggested():
+    """A call that lacks nothing but certainty is complete."""
+    assert judged("ponder a.txt", ("read_file", {"path": "a.txt"})).complete
+
+
+@pytest.mark.parametrize(
+    ("text", "calls"),
+    [
+        ("write 'hi' to the file a.txt", [("write_file", {"path": "a.txt", "content": "hi"})]),
+        ("list the files in src/", [("list_directory", {"path": "src/"})]),
+        ("save 'hi' to a.txt and b.txt", []),
+        ("save 'hi' to a.txt for the zebra", []),
+        ("is it 'late' or 'early'?", []),
+    ],
+)
+def test_what_is_spelled_out_needs_no_engine(text, calls):
+    """Where the engine proposes nothing, the call is taken that the question spells out for one tool only."""
+    judgment = judged(text)
+    assert [(call.tool, dict(call.arguments)) for call in judgment.calls] == calls
+    assert (judgment.doubts == ()) == bool(calls)
+
+
+def test_tools_of_equal_standing_are_left_to_the_engine():
+    """Where two tools have as much to say for them and the engine proposes neither, nothing is called."""
+    twins = (tool("keep_note", "Write a note.", content=TEXT), tool("keep_memo", "Write a memo.", content=TEXT))
+    assert judged("write 'hi'", tools=twins).calls == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [("what does CPU stand for?", "CPU stand"), ("thủ đô của Nhật Bản là gì?", "thủ đô của Nhật Bản")],
+)
+def test_a_question_about_the_world_is_searched_for(text, query):
+    """Where nothing but a search could answer and the engine proposes nothing, the question's topic is searched for."""
+    judgment = judged(text)
+    assert judgment.calls == (ProposedCall("web_search", {"query": query}),)
+    assert judgment.doubts == ()
+
+
+def test_what_is_spelled_out_outweighs_another_proposal():
+    """The call that the question spells out is made where the engine proposes a tool that the words say less for."""
+    judgment = judged("list the files in src/", ("read_file", {"path": "src/"}), confidence=0.3)
+    assert judgment.calls == (ProposedCall("list_directory", {"path": "src/"}),)
+    assert judgment.doubts == ()
+
+
+def test_a_sum_that_may_be_a_date_is_not_passed_over():
+    """What may be a sum beside another request is asked about, so that nothing is done by halves."""
+    judgment = judged("the time please, and 12/4", ("get_current_datetime", {}))
+    assert judgment.doubts == ("not used: 12/4",)
+
+
+WHOLE, NUMBER, SWITCH = {"type": "integer"}, {"type": "number"}, {"type": "boolean"}
+LISTED = {"type": "array", "items": NUMBER}
+SHOWN = {**TEXT, "description": "The city, in the form 'City, Country'."}
+OTHERS = (
+    tool("convert", "Convert an amount to a currency.", amount=WHOLE, source=TEXT, target=TEXT),
+    tool("triangle_area", "The area of a triangle from its sides.", side1=WHOLE, side2=WHOLE, side3=WHOLE),
+    tool("savings", "What an investment yields.", optional=("details",), sum=WHOLE, rate=NUMBER, details=SWITCH),
+    tool("winner", "Who won a game on a day.", game=TEXT, day={**TEXT, "description": "As MM/DD/YYYY."}),
+    tool("median_test", "Compare the median of two samples.", first=LISTED, second=LISTED),
+    tool("weather", "The weather in a city.", city=SHOWN),
+    tool("genotype", "The frequency of a genotype.", share=NUMBER, genotype={**TEXT, "enum": ["AA", "Aa", "aa"]}),
+    tool("crimes", "The crimes in a city of a state.", city=TEXT, state=TEXT),
+    tool("gas_mass", "The mass of a gas at a volume.", gas=TEXT, volume=WHOLE),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "proposed", "settled"),
+    [
+        (
+            "convert an amount of 150 euros to Canadian dollars",
+            "convert",
+            {"amount": 150, "source": "EUR", "target": "CAD"},
+            {"amount": 150, "source": "EUR", "target": "CAD"},
+        ),
+        (
+            "the area of a triangle with sides 3, 4 and 5",
+            "triangle_area",
+            {"side1": 3, "side2": 5, "side3": 6},
+            {"side1": 3, "side2": 4, "side3": 5},
+        ),
+        (
+            "an investment of 2 million at a rate of 5%",
+            "savings",
+            {"sum": 2, "rate": 5.0},
+            {"sum": 2_000_000, "rate": 0.05},
+        ),
+        (
+            "who won the game Ajax on January 28, 2021?",
+            "winner",
+            {"game": "Ajax", "day": "2021-01-28"},
+            {"game": "Ajax", "day": "01/28/2021"},
+        ),
+        (
+            "compare the median of samples [1,2,3] and [200,300]",
+            "median_test",
+            {"first": [1, 2, 3], "second": [200, 300]},
+            {"first": [1, 2, 3], "second": [200, 300]},
+        ),
+        (
+            "who won Ajax's game on January 28, 2021?",
+            "winner",
+            {"game": "Ajax", "day": "January 28, 2021"},
+            {"game": "Ajax", "day": "01/28/2021"},
+        ),
+        (
+            "mass of the gas helium at a volume of 10 litres",
+            "gas_mass",
+            {"gas": "helium", "volume": 4},
+            {"gas": "helium", "volume": 10},
+        ),
+        ("the weather in the city Rome, Italy", "weather", {"city": "Rome, Italy"}, {"city": "Rome, Italy"}),
+        (
+            "frequency of genotype AA at a share of 0.3",
+            "genotype",
+            {"share": 0.3, "genotype": "AA"},
+            {"share": 0.3, "genotype": "AA"},
+        ),
+        (
+            "mass of the gas CO2 at a volume of 10 m^3",
+            "gas_mass",
+            {"gas": "CO2", "volume": 10},
+            {"gas": "CO2", "volume": 10},
+        ),
+    ],
+)
+def test_what_the_question_says_in_other_words_is_taken(text, name, proposed, settled):
+    """Codes, days, percents, lists and units are held against what they stand for, and written as the tool wants."""
+    made_up = [f"{name}.{parameter}" for parameter in ("source", "target", "day")]
+    judgment = judged(text, (name, proposed), tools=OTHERS, ungrounded=made_up)
+    assert judgment.calls == (ProposedCall(name, settled),)
+    assert judgment.doubts == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "proposed", "doubt"),
+    [
+        (
+            "the crimes in the city San Jose",
+            "crimes",
+            {"city": "San Jose", "state": "San Jose"},
+            "meant twice: san  jose",
+        ),
+        ("the weather in the city Rome", "weather", {"city": "Rome"}, "only a part: Rome"),
+        ("details of an investment of 9 at a rate of 5%", "savings", {"sum": 9, "rate": 0.05}, "not used: details"),
+        ("samples [1,2] and [3,4], median", "median_test", {"first": [1, 2], "second": [1, 2]}, "not used: [3,4]"),
+        ("samples [1,2] and [3,4,], median", "median_test", {"first": [1, 2], "second": [3]}, "not used: [3,4,]"),
+    ],
+)
+def test_what_other_tools_are_given_by_halves_is_asked_back(text, name, proposed, doubt):
+    """A text taken twice, a part that is missing, a switch or a list left out: each is a doubt, not an answer."""
+    assert doubt in judged(text, (name, proposed), tools=OTHERS).doubts
+
+
+def test_what_stays_unclear_is_named():
+    """The parameter that the question leaves open is told, where the tool is clear."""
+    judgment = judged("convert an amount of 9 zloty", ("convert", {"amount": 9, "source": "PLN"}), tools=OTHERS)
+    assert (judgment.complete, judgment.unclear) == (False, (("convert", "source"), ("convert", "target")))
+
+
+def test_every_word_accounted_for_asks_for_less_certainty():
+    """Where tool and arguments leave no word of the question over, the engine may be less sure."""
+    for text, doubts in (("pay 'rent' to Ann", 0), ("pay 'rent' to Ann tonight by bus", 1)):
+        assert (
+            len(judged(text, ("pay", {"to": "Ann", "message": "rent"}), tools=HOME, confidence=0.28).doubts) == doubts
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "call"),
+    [
+        ("what's 3 plus 4?", ("add", {"a": 3, "b": 4})),
+        ("3+4", ("add", {"a": 3, "b": 4})),
+        ("3.5 times 2", ("multiply", {"first": 3.5, "second": 2})),
+        ("what's 3.5 plus 4?", None),
+        ("3 plus 4 plus 5", None),
+        ("3 minus 4", None),
+        ("3 plus 4 sheep", None),
+        ("3 plus 4 in 'Rome'", None),
+        ("3 plus 4 and 5 plus 6", None),
+    ],
+)
+def test_a_sum_is_for_the_tool_named_after_it(text, call):
+    """A tool that is named for the operation and takes as many numbers gets them, when nothing else is said."""
+    tools = (
+        tool("add", "Two integers together.", a=WHOLE, b=WHOLE),
+        tool("multiply", "Two numbers multiplied.", first=NUMBER, second=NUMBER),
+    )
+    question = Question(text)
+    assert reckoned(question, offers(question, tools)) == (ProposedCall(*call) if call else None)
+
+
+def test_a_calculator_comes_before_a_tool_for_one_operation():
+    """Where a tool takes sums as they are, no other is chosen by the sum alone."""
+    question = Question("3 plus 4")
+    assert reckoned(question, offers(question, (*TOOLS, tool("add", "Add.", a=WHOLE, b=WHOLE)))) is None

@@ -1,0 +1,90 @@
+"""Is everything in an answer that the text plainly lists?"""
+
+import pytest
+
+from agentkit.llm.providers.offline.validation import leaves, left_out, listed, repeated
+
+
+def shape(**properties):
+    """The schema of an object with these properties."""
+    return {"type": "object", "properties": properties}
+
+
+def lists(kind, **more):
+    """The schema of a list of a type."""
+    return {"type": "array", "items": {"type": kind}, **more}
+
+
+ITEM = shape(name={"type": "string"}, price={"type": "number"})
+DATED = {"type": "array", "items": {"type": "string", "format": "date"}}
+ITEMS = {"type": "array", "items": {"$ref": "#/$defs/item"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "found", "whole"),
+    [
+        ("The lucky numbers are 3, 8, 15 and 22.", "integer", [3, 8, 15], [3, 8, 15, 22]),
+        ("Các con số là 3, 8, 15 và 22.", "integer", [3], [3, 8, 15, 22]),
+        ("Scores: 7.5; 8.25; -9", "number", [7.5], [7.5, 8.25, -9.0]),
+        ("Scores: 7.5 and 8, or 9", "integer", [], []),
+        ("In 2027 we had 3, 8 and 15 guests.", "integer", [2027], [2027]),
+        ("It was 12, 14, and 13 degrees.", "integer", [12, 13], [12, 13]),
+        ("A price of 1,200 and a place.", "integer", [1], [1]),
+        ("Either 1 or 2.5", "integer", [1], [1, 2.5]),
+    ],
+)
+def test_an_enumeration_is_taken_whole(text, kind, found, whole):
+    """A list of numbers that begins like an enumeration of the text is the whole of it; any other stays as it is."""
+    schema = shape(value=lists(kind))
+    assert listed({"value": found}, schema, schema, text) == {"value": whole}
+
+
+def test_only_lists_of_numbers_without_bounds_are_completed():
+    """Texts, lists of texts and lists that may be only so long stay as they are; those inside others are completed."""
+    schema = shape(name={"type": "string"}, most=lists("integer", maxItems=1), inner=shape(all=lists("integer")))
+    value = {"name": "1", "most": [1], "inner": {"all": [1]}, "more": ["a"]}
+    done = listed(value, schema, schema, "1, 2 and 3")
+    assert done == {"name": "1", "most": [1], "inner": {"all": [1, 2, 3]}, "more": ["a"]}
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "found", "lost"),
+    [
+        ("Kim, Lee, Park", lists("string"), ["Kim", "Lee"], ["Park"]),
+        ("Kim, Lee, Park", lists("string"), ["Kim", "Lee", "Park"], []),
+        ("Milk and cheese.", lists("string"), ["Milk"], ["cheese"]),
+        ("'Milk', 'cheese and ham'", lists("string"), ["Milk"], ["'cheese"]),
+        ("Milk and cheese were bought.", lists("string"), ["Milk"], []),
+        ("Milk, and the milk.", lists("string"), ["Milk"], ["the milk"]),
+        ("Milk.", lists("string"), ["Beer"], []),
+        ("Mon 12, Tue 15, Wed 9", lists("integer"), [12, 15], ["9"]),
+        ("Due 2027-01-15 and 2027-02-16", DATED, ["2027-01-15"], ["2", "16"]),
+        ("A lamp for 30, a chair for 85.5", ITEMS, [{"name": "lamp", "price": 30}], ["85.5"]),
+        ("A lamp for 30", ITEMS, [{"name": "lamp", "price": 30}], []),
+        ("Red or blue, green", {"type": "array", "items": {"type": "string", "enum": ["red", "green"]}}, ["red"], []),
+        ("30, 40", lists("string"), [], []),
+    ],
+)
+def test_what_a_list_lost_is_named(text, schema, found, lost):
+    """Numbers and dates of the text that no field has, and the entry behind a list's last one, are lost."""
+    whole = {**shape(value=schema), "$defs": {"item": ITEM}}
+    assert left_out({"value": found}, whole, text) == lost
+
+
+def test_without_lists_nothing_is_lost():
+    """A text may hold more than was asked for, as long as no list was."""
+    assert left_out({"age": 30}, shape(age={"type": "integer"}), "Alice is 30, has 2 cats and 1 dog.") == []
+
+
+def test_leaves_come_with_their_schemas():
+    """Every text, number and choice is given out with what its schema says, through lists and references."""
+    root = {**shape(items=ITEMS), "$defs": {"item": ITEM}}
+    found = list(leaves({"items": [{"name": "lamp", "price": 30}], "more": 1}, root, root))
+    assert found == [("lamp", {"type": "string"}), (30, {"type": "number"}), (1, {})]
+
+
+def test_a_number_is_listed_no_more_often_than_it_is_said():
+    """A list of numbers that has one twice that is said once has made it up; words are not counted."""
+    schema = shape(value=lists("integer"))
+    assert repeated({"value": [12, 11, 11, 2, 2]}, schema, "Mon 12, Tue 11, and two, two") == ["11"]
+    assert repeated({"value": ["11", "11"]}, shape(value=lists("string")), "Tue 11") == []

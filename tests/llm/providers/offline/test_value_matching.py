@@ -1,0 +1,57 @@
+"""Which day does a text name, and how is it written for a parameter?"""
+
+import pytest
+
+from agentkit.llm.providers.offline.value_matching import day_of, is_said, written
+
+
+@pytest.mark.parametrize(
+    ("day", "text", "said"),
+    [
+        ("2027-03-05", "on March 5, 2027", True),
+        ("2027-03-05", "on 2027-03-05", True),
+        ("2027-03-25", "on 3/25/2027", True),
+        ("2027-03-05", "on 5/3/2027", False),
+        ("2027-03-05", "on March 5", False),
+        ("2027-03-05", "tomorrow", False),
+        ("2027-03-05T17:00", "5 March 2027 at 5 pm", True),
+        ("2027-03-05T17:30", "5 March 2027 at 5 pm", False),
+        ("17:30", "at 5:30 pm", True),
+    ],
+)
+def test_a_day_counts_as_said_when_it_cannot_be_another(day, text, said):
+    """A day needs its year, and its month in letters or where no day could stand."""
+    assert is_said(day, text) is said
+
+
+@pytest.mark.parametrize(
+    ("description", "expected"),
+    [
+        ("The date.", None),
+        ("The date, as YYYY-MM-DD.", "2027-03-05"),
+        ("In the format MM/DD/YYYY.", "03/05/2027"),
+        ("dd.mm.yy", "05.03.27"),
+        ("DD-DD-YYYY", None),
+    ],
+)
+def test_a_day_is_written_as_the_parameter_shows(description, expected):
+    """The description's own pattern gives the order and the marks, and a pattern that is none says nothing."""
+    assert written("2027-03-05", {"description": description}) == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "day"),
+    [
+        ("2027-03-05", "2027-03-05"),
+        ("March 5, 2027", "2027-03-05"),
+        ("5th Dec. 2027", "2027-12-05"),
+        ("Jan 28 2027", "2027-01-28"),
+        ("March 2027", None),
+        ("5 March 6, 2027", None),
+        ("Room 5, 2027", None),
+        ("tomorrow", None),
+    ],
+)
+def test_a_day_may_be_written_in_words(value, day):
+    """A day with its month's name and its year is one day only."""
+    assert day_of(value) == day

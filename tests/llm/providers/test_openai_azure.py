@@ -1,0 +1,158 @@
+"""Which Azure deployment do the settings name, and how is it reached?"""
+
+import pytest
+
+from agentkit.errors import ConfigError, NoProvider
+from agentkit.llm.providers.openai import azure_endpoint
+from agentkit.llm.setting_sources import Sources
+from agentkit.settings import Secret
+
+KEY = {"api_key=": Secret("k")}
+ROOT = "https://r.openai.azure.com"
+DATED = f"{ROOT}/openai/deployments"
+
+
+def endpoint_of(**values):
+    """The endpoint that arguments (`model_` for `model=`) and variables name, with a key."""
+    return azure_endpoint(Sources(KEY | {name.replace("_is", "="): value for name, value in values.items()}))
+
+
+# the address, further values; base URL, protocol, version, query
+STYLES = {
+    "dated": (ROOT, {}, f"{DATED}/gpt", "chat", "2024-02-01", {"api-version": "2024-02-01"}),
+    "a slash": (f"{ROOT}/", {}, f"{DATED}/gpt", "chat", "2024-02-01", {"api-version": "2024-02-01"}),
+    "a version": (
+        ROOT,
+        {"azure_api_version_is": "2025-01-01"},
+        f"{DATED}/gpt",
+        "chat",
+        "2025-01-01",
+        {"api-version": "2025-01-01"},
+    ),
+    "azure's version": (
+        ROOT,
+        {"AZURE_OPENAI_API_VERSION": "2025-01-01", "OPENAI_API_VERSION": "2020-01-01"},
+        f"{DATED}/gpt",
+        "chat",
+        "2025-01-01",
+        {"api-version": "2025-01-01"},
+    ),
+    "openai's version": (
+        ROOT,
+        {"OPENAI_API_VERSION": "2025-01-01"},
+        f"{DATED}/gpt",
+        "chat",
+        "2025-01-01",
+        {"api-version": "2025-01-01"},
+    ),
+    "v1 by version": (ROOT, {"azure_api_version_is": "v1"}, f"{ROOT}/openai/v1", "responses", "v1", {}),
+    "v1 by address": (f"{ROOT}/openai/v1/", {}, f"{ROOT}/openai/v1", "responses", "v1", {}),
+    "v1 by address, though a date is set": (
+        f"{ROOT}/openai/v1",
+        {"OPENAI_API_VERSION": "2025-01-01"},
+        f"{ROOT}/openai/v1",
+        "responses",
+        "v1",
+        {},
+    ),
+    "v1 preview": (
+        ROOT,
+        {"azure_api_version_is": "preview"},
+        f"{ROOT}/openai/v1",
+        "responses",
+        "preview",
+        {"api-version": "preview"},
+    ),
+    "v1 over chat": (f"{ROOT}/openai/v1", {"protocol_is": "chat"}, f"{ROOT}/openai/v1", "chat", "v1", {}),
+    "openai in the address": (
+        f"{ROOT}/openai",
+        {},
+        f"{DATED}/gpt",
+        "chat",
+        "2024-02-01",
+        {"api-version": "2024-02-01"},
+    ),
+    "a gateway": (
+        "https://gw.example/team?team=1",
+        {},
+        "https://gw.example/team/openai/deployments/gpt",
+        "chat",
+        "2024-02-01",
+        {"team": "1", "api-version": "2024-02-01"},
+    ),
+    "a whole address": (
+        f"{DATED}/gpt/chat/completions?api-version=2025-01-01",
+        {"OPENAI_API_VERSION": "2020-01-01"},
+        f"{DATED}/gpt",
+        "chat",
+        "2025-01-01",
+        {"api-version": "2025-01-01"},
+    ),
+}
+
+
+@pytest.mark.parametrize(("address", "values", "base_url", "protocol", "version", "query"), STYLES.values(), ids=STYLES)
+def test_styles(address, values, base_url, protocol, version, query):
+    """The version and the address decide between the dated style and the v1 style."""
+    endpoint = endpoint_of(azure_endpoint_is=address, model_is="gpt", **values)
+    assert (endpoint.base_url, endpoint.protocol) == (base_url, protocol)
+    assert (endpoint.api_version, endpoint.query) == (version, query)
+    assert (endpoint.provider, endpoint.key_header) == ("azure", "api-key")
+    assert endpoint.strict is ("/openai/v1" in base_url)
+
+
+@pytest.mark.parametrize(
+    ("values", "deployment"),
+    [
+        ({"model_is": "a", "AGENTKIT_MODEL": "b"}, "a"),
+        ({"AGENTKIT_MODEL": "b", "AZURE_OPENAI_DEPLOYMENT": "c"}, "b"),
+        ({"AZURE_OPENAI_DEPLOYMENT": "c", "OPENAI_MODEL": "d"}, "c"),
+        ({"OPENAI_MODEL": "d"}, "d"),
+        ({}, "gpt-5.4-mini"),
+        ({"azure_endpoint_is": f"{DATED}/in%20url", "OPENAI_MODEL": "d"}, "in url"),
+        ({"azure_endpoint_is": f"{DATED}/in%20url", "model_is": "a"}, "a"),
+    ],
+)
+def test_the_deployment(values, deployment):
+    """The deployment is the model that is named, by argument, address or variable."""
+    endpoint = endpoint_of(**{"azure_endpoint_is": ROOT, **values})
+    assert endpoint.model == deployment
+
+
+def test_a_deployment_is_quoted_in_the_path():
+    """A deployment's name cannot change the path of a request."""
+    endpoint = endpoint_of(azure_endpoint_is=ROOT, model_is="../../a?b#c")
+    assert endpoint.base_url == f"{DATED}/..%2F..%2Fa%3Fb%23c"
+
+
+def test_an_endpoint_may_come_from_elsewhere():
+    """The endpoint is azure_endpoint=, base_url= or the variable, whichever is set first."""
+    assert endpoint_of(base_url_is=ROOT, AZURE_OPENAI_ENDPOINT="https://x").base_url.startswith(ROOT)
+    assert endpoint_of(AZURE_OPENAI_ENDPOINT=ROOT).base_url.startswith(ROOT)
+
+
+def test_credentials():
+    """A token provider comes before a key, and an argument before a variable."""
+    root = {"AZURE_OPENAI_ENDPOINT": ROOT}
+    variables = {"AZURE_OPENAI_API_KEY": "key", "AZURE_OPENAI_AD_TOKEN": "token"}
+    provided = azure_endpoint(Sources(root | variables | KEY | {"azure_token_provider=": lambda: "mine"}))
+    assert (provided.api_key, provided.token_provider()) == (None, "mine")
+    keyed = azure_endpoint(Sources(root | variables | KEY))
+    assert (keyed.api_key, keyed.token_provider) == (Secret("k"), None)
+    assert azure_endpoint(Sources(root | variables)).api_key == Secret("key")
+    tokened = azure_endpoint(Sources(root | {"AZURE_OPENAI_AD_TOKEN": "token"}))
+    assert (tokened.api_key, tokened.token_provider()) == (None, "token")
+
+
+def test_what_is_missing_is_named():
+    """Without endpoint or credential the error names the variable and the argument that would help."""
+    with pytest.raises(NoProvider, match=r"endpoint required\. Set AZURE_OPENAI_ENDPOINT or pass azure_endpoint="):
+        azure_endpoint(Sources(KEY))
+    with pytest.raises(NoProvider, match=r"API key required\. Set AZURE_OPENAI_API_KEY, or pass api_key="):
+        azure_endpoint(Sources({"AZURE_OPENAI_ENDPOINT": ROOT}))
+
+
+def test_an_endpoint_that_is_no_address():
+    """An endpoint without https:// is refused before anything is sent."""
+    with pytest.raises(ConfigError, match=r"'r.openai.azure.com' is not a base URL"):
+        endpoint_of(azure_endpoint_is="r.openai.azure.com")

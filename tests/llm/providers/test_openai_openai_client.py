@@ -1,0 +1,96 @@
+"""Where does a client of the openai package lead that the user made, and what of it is secret?"""
+
+import openai
+import pytest
+
+from agentkit.errors import ConfigError
+from agentkit.llm.client import LLM
+from agentkit.llm.providers.openai import client_endpoint, provider_of
+from agentkit.llm.setting_sources import Sources
+
+KEY = "sk-test-0123456789"
+AZURE = {"api_key": KEY, "azure_endpoint": "https://r.openai.azure.com", "api_version": "2024-10-21"}
+RESOURCE = "https://r.openai.azure.com/openai"
+
+
+@pytest.mark.parametrize("kind", [openai.OpenAI, openai.AsyncOpenAI])
+@pytest.mark.parametrize(
+    ("base_url", "protocol", "is_strict"),
+    [
+        (None, "responses", True),
+        ("https://eu.api.openai.com/v1", "responses", True),
+        ("http://127.0.0.1:8000/v1/", "chat", False),
+        ("https://r.openai.azure.com/openai/v1/", "chat", False),
+    ],
+)
+def test_a_client_says_where(kind, base_url, protocol, is_strict):
+    """The client's address is the LLM's, and decides on the protocol."""
+    endpoint = client_endpoint(Sources({"client=": kind(api_key=KEY, base_url=base_url), "model=": "m"}))
+    assert endpoint.base_url == (base_url or "https://api.openai.com/v1").rstrip("/")
+    assert (endpoint.provider, endpoint.model) == ("openai", "m")
+    assert (endpoint.protocol, endpoint.strict, endpoint.is_openai) == (protocol, is_strict, False)
+
+
+@pytest.mark.parametrize("kind", [openai.AzureOpenAI, openai.AsyncAzureOpenAI])
+@pytest.mark.parametrize(
+    ("options", "values", "model", "url"),
+    [
+        ({}, {"model=": "d 1"}, "d 1", f"{RESOURCE}/deployments/d%201"),
+        ({"azure_deployment": "d2"}, {}, "d2", f"{RESOURCE}/deployments/d2"),
+        ({"azure_deployment": "d2"}, {"model=": "gpt-5.4"}, "gpt-5.4", f"{RESOURCE}/deployments/d2"),
+        ({}, {"model=": "m", "protocol=": "responses"}, "m", RESOURCE),
+        ({}, {"OPENAI_MODEL": "d3"}, "d3", f"{RESOURCE}/deployments/d3"),
+    ],
+)
+def test_azure_has_the_deployment_in_its_path(kind, options, values, model, url):
+    """Azure's deployment is what the client was made for, or the model that was named."""
+    endpoint = client_endpoint(Sources({"client=": kind(**AZURE, **options), **values}))
+    assert (endpoint.provider, endpoint.model, endpoint.base_url) == ("azure", model, url)
+
+
+def test_what_a_client_signs_in_with_is_scrubbed():
+    """Its key and the values of its own headers are in no text of ours; the package's own headers are no secret."""
+    client = openai.OpenAI(api_key=KEY, default_headers={"X-Gateway": "Bearer gate-0123", "X-Flag": "on"})
+    endpoint = client_endpoint(Sources({"client=": client}))
+    said = f"{KEY} gate-0123 on application/json {client.user_agent}"
+    assert endpoint.scrub(said) == f"*** *** on application/json {client.user_agent}"
+    assert KEY not in repr(endpoint)
+
+
+def test_a_client_without_a_key_of_its_own():
+    """A key that is asked for each time is none that could be told, and is not asked for here."""
+    asked = []
+    endpoint = client_endpoint(Sources({"client=": openai.OpenAI(api_key=lambda: asked.append(1) or KEY)}))
+    assert (endpoint.api_key, asked) == (None, [])
+
+
+@pytest.mark.parametrize("client", [3, "sk-key", object(), openai.OpenAI, openai])
+def test_what_is_no_client(client):
+    """What is no client is refused when the LLM is made, with what to give."""
+    with pytest.raises(ConfigError, match="client= takes an OpenAI or AsyncOpenAI"):
+        provider_of(client)
+
+
+@pytest.mark.parametrize(
+    ("beside", "named"),
+    [
+        ({"base_url": "http://127.0.0.1:1/v1"}, "base_url= beside client="),
+        ({"api_key": KEY, "headers": {"X-Team": "blue"}}, "api_key= and headers= beside client="),
+        ({"provider": "azure"}, "provider= beside client="),
+    ],
+)
+def test_a_client_stands_alone(beside, named):
+    """Nothing else may say where requests go or what they sign in with."""
+    with pytest.raises(ConfigError, match=named):
+        LLM(client=openai.OpenAI(api_key=KEY), **beside)
+
+
+def test_others_like_it_use_the_same_client():
+    """Other settings, another model and a fallback by its name alone are asked for over the same client."""
+    client = openai.OpenAI(api_key=KEY, base_url="http://127.0.0.1:1/v1")
+    llm = LLM(client=client, model="m", fallback="second")
+    likes = (llm.with_settings(temperature=0), llm.with_model("mistral:7b"), llm.fallbacks[0])
+    assert [like.wishes.client for like in likes] == [client] * 3
+    assert [like.model for like in likes] == ["m", "mistral:7b", "second"]
+    assert LLM(client=client, model="m", fallback="ollama:q").fallbacks[0].wishes.client is None
+    assert str(llm.describe()).startswith("provider     openai (decided by client=)\n")

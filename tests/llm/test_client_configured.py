@@ -1,0 +1,250 @@
+"""What is an LLM with fallbacks made of, and which others are like it?"""
+
+import copy
+import pickle
+
+import pytest
+
+from agentkit.errors import ConfigError, NoProvider, Unreachable
+from agentkit.llm.client import LLM, parted
+from agentkit.messages import Request, UserMessage
+from agentkit.testing import FakeServer, ScriptedLLM, fail
+from agentkit.usage import Price
+
+KEY = "sk-test-0123456789"
+LOCAL = "http://127.0.0.1:1/v1"
+
+
+def places(llm):
+    """Provider, model and address of an LLM and of all that stand behind it."""
+    about = llm.describe()
+    return [(about.provider, about.model, about.endpoint), *(place for each in llm.fallbacks for place in places(each))]
+
+
+def names(llm):
+    """What an LLM and its fallbacks are called."""
+    return [f"{provider}:{model}" for provider, model, _ in places(llm)]
+
+
+@pytest.mark.parametrize(
+    ("model", "told"),
+    [
+        (None, (None, ())),
+        ("gpt", ("gpt", ())),
+        ("qwen3:8b|groq:llama", ("qwen3:8b", ("groq:llama",))),
+        ("a | b:c |  offline ", ("a", ("b:c", "offline"))),
+        ("| offline", (None, ("offline",))),
+    ],
+)
+def test_names_with_a_bar(model, told):
+    """A bar stands between a model and its fallbacks; without a name before it the environment says the first."""
+    assert parted(model) == told
+
+
+@pytest.mark.parametrize("model", ["a |", "a || b", "|"])
+def test_a_name_that_is_missing(model):
+    """A bar with nothing after it is a mistake, and told."""
+    with pytest.raises(ConfigError, match="A name is missing"):
+        LLM("openai", model, KEY)
+
+
+@pytest.mark.parametrize(
+    "fallback",
+    [
+        "ollama:qwen3",
+        ["ollama:qwen3"],
+        ("ollama:qwen3",),
+        LLM("ollama", "qwen3"),
+        [LLM(model="ollama:qwen3")],
+    ],
+    ids=["text", "list", "tuple", "llm", "llms"],
+)
+def test_ways_to_say_it(fallback):
+    """A fallback is an LLM or a text, or several of them."""
+    llm = LLM("openai", "gpt", KEY, fallback=fallback)
+    assert names(llm) == ["openai:gpt", "ollama:qwen3"]
+
+
+@pytest.mark.parametrize("fallback", [3, [None], "", [" "], {"a": 1, 2: 3}])
+def test_what_is_no_fallback(fallback):
+    """Whatever names no model is refused when the LLM is made."""
+    with pytest.raises(ConfigError, match="fallback= takes an LLM, the name of a model"):
+        LLM("openai", "gpt", KEY, fallback=fallback)
+
+
+def test_a_fallback_that_cannot_work():
+    """A fallback without a key is found when the LLM is made, not when it is needed."""
+    with pytest.raises(NoProvider, match="GROQ_API_KEY"):
+        LLM("openai", "gpt", KEY, fallback="groq:llama")
+
+
+@pytest.mark.parametrize("name", ["gorq:llama", "cohere:command", "bedrock:x"])
+def test_a_provider_that_there_is_not(name):
+    """A fallback that seems to name an unknown provider is refused at once; so called models are given as an LLM."""
+    with pytest.raises(NoProvider, match="No provider here is called"):
+        LLM("openai", "gpt", KEY, fallback=name)
+    with pytest.raises(NoProvider, match="is given as fallback=LLM"):
+        LLM("openai", f"gpt | {name}", KEY)
+    assert names(LLM("openai", "gpt", KEY, fallback=LLM("openai", name, KEY)))[1] == f"openai:{name}"
+
+
+def test_where_a_name_leads():
+    """A model's name alone is at the same place with the same key; one with a provider has a key of its own."""
+    llm = LLM(base_url=LOCAL, model="big", api_key=KEY, fallback=["small", "offline", "ollama:x | lmstudio:y"])
+    assert names(llm)[:2] == ["openai:big", "openai:small"]
+    assert [place[0] for place in places(llm)[2:]] == ["offline", "ollama", "lmstudio"]
+    first, *others = [each.wishes.api_key for each in llm.fallbacks]
+    assert first.reveal() == KEY
+    assert others == [None] * 3
+
+
+@pytest.mark.parametrize("other", [lambda llm: llm.fallbacks[0], lambda llm: llm.with_model("b")])
+@pytest.mark.parametrize(
+    ("given", "place"),
+    [
+        ({"model": "groq:a", "api_key": KEY}, ("groq", "https://api.groq.com/openai/v1")),
+        ({"model": "ollama:a"}, ("ollama", "http://127.0.0.1:11434/v1")),
+        ({"model": "mistral:7b", "base_url": LOCAL, "api_key": KEY}, ("openai", LOCAL)),
+        ({"model": "ollama:a", "base_url": LOCAL, "api_key": KEY}, ("ollama", LOCAL)),
+        ({"model": "openai:a", "provider": "ollama"}, ("ollama", "http://127.0.0.1:11434/v1")),
+    ],
+)
+def test_a_name_stays_where_the_first_is(monkeypatch, given, place, other):
+    """A model's name alone goes, with the key, where the first model's name leads, and nowhere else."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-another")
+    told = other(LLM(**given, fallback="b")).describe()
+    assert (told.model, told.provider, told.endpoint) == ("b", *place)
+
+
+@pytest.mark.parametrize(
+    ("given", "has_key"),
+    [
+        ({"model": "groq:a"}, False),
+        ({"model": "a"}, True),
+        ({"model": "openai:a"}, True),
+        ({"azure_endpoint": "https://r.openai.azure.com", "model": "a"}, False),
+        ({"base_url": LOCAL, "model": "a"}, True),
+        ({"provider": "openai", "model": "a"}, True),
+    ],
+)
+def test_no_key_goes_to_another_provider(monkeypatch, given, has_key):
+    """A client for the model of another provider does not take along the key, which stays at its place."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-another")
+    key = LLM(**given, api_key=KEY).with_model("openai:b").wishes.api_key
+    assert (key is not None and key.reveal() == KEY) is has_key
+
+
+def test_what_a_name_takes_over():
+    """A fallback that is named has the settings of the first; one that was made has its own, and neither its price."""
+    llm = LLM(
+        base_url=LOCAL, model="a", temperature=0, price=Price(1, 2), fallback=["b", LLM(base_url=LOCAL, model="c")]
+    )
+    assert [each.settings for each in llm.fallbacks] == [{"temperature": 0}, {}]
+    assert [each.price for each in llm.fallbacks] == [None, None]
+
+
+def test_fallbacks_of_the_environment(monkeypatch):
+    """`AGENTKIT_MODEL` may name fallbacks; they count where the program says nothing of model and place."""
+    monkeypatch.setenv("AGENTKIT_MODEL", "ollama:qwen3 | lmstudio:gemma")
+    assert names(LLM()) == names(LLM(timeout_seconds=9)) == ["ollama:qwen3", "lmstudio:gemma"]
+    assert [each.model for each in LLM().with_fallbacks(said=True)] == [LLM().model]
+    assert LLM().fallbacks[0].describe().ignored == ()
+    assert names(LLM("ollama")) == ["ollama:qwen3"]
+    assert names(LLM(model="vllm:x")) == ["vllm:x"]
+    assert names(LLM(fallback="offline"))[1:] == ["offline:needle3"]
+    told = "lmstudio:gemma after a | in AGENTKIT_MODEL (the arguments decide)"
+    assert told in LLM("ollama").describe().ignored
+    assert told in LLM(fallback="offline").describe().ignored
+    monkeypatch.setenv("AGENTKIT_MODEL", "| offline")
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    assert [each.provider for each in (LLM(), *LLM().fallbacks)] == ["openai", "offline"]
+
+
+def test_described():
+    """The description names the fallbacks, each with its address and what decided, and nothing secret."""
+    inner = LLM(base_url=LOCAL, model="b", api_key=KEY, fallback="ollama:c")
+    told = str(LLM(base_url=LOCAL, model="a", fallback=inner).describe())
+    assert KEY not in told
+    assert told.splitlines()[-1] == (
+        f"fallback     openai:b at {LOCAL} (decided by base_url=), "
+        "then ollama:c at http://127.0.0.1:11434/v1 (decided by model=)"
+    )
+
+
+def test_with_other_settings():
+    """Other settings are those of all, over the same connections and with what is known of who is away."""
+    other = ScriptedLLM("One.", "Two.", model="two")
+    first = ScriptedLLM(Unreachable("gone"), fallback=other)
+    assert first.complete("Hi").text == "One."
+    llm = first.with_settings(temperature=0)
+    assert [each.settings for each in llm.fallbacks] == [{"temperature": 0}]
+    response = llm.complete("Hi")
+    assert (response.text, response.missed[0].was_asked) == ("Two.", False)
+    assert [request.settings for request in other.requests] == [{}, {"temperature": 0}]
+
+
+def test_settings_that_are_said_of_one_request():
+    """What a request says goes to whoever answers it, as a request or as arguments."""
+    other = ScriptedLLM("One.", "Two.")
+    llm = ScriptedLLM(Unreachable("gone"), fallback=other).with_settings(top_p=1)
+    llm.complete(Request([UserMessage("Hi")], settings={"max_tokens": 9}), temperature=0)
+    llm.complete("Hi", max_completion_tokens=5)
+    assert [request.settings for request in other.requests] == [
+        {"top_p": 1, "max_tokens": 9, "temperature": 0},
+        {"top_p": 1, "max_completion_tokens": 5},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("choice", "sent"), [("any", "required"), ("required", "required"), ("auto", "auto"), ("weather", "weather")]
+)
+def test_a_tool_whichever_has_one_name(choice, sent):
+    """That a model must use a tool is said in one word, whichever of two words the user knows."""
+    llm = ScriptedLLM("One.")
+    llm.complete("Hi", tool_choice=choice)
+    assert [request.settings for request in llm.requests] == [{"tool_choice": sent}]
+    assert LLM("offline", settings={"tool_choice": choice}).settings == {"tool_choice": sent}
+
+
+def test_another_model_first():
+    """`with_model` keeps the fallbacks, unless its name says others."""
+    llm = LLM(base_url=LOCAL, model="a", fallback="ollama:c")
+    assert names(llm.with_model("b")) == ["openai:b", "ollama:c"]
+    assert names(llm.with_model("b | d")) == ["openai:b", "openai:d"]
+
+
+def test_compared():
+    """Two LLMs are equal when their fallbacks are, too."""
+    llm = LLM(base_url=LOCAL, model="a", fallback="ollama:c")
+    assert llm.equals(LLM(base_url=LOCAL, model="a | ollama:c"))
+    for other in (None, "ollama:d", ["ollama:c", "ollama:d"]):
+        assert not llm.equals(LLM(base_url=LOCAL, model="a", fallback=other))
+
+
+def test_copied():
+    """A copied or pickled LLM has the same fallbacks, with their settings, and has forgotten who was away."""
+    with FakeServer(fail(500), "Hello.") as one:
+        made = LLM(base_url=one.base_url, model="a", max_retries=0, fallback=[LLM(base_url=LOCAL, model="b"), "c"])
+        llm = made.with_settings(temperature=0)
+        for twin in (copy.copy(llm), copy.deepcopy(llm), pickle.loads(pickle.dumps(llm))):
+            assert twin.equals(llm)
+            assert [each.settings for each in twin.fallbacks] == [{"temperature": 0}] * 2
+        with pytest.raises(Unreachable):
+            LLM(base_url=one.base_url, model="a", max_retries=0).complete("Hi")
+        assert twin.complete("Hi").text == "Hello."
+
+
+def test_a_script_is_not_copied():
+    """Where a fallback is a script the LLM is not pickled, nor copied deeply; a copy has the same script."""
+    llm = LLM(base_url=LOCAL, model="a", fallback=ScriptedLLM())
+    assert copy.copy(llm).fallbacks == llm.fallbacks
+    with pytest.raises(TypeError, match="ScriptedLLM cannot be copied"):
+        pickle.dumps(llm)
+
+
+def test_what_any_of_them_costs():
+    """The tariffs are those of all that may answer; the longest answer is the shortest that any of them may give."""
+    inner = LLM(base_url=LOCAL, model="b", max_tokens=9, fallback=LLM(base_url=LOCAL, model="c"))
+    llm = LLM(base_url=LOCAL, model="a", max_tokens=20, fallback=inner)
+    assert [tariff.model for tariff in llm.tariffs] == ["a", "b", "c"]
+    assert llm.max_tokens == 9

@@ -1,0 +1,178 @@
+"""How is a value of a type filled from a text?"""
+
+import asyncio
+import json
+import subprocess
+import sys
+from dataclasses import dataclass
+from typing import Literal
+
+import pytest
+
+from agentkit.content import Image
+from agentkit.errors import BadResponse, ConfigError, Rejected
+from agentkit.llm.client import LLM
+from agentkit.testing import FakeServer, ScriptedLLM, call, fail, refuse, say
+
+TEXT = "Invoice A1: a lamp for 30 EUR."
+PIXEL = "data:image/png;base64,iVBORw0KGgo="
+
+
+@dataclass
+class Invoice:
+    """What is to be paid."""
+
+    number: str
+    total: float
+
+
+GOOD = '{"number": "A1", "total": 30}'
+BAD = '{"number": "A1", "total": "much"}'
+TOLD = "'total' should be a valid number, unable to parse string as a number; got \"much\"."
+
+
+def blocking(llm, *arguments, **options):
+    """Extract, blocking."""
+    return llm.extract(*arguments, **options)
+
+
+def awaiting(llm, *arguments, **options):
+    """Extract, awaiting."""
+    return asyncio.run(llm.aextract(*arguments, **options))
+
+
+@pytest.fixture(params=[blocking, awaiting], ids=lambda way: way.__name__)
+def extract(request):
+    """Both ways of extracting."""
+    return request.param
+
+
+@pytest.mark.parametrize("protocol", ["chat", "responses"])
+def test_a_type_is_filled_over_the_wire(extract, protocol):
+    """The server is asked to enforce the schema, told the order and sent the text; the answer is a value."""
+    with FakeServer(GOOD) as server:
+        llm = LLM(base_url=server.base_url, model="any", protocol=protocol)
+        invoice = extract(llm, TEXT, Invoice, instruction="Amounts are in EUR.", temperature=0, top_p=None)
+        sent = server.requests[0].json
+    assert invoice == Invoice("A1", 30.0)
+    shape = sent["text"]["format"] if protocol == "responses" else sent["response_format"]["json_schema"]
+    assert (shape["name"], shape["strict"], shape["schema"]["required"]) == ("Invoice", True, ["number", "total"])
+    assert (sent["temperature"], "top_p" in sent) == (0, False)
+    assert "do not guess" in json.dumps(sent)
+    assert "Amounts are in EUR." in json.dumps(sent)
+    assert TEXT in json.dumps(sent)
+
+
+def test_a_wrong_answer_goes_back_with_its_error(extract):
+    """What is wrong is told, with the schema, after what was said; the mended answer counts."""
+    with ScriptedLLM(BAD, "I am sorry.", GOOD) as llm:
+        assert extract(llm, TEXT, Invoice) == Invoice("A1", 30.0)
+    first, second, third = (request.messages for request in llm.requests)
+    assert [message.content for message in first] == [TEXT]
+    assert [second[0], second[1].text, len(third)] == [first[0], BAD, 5]
+    assert TOLD in second[2].content
+    assert '"required":["number","total"]' in second[2].content
+    assert "there is none in it" in third[4].content
+    assert {request.output_schema.name for request in llm.requests} == {"Invoice"}
+
+
+def test_wrong_answers_come_to_an_end(extract):
+    """After `retries` further answers the error says what was wrong with the last."""
+    with ScriptedLLM(GOOD.replace("30", "[]"), BAD) as llm, pytest.raises(BadResponse) as caught:
+        extract(llm, TEXT, Invoice, retries=1)
+    assert str(caught.value) == f"The model gave no Invoice in 2 answers. {TOLD}"
+    with ScriptedLLM(BAD) as llm, pytest.raises(BadResponse, match=r"^The model gave no Invoice\. 'total' should"):
+        extract(llm, TEXT, Invoice, retries=0)
+
+
+def test_a_cut_answer_is_not_asked_for_again(extract):
+    """An answer cut at its token limit would be cut again: the error says so. One that is whole anyway counts."""
+    with ScriptedLLM(say(BAD[:20], finish_reason="length")) as llm, pytest.raises(BadResponse, match="max_tokens"):
+        extract(llm, TEXT, Invoice)
+    with ScriptedLLM(say(GOOD, finish_reason="length")) as llm:
+        assert extract(llm, TEXT, Invoice).number == "A1"
+
+
+def test_calls_that_nobody_offered_are_not_sent_back(extract):
+    """A model that calls a tool instead is asked again; its call would stand without a result."""
+    with ScriptedLLM(call("save", number="A1"), GOOD) as llm:
+        extract(llm, TEXT, Invoice)
+    assert [type(message).__name__ for message in llm.requests[1].messages] == ["UserMessage", "UserMessage"]
+
+
+def test_failures_of_the_provider_are_raised(extract):
+    """What the provider refuses or cannot do is raised as everywhere."""
+    with FakeServer(refuse("No."), fail(400, "Bad.")) as server:
+        llm = LLM(base_url=server.base_url, model="any")
+        for _ in range(2):
+            with pytest.raises(Rejected):
+                extract(llm, TEXT, Invoice)
+
+
+def test_any_type_and_pictures(extract):
+    """What is no object comes unwrapped, plain text is asked for without a schema, and images may be read."""
+    with ScriptedLLM('{"result": "good"}', "A lamp.", '{"result": [1, 2]}') as llm:
+        assert extract(llm, "I like it.", Literal["good", "bad"]) == "good"
+        assert extract(llm, [TEXT, Image(PIXEL)], str) == "A lamp."
+        assert extract(llm, "1 and 2", list[int]) == [1, 2]
+    assert llm.requests[1].messages[0].content == (TEXT, Image(PIXEL))
+    assert llm.requests[1].output_schema is None
+
+
+def test_plain_text_is_never_wrong(extract):
+    """Any answer is a text."""
+    with ScriptedLLM("{") as llm:
+        assert extract(llm, TEXT, str) == "{"
+
+
+@pytest.mark.parametrize("retries", [-1, 1.5, "2"])
+def test_retries_are_a_count(extract, retries):
+    """The number of retries is checked before anything is asked."""
+    with ScriptedLLM() as llm, pytest.raises(ConfigError, match=r"retries= takes a whole number, 0 or more\. Got"):
+        extract(llm, TEXT, Invoice, retries=retries)
+
+
+def test_what_is_no_type_is_refused_before_anything_is_asked(extract):
+    """A value in the place of a type is refused."""
+    with ScriptedLLM() as llm, pytest.raises(ConfigError, match="give the type itself"):
+        extract(llm, TEXT, "Invoice")
+
+
+def test_pydantic_is_loaded_when_a_type_is_given():
+    """An LLM that extracts nothing does not load pydantic."""
+    code = (
+        "import sys; from agentkit.testing import ScriptedLLM; llm = ScriptedLLM('Hi', '1'); llm.chat('Hi');"
+        "assert 'pydantic' not in sys.modules; llm.extract('Hi', int); assert 'pydantic' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+# --- the offline model
+
+OFFLINE_SECONDS = 300
+
+
+@pytest.fixture(scope="module")
+def offline():
+    """One offline LLM, and so one engine, for all tests of this file."""
+    return LLM("offline", timeout_seconds=OFFLINE_SECONDS)
+
+
+@dataclass
+class Person:
+    """Somebody."""
+
+    name: str
+    age: int
+    nickname: str | None = None
+
+
+def test_the_offline_model_fills_types(extract, offline):
+    """Without a key and a network a small type is filled from a short text; what is not said is left out."""
+    assert extract(offline, "Alice is 30 years old", Person) == Person("Alice", 30)
+
+
+def test_the_offline_model_says_what_it_does_not_find(extract, offline):
+    """A field that is not in the text is named, and nothing is made up."""
+    with pytest.raises(BadResponse, match="age"):
+        extract(offline, "Alice is old", Person)

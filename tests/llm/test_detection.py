@@ -1,0 +1,418 @@
+"""Which provider do the settings name?"""
+
+import subprocess
+import sys
+
+import pytest
+
+from agentkit.errors import ConfigError, NoProvider
+from agentkit.llm.detection import PROVIDERS, detect
+from agentkit.llm.endpoint import LLMArguments
+from agentkit.settings import DEFAULT_ANTHROPIC_MODEL, DEFAULT_MODEL, Secret
+
+OPENAI = {"OPENAI_API_KEY": "sk-openai"}
+AZURE = {"AZURE_OPENAI_API_KEY": "azure-key", "AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com"}
+TOKEN = {"AZURE_OPENAI_AD_TOKEN": "token", "AZURE_OPENAI_ENDPOINT": "https://r.openai.azure.com"}
+ANTHROPIC = {"ANTHROPIC_API_KEY": "sk-ant"}
+LOCAL = "http://127.0.0.1:9/v1"
+
+
+def token_provider():
+    """An Entra ID token."""
+    return "token"
+
+
+# arguments, variables; provider and model that they name; what decided
+CHOICES = {
+    "openai's key": ({}, OPENAI, "openai", DEFAULT_MODEL, "OPENAI_API_KEY"),
+    "a base URL and no key": ({}, {"OPENAI_BASE_URL": LOCAL}, "openai", DEFAULT_MODEL, "OPENAI_BASE_URL"),
+    "our base URL": ({}, {"AGENTKIT_BASE_URL": LOCAL}, "openai", DEFAULT_MODEL, "AGENTKIT_BASE_URL"),
+    "azure's pair": ({}, AZURE, "azure", DEFAULT_MODEL, "AZURE_OPENAI_API_KEY and AZURE_OPENAI_ENDPOINT"),
+    "azure's token": ({}, TOKEN, "azure", DEFAULT_MODEL, "AZURE_OPENAI_AD_TOKEN and AZURE_OPENAI_ENDPOINT"),
+    "azure's pair before openai's key": (
+        {},
+        AZURE | OPENAI,
+        "azure",
+        DEFAULT_MODEL,
+        "AZURE_OPENAI_API_KEY and AZURE_OPENAI_ENDPOINT",
+    ),
+    "our variable before azure's pair": (
+        {},
+        AZURE | OPENAI | {"AGENTKIT_PROVIDER": " OpenAI "},
+        "openai",
+        DEFAULT_MODEL,
+        "AGENTKIT_PROVIDER",
+    ),
+    "an argument before our variable": (
+        {"provider": "Azure"},
+        AZURE | {"AGENTKIT_PROVIDER": "openai"},
+        "azure",
+        DEFAULT_MODEL,
+        "provider=",
+    ),
+    "the offline model before every server": ({"model": " Offline "}, OPENAI, "offline", "needle3", "model="),
+    "the offline model by our variable": (
+        {},
+        OPENAI | {"AGENTKIT_MODEL": "offline", "OPENAI_BASE_URL": LOCAL},
+        "offline",
+        "needle3",
+        "AGENTKIT_MODEL",
+    ),
+    "a server's model that is called so": (
+        {"model": "offline", "base_url": LOCAL},
+        {},
+        "openai",
+        "offline",
+        "base_url=",
+    ),
+    "an explicit key": ({"api_key": Secret("k")}, AZURE, "openai", DEFAULT_MODEL, "api_key="),
+    "an explicit endpoint": (
+        {"azure_endpoint": "https://x.example"},
+        AZURE | OPENAI,
+        "azure",
+        DEFAULT_MODEL,
+        "azure_endpoint=",
+    ),
+    "a token provider": (
+        {"azure_token_provider": token_provider},
+        AZURE | OPENAI,
+        "azure",
+        DEFAULT_MODEL,
+        "azure_token_provider=",
+    ),
+    "a base URL": ({"base_url": LOCAL}, AZURE, "openai", DEFAULT_MODEL, "base_url="),
+    "a prefix": ({"model": "ollama:qwen3"}, OPENAI, "ollama", "qwen3", "model="),
+    "a prefix in capitals": ({"model": "Ollama:qwen3:8b"}, OPENAI, "ollama", "qwen3:8b", "model="),
+    "a colon that is no prefix": ({"model": "ft:gpt-4o:me"}, OPENAI, "openai", "ft:gpt-4o:me", "OPENAI_API_KEY"),
+    "a prefix and an address": ({"model": "ollama:qwen3", "base_url": LOCAL}, {}, "ollama", "qwen3", "model="),
+    "a name that looks like a prefix": (
+        {"model": "mistral:7b", "base_url": LOCAL},
+        {},
+        "openai",
+        "mistral:7b",
+        "base_url=",
+    ),
+    "such a name, at a provider": (
+        {"model": "mistral:7b", "provider": "ollama"},
+        {},
+        "ollama",
+        "mistral:7b",
+        "provider=",
+    ),
+    "a prefix that is said twice": (
+        {"model": "ollama:qwen3", "provider": "ollama"},
+        {},
+        "ollama",
+        "qwen3",
+        "provider=",
+    ),
+    "our model": ({}, OPENAI | {"AGENTKIT_MODEL": "gpt-6"}, "openai", "gpt-6", "OPENAI_API_KEY"),
+    "our model with a prefix": ({}, OPENAI | {"AGENTKIT_MODEL": "ollama:qwen3"}, "ollama", "qwen3", "AGENTKIT_MODEL"),
+    "our model, meant for another": (
+        {"provider": "openai"},
+        OPENAI | {"AGENTKIT_MODEL": "ollama:qwen3"},
+        "openai",
+        DEFAULT_MODEL,
+        "provider=",
+    ),
+    "our model that looks like a prefix": (
+        {},
+        {"AGENTKIT_MODEL": "mistral:7b", "AGENTKIT_BASE_URL": LOCAL},
+        "openai",
+        "mistral:7b",
+        "AGENTKIT_BASE_URL",
+    ),
+    "such a model, at our provider": (
+        {"provider": "ollama"},
+        {"AGENTKIT_MODEL": "mistral:7b", "AGENTKIT_PROVIDER": "ollama"},
+        "ollama",
+        "mistral:7b",
+        "provider=",
+    ),
+    "openai's model": ({}, OPENAI | {"OPENAI_MODEL": "gpt-6"}, "openai", "gpt-6", "OPENAI_API_KEY"),
+    "our model before openai's": (
+        {},
+        OPENAI | {"OPENAI_MODEL": "gpt-5", "AGENTKIT_MODEL": "gpt-6"},
+        "openai",
+        "gpt-6",
+        "OPENAI_API_KEY",
+    ),
+    "an argument before both": (
+        {"model": "gpt-7"},
+        OPENAI | {"OPENAI_MODEL": "gpt-5", "AGENTKIT_MODEL": "gpt-6"},
+        "openai",
+        "gpt-7",
+        "OPENAI_API_KEY",
+    ),
+    "a prefix without a model": ({"model": "openai:"}, OPENAI, "openai", DEFAULT_MODEL, "model="),
+    "offline": ({"provider": "offline"}, AZURE | OPENAI, "offline", "needle3", "provider="),
+    "anthropic's key": ({}, ANTHROPIC, "anthropic", DEFAULT_ANTHROPIC_MODEL, "ANTHROPIC_API_KEY"),
+    # Behind all others: that a key is there for another program must not take anybody's requests elsewhere.
+    "anthropic's key beside openai's": ({}, ANTHROPIC | OPENAI, "openai", DEFAULT_MODEL, "OPENAI_API_KEY"),
+    "anthropic's key beside a server": (
+        {},
+        ANTHROPIC | {"OPENAI_BASE_URL": LOCAL},
+        "openai",
+        DEFAULT_MODEL,
+        "OPENAI_BASE_URL",
+    ),
+    "anthropic's key beside azure's pair": (
+        {},
+        ANTHROPIC | AZURE,
+        "azure",
+        DEFAULT_MODEL,
+        "AZURE_OPENAI_API_KEY and AZURE_OPENAI_ENDPOINT",
+    ),
+    "anthropic by name": (
+        {"provider": "anthropic"},
+        ANTHROPIC | OPENAI,
+        "anthropic",
+        DEFAULT_ANTHROPIC_MODEL,
+        "provider=",
+    ),
+    "a model of anthropic's": (
+        {"model": "anthropic:claude-opus-5-5"},
+        ANTHROPIC | OPENAI,
+        "anthropic",
+        "claude-opus-5-5",
+        "model=",
+    ),
+    "anthropic's model": (
+        {},
+        ANTHROPIC | {"ANTHROPIC_MODEL": "claude-opus-5-5"},
+        "anthropic",
+        "claude-opus-5-5",
+        "ANTHROPIC_API_KEY",
+    ),
+    "our model before anthropic's": (
+        {},
+        ANTHROPIC | {"ANTHROPIC_MODEL": "claude-opus-5-5", "AGENTKIT_MODEL": "anthropic:claude-x"},
+        "anthropic",
+        "claude-x",
+        "AGENTKIT_MODEL",
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "variables", "provider", "model", "decider"), CHOICES.values(), ids=CHOICES)
+def test_what_decides(arguments, variables, provider, model, decider):
+    """Arguments decide first, then AGENTKIT_PROVIDER, Azure's pair, OpenAI's key or a base URL, and Anthropic's key."""
+    endpoint, decided_by, _ = detect(LLMArguments(**arguments), variables)
+    assert (endpoint.provider, endpoint.model, decided_by) == (provider, model, decider)
+
+
+# arguments, variables; what the error says
+FAILURES = {
+    "nothing": (
+        {},
+        {},
+        [
+            "No API key found",
+            "OPENAI_API_KEY",
+            "AZURE_OPENAI_API_KEY and AZURE_OPENAI_ENDPOINT",
+            "ANTHROPIC_API_KEY",
+            "offline",
+        ],
+    ),
+    "a provider that is none": (
+        {"model": "bedrock:claude-x"},
+        {},
+        ["No provider here is called 'bedrock'", "ollama", "base_url="],
+    ),
+    "a provider that is none, with a key": (
+        {"model": "bedrock:claude-x", "api_key": "k"},
+        {},
+        ["No provider here is called 'bedrock'", "base_url="],
+    ),
+    "a provider that is none, with OpenAI's key": (
+        {},
+        {**OPENAI, "AGENTKIT_MODEL": "gorq:llama"},
+        ["No provider here is called 'gorq'", "groq"],
+    ),
+    "a provider for a model": (
+        {"model": "groq"},
+        {},
+        ["'groq' is a provider and no model: LLM('groq')"],
+    ),
+    "a model of ours": ({"model": "qwen3:8b"}, {}, ["No API key found"]),
+    "a fine-tuned model": ({}, {"AGENTKIT_MODEL": "ft:gpt-4o:us"}, ["No API key found"]),
+    "azure's key alone": (
+        {},
+        {"AZURE_OPENAI_API_KEY": "k"},
+        ["No API key found", "endpoint required", "AZURE_OPENAI_ENDPOINT"],
+    ),
+    "azure's token alone": ({}, {"AZURE_OPENAI_AD_TOKEN": "k"}, ["AZURE_OPENAI_AD_TOKEN", "endpoint required"]),
+    "azure's endpoint alone": (
+        {},
+        {"AZURE_OPENAI_ENDPOINT": "https://x"},
+        ["No API key found", "API key required", "AZURE_OPENAI_API_KEY is not set"],
+    ),
+    "azure without anything": ({"provider": "azure"}, OPENAI, ["endpoint required", "AZURE_OPENAI_ENDPOINT"]),
+    "azure without a key": (
+        {"provider": "azure", "azure_endpoint": "https://x"},
+        OPENAI,
+        ["API key required", "AZURE_OPENAI_API_KEY"],
+    ),
+    "azure without an endpoint": ({"provider": "azure", "api_key": Secret("k")}, {}, ["endpoint required"]),
+    "openai without a key": (
+        {"provider": "openai"},
+        AZURE,
+        ["No API key found", "OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT", "offline"],
+    ),
+    "anthropic without a key": ({"model": "anthropic:m"}, OPENAI, ["No API key found", "ANTHROPIC_API_KEY"]),
+    "a service without a key": ({"model": "groq:m"}, OPENAI, ["No API key found", "GROQ_API_KEY"]),
+    "an unknown provider": (
+        {"provider": "bogus"},
+        OPENAI,
+        ["Unknown provider 'bogus' (from provider=)", "Known: openai, azure"],
+    ),
+    "a word for a provider": ({"provider": "Claude"}, OPENAI, ["Unknown provider 'claude'", "mean 'anthropic'?"]),
+    "a word for a prefix": ({"model": "google:any"}, OPENAI, ["called 'google'", "mean 'gemini'?"]),
+    "a model without a prefix": ({"provider": "gpt-5"}, OPENAI, ["The name of a model goes into model=."]),
+    "a model for a provider": (
+        {"provider": "openai:gpt-5"},
+        OPENAI,
+        ["Unknown provider", "Write model='openai:MODEL'."],
+    ),
+    "a misspelt provider": ({}, {"AGENTKIT_PROVIDER": "olama"}, ["from AGENTKIT_PROVIDER", "Did you mean 'ollama'?"]),
+}
+
+
+@pytest.mark.parametrize(("arguments", "variables", "words"), FAILURES.values(), ids=FAILURES)
+def test_what_is_missing_is_explained(arguments, variables, words):
+    """When no provider can be had, the error says what is missing and what would help."""
+    with pytest.raises(NoProvider) as caught:
+        detect(LLMArguments(**arguments), variables)
+    assert [word for word in words if word not in str(caught.value)] == []
+
+
+WITHOUT_NEEDLE = """
+import sys
+
+sys.modules["needle"] = None  # as where the package is not installed
+from agentkit.llm.detection import detect
+from agentkit.llm.endpoint import LLMArguments
+
+try:
+    detect(LLMArguments(), {})
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_the_offline_model_is_offered_as_it_is_there():
+    """Where no provider is named, the error says how to use the offline model, and how to install it if need be."""
+    with pytest.raises(NoProvider) as caught:
+        detect(LLMArguments(), {})
+    assert "the offline model is installed: --offline at a shell, LLM('offline') in a program" in str(caught.value)
+    assert "pip install" not in str(caught.value)
+    told = subprocess.check_output([sys.executable, "-c", WITHOUT_NEEDLE], text=True, timeout=60)
+    assert "pip install 'agentkit-tools[offline]'" in told
+
+
+def test_a_key_in_the_wrong_place_is_not_shown():
+    """A key that is given as the provider is not shown whole in the error."""
+    with pytest.raises(NoProvider, match="Unknown provider") as caught:
+        detect(LLMArguments(provider="sk-proj-0123456789abcdef"), {})
+    assert "0123456789" not in str(caught.value)
+
+
+def test_a_service_needs_the_name_of_a_model():
+    """A service that serves many models has no default one."""
+    with pytest.raises(ConfigError, match="ollama needs a model's name: pass model='ollama:MODEL'"):
+        detect(LLMArguments(provider="ollama"), {})
+
+
+# arguments, variables; what was ignored and why
+IGNORED = {
+    "nothing": ({}, OPENAI, ()),
+    "another provider's key": (
+        {"provider": "azure"},
+        AZURE | OPENAI,
+        ("OPENAI_API_KEY (names openai; provider= decides first)",),
+    ),
+    "azure's pair": (
+        {"base_url": LOCAL},
+        AZURE,
+        ("AZURE_OPENAI_API_KEY and AZURE_OPENAI_ENDPOINT (names azure; base_url= decides first)",),
+    ),
+    "half of azure's pair": (
+        {},
+        OPENAI | {"AZURE_OPENAI_API_KEY": "k"},
+        ("AZURE_OPENAI_API_KEY (Azure OpenAI endpoint required too: AZURE_OPENAI_ENDPOINT is not set)",),
+    ),
+    "the other half": (
+        {},
+        OPENAI | {"AZURE_OPENAI_ENDPOINT": "https://x"},
+        ("AZURE_OPENAI_ENDPOINT (Azure OpenAI API key required too: AZURE_OPENAI_API_KEY is not set)",),
+    ),
+    "half of azure's pair that counts": (
+        {"azure_token_provider": token_provider},
+        {"AZURE_OPENAI_ENDPOINT": "https://x"},
+        (),
+    ),
+    "a key that an argument replaces": ({"api_key": Secret("k")}, OPENAI, ("OPENAI_API_KEY (api_key= comes first)",)),
+    "an address that another replaces": (
+        {},
+        {"AGENTKIT_BASE_URL": LOCAL, "OPENAI_BASE_URL": LOCAL},
+        ("OPENAI_BASE_URL (AGENTKIT_BASE_URL comes first)",),
+    ),
+    "models that an argument replaces": (
+        {"model": "gpt-7"},
+        OPENAI | {"AGENTKIT_MODEL": "gpt-6", "OPENAI_MODEL": "gpt-5"},
+        ("AGENTKIT_MODEL (model= comes first)", "OPENAI_MODEL (model= comes first)"),
+    ),
+    "a model for another provider": (
+        {"provider": "openai"},
+        OPENAI | {"AGENTKIT_MODEL": "groq:m"},
+        ("AGENTKIT_MODEL (names groq; provider= decides first)",),
+    ),
+    "a version of azure's": (
+        {"azure_api_version": "v1"},
+        OPENAI,
+        ("azure_api_version= (openai does not use it)",),
+    ),
+    "what the offline model does not need": (
+        {"provider": "offline", "api_key": Secret("k"), "protocol": "chat"},
+        {},
+        ("api_key= (names openai; provider= decides first)", "protocol= (offline does not use it)"),
+    ),
+    "a variable that says the same": ({"provider": "offline"}, {"AGENTKIT_PROVIDER": "offline"}, ()),
+    "what names another but counts": ({"provider": "ollama", "model": "mistral:7b", "api_key": Secret("k")}, {}, ()),
+    "a key of anthropic's": (
+        {},
+        OPENAI | ANTHROPIC | {"ANTHROPIC_BASE_URL": LOCAL},
+        ("ANTHROPIC_API_KEY (names anthropic; OPENAI_API_KEY decides first)",),
+    ),
+    "a second address": (
+        {"provider": "azure", "azure_endpoint": "https://x", "base_url": LOCAL, "api_key": Secret("k")},
+        {},
+        ("base_url= (names openai; provider= decides first)",),
+    ),
+    "a second credential": (
+        {"azure_token_provider": token_provider, "azure_endpoint": "https://x"},
+        {"AZURE_OPENAI_API_KEY": "k", "UNRELATED": "1"},
+        ("AZURE_OPENAI_API_KEY (azure_token_provider= comes first)",),
+    ),
+}
+
+
+@pytest.mark.parametrize(("arguments", "variables", "ignored"), IGNORED.values(), ids=IGNORED)
+def test_what_is_ignored_is_told(arguments, variables, ignored):
+    """Whatever is set but does not count is told with the reason."""
+    assert detect(LLMArguments(**arguments), variables)[2] == ignored
+
+
+def test_every_provider_has_a_prefix():
+    """Each provider can be named in front of a model's name."""
+    secrets = {"api_key": Secret("k"), "azure_endpoint": "https://x.example"}
+    for name in PROVIDERS:
+        endpoint, *_ = detect(LLMArguments(model=f"{name}:m", **secrets), {})
+        assert (endpoint.provider, endpoint.model) == (name, "needle3" if name == "offline" else "m")
+
+
+def test_the_offline_provider_has_one_model():
+    """A model's name that is meant for another provider is ignored by the offline one, and that is told."""
+    endpoint, _, ignored = detect(LLMArguments(provider="offline", model="gpt-5.4-mini"), {})
+    assert endpoint.model == "needle3"
+    assert ignored == ("model= (offline does not use it)",)

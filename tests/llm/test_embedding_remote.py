@@ -1,0 +1,338 @@
+"""How are vectors asked for over a real connection, and what becomes of what servers say?"""
+
+import asyncio
+
+import openai
+import pytest
+
+from agentkit.errors import BadResponse, RateLimited, Rejected, Unauthorized, Unreachable
+from agentkit.llm.client import LLM
+from agentkit.testing import FakeServer, drop, fail, raw
+from agentkit.usage import Price
+
+KEY = "sk-test-0123456789"
+
+
+def embed(llm, texts, **settings):
+    """The vectors, blocking."""
+    return llm.embed(texts, **settings)
+
+
+def aembed(llm, texts, **settings):
+    """The vectors, awaited."""
+    return asyncio.run(llm.aembed(texts, **settings))
+
+
+@pytest.fixture(name="embed", params=[embed, aembed], ids=["embed", "aembed"])
+def embed_fixture(request):
+    """Both ways of asking for vectors."""
+    return request.param
+
+
+def connect(server, **options):
+    """An LLM at the server that gives up at once."""
+    return LLM(**{"base_url": server.base_url, "model": "m", "max_retries": 0, "api_key": KEY, **options})
+
+
+def answer(*vectors, **fields):
+    """The body of an answer with these vectors, as JSON that is sent as it is."""
+    import json
+
+    data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
+    return raw(json.dumps({"object": "list", "data": data, **fields}), content_type="application/json")
+
+
+def test_many_texts_are_sent_in_batches(embed):
+    """Many texts are sent in several requests, and their vectors are in the order of the texts."""
+    texts = [f"text number {number}" for number in range(250)]
+    with FakeServer() as server:
+        llm = connect(server)
+        vectors = embed(llm, texts)
+        assert vectors == [llm.embed([text])[0] for text in texts[:3]] + vectors[3:]
+        assert vectors[-1] == llm.embed([texts[-1]])[0]
+        assert [len(request.json["input"]) for request in server.requests[:3]] == [96, 96, 58]
+    assert vectors.usage.requests == 3
+
+
+def test_long_texts_are_sent_in_smaller_batches(embed):
+    """Texts that are long together go into several requests."""
+    texts = [f"{number} {'word ' * 8_000}" for number in range(12)]
+    with FakeServer() as server:
+        assert len(embed(connect(server), texts)) == 12
+        assert [len(request.json["input"]) for request in server.requests] == [4, 4, 4]
+
+
+TOO_MANY = (
+    "Too many inputs. The max number of inputs is 16.",
+    "BatchEmbedContentsRequest.requests: at most 100 requests can be in one batch",
+    "Value error, batch size is invalid, it should not be larger than 10.",
+    "Too many tokens overall, split into more batches.",
+    "Invalid 'input': array too long. Expected an array with maximum length 2048.",
+    "Requested 400000 tokens, max 300000 tokens per request",
+    "input should have at most 96 entries",
+)
+
+
+@pytest.mark.parametrize("said", TOO_MANY)
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_a_server_that_takes_fewer(said, status):
+    """Where a server refuses so many texts at once, half as many are sent, and that holds for later ones."""
+
+    def bounded(request, most=12):
+        from agentkit.testing.fake_responses import reply_with_vectors
+
+        is_too_much = len(request.json["input"]) > most
+        return fail(status, said) if is_too_much else reply_with_vectors(request)
+
+    with FakeServer(embeddings=[bounded] * 20) as server:
+        llm = connect(server)
+        assert len(llm.embed(["text"] * 40)) == 40
+        sizes = [len(request.json["input"]) for request in server.requests]
+        assert sizes == [40, 20, 10, 10, 10, 10]
+        assert len(llm.embed(["text"] * 40)) == 40
+        assert [len(request.json["input"]) for request in server.requests[6:]] == [10] * 4
+        llm.embed(["text"] * 100)
+
+
+def test_a_text_that_is_too_long(embed):
+    """The error for a text that no model can read names the text, and what was learnt on the way to it is forgotten."""
+
+    def bounded(request):
+        from agentkit.testing.fake_responses import reply_with_vectors
+
+        if any(len(text) > 100 for text in request.json["input"]):
+            return fail(400, "This model's maximum context length is 20 tokens, however you requested 50 tokens.")
+        return reply_with_vectors(request)
+
+    texts = ["short"] * 8
+    texts[5] = "long " * 50
+    with FakeServer(embeddings=[bounded] * 8) as server:
+        llm = connect(server)
+        with pytest.raises(Rejected, match=r"texts\[5\] \(250 characters\) is longer than m can read") as raised:
+            embed(llm, texts)
+        assert raised.value.is_too_long
+        already = len(server.requests)
+        llm.embed(["short"] * 8)
+        assert len(server.requests[already].json["input"]) == 8
+        for _ in range(8 - already - 1):
+            llm.embed(["short"])
+
+
+def test_numbers_in_base64_unless_the_server_refuses(embed):
+    """Numbers are asked for in base64; a server that does not know that is asked without, then and later."""
+    refused = fail(400, "Unrecognized request argument supplied: encoding_format", parameter="encoding_format")
+    with FakeServer(embeddings=[refused]) as server:
+        llm = connect(server)
+        assert len(embed(llm, ["x"])[0]) == 64
+        llm.embed(["y"])
+        said = [request.json.get("encoding_format") for request in server.requests]
+    assert said == ["base64", None, None]
+
+
+def test_what_the_user_says_of_the_encoding_stands():
+    """A server that refuses the encoding which the user asked for is not asked for another one."""
+    refused = fail(400, "encoding_format is unknown", parameter="encoding_format")
+    with FakeServer(embeddings=[refused]) as server, pytest.raises(Rejected, match="encoding_format is unknown"):
+        connect(server).embed(["x"], encoding_format="base64")
+
+
+NO_VECTORS = (
+    (404, "The model `gpt` does not exist", Rejected),
+    (403, "You are not allowed to generate embeddings from this model", Unauthorized),
+    (400, "The model does not support Embeddings API", Rejected),
+    (501, "This server does not support embeddings. Start it with `--embeddings`", Unreachable),
+)
+
+
+@pytest.mark.parametrize(("status", "said", "kind"), NO_VECTORS)
+def test_a_model_that_answers_is_asked_for_vectors(embed, status, said, kind):
+    """Where a model makes no vectors, the server's words are followed by models that do."""
+    with FakeServer(embeddings=[fail(status, said)]) as server:
+        with pytest.raises(kind, match=r"Does this model make vectors.*text-embedding-3-small") as raised:
+            embed(connect(server), ["x", "y"])
+        assert said.split("`")[0] in str(raised.value)
+
+
+BAD_ANSWERS = (
+    (answer([0.1], usage={}), "sent 2 texts and gave 1 vectors"),
+    (answer([0.1], [0.2], [0.3]), "sent 2 texts and gave 3 vectors"),
+    (answer([0.1, 0.2], [0.3]), "vectors of several lengths: 1, 2"),
+    (answer([0.1], []), "no list of finite numbers"),
+    (answer([0.1], None), "no list of finite numbers"),
+    (answer([0.1], [float("nan")]), "no list of finite numbers"),
+    (answer([0.1], ["much"]), "no list of finite numbers"),
+    (answer([0.1], "no base64!"), "no list of finite numbers"),
+    (answer([0.1], "AAA="), "no list of finite numbers"),
+    (answer([0.1], [[0.1], [0.2]]), "no list of finite numbers"),
+    (answer([0.1], [10**400]), "no list of finite numbers"),
+    (
+        raw('{"data": [{"index": 3, "embedding": [1]}, {"index": 1, "embedding": [1]}]}'),
+        "numbers its 2 vectors wrongly",
+    ),
+    (raw('{"embeddings": [[1], [2]]}'), "gave 0 vectors: it says"),
+    (raw("<html>", content_type="text/html"), "not an OpenAI-compatible endpoint"),
+    (raw('{"data": ['), "broken JSON"),
+)
+
+
+@pytest.mark.parametrize(("line", "said"), BAD_ANSWERS)
+def test_answers_that_are_none(embed, line, said):
+    """What is no vector for each text is no answer, and the text says why."""
+    with FakeServer(embeddings=[line]) as server, pytest.raises(BadResponse, match=said):
+        embed(connect(server), ["x", "y"])
+
+
+GOOD_ANSWERS = (
+    (answer([1, 0], [0, 1]), [[1.0, 0.0], [0.0, 1.0]]),
+    (answer([[1, 0]], [[0, 1]]), [[1.0, 0.0], [0.0, 1.0]]),
+    (answer("AACAPwAAAAA=", "AAAAAAAAgD8="), [[1.0, 0.0], [0.0, 1.0]]),
+    (raw('{"data": [{"index": 1, "embedding": [0]}, {"index": 0, "embedding": [1]}]}'), [[1.0], [0.0]]),
+    (raw('{"data": [{"embedding": [1]}, {"embedding": [0]}]}'), [[1.0], [0.0]]),
+    (raw('{"data": [{"index": "1", "embedding": [0]}, {"index": "0", "embedding": [1]}]}'), [[1.0], [0.0]]),
+    (raw('{"data": [{"index": 1.0, "embedding": [0]}, {"embedding": [1]}], "detail": null}'), [[1.0], [0.0]]),
+    (answer("AACAPwAAAAA", "AAAAAAAA\ngD8="), [[1.0, 0.0], [0.0, 1.0]]),
+    (raw('{"data": [{"index": 0, "embedding": [1]}, {"index": 0, "embedding": [0]}]}'), [[1.0], [0.0]]),
+)
+
+
+@pytest.mark.parametrize(("line", "vectors"), GOOD_ANSWERS)
+def test_answers_of_many_shapes(line, vectors):
+    """Numbers, numbers in base64, and numbers in a list of their own are read, in the order that the server tells."""
+    with FakeServer(embeddings=[line]) as server:
+        assert connect(server).embed(["x", "y"]) == vectors
+
+
+def test_a_length_that_the_server_does_not_know():
+    """A server that gives another length than was asked for is not believed."""
+    with (
+        FakeServer(embeddings=[answer([1, 0, 0])]) as server,
+        pytest.raises(BadResponse, match="dimensions=2 was asked for, and the server gave 3"),
+    ):
+        connect(server).embed(["x"], dimensions=2)
+
+
+USAGES = (
+    ({"prompt_tokens": 7, "total_tokens": 7}, (7, 0, 0)),
+    ({"total_tokens": 7}, (7, 0, 0)),
+    ({"prompt_tokens": 7, "completion_tokens": 0, "total_tokens": 7}, (7, 0, 0)),
+    (None, (0, 0, 1)),
+    ({}, (0, 0, 1)),
+)
+
+
+@pytest.mark.parametrize(("usage", "expected"), USAGES)
+def test_what_vectors_take(usage, expected):
+    """The tokens are those that the server counted, however it names them; without figures they are unreported."""
+    with FakeServer(embeddings=[answer([1], usage=usage, model="served")]) as server:
+        vectors = connect(server).embed(["x"])
+    used = vectors.usage
+    assert (used.input_tokens, used.output_tokens, used.unreported, vectors.model) == (*expected, "served")
+
+
+def test_what_vectors_cost():
+    """They cost what the user says that the model costs, and nobody knows what they cost elsewhere."""
+    with FakeServer() as server:
+        llm = connect(server, price=Price(2, 0))
+        assert llm.embed(["one two three"]).cost.dollars == pytest.approx(6e-6)
+        assert connect(server).embed(["one two three"]).cost is None
+
+
+def test_a_request_that_is_sent_again(embed):
+    """What passes is tried again as for answers, and what a server was at work on in vain is counted."""
+    with FakeServer(embeddings=[fail(429, headers={"Retry-After": "0.01"}), drop()]) as server:
+        vectors = embed(connect(server, max_retries=2), ["x"])
+        assert len(server.requests) == 3
+    assert (vectors.usage.requests, vectors.usage.unreported) == (2, 1)
+
+
+def test_no_error_shows_a_key(embed):
+    """No error quotes the key, also where the server does."""
+    line = raw(f'{{"data": "{KEY}", "note": "{KEY}"}}')
+    with FakeServer(embeddings=[fail(401, f"Incorrect API key provided: {KEY}"), line]) as server:
+        for kind in (Unauthorized, BadResponse):
+            with pytest.raises(kind) as raised:
+                embed(connect(server), ["x"])
+            assert KEY not in str(raised.value)
+
+
+def test_too_many_requests(embed):
+    """A server that wants a pause is not sent half as much instead."""
+    with FakeServer(embeddings=[fail(429, "Too many requests in this batch")]) as server:
+        with pytest.raises(RateLimited):
+            embed(connect(server), ["x", "y"])
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("version", "path"),
+    [("2024-02-01", "/openai/deployments/my-vectors/embeddings"), ("v1", "/openai/v1/embeddings")],
+)
+def test_azure(embed, version, path):
+    """Azure is asked at the path of its deployment, or in its v1 style, with the key in its own header."""
+    with FakeServer() as server:
+        llm = LLM("azure", "my-vectors", KEY, azure_endpoint=server.origin, azure_api_version=version)
+        assert len(embed(llm, ["x"])) == 1
+        (request,) = server.requests
+    assert (request.path, request.headers["api-key"], request.json["model"]) == (path, KEY, "my-vectors")
+
+
+def test_headers_and_query(embed):
+    """Headers and query of the user's go with every request for vectors; a pasted path is cut back."""
+    with FakeServer() as server:
+        llm = LLM(base_url=f"{server.base_url}/embeddings?team=blue", model="m", headers={"X-Team": "blue"})
+        embed(llm, ["x"])
+        (request,) = server.requests
+    assert (request.path, request.query, request.headers["x-team"]) == ("/v1/embeddings", {"team": "blue"}, "blue")
+
+
+def lent_openai(server):
+    """A client of the openai package."""
+    return openai.OpenAI(base_url=server.base_url, api_key=KEY)
+
+
+def lent_azure(server):
+    """A client of its that knows Azure's paths."""
+    return openai.AzureOpenAI(
+        azure_endpoint=server.origin, azure_deployment="my-vectors", api_key=KEY, api_version="2024-02-01"
+    )
+
+
+@pytest.mark.parametrize(
+    ("lend", "path"),
+    [(lent_openai, "/v1/embeddings"), (lent_azure, "/openai/deployments/my-vectors/embeddings")],
+)
+def test_over_a_lent_client(embed, lend, path):
+    """A client that the user lends sends the requests for vectors, too."""
+    with FakeServer() as server, lend(server) as client:
+        assert len(embed(LLM(client=client, model="my-vectors"), ["x"])) == 1
+        assert [request.path for request in server.requests] == [path]
+
+
+def test_over_a_lent_client_that_is_awaited():
+    """A client that can only be awaited sends them for who awaits."""
+
+    async def vectors(server):
+        async with openai.AsyncOpenAI(base_url=server.base_url, api_key=KEY) as client:
+            return await LLM(client=client, model="m").aembed(["x"])
+
+    with FakeServer() as server:
+        assert len(asyncio.run(vectors(server))) == 1
+
+
+def test_several_at_once():
+    """Any number of tasks may ask one LLM for vectors."""
+
+    async def together(llm):
+        return await asyncio.gather(*(llm.aembed([f"text {number}"]) for number in range(20)))
+
+    with FakeServer() as server:
+        llm = connect(server)
+        assert asyncio.run(together(llm)) == [llm.embed([f"text {number}"]) for number in range(20)]
+
+
+def test_the_same_vectors_from_the_openai_package():
+    """The fake server gives the openai package the same vectors, which asks as others do."""
+    with FakeServer() as server, openai.OpenAI(base_url=server.base_url, api_key=KEY) as client:
+        found = client.embeddings.create(model="m", input=["x", "y"]).data
+        ours = connect(server).embed(["x", "y"])
+    assert [entry.embedding for entry in found] == [pytest.approx(vector) for vector in ours]

@@ -1,0 +1,396 @@
+"""Who answers when the first model does not? Over real sockets, each way of asking alike."""
+
+import asyncio
+import json
+import socket
+import threading
+from contextlib import aclosing, closing
+from contextvars import copy_context
+
+import pytest
+
+from agentkit.errors import BadResponse, RateLimited, Rejected, Unauthorized, Unreachable
+from agentkit.events import ResponseReceived, TextDelta
+from agentkit.llm.client import LLM
+from agentkit.llm.fallback import IS_AWAITED, CircuitBreaker, FallbackMember, FallbackProvider
+from agentkit.messages import AssistantMessage, Request, ToolCall, ToolMessage, UserMessage
+from agentkit.testing import FakeServer, ScriptedLLM, cut, drop, fail, filtered, raw, say, slow
+from agentkit.testing.scripted_llm import ScriptedProvider
+from agentkit.usage import Tariff, Usage
+
+AWAY = {"X-Should-Retry": "false"}
+REQUEST = Request([UserMessage("Hi")])
+
+
+def at(server, model="first", **options):
+    """The LLM of a server, which asks once unless it is said otherwise."""
+    return LLM(base_url=server.base_url, model=model, **{"max_retries": 0, **options})
+
+
+@pytest.fixture
+def unused_url():
+    """The address of a port that nobody listens to."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+    return f"http://127.0.0.1:{port}/v1"
+
+
+@pytest.mark.parametrize(
+    ("line", "kind"),
+    [
+        (fail(500, "boom"), "Unreachable"),
+        (fail(503, "down for an hour", headers={"Retry-After": "3600"}), "Unreachable"),
+        (fail(429, "slow down", headers={"Retry-After": "3600"}), "RateLimited"),
+        (fail(429, "nothing left", code="insufficient_quota"), "RateLimited"),
+        (fail(401, "bad key"), "Unauthorized"),
+        (fail(402, "no money"), "Rejected"),
+        (fail(404, "no such model", code="model_not_found"), "Rejected"),
+        (fail(200, "overloaded", code="server_error"), "Unreachable"),
+        (raw("<html>Back soon</html>"), "BadResponse"),
+        (drop(), "Unreachable"),
+        (cut(say("Hel"), after=0), "BadResponse"),
+    ],
+    ids=["500", "503", "429", "quota", "401", "402", "404", "inside-200", "html", "hang-up", "nothing"],
+)
+def test_a_service_that_fails(ask, line, kind):
+    """Whatever is wrong with the first service, the second answers, and the response says who did not and why."""
+    with FakeServer(line) as one, FakeServer("Hello.") as two:
+        response = ask(at(one, fallback=at(two, "second")))
+    assert (response.text, response.model) == ("Hello.", "second")
+    assert [(each.model, each.kind, each.was_asked) for each in response.missed] == [("openai:first", kind, True)]
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        (fail(400, "temperature is wrong"), None),
+        (
+            fail(400, "This model's maximum context length is 9 tokens", code="context_length_exceeded"),
+            "context_length_",
+        ),
+        (fail(400, "not this", code="content_filter"), "content_filter"),
+        (filtered(), "content_filter"),
+    ],
+    ids=["parameter", "length", "refused", "filtered"],
+)
+def test_a_request_that_is_refused(ask, line, code):
+    """What one provider understands and refuses is not taken to another, and its error is told as it is."""
+    second = ScriptedLLM()
+    with FakeServer(line) as one, pytest.raises(Rejected) as refused:
+        ask(at(one, fallback=second))
+    assert (second.requests, refused.value.missed) == ([], ())
+    assert (refused.value.code or "").startswith(code or "")
+
+
+def test_nobody_listens(ask, unused_url):
+    """A server that is not there is a reason, too."""
+    assert ask(LLM(base_url=unused_url, model="m", max_retries=0, fallback=ScriptedLLM("Hello."))).text == "Hello."
+
+
+def test_none_answers(ask):
+    """When all fail the one error is of the kind of the last, names each with its reason, and is caused by theirs."""
+    first, second = ScriptedLLM(Unreachable("gone")), ScriptedLLM(Unauthorized("bad key"), model="two")
+    third = ScriptedLLM(RateLimited("wait", retry_after_seconds=5), model="three")
+    with pytest.raises(RateLimited) as failed:
+        ask(ScriptedLLM(Unreachable("broken"), model="zero", fallback=[first, second, third]))
+    error = failed.value
+    assert str(error) == (
+        "None of 4 models has answered. [scripted:zero] broken [scripted:scripted] gone [scripted:two] bad key "
+        "[scripted:three] wait"
+    )
+    assert (error.retry_after_seconds, len(error.missed)) == (5, 4)
+    causes = [error.__cause__]
+    while causes[-1].__cause__ is not None:
+        causes.append(causes[-1].__cause__)
+    assert list(map(str, causes)) == ["wait", "bad key", "gone", "broken"]
+
+
+def test_a_single_failure_is_told_as_it_is():
+    """What a chain of one model raises is that model's own error."""
+    error = Unreachable("gone")
+    llm = ScriptedLLM(error)
+    provider = FallbackProvider(llm.members())
+    with pytest.raises(Unreachable) as failed:
+        provider.complete(REQUEST)
+    assert failed.value is error
+
+
+@pytest.mark.parametrize(
+    "line", [drop("One two three four five six", after=3), cut("One two three four five", after=3)]
+)
+def test_a_stream_that_breaks_off(ask_streamed, line):
+    """Once a piece of a stream was told nobody else is asked: two answers would be one after the other."""
+    second = ScriptedLLM()
+    with FakeServer(line) as one, pytest.raises((BadResponse, Unreachable)):
+        ask_streamed(at(one, fallback=second))
+    assert second.requests == []
+
+
+def test_a_stream_tells_only_one_answer():
+    """The pieces are those of the model that answers, and the last event tells who was missed."""
+    with FakeServer(cut("One two", after=0)) as one:
+        events = list(at(one, fallback=ScriptedLLM("Hello there.")).stream("Hi"))
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == "Hello there."
+    assert isinstance(events[-1], ResponseReceived)
+    assert [each.kind for each in events[-1].response.missed] == ["BadResponse"]
+
+
+def test_a_broken_stream_is_remembered(ask_streamed):
+    """The model whose stream broke off is not asked by the next request."""
+    with FakeServer(drop("One two three four", after=2)) as one:
+        llm = at(one, fallback=ScriptedLLM("Hello."))
+        with pytest.raises(Unreachable):
+            ask_streamed(llm)
+        response = ask_streamed(llm)
+    assert (response.text, response.missed[0].was_asked) == ("Hello.", False)
+
+
+def test_who_is_away_is_not_asked_each_time(ask):
+    """The second request goes straight to the model that answers, and says so."""
+    with FakeServer(fail(500, "boom", headers=AWAY)) as one:
+        llm = at(one, max_retries=2, fallback=ScriptedLLM("One.", "Two.", "Three."))
+        assert [ask(llm).text for _ in range(3)] == ["One.", "Two.", "Three."]
+        assert len(one.requests) == 1
+    assert llm.describe().away == ("openai:first: The provider answered 500: boom. Try again later.",)
+    assert "away         openai:first: The provider answered 500" in str(llm.describe())
+
+
+def test_another_llm_knows_nothing_of_it(ask):
+    """What one LLM remembers is its own."""
+    with FakeServer(fail(500, "boom"), "Hello.") as one:
+        assert ask(at(one, fallback=ScriptedLLM("Fallback."))).text == "Fallback."
+        assert ask(at(one, fallback=ScriptedLLM())).text == "Hello."
+
+
+def member(name, *lines, now):
+    """A model of a chain that says these lines."""
+    return FallbackMember(name, "here", ScriptedProvider(*lines), Tariff("test", name), {}, CircuitBreaker(now))
+
+
+def test_who_was_away_is_tried_again_later():
+    """After its time the first is asked again, and when it answers it is asked by everybody."""
+    seconds = [0.0]
+
+    def now():
+        return seconds[0]
+
+    first = member("first", Unreachable("gone"), "Back.", "Still here.", now=now)
+    chain = FallbackProvider([first, member("second", "One.", "Two.", now=now)], now)
+    said = []
+    for wait in (0, 29, 1, 0):
+        seconds[0] += wait
+        said.append(chain.complete(REQUEST).text)
+    assert said == ["One.", "Two.", "Back.", "Still here."]
+
+
+def test_all_are_asked_before_giving_up():
+    """A model that was away is asked after all when nobody else answers, and is the last in the order."""
+    first, second = ScriptedLLM(Unreachable("gone"), "Back."), ScriptedLLM("One.", Unreachable("down"), model="two")
+    chain = FallbackProvider([*first.members(), *second.members()])
+    assert chain.complete(REQUEST).text == "One."
+    response = chain.complete(REQUEST)
+    assert response.text == "Back."
+    assert [(each.model, each.was_asked) for each in response.missed] == [("scripted:two", True)]
+    assert chain.away == ("scripted:two: down",)
+
+
+def test_all_are_away():
+    """With everybody away each is asked again, and the error tells what each says now."""
+    first = ScriptedLLM(Unreachable("one"), Unreachable("one again"))
+    second = ScriptedLLM(Unreachable("two"), Unreachable("two again"), model="two")
+    chain = FallbackProvider([*first.members(), *second.members()])
+    for told in ("one [scripted:two] two", "one again [scripted:two] two again"):
+        with pytest.raises(Unreachable, match=r"None of 2 models has answered") as failed:
+            chain.complete(REQUEST)
+        assert str(failed.value).endswith(f"[scripted:scripted] {told}")
+
+
+def test_who_was_not_asked_is_named_in_an_error():
+    """A refusal of the second says, too, that the first was not asked again."""
+    first = ScriptedLLM(Unreachable("gone"))
+    chain = FallbackProvider([*first.members(), *ScriptedLLM("Yes.", Rejected("no")).members()])
+    chain.complete(REQUEST)
+    with pytest.raises(Rejected, match=r"refused\..*not asked again so soon\] gone .*\] no"):
+        chain.complete(REQUEST)
+
+
+def test_a_refusal_shows_that_a_model_is_there():
+    """A model that refuses a request is not away."""
+    chain = FallbackProvider([*ScriptedLLM(Rejected("no"), "Yes.").members(), *ScriptedLLM().members()])
+    with pytest.raises(Rejected):
+        chain.complete(REQUEST)
+    assert (chain.complete(REQUEST).text, chain.away) == ("Yes.", ())
+
+
+@pytest.mark.parametrize("is_streamed", [False, True])
+def test_in_haste(is_streamed):
+    """Where another can be asked nobody waits 30 seconds on a server's wish, or for a second timeout; the last may."""
+    wish = fail(429, "slow down", headers={"Retry-After": "30"})
+    with FakeServer(wish) as one, FakeServer(slow("Late.", before_seconds=60)) as two:
+        third = ScriptedLLM("Hello.")
+        llm = at(one, max_retries=2, fallback=[at(two, "second", timeout_seconds=0.2, max_retries=2), third])
+        response = list(llm.stream("Hi"))[-1].response if is_streamed else llm.complete("Hi")
+        assert (len(one.requests), len(two.requests)) == (1, 1)
+    assert [each.kind for each in response.missed] == ["RateLimited", "Unreachable"]
+    assert "asked" not in response.missed[1].error
+
+
+def test_the_last_is_given_its_time():
+    """Nobody is left to ask: the last model is tried as often as any."""
+    with FakeServer(fail(500, "one", headers=AWAY)) as one, FakeServer(fail(500, "two"), "Hello.") as two:
+        assert at(one, fallback=at(two, max_retries=1)).complete("Hi").text == "Hello."
+
+
+def test_what_was_lost_is_counted_where_it_was_lost(ask):
+    """A request that a server was at work on is counted under its own model, the answer under that which gave it."""
+    with FakeServer(drop("One two", after=0)) as one, FakeServer("Hello.") as two:
+        response = ask(at(one, fallback=at(two, "second")))
+    lost, answered = sorted(response.usage.by_tariff, key=lambda part: part.input_tokens)
+    assert (lost.tariff.model, lost.requests, lost.unreported) == ("first", 1, 1)
+    assert (answered.tariff.model, answered.requests, answered.unreported) == ("second", 1, 0)
+    assert response.usage == Usage(input_tokens=10, output_tokens=5, requests=2, unreported=1)
+
+
+def test_a_conversation_that_the_first_began(ask):
+    """Calls that one provider wrote, and what it keeps for itself, are told to the next as that one can take them."""
+    call = ToolCall("call_1", "add", '{"a": 1}', {"signature": "secret of the first"})
+    said = AssistantMessage("", (call,), "thinking", {"reasoning_items": [1]}, "responses:https://api.openai.com/v1")
+    history = [UserMessage("1 + 2?"), said, ToolMessage("call_1", "add", "3")]
+    with FakeServer(fail(500, "boom")) as one, FakeServer("It is 3.") as two:
+        response = ask(at(one, protocol="responses", fallback=at(two, "second")), Request(history))
+        sent = two.requests[0]
+    assert response.text == "It is 3."
+    assert (one.requests[0].path, sent.path) == ("/v1/responses", "/v1/chat/completions")
+    assert [message["role"] for message in sent.json["messages"]] == ["user", "assistant", "tool"]
+    assert sent.json["messages"][1]["tool_calls"][0]["id"] == sent.json["messages"][2]["tool_call_id"]
+    assert not any(word in json.dumps(sent.json) for word in ("secret", "reasoning_items"))
+
+
+def test_each_model_has_its_own_settings(ask):
+    """Each is sent its own settings, and all are sent what was said of the request."""
+    with FakeServer(fail(500, "boom")) as one, FakeServer("Hello.") as two:
+        other = at(two, "second", temperature=0.7, max_tokens=50)
+        ask(at(one, temperature=0.1, reasoning_effort="high", fallback=other), top_p=0.5)
+        bodies = [server.requests[0].json for server in (one, two)]
+    names = ("temperature", "reasoning_effort", "max_tokens", "top_p")
+    assert [[body.get(name) for name in names] for body in bodies] == [[0.1, "high", None, 0.5], [0.7, None, 50, 0.5]]
+
+
+def test_typed_answers_are_had_as_each_server_can(ask):
+    """A schema that the second server refuses is told to it otherwise, whatever the first takes."""
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+    refusal = fail(400, "response_format is not supported by this model", code="unsupported_parameter")
+    with FakeServer(fail(500, "boom")) as one, FakeServer(refusal, '{"n": 3}') as two:
+        response = ask(at(one, fallback=at(two, "second", tool_calling="text")), output_schema=schema)
+    assert json.loads(response.text) == {"n": 3}
+
+
+def test_a_chain_within_a_chain(ask):
+    """The fallbacks of a fallback follow it, and know what was found out when it was asked alone."""
+    inner = ScriptedLLM(Unreachable("two"), model="two", fallback=ScriptedLLM("Alone.", "Hello.", model="three"))
+    assert inner.complete("Hi").text == "Alone."
+    response = ask(ScriptedLLM(Unreachable("one"), fallback=inner))
+    assert response.text == "Hello."
+    assert [(each.model, each.was_asked) for each in response.missed] == [
+        ("scripted:scripted", True),
+        ("scripted:two", False),
+    ]
+
+
+def test_many_at_once():
+    """Threads that share an LLM all get an answer, and the dead model is asked by those who did not know yet."""
+    first, second = ScriptedLLM(Unreachable("gone"), repeat=True), ScriptedLLM("Hello.", repeat=True, model="two")
+    llm = ScriptedLLM(Unreachable("gone"), repeat=True, model="zero", fallback=[first, second])
+    said, start = [], threading.Barrier(8)
+
+    def work():
+        start.wait()
+        said.extend(llm.complete("Hi").text for _ in range(5))
+
+    threads = [threading.Thread(target=work) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert said == ["Hello."] * 40
+    assert len(first.requests) <= 8
+
+
+def test_a_task_that_is_cancelled():
+    """Cancelling does not send a request on to the next model."""
+    second = ScriptedLLM()
+
+    async def cancelled(llm):
+        task = asyncio.create_task(llm.acomplete("Hi"))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        await task
+
+    with FakeServer(slow("Late.", before_seconds=60)) as one, pytest.raises(asyncio.CancelledError):
+        asyncio.run(cancelled(at(one, fallback=second)))
+    assert second.requests == []
+
+
+class Heard(ScriptedProvider):
+    """A model that knows whether its stream was closed before it had said all."""
+
+    was_left = False
+
+    def stream(self, request):
+        """The pieces, blocking."""
+        try:
+            yield from super().stream(request)
+        except GeneratorExit:
+            self.was_left = True
+            raise
+
+    async def astream(self, request):
+        """The pieces, awaiting."""
+        with closing(self.stream(request)) as events:
+            for event in events:
+                yield event
+
+
+@pytest.mark.parametrize("is_awaited", [False, True])
+def test_a_stream_that_is_left(is_awaited):
+    """A stream that is closed early closes that of the model, blocking and awaiting."""
+    heard = Heard("One two three")
+    chain = FallbackProvider([FallbackMember("one", "here", heard, Tariff("test", "one"), {})])
+
+    async def left():
+        async with aclosing(chain.astream(REQUEST)) as events:
+            return await anext(events)
+
+    if is_awaited:
+        event = asyncio.run(left())
+    else:
+        with closing(chain.stream(REQUEST)) as events:
+            event = next(events)
+    assert (event, heard.was_left) == (TextDelta("One "), True)
+
+
+def test_nobody_waits_any_more():
+    """Where nobody waits for the answer any more, a failure sends the request to nobody else."""
+    second = ScriptedLLM(model="two")
+    chain = FallbackProvider([*ScriptedLLM(Unreachable("gone")).members(), *second.members()])
+
+    def ask_in_vain():
+        IS_AWAITED.set(lambda: False)
+        chain.complete(REQUEST)
+
+    with pytest.raises(Unreachable, match=r"^gone$"):
+        copy_context().run(ask_in_vain)
+    assert second.requests == []
+
+
+def test_prepared_and_closed():
+    """The first is made ready, and what any of them has opened is closed; a request opens it anew."""
+    with FakeServer(fail(500, "boom")) as one, FakeServer("Hello.", "Again.") as two:
+        llm = at(one, fallback=[at(two, "second"), ScriptedLLM()])
+        llm.prepare()
+        llm.complete("Hi")
+        llm.close()
+        assert llm.complete("Hi").text == "Again."
+        asyncio.run(llm.aclose())
+        ScriptedLLM(fallback=llm).prepare()
+    assert llm.describe().adjustments == ()

@@ -1,0 +1,91 @@
+"""Which errors send a request on to the next model, and what is told when none has answered?"""
+
+import pytest
+
+from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
+from agentkit.llm.fallback import goes_on, is_lasting, missed, missed_told, told_together
+from agentkit.llm.protocols.error_mapping import failure
+from agentkit.messages import Missed
+from agentkit.usage import Tariff, Usage
+
+TARIFF = Tariff("openai", "gpt")
+
+
+def said(status, message, code=None):
+    """The error that a server's refusal stands for."""
+    return failure({"error": {"message": message, "code": code}}, status=status)
+
+
+@pytest.mark.parametrize(
+    ("error", "passes", "lasts"),
+    [
+        (Unreachable("no connection"), True, False),
+        (said(500, "boom"), True, False),
+        (said(529, "overloaded"), True, False),
+        (said(429, "slow down"), True, False),
+        (said(429, "none left", "insufficient_quota"), True, True),
+        (said(402, "no money"), True, True),
+        (said(400, "Your credit balance is too low"), True, True),
+        (said(401, "bad key"), True, True),
+        (said(403, "not in your country"), True, True),
+        (said(404, "no such model", "model_not_found"), True, True),
+        (said(400, "it is gone", "model_decommissioned"), True, True),
+        (said(404, "no such deployment", "DeploymentNotFound"), True, True),
+        (said(410, "gone"), True, True),
+        (BadResponse("a page of HTML"), True, False),
+        (ModelError("something"), True, False),
+        (said(400, "temperature must be below 2"), False, True),
+        (said(422, "no such field"), False, True),
+        (said(400, "too long", "context_length_exceeded"), False, True),
+        (said(413, "too many bytes"), False, True),
+        (said(400, "not this", "content_filter"), False, True),
+        (said(403, "Your input was flagged"), False, True),
+        (Rejected("I cannot help with that", code="content_filter"), False, True),
+    ],
+    ids=lambda value: str(value)[:60] if isinstance(value, ModelError) else "",
+)
+def test_errors(error, passes, lasts):
+    """A request goes on when the service is at fault, and stays when what was asked is; some faults need a person."""
+    assert goes_on(error) is passes
+    assert not passes or is_lasting(error) is lasts
+
+
+def test_what_may_have_been_charged_for():
+    """A request that a server was at work on counts as one without figures; one that it refused does not count."""
+    lost = Usage(requests=1, unreported=1)
+    assert missed("m", BadResponse("cut"), TARIFF).usage == lost
+    assert missed("m", BadResponse("cut"), TARIFF).usage.tariff == TARIFF
+    assert missed("m", said(429, "slow down"), TARIFF).usage == Usage()
+    often = Unreachable("no answer")
+    often.unanswered = 3
+    assert missed("m", often, None).usage == Usage(requests=3, unreported=3)
+
+
+def test_told_of_one():
+    """A model that was not asked says so, and what a server writes without end is cut."""
+    told = missed_told(Missed("openai:gpt", "Unreachable", "x" * 900, was_asked=False))
+    assert told.startswith("[openai:gpt, not asked again so soon] xxx")
+    assert len(told) < 700
+
+
+def test_told_together():
+    """The error is of the kind of the last, says what each has said, and leaves the original as it was."""
+    last = RateLimited("wait", status=429, retry_after_seconds=7)
+    known = [
+        missed("a", Unauthorized("bad key", status=401), TARIFF),
+        missed("b", BadResponse("cut"), TARIFF),
+        missed("c", last, TARIFF),
+    ]
+    error = told_together(last, known)
+    assert str(error) == "None of 3 models has answered. [a] bad key [b] cut [c] wait"
+    assert (type(error), error.status, error.retry_after_seconds, error.unanswered) == (RateLimited, 429, 7, 1)
+    assert error.missed == tuple(known)
+    assert (str(last), last.missed) == ("wait", ())
+
+
+def test_a_refusal_after_others():
+    """What the last one refuses is told as a refusal, so that nobody looks for a broken service."""
+    last = Rejected("too long", code="context_length_exceeded", limit_tokens=9)
+    error = told_together(last, [missed("a", Unreachable("gone"), None), missed("b", last, None)])
+    assert str(error) == "The request was refused. [a] gone [b] too long"
+    assert (error.is_too_long, error.limit_tokens) == (True, 9)

@@ -1,0 +1,354 @@
+"""What does a model cost, and who says so?"""
+
+import subprocess
+import sys
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+
+import genai_prices
+import pytest
+from genai_prices import data_snapshot, types
+
+from agentkit.errors import ConfigError
+from agentkit.llm.client import LLM
+from agentkit.llm.endpoint import Endpoint
+from agentkit.llm.pricing import OFFLINE_PRICE, context_window, cost_of, price_of, price_under, prices_under, tariff_of
+from agentkit.llm.providers.openai import SERVICES
+from agentkit.llm.remote_model import RemoteModel
+from agentkit.messages import Request, UserMessage
+from agentkit.testing import FakeServer, say
+from agentkit.usage import LONG_REQUESTS, Cost, Price, Tariff, Usage
+
+TODAY = date(2026, 11, 22)
+PLAIN, TIERED = ("openai", "gpt-5.4-mini"), ("openai", "gpt-6-luna")
+GIVEN = Price(1, 2)
+
+
+def under(provider, model, served="", **counts):
+    """A usage of these counts at a model."""
+    return Usage(**{"requests": 1, **counts}, tariff=Tariff(provider, model, served))
+
+
+def run(program, *arguments):
+    """What a Python program prints that runs in a process of its own."""
+    command = [sys.executable, "-W", "error", "-c", program, *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.split()
+
+
+@pytest.fixture
+def listed():
+    """Puts a list of prices in the place of the package's own, as a host program may; gives it back afterwards."""
+
+    def put(prices, *, model="m", updated=False, days=0):
+        info = types.ModelInfo(id=model, match=types.ClauseEquals(model), prices=prices, context_window=1_000)
+        provider = types.Provider(id="openai", name="OpenAI", api_pattern="https://api\\.openai\\.com", models=[info])
+        stamp = datetime(2026, 11, 20, tzinfo=UTC) + timedelta(days=days)
+        snapshot = data_snapshot.DataSnapshot([provider], from_auto_update=updated, timestamp=stamp)
+        data_snapshot.set_custom_snapshot(snapshot)
+
+    yield put
+    data_snapshot.set_custom_snapshot(None)
+
+
+# --- the price of a model
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [
+        PLAIN,
+        TIERED,
+        ("azure", "gpt-4o-mini-2024-07-18"),
+        ("gemini", "gemini-2.5-pro"),
+        ("groq", "llama-3.3-70b-versatile"),
+        ("anthropic", "claude-haiku-5-5"),
+        ("openrouter", "anthropic/claude-sonnet-4.5"),
+        ("https://api.groq.com", "llama-3.3-70b-versatile"),
+    ],
+)
+@pytest.mark.parametrize("lengths", [(1_000, 0), (150_000, 100_000), (300_000, 0)])
+def test_a_price_is_the_package_s_own(provider, model, lengths):
+    """A request costs what genai-prices itself says, its cache and its length included."""
+    input_tokens, cached = lengths
+    names = {"gemini": "google"}
+    place = {"provider_api_url": provider} if "://" in provider else {"provider_id": names.get(provider, provider)}
+    usage = genai_prices.Usage(input_tokens=input_tokens, output_tokens=5_000, cache_read_tokens=cached)
+    moment = datetime(2026, 11, 22, tzinfo=UTC)
+    expected = genai_prices.calc_price(usage, model, genai_request_timestamp=moment, **place)
+    price = price_of(provider, model, TODAY)
+    assert price.dollars(input_tokens, 5_000, cached) == pytest.approx(float(expected.total_price))
+
+
+def test_input_written_to_the_cache_has_its_price():
+    """Models that charge for what they keep in their cache are charged for."""
+    usage = genai_prices.Usage(input_tokens=9_000, output_tokens=10, cache_read_tokens=2_000, cache_write_tokens=5_000)
+    expected = genai_prices.calc_price(usage, TIERED[1], provider_id=TIERED[0])
+    assert price_of(*TIERED).dollars(9_000, 10, 2_000, 5_000) == pytest.approx(float(expected.total_price))
+
+
+def test_a_price_says_where_it_is_from():
+    """A price names the package with its version, and the newest change of a price that it knows of by that day."""
+    price = price_of(*TIERED, TODAY)
+    assert price.source == price.tiers[0][1].source == f"genai-prices {genai_prices.__version__}"
+    assert "2026-10-01" < price.date == price.tiers[0][1].date <= "2026-11-22"
+
+
+@pytest.mark.parametrize(
+    ("provider", "model"),
+    [
+        ("openai", "no-such-model"),
+        ("openai", ""),
+        ("open", "gpt-4o"),
+        ("my-openai", "gpt-4o"),
+        ("ollama", "gpt-4o"),
+        ("http://127.0.0.1:11434", "gpt-4o"),
+        ("https://models.example.com", "gpt-4o"),
+        ("perplexity", "sonar"),
+        ("google", "gemma-3"),
+        ("openai", "text-embedding-3-small"),
+    ],
+)
+def test_what_nobody_knows_is_unknown(provider, model):
+    """A model or server that is not listed, a local one, and one that charges for more than tokens have no price."""
+    assert price_of(provider, model) is None
+
+
+def test_the_offline_model_is_known_to_be_free():
+    """The offline model costs nothing, and that is no guess."""
+    assert price_of("offline", "needle3") is OFFLINE_PRICE
+    assert OFFLINE_PRICE.is_free
+
+
+def test_every_step_of_the_price_lists_is_counted_apart():
+    """Each number of tokens above which a list charges more is one that usage is told apart by, give or take one."""
+    models = [model for provider in data_snapshot.get_snapshot().providers for model in provider.models]
+    prices = [model.get_prices(datetime(2026, 11, 22, tzinfo=UTC)) for model in models]
+    rates = [rate for price in prices for rate in vars(price).values() if isinstance(rate, types.TieredPrices)]
+    starts = {tier.start for rate in rates for tier in rate.tiers}
+    assert 272_000 in starts
+    assert {start for start in starts if not {start, start + 1} & set(LONG_REQUESTS)} == set()
+
+
+def test_a_price_holds_from_its_day(listed):
+    """Where a list announces a change, the price of the day is taken, and the date is not later than the day."""
+    old, new = (types.ModelPrice(input_mtok=Decimal(rate), output_mtok=Decimal(rate)) for rate in (1, 2))
+    start = types.StartDateConstraint(date(2026, 12, 1))
+    listed([types.ConditionalPrice(prices=old), types.ConditionalPrice(start, prices=new)])
+    before, after = price_of("openai", "m", date(2026, 11, 30)), price_of("openai", "m", date(2026, 12, 1))
+    assert (before.input, before.date) == (1, "")
+    assert (after.input, after.date) == (2, "2026-12-01")
+
+
+def test_a_price_that_depends_on_the_hour_is_the_dearest_of_the_day(listed):
+    """What was used at which hour is not kept, so that the dear hours count."""
+    cheap, dear = (types.ModelPrice(input_mtok=Decimal(rate), output_mtok=Decimal(rate)) for rate in (1, 2))
+    hours = types.TimeOfDateConstraint(
+        datetime(2026, 1, 1, 16, 30, tzinfo=UTC).timetz(), datetime(2026, 1, 1, 0, 30, tzinfo=UTC).timetz()
+    )
+    listed([types.ConditionalPrice(prices=dear), types.ConditionalPrice(hours, prices=cheap)], days=1)
+    assert price_of("openai", "m", TODAY).input == 2
+
+
+def test_prices_that_the_host_program_updates_are_taken(listed):
+    """Prices that the host program has fetched count from then on, and say when that was; none are fetched for it."""
+    listed(types.ModelPrice(input_mtok=Decimal(1), output_mtok=Decimal(1)), updated=True, days=2)
+    assert price_of("openai", "m", TODAY).date == "2026-11-22"
+    assert price_of("openai", "m", TODAY).source.endswith("updated")
+    listed(types.ModelPrice(input_mtok=Decimal(3), output_mtok=Decimal(1)), updated=True, days=3)
+    assert price_of("openai", "m", TODAY).input == 3
+
+
+@pytest.mark.parametrize(("place", "tokens"), [(("openai", "gpt-4o"), 128_000), (("openai", "nope"), None)])
+def test_the_context_window_of_a_model(place, tokens):
+    """How much a model reads at once is known for many models, and None for the others."""
+    assert context_window(*place) == tokens
+
+
+# --- what is charged by which price
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "provider"),
+    [
+        (Endpoint(provider="openai", model="m", base_url="https://api.openai.com/v1", is_openai=True), "openai"),
+        (Endpoint(provider="azure", model="m", base_url="https://r.openai.azure.com/openai/v1"), "azure"),
+        (Endpoint(provider="groq", model="m", base_url=SERVICES["groq"].base_url), "groq"),
+        (Endpoint(provider="offline", model="m"), "offline"),
+        (
+            Endpoint(provider="openai", model="m", base_url="http://me:secret@127.0.0.1:8000/v1"),
+            "http://127.0.0.1:8000",
+        ),
+        (
+            Endpoint(provider="groq", model="m", base_url="https://gateway.example.com/groq"),
+            "https://gateway.example.com",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_who_is_paid(endpoint, provider):
+    """A provider at its own address goes by its name, any other server by its address, without user and password."""
+    assert tariff_of(endpoint) == Tariff(provider, "m")
+    assert tariff_of(endpoint, GIVEN).price is GIVEN
+
+
+def test_the_model_that_served_decides():
+    """The price is that of the model which the server names, or when no list has that, of the one asked for."""
+    mini = price_of("openai", "gpt-4o-mini")
+    assert price_under(Tariff("azure", "my-deployment", "gpt-4o-mini-2024-07-18")) == price_of("azure", "gpt-4o-mini")
+    assert price_under(Tariff("openai", "gpt-4o-mini", "gpt-4o-mini-2099-01-01")) == mini
+    assert price_under(Tariff("openai", "gpt-4o-mini")) == mini
+
+
+def test_a_deployment_s_name_is_no_model():
+    """What Azure serves under a deployment's name is what it says; when that is unknown, so is the price."""
+    assert price_under(Tariff("azure", "gpt-4o", "something-new")) is None
+    assert price_under(Tariff("azure", "gpt-4o")) == price_of("azure", "gpt-4o")
+
+
+def test_the_user_s_own_price_comes_first():
+    """A price that the user gave holds, whatever a list says."""
+    assert price_under(Tariff("openai", "gpt-4o", price=GIVEN)) is GIVEN
+    assert price_under(None) is None
+
+
+# --- what a usage cost
+
+
+@pytest.mark.parametrize("given", [LLM("offline"), "12 tokens", None])
+def test_what_is_no_usage_has_no_cost(given):
+    """Who gives a whole object in place of its usage is told whose usage is meant."""
+    with pytest.raises(ConfigError, match=rf"takes a Usage, .*: {type(given).__name__}\.usage"):
+        cost_of(given)
+
+
+def test_the_cost_of_one_model():
+    """A usage costs its tokens at the model's price, told with source and date."""
+    cost = cost_of(under(*PLAIN, input_tokens=10_000, output_tokens=1_000, cached_tokens=4_000), on=TODAY)
+    price = price_of(*PLAIN, TODAY)
+    assert cost == Cost(pytest.approx(price.dollars(10_000, 1_000, 4_000)), price.source, price.date)
+    assert str(cost).startswith("≈ $0.00")
+
+
+def test_the_cost_of_several_models():
+    """A sum over several models costs what its parts cost, however it was added up."""
+    parts = [under(*PLAIN, input_tokens=10_000), under(*TIERED, input_tokens=20_000), under(*PLAIN, output_tokens=5)]
+    parts.append(under("offline", "needle3", unreported=1))
+    cost = cost_of(sum(parts, Usage()))
+    assert cost.dollars == pytest.approx(sum(cost_of(part).dollars for part in parts))
+    assert (cost.unpriced_requests, cost.source) == (0, price_of(*PLAIN).source)
+
+
+def test_the_prices_of_all_that_may_answer():
+    """Each model that may answer has its own price, or none that anybody knows."""
+    llm = LLM(model="ollama:qwen3", price=Price(1, 2), fallback=["offline", "lmstudio:gemma"])
+    assert prices_under(llm.tariffs) == (Price(1, 2), OFFLINE_PRICE, None)
+
+
+def test_nothing_costs_nothing():
+    """Where no request was made, nothing was spent, and no list of prices is read to know it."""
+    assert cost_of(Usage()) == Cost(0.0)
+
+
+def test_models_that_make_vectors():
+    """A model that makes vectors charges for input alone: what it costs is known, and no answer of it has a price."""
+    vectors = under("openai", "text-embedding-3-small", input_tokens=1_000_000)
+    assert cost_of(vectors).dollars == pytest.approx(0.02)
+    assert price_of("openai", "text-embedding-3-small") is None
+    assert cost_of(under("openai", "text-embedding-3-small", input_tokens=9, output_tokens=1)) is None
+
+
+def test_the_offline_model_costs_nothing():
+    """A run with the offline model costs 0 and says why, though its server reports no figures."""
+    assert str(cost_of(under("offline", "needle3", unreported=1))) == "$0 (the offline model is free)"
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        Usage(10, 5, requests=1),
+        Usage(10, 5),
+        under("http://127.0.0.1:11434", "qwen3", input_tokens=10),
+        under(*PLAIN, unreported=1),
+    ],
+)
+def test_an_unknown_cost_is_none(usage):
+    """Without a price, or without figures, there is no cost: it is unknown, and never 0."""
+    assert cost_of(usage) is None
+
+
+def test_a_lower_bound_is_told_as_such():
+    """Requests whose price or figures are unknown are counted beside the sum of the others."""
+    known, silent = under(*PLAIN, input_tokens=10_000, requests=2), under(*PLAIN, unreported=1)
+    local = under("http://127.0.0.1:11434", "qwen3", input_tokens=10, requests=3)
+    cost = cost_of(known + silent + local)
+    assert cost.dollars == cost_of(known).dollars
+    assert cost.unpriced_requests == 4
+    assert str(cost).startswith("at least ≈ $0.0")
+
+
+def test_a_price_may_stand_in_for_unknown_ones():
+    """A price given for what nobody knows is used for that, and for nothing else."""
+    local, known = under("http://127.0.0.1:11434", "qwen3", input_tokens=1_000_000), under(*PLAIN, input_tokens=10)
+    assert cost_of(local, GIVEN) == Cost(1.0, "given")
+    assert cost_of(known, GIVEN) == cost_of(known)
+    assert cost_of(local + known, GIVEN).source.split(" and ") == ["given", price_of(*PLAIN).source]
+
+
+# --- what a response was charged by
+
+
+@pytest.mark.parametrize("protocol", ["chat", "responses"])
+def test_a_response_says_what_it_is_charged_by(protocol):
+    """The usage of a response names the server, the model asked for and the model that served."""
+    with FakeServer(say("Hi", usage=Usage(300_000, 5, requests=1), model="m-2026")) as server:
+        response = LLM(base_url=server.base_url, model="m", protocol=protocol).complete("Hello")
+        address = server.base_url.rpartition("/")[0]
+    assert response.usage.tariff == Tariff(address, "m", "m-2026", 272_000)
+    assert cost_of(response.usage) is None
+
+
+@pytest.mark.parametrize("protocol", ["chat", "responses"])
+def test_a_price_of_one_s_own_for_a_server_of_one_s_own(protocol):
+    """A server that no list knows is charged by the price that its user gave."""
+    with FakeServer(say("Hi", usage=Usage(1_000_000, 500_000, requests=1))) as server:
+        endpoint = Endpoint(provider="openai", model="m", base_url=server.base_url, protocol=protocol)
+        response = RemoteModel(endpoint, 20, 0, GIVEN).complete(Request([UserMessage("Hello")]))
+    assert cost_of(response.usage) == Cost(2.0, "given")
+
+
+# --- what is loaded, and from where
+
+
+def test_prices_are_read_without_a_network():
+    """Looking up prices opens no connection and starts no thread: the data came with the package."""
+    program = """
+import sys, threading
+sys.addaudithook(lambda event, arguments: sys.exit(event) if event.startswith("socket.") else None)
+from agentkit.llm.pricing import context_window, cost_of, price_of
+from agentkit.usage import Tariff, Usage
+assert price_of("openai", "gpt-4o") and context_window("openai", "gpt-4o")
+assert price_of("https://models.example.com", "m") is None
+assert cost_of(Usage(5, 5, requests=1, tariff=Tariff("openai", "gpt-4o")))
+print(threading.active_count())
+"""
+    assert run(program) == ["1"]
+
+
+def test_prices_are_loaded_only_for_those_who_ask():
+    """A chat loads no list of prices, nor do its usage, the offline model's price and one of the user's own."""
+    program = """
+import sys
+from agentkit import LLM
+from agentkit.llm.pricing import cost_of
+from agentkit.usage import Price, Tariff
+usage = LLM(base_url=sys.argv[1], model="m").complete("Hello").usage
+assert cost_of(usage.under(Tariff("offline", "needle3"))).dollars == 0
+assert cost_of(usage.under(Tariff("x", "m", price=Price(1, 1)))).dollars > 0
+print("genai_prices" in sys.modules)
+cost_of(usage)
+print("genai_prices" in sys.modules)
+"""
+    with FakeServer("Hi") as server:
+        assert run(program, server.base_url) == ["False", "True"]

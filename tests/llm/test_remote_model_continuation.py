@@ -1,0 +1,111 @@
+"""How is an answer brought to its end that its server has paused?"""
+
+import json
+
+import pytest
+
+from agentkit.agents.agent import Agent
+from agentkit.errors import ModelError
+from agentkit.events import TextDelta
+from agentkit.llm.client import LLM
+from agentkit.llm.protocols.anthropic import BLOCKS, MOST_PAUSES
+from agentkit.testing import FakeServer, fail, raw
+
+SEARCH = {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {"query": "Paris"}}
+FOUND = {"type": "web_search_tool_result", "tool_use_id": "srv", "content": []}
+CALL = {"type": "tool_use", "id": "a", "name": "f", "input": {}}
+
+
+def text(said):
+    """A block of text."""
+    return {"type": "text", "text": said}
+
+
+def paused(*blocks, reason="pause_turn", **fields):
+    """An answer that its server has paused, or ended for another reason."""
+    usage = {"input_tokens": 7, "output_tokens": 3}
+    answer = {"type": "message", "model": "claude", "content": blocks, "stop_reason": reason, "usage": usage, **fields}
+    return raw(json.dumps(answer), content_type="application/json")
+
+
+def streamed(*blocks, reason="pause_turn"):
+    """The same, piece by piece."""
+    begins = [{"type": "content_block_start", "index": at, "content_block": block} for at, block in enumerate(blocks)]
+    start = {"type": "message_start", "message": {"usage": {"input_tokens": 7, "output_tokens": 1}}}
+    end = {"type": "message_delta", "delta": {"stop_reason": reason}, "usage": {"output_tokens": 3}}
+    return raw(start, *begins, end, {"type": "message_stop"})
+
+
+def connect(server, **options):
+    """An LLM at the server, in the protocol whose servers pause."""
+    return LLM(protocol="messages", base_url=server.base_url, model="claude", max_retries=0, **options)
+
+
+def sent(server):
+    """The blocks of the turns that were sent, of each request."""
+    return [[turn["content"] for turn in request.json["messages"]] for request in server.requests]
+
+
+def test_a_paused_answer_is_gone_on_with(ask):
+    """What came is sent back as it came until the answer is over; it is one answer, of which all is counted."""
+    parts = [
+        [text("I look."), SEARCH],
+        [FOUND, SEARCH | {"id": "two"}],
+        [FOUND | {"tool_use_id": "two"}, text("Paris")],
+    ]
+    with FakeServer(*(paused(*part) for part in parts[:2]), paused(*parts[2], reason="end_turn")) as server:
+        response = ask(connect(server))
+    assert (response.text, response.finish_reason, response.model) == ("I look.\n\nParis", "stop", "claude")
+    assert response.message.extra[BLOCKS] == tuple(block for part in parts for block in part)
+    assert (response.usage.requests, response.usage.input_tokens, response.usage.output_tokens) == (3, 21, 9)
+    assert response.message.origin
+    assert response.usage.tariff
+    assert [turns[1:] for turns in sent(server)] == [[], [parts[0]], [[*parts[0], *parts[1]]]]
+
+
+def test_all_of_it_is_told_piece_by_piece(ask_streamed):
+    """What is told while the parts arrive is the text of the whole."""
+    rest = (FOUND, text("Paris"), text("."))
+    with FakeServer(streamed(text("I look."), SEARCH), streamed(*rest, reason="end_turn")) as server:
+        told = list(connect(server).stream("Hi"))
+    assert [event.text for event in told[:-1]] == ["I look.", "\n\nParis", "."]
+    assert told[-1].response.text == "I look.\n\nParis."
+    with FakeServer(streamed(text("I look")), streamed(text(" here."), reason="end_turn")) as server:
+        assert ask_streamed(connect(server)).text == "I look here."
+
+
+def test_a_part_that_fails_fails_the_answer(ask):
+    """What goes wrong later is raised, as there is no answer."""
+    with FakeServer(paused(SEARCH), fail(500)) as server, pytest.raises(ModelError):
+        ask(connect(server))
+
+
+def test_a_server_that_pauses_for_ever_is_left(ask):
+    """After many pauses the answer is what there is, cut, and its conversation can go on."""
+    with FakeServer(paused(text("I look."), SEARCH), repeat=True) as server:
+        response = ask(connect(server))
+    assert len(server.requests) == MOST_PAUSES + 1
+    assert response.finish_reason == "length"
+    assert {block["type"] for block in response.message.extra[BLOCKS]} == {"text"}
+
+
+def test_a_call_may_follow_a_pause():
+    """A tool of ours that is called after a pause is used, and its machine is named with the result."""
+
+    def f() -> int:
+        """Give a number."""
+        return 1
+
+    parts = paused(SEARCH), paused(FOUND, CALL, reason="tool_use", container={"id": "c"})
+    with FakeServer(*parts, paused(text("One."), reason="end_turn")) as server:
+        result = Agent("a", [f], llm=connect(server)).run("Hi")
+    assert (result.output, result.iterations) == ("One.", 2)
+    assert [request.json.get("container") for request in server.requests] == [None, None, "c"]
+    assert [len(turns) for turns in sent(server)] == [1, 2, 3]
+
+
+def test_a_text_that_was_paused_is_one():
+    """A pause within a text, or at its end, leaves no mark."""
+    with FakeServer(paused(text("I look")), paused(text(" here."), reason="end_turn")) as server:
+        told = [event.text for event in connect(server).stream("Hi") if isinstance(event, TextDelta)]
+    assert "".join(told) == "I look here."

@@ -1,0 +1,200 @@
+"""Is code told by its name and its text, and by nothing that differs from machine to machine?"""
+
+import functools
+import runpy
+from pathlib import Path
+
+import pytest
+
+from agentkit.manifest.code_identity import approver_of, code_of, is_ours
+from agentkit.safety.terminal_approver import TerminalApprover
+
+
+@pytest.fixture
+def named(tmp_path):
+    """What a program calls `it`."""
+
+    def run(text):
+        path = tmp_path / "bot.py"
+        path.write_text(text, "utf-8")
+        return runpy.run_path(str(path), run_name="bot")["it"]
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("def it(x):\n    return x", "# first\n\ndef it(x):  # why\n\n    # how\n    return x  \n"),
+        ("it = lambda x: x", "it = (lambda x: x)  # same"),
+        (
+            "class A:\n    def f(self):\n        return 1\nit = A()",
+            "class A:\n    def f(self):\n\n        return 1\nit = A()",
+        ),
+        ("def f(x):\n    return x\nit = f", "if True:\n    def f(x):\n        return x\nit = f"),
+        ("def it(x): return '#'", "def it(x): return '#'  # no"),
+        ("def it(x, path='a'): return x", "def it(x, path='a'): return x # b"),
+    ],
+)
+def test_the_same_code(named, one, other):
+    """Comments, empty lines and where it stands do not make code another."""
+    assert code_of(named(one)) == code_of(named(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("def it(x):\n    return x", "def it(x):\n    return not x"),
+        ("it = lambda x: x", "it = lambda x: not x"),
+        ("it = lambda x: '#a'", "it = lambda x: '#b'"),
+        ("def it(x): return x", "import functools\n@functools.cache\ndef it(x): return x"),
+        (
+            "class A:\n    def f(self):\n        return 1\nit = A()",
+            "class A:\n    def f(self):\n        return 2\nit = A()",
+        ),
+        ("def f(y):\n    return lambda x: y\nit = f(True)", "def f(y):\n    return lambda x: y\nit = f(False)"),
+        (
+            "def f(y):\n    return lambda x: y()\nit = f(lambda: 1)",
+            "def f(y):\n    return lambda x: y()\nit = f(lambda: 2)",
+        ),
+        ("from functools import partial\nit = partial(max, 1)", "from functools import partial\nit = partial(max, 2)"),
+        ("def it(x, y=1): return y", "def it(x, *, y=1): return y"),
+        ("def f(x, *, y=1): return y\nit=f", "def f(x, *, y=2): return y\nit=f"),
+        (
+            "class A:\n    def __init__(self, n): self.n = n\n    def f(self, x): return self.n\nit = A(1).f",
+            "class A:\n    def __init__(self, n): self.n = n\n    def f(self, x): return self.n\nit = A(2).f",
+        ),
+    ],
+)
+def test_other_code(named, one, other):
+    """Another text, another number or function that it is bound to, make it other code."""
+    assert code_of(named(one)) != code_of(named(other))
+
+
+@pytest.mark.parametrize("text", ["'/home/me/keys'", "object()"])
+def test_what_is_bound_and_not_told(named, text):
+    """Texts and objects that code is bound to say nothing: they may be secret, or a path of this machine."""
+    made = "def f(y):\n    return lambda x: y\nit = f({})"
+    assert code_of(named(made.format(text))) == code_of(named(made.format(text)))
+    assert "keys" not in code_of(named(made.format(text)))
+
+
+def test_code_without_a_text():
+    """What was written in no file is told by its name, and our own code by nothing else."""
+    assert code_of(print).startswith("builtins.print sha256:")
+    assert code_of(int).startswith("builtins.int sha256:")
+    assert code_of(code_of) == "agentkit.manifest.code_identity.code_of"
+    assert code_of(functools.partial(code_of, 1)) == "agentkit.manifest.code_identity.code_of"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def it(x):\n    return x",
+        "class it:\n    pass",
+        "class A:\n    def __call__(self, x):\n        return x\nit = A\nit.__qualname__ = 'TerminalApprover'",
+        "class it:\n    pass\nit.__qualname__ = 'nowhere.it'",
+    ],
+)
+def test_code_that_calls_itself_ours(named, text):
+    """Code that only says that it is ours is told so, with the hash of its text."""
+    thing = named(text)
+    for module in ("agentkit.safety.terminal_approver", "agentkit.nowhere"):
+        thing.__module__ = module
+        assert code_of(thing).startswith(f"not agentkit's {module}.")
+        assert "sha256:" in code_of(thing)
+        assert not is_ours(thing)
+
+
+@pytest.mark.parametrize(
+    ("text", "says_yes"),
+    [
+        ("it = lambda request: True", True),
+        ("it = lambda request: 1", False),
+        ("def it(request):\n    return True", True),
+        ("def it(request):\n    print(request)\n    if request:\n        return True\n    return True", True),
+        ("def it(request):\n    return request.tool == 'note'", False),
+        ("def it(request):\n    if request:\n        return True\n    return False", False),
+        ("def it(request):\n    return", False),
+        ("def it(request):\n    pass", False),
+        ("async def it(request):\n    return True", True),
+        ("from agentkit import Approval\nit = lambda request: Approval.ALWAYS", True),
+        ("from agentkit import Approval\nit = lambda request: Approval.NO", False),
+        ("import agentkit\ndef it(request):\n    return agentkit.Approval.ONCE", True),
+        ("class A:\n    def __call__(self, request):\n        return True\nit = A()", True),
+        ("class A:\n    x = 1\n    def __call__(self, request):\n        return self.x\nit = A()", False),
+        ("class A:\n    def f(self, request):\n        return True\nit = A().f", True),
+        ("class A:\n    def f(self, request):\n        return True\nit = A()", False),
+    ],
+)
+def test_who_always_says_yes(named, text, says_yes):
+    """An approver whose every answer is a yes, as it stands there, is told as one."""
+    assert approver_of(named(text)).startswith("always yes: ") is says_yes
+
+
+def test_who_is_known():
+    """Nobody is nobody, and an approver of ours goes by its name."""
+    assert approver_of(None) is None
+    assert approver_of(TerminalApprover()) == "agentkit.safety.terminal_approver.TerminalApprover"
+
+
+READS = "def it(x): return x < {0}\n{0} = "
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (READS.format("MAX") + "3", READS.format("MAX") + "300"),
+        (READS.format("MAX") + "3", READS.format("MAX") + "3.0"),
+        (READS.format("HOSTS") + "['a']", READS.format("HOSTS") + "['a', 'b']"),
+        (READS.format("HOSTS") + "{'a', 'b'}", READS.format("HOSTS") + "{'a', 'c'}"),
+        (READS.format("HOSTS") + "frozenset({1})", READS.format("HOSTS") + "frozenset()"),
+        (READS.format("HOST") + "'a.example'", READS.format("HOST") + "'b.example'"),
+        (READS.format("ON") + "True", READS.format("ON") + "False"),
+        (READS.format("BY") + "{'a': {'most': 3}}", READS.format("BY") + "{'a': {'most': 4}}"),
+        ("def it(x): return f(x)\ndef f(x): return 1", "def it(x): return f(x)\ndef f(x): return 2"),
+        (
+            "MAX = 3\ndef it(x): return f(x)\ndef f(x): return MAX",
+            "MAX = 4\ndef it(x): return f(x)\ndef f(x): return MAX",
+        ),
+        ("MAX = 3\ndef it(x): return [MAX for y in x]", "MAX = 4\ndef it(x): return [MAX for y in x]"),
+        (
+            "MAX = 3\nclass A:\n def f(self): return MAX\nit = A()",
+            "MAX = 4\nclass A:\n def f(self): return MAX\nit = A()",
+        ),
+        ("MAX = 3\nit = lambda x: MAX", "MAX = 4\nit = lambda x: MAX"),
+        ("def f(y):\n return lambda x: y\nit = f('a')", "def f(y):\n return lambda x: y\nit = f('b')"),
+        ("def f(y):\n return lambda x: y\nit = f([1])", "def f(y):\n return lambda x: y\nit = f([2])"),
+    ],
+)
+def test_what_code_reads_belongs_to_it(named, one, other):
+    """Plain values of its module and around it, and functions of the module that it calls, make it other code."""
+    assert code_of(named(one)) == code_of(named(one))
+    assert code_of(named(one)) != code_of(named(other))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (READS.format("API_KEY") + "'a'", READS.format("API_KEY") + "'b'"),
+        (READS.format("IT") + "{'password': 'a'}", READS.format("IT") + "{'password': 'b'}"),
+        (READS.format("IT") + "'sk-proj-" + "a1B2" * 12 + "'", READS.format("IT") + "'sk-proj-" + "c3D4" * 12 + "'"),
+        (READS.format("IT") + "{1, 2}\nOTHER = 1", READS.format("IT") + "{2, 1}\nOTHER = 2"),
+        ("import os\nIT = os.getcwd() + '/a'\ndef it(x): return IT", "IT = '{cwd}/a'\nimport os\ndef it(x): return IT"),
+        (
+            "import os, math\ndef it(x): return os.name + math.pi",
+            "import os\nimport math\ndef it(x): return os.name + math.pi",
+        ),
+        ("def it(x): return it(x)", "# more\ndef it(x): return it(x)"),
+    ],
+)
+def test_what_says_nothing_of_code(named, one, other):
+    """Secrets, what is not read, and what another machine has elsewhere make no difference."""
+    assert code_of(named(one)) == code_of(named(other.replace("{cwd}", str(Path.cwd()))))
+
+
+def test_code_that_reads_more_than_anybody_looks_at(named):
+    """Functions that call each other, and a huge table, are looked at up to a bound."""
+    chain = "\n".join(f"def f{n}(x): return f{n + 1}(x)" for n in range(300))
+    text = f"{chain}\nTABLE = {{n: [n] * 10 for n in range(50_000)}}\ndef it(x): return f0(TABLE)"
+    assert code_of(named(text)) == code_of(named(text))

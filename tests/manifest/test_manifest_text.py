@@ -1,0 +1,130 @@
+"""Is the text of a manifest read as it was written, and refused when it is none?"""
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit import Agent, Policy, Rule
+from agentkit.errors import ConfigError
+from agentkit.manifest import Manifest, differences, manifest_of
+
+PLAIN = str(manifest_of(Agent("bot")))
+
+
+def said(text):
+    """What is said of a text that is no manifest."""
+    with pytest.raises(ConfigError) as caught:
+        Manifest.parse(text, "m.json")
+    return str(caught.value)
+
+
+def test_one_fact_a_line():
+    """The text is JSON, sorted, with its format first and each fact on a line of its own."""
+    lines = PLAIN.splitlines()
+    assert list(json.loads(PLAIN)) == ["format", "agent", *sorted(list(json.loads(PLAIN))[2:])]
+    assert len(lines) == len(json.loads(PLAIN)) + 2
+    assert lines[1:3] == ['  "format": 1,', '  "agent": "bot",']
+
+
+@given(st.text(min_size=1).filter(str.strip), st.text(min_size=1))
+def test_any_name_can_be_told(name, text):
+    """Names with strokes, quotes, line ends and letters of any script are read as they were written."""
+    written = manifest_of(Agent(name, policy=Policy(rules=[Rule("deny", "note", {"text": text})])))
+    assert str(written).isascii()
+    read = Manifest.parse(str(written))
+    assert (read.facts, read.agents) == (written.facts, (name,))
+    assert differences(read, written) == ()
+
+
+def test_other_layouts():
+    """Blanks, other line ends and an open end do not count, as long as each fact has its line."""
+    otherwise = PLAIN.replace("\n  ", "\r\n\t").replace(": ", ":").rstrip()
+    assert Manifest.parse(otherwise).facts == Manifest.parse(PLAIN).facts
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "words"),
+    [
+        ("{\n", "", "m.json, line 1: a manifest begins with a line that is { and nothing else."),
+        ("}\n", "", "the file is cut off; its last line is }."),
+        ('"format": 1,', '"format": 2,', "is written in format 2, and this agentkit knows format 1. Upgrade agentkit"),
+        ('"format": 1,', '"format": "1",', 'm.json is no manifest: its format is "1", not 1.'),
+        ('"format": 1,', '"format": 0,', "m.json is no manifest: its format is 0, not 1."),
+        ('"format": 1,', '"format": true,', "m.json is no manifest: its format is true, not 1."),
+        ('  "format": 1,\n', "", "m.json is no manifest: it does not state its format."),
+        ('"bot",\n', '"bot"\n', "m.json, line 3: a comma is missing."),
+        ("\n}", ",\n}", "there is a comma behind the last fact."),
+        ('"agents/bot/flow": true', "<<<<<<< HEAD", "this is no fact: <<<<<<< HEAD."),
+        ('"agents/bot/flow": true', '"agents/bot/flow": true, "a": 1', "this is no fact"),
+        ('"agents/bot/flow": true', '"agents/bot/flow": true, "agents/bot/flow": false', "this is no fact"),
+        ('"agents/bot/flow": true', '"agents/bot/flow": NaN', "this is no fact"),
+        ('"agents/bot/flow": true', '"agents/bot/flow": ' + "[" * 5000, "this is no fact"),
+        ('"agents/bot/flow": true', '"agents/bot/flow": "' + "(" * 5000 + '"', "this is no fact"),
+        ('"agents/bot/flow": true', '"agents/bot/flow": ' + "9" * 5000, "this is no fact"),
+        ('"agents/bot/flow": true', '"agents/bot/flow": "yes"', 'agents/bot/flow is true or false, not "yes".'),
+        ('"agents/bot/flow": true', '"agents/bot/flow": 1', "agents/bot/flow is true or false, not 1."),
+        ('"agents/bot/flow": true', '"agents/bot/flaw": true', "no manifest states agents/bot/flaw."),
+        ('"agents/bot/flow": true', '"agents": true', "no manifest states agents."),
+        ('"agents/bot/flow": true', '"agents//flow": true', "no manifest states agents//flow."),
+        ('"agents/bot/flow": true', '"agents/bot/tools/x/y": true', "no manifest states agents/bot/tools/x/y."),
+        ('"agents/bot/flow": true', '"agents/bot/dry_run": true', "it states agents/bot/dry_run for the second time."),
+        ('  "agents/bot/flow": true,\n', "", "m.json does not state agents/bot/flow; lines were taken out of it."),
+        ('  "agent": "bot",\n', "", "m.json does not state agent; lines were taken out of it."),
+        ('"agent": "bot"', '"agent": "clerk"', "m.json does not state agents/clerk/approver"),
+        ('/secrets": []', '/secrets": [{}, []]', "is a sorted list of texts, not [{}, []]."),
+        ('/secrets": []', '/secrets": ["b", "a"]', "is a sorted list of texts"),
+        ('/limits/cost": null', '/limits/cost": -1', "is a number, or null for no limit, not -1."),
+        ('/limits/cost": null', '/limits/cost": true', "is a number, or null for no limit, not true."),
+        ('/output": null', '/output": "sha256:1"', "is a hash, or null"),
+        (
+            '"agents/bot/flow": true',
+            '"agents/bot/flow": true,\n"agents/bot/rules/001": {}',
+            "is a rule: verdict, tool, where",
+        ),
+    ],
+)
+def test_what_is_no_manifest(old, new, words):
+    """A file that was cut, merged, edited or written by a later version is refused, with its line and a way out."""
+    assert old in PLAIN
+    found = said(PLAIN.replace(old, new, 1))
+    assert words in found
+    assert "agentkit manifest FILE --write MANIFEST" in found
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"verdict": "maybe", "tool": "t", "where": {}},
+        {"verdict": "deny", "tool": 1, "where": {}},
+        {"verdict": "deny", "tool": "t", "where": []},
+        {"verdict": "deny", "tool": "t", "where": {"n": 1}},
+        {"verdict": "deny", "tool": "t", "where": {"n": {"at_most": "many"}}},
+        {"verdict": "deny", "tool": "t", "where": {"n": {"matches": "("}}},
+        {"verdict": "deny", "tool": "t", "where": {"n": {"matches": "a{99999999999999999999}"}}},
+        {"verdict": [], "tool": "t", "where": {}},
+        {"verdict": "deny", "tool": "t", "where": {"n": {"below": []}}},
+        {"verdict": "deny", "tool": "t", "where": {}, "code": 1},
+        {"verdict": "deny", "tool": "t", "where": {}, "note": 1},
+    ],
+)
+def test_what_is_no_rule(rule):
+    """A rule that no policy could have is refused before it is compared with any."""
+    line = f'  "agents/bot/rules/001": {json.dumps(rule)},\n  "agents/bot/secrets"'
+    assert "is a rule: verdict, tool, where" in said(PLAIN.replace('  "agents/bot/secrets"', line))
+
+
+def test_a_file_that_is_too_long():
+    """A file longer than any manifest is not read."""
+    assert "is longer than any manifest" in said(" " * (Manifest.MOST_BYTES + 1))
+
+
+@given(st.integers(0, len(PLAIN)), st.integers(0, 40), st.text(max_size=5))
+def test_whatever_was_edited_is_read_or_refused(start, count, text):
+    """A file that was changed anywhere is a manifest still, or is refused in words; nothing else can happen."""
+    with contextlib.suppress(ConfigError):
+        read = Manifest.parse(PLAIN[:start] + text + PLAIN[start + count :])
+        assert Manifest.parse(str(read)).facts == read.facts
+        assert differences(read, read) == ()

@@ -1,0 +1,109 @@
+"""Does a login's own request go to the very address that was judged?"""
+
+import asyncio
+
+import httpx2
+import pytest
+
+from agentkit.errors import ToolError
+from agentkit.mcp.login_store import AllowedHosts
+from agentkit.mcp.sdk.ssrf_transport import JudgedTransport, sent
+from agentkit.testing import FakeServer, raw
+
+NAMED = "http://127.0.0.1/mcp"
+
+
+def asked(server, url, resolver):
+    """The answer to a request for a URL, its names looked up so."""
+
+    async def ask():
+        async with httpx2.AsyncClient(transport=JudgedTransport(AllowedHosts(server, ("auth.test",)), resolver)) as web:
+            return await web.post(url, json={"code": "tulip"})
+
+    return asyncio.run(ask())
+
+
+def test_the_address_is_the_judged_one():
+    """The name is looked up once, and the request goes to that address under the name."""
+    looked_up = []
+
+    def resolver(host, port):
+        looked_up.append(host)
+        return ["127.0.0.1"]
+
+    with FakeServer(raw(b"{}", content_type="application/json")) as server:
+        port = httpx2.URL(server.base_url).port
+        answer = asked(NAMED, f"http://localhost:{port}/chat/completions", resolver)
+        assert (answer.status_code, looked_up) == (200, ["localhost"])
+        assert server.requests[0].headers["host"] == f"localhost:{port}"
+
+
+@pytest.mark.parametrize(
+    ("addresses", "told"),
+    [
+        (["10.0.0.1"], "which is a private network"),
+        (["127.0.0.1", "10.0.0.1"], "which is a private network"),
+        (["169.254.169.254"], "hands out credentials"),
+    ],
+)
+def test_names_that_lead_elsewhere(addresses, told):
+    """A name of which one address must not be called is not called at all."""
+    with pytest.raises(ToolError, match=told):
+        asked(NAMED, "https://login.example.org/token", lambda *_: addresses)
+
+
+def test_names_that_lead_nowhere():
+    """A name that nobody knows is told as that."""
+
+    def resolver(host, port):
+        raise OSError("nobody knows it")
+
+    with pytest.raises(ToolError, match=r"login\.example\.org, where the login leads, cannot be found"):
+        asked(NAMED, "https://login.example.org/token", resolver)
+
+
+def redirected(location, *others, **options):
+    """The status of the answer to a request that is redirected so, and how often was asked."""
+    answer = raw(b"", status=307, headers={"Location": location}, content_type="text/plain")
+    with FakeServer(answer, *others, **options) as server:
+        request = httpx2.Request("POST", f"{server.base_url}/chat/completions", json={"code": "tulip"})
+        status = asyncio.run(sent(request, AllowedHosts(NAMED))).status_code
+        assert {each.headers["accept-encoding"] for each in server.requests} == {"identity"}
+        return status, len(server.requests)
+
+
+def test_redirects_within():
+    """A redirect is followed within its origin."""
+    assert redirected("/v1/chat/completions", raw(b"{}", content_type="application/json")) == (200, 2)
+
+
+@pytest.mark.parametrize("location", ["http://localhost/b", "http://169.254.169.254/", "//example.com/b"])
+def test_redirects_elsewhere(location):
+    """A redirect that leads elsewhere is not followed."""
+    assert redirected(location) == (307, 1)
+
+
+def test_redirects_without_end():
+    """A server that redirects without end is given up."""
+    assert redirected("/v1/chat/completions", repeat=True) == (307, 6)
+
+
+def test_a_server_that_is_slow():
+    """Who does not answer in time is not waited for."""
+
+    async def listen(reading, writing):
+        await reading.read()
+        writing.close()
+        await writing.wait_closed()
+
+    async def ask():
+        silent = await asyncio.start_server(listen, "127.0.0.1", 0)
+        port = silent.sockets[0].getsockname()[1]
+        async with silent:
+            try:
+                await sent(httpx2.Request("GET", f"http://127.0.0.1:{port}/"), AllowedHosts(NAMED), seconds=0.2)
+            finally:
+                await asyncio.sleep(0.1)  # by then the connection has ended on this side, too
+
+    with pytest.raises(ToolError, match=r"did not answer in 0\.2 seconds"):
+        asyncio.run(ask())

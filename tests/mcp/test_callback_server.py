@@ -1,0 +1,161 @@
+"""Is the one answer taken that is waited for, and no other?"""
+
+import asyncio
+import socket
+
+import httpx2
+import pytest
+
+from agentkit.errors import ToolError
+from agentkit.mcp.callback_server import CallbackServer, answer_in, code_of, told
+
+STATE = "state-4711"
+
+
+def landed(*targets, headers=()):
+    """What comes of these requests, one after the other: their pages, and the answer that was taken."""
+
+    async def call():
+        async with CallbackServer() as landing:
+            landing.expect(STATE)
+            async with httpx2.AsyncClient(trust_env=False) as web:
+                origin = landing.address.removesuffix("/callback")
+                pages = [await web.get(f"{origin}{target}", headers=dict(headers)) for target in targets]
+            return pages, await asyncio.wait_for(landing.answer(), 0.1)
+
+    return asyncio.run(call())
+
+
+def test_the_answer():
+    """The page that the browser ends at says that all is done, and holds nothing of what it was called with."""
+    [page], answer = landed(f"/callback?code=tulip&state={STATE}&iss=https%3A%2F%2Fa.example")
+    assert answer == {"code": "tulip", "state": STATE, "iss": "https://a.example"}
+    assert (page.status_code, "close this page" in page.text) == (200, True)
+    assert "tulip" not in page.text
+    assert page.headers["content-security-policy"].startswith("default-src 'none'")
+    assert page.headers["cache-control"] == "no-store"
+
+
+def test_others_are_turned_away():
+    """What does not bear the state is turned away, and the answer is still waited for; no second one is taken."""
+    good = f"/callback?code=tulip&state={STATE}"
+    strange = ["/", "/callback", "/callback?code=a", "/callback?code=a&state=b", f"/callback?state={STATE}"]
+    pages, answer = landed(*strange, good, f"/callback?code=rose&state={STATE}")
+    assert [page.status_code for page in pages] == [404] * 5 + [200, 404]
+    assert answer["code"] == "tulip"
+
+
+def test_another_name_of_this_machine():
+    """A page that reaches the port under a name of its own is turned away."""
+    with pytest.raises(TimeoutError):
+        landed(f"/callback?code=tulip&state={STATE}", headers={"Host": "evil.example"}.items())
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"\r\n\r\n",
+        b"POST /callback HTTP/1.1\r\n\r\n",
+        b"GET " + b"a" * 100_000,
+        b"GET http://[ HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n",
+        b"GET /callback?code=%ff&state=\xff HTTP/1.1\r\nHost: 127.0.0.1:PORT\r\n\r\n",
+    ],
+)
+def test_what_is_no_request(sent):
+    """Whoever calls without a request ends nothing, and nobody is told of a fault."""
+    faults = []
+
+    async def call():
+        asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+        async with CallbackServer() as landing:
+            landing.expect(STATE)
+            port = landing.address.split(":")[2].split("/")[0]
+            _, writing = await asyncio.open_connection("127.0.0.1", int(port))
+            writing.write(sent.replace(b"PORT", port.encode()))
+            writing.close()
+            async with httpx2.AsyncClient(trust_env=False) as web:
+                await web.get(f"{landing.address}?error=access_denied&state={STATE}")
+            return await landing.answer()
+
+    assert asyncio.run(call())["error"] == "access_denied"
+    assert faults == []
+
+
+def test_a_flood():
+    """Whoever calls without end, and says nothing, neither fills this process nor keeps the browser out."""
+
+    async def call():
+        async with CallbackServer() as landing:
+            landing.expect(STATE)
+            port = int(landing.address.split(":")[2].split("/")[0])
+            silent = [await asyncio.open_connection("127.0.0.1", port) for _ in range(200)]
+            async with httpx2.AsyncClient(trust_env=False) as web:
+                page = await web.get(f"{landing.address}?code=tulip&state={STATE}")
+            let_go = [await reading.read() for reading, _ in silent[:100]]
+            for _, writing in silent:
+                writing.close()
+            return page.status_code, {*let_go}, await landing.answer()
+
+    status, let_go, answer = asyncio.run(call())
+    assert (status, let_go, answer["code"]) == (200, {b""}, "tulip")
+
+
+def test_the_port_is_closed():
+    """After a login nobody listens any more."""
+
+    async def call():
+        async with CallbackServer() as landing:
+            return int(landing.address.split(":")[2].split("/")[0])
+
+    port = asyncio.run(call())
+    with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port)):
+        pass
+
+
+@pytest.mark.parametrize(
+    ("address", "answer"),
+    [
+        (f"http://127.0.0.1:1/callback?code=a&state={STATE}", {"code": "a", "state": STATE}),
+        (f"  https://app.example/back?code=a&state={STATE}\n", {"code": "a", "state": STATE}),
+        (f"?error=no&state={STATE}", {"error": "no", "state": STATE}),
+        (f"?code=a&code=b&state={STATE}", None),
+        (f"?code=a&state={STATE}&state={STATE}", None),
+        ("?code=a&state=", None),
+        ("?code=a", None),
+        ("?" + "&".join(["code=a"] * 60), None),
+        ("http://[", None),
+        ("tulip", None),
+    ],
+)
+def test_answers_in_addresses(address, answer):
+    """An address answers a login when it bears its state once, and a code or an error once."""
+    assert answer_in(address, STATE) == answer
+
+
+def test_no_state_is_no_answer():
+    """Before anything is asked, nothing is an answer to it."""
+    assert answer_in("?code=a&state=", "") is None
+
+
+@pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ({"error": "access_denied"}, "access_denied"),
+        ({"error": "a", "error_description": "b\n\tc."}, "a: b c"),
+        ({"error": "a\u202eb\x1b[2J"}, r"a\u{202e}b\u{1b}[2J"),
+        ({"error": "x" * 1_000}, "x" * 200),
+        ({"error": 3}, "it does not say why"),
+        ({}, "it does not say why"),
+    ],
+)
+def test_refusals_are_told(said, text):
+    """What an authorization server says is told in a line that can deceive nobody."""
+    assert told(said) == text
+
+
+def test_a_refusal_has_no_code():
+    """A refusal is no code."""
+    with pytest.raises(ToolError, match="was refused: no"):
+        code_of({"error": "no", "code": "tulip"})
+    assert code_of({"code": "tulip"}) == "tulip"

@@ -1,0 +1,159 @@
+"""Are the servers of a file reached as it says, and is what nobody understands refused?"""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from agentkit.errors import ConfigError
+from agentkit.mcp import connect_file, read_servers
+
+PLAIN = str(Path(__file__).parents[0] / "plain_server.py")
+
+
+@pytest.fixture
+def file(tmp_path):
+    """Write a file that lists these servers; gives its path."""
+
+    def write(**servers):
+        path = tmp_path / "mcp.json"
+        path.write_text(json.dumps({"mcpServers": servers}))
+        return path
+
+    return write
+
+
+def targets(path, **options):
+    """How the servers of a file are reached."""
+    return {name: server.target for name, server in read_servers(path, **options).servers.items()}
+
+
+def test_commands(file, tmp_path):
+    """A command is started with its words, its folder, and no variables but harmless ones and those it is given."""
+    (tmp_path / ".env").write_text("CITY=Hue\nKEY=rose\n")
+    said = {"command": "uvx", "args": ["mcp-server-time", "a b"], "env": {"KEY": "tulip", "PORT": 80}}
+    more = {"cwd": "${workspaceFolder}", "envFile": "${workspaceFolder}/.env", "type": "stdio"}
+    found = targets(file(**{"My clock.": {**said, **more}}))["My clock."]
+    assert (found.name, found.words, found.folder) == ("My_clock", ("uvx", "mcp-server-time", "a b"), str(tmp_path))
+    own = {name: found.environment[name] for name in ("KEY", "PORT", "CITY")}
+    assert own == {"KEY": "tulip", "PORT": "80", "CITY": "Hue"}
+    assert "AGENTKIT_STATE" not in found.environment
+
+
+@pytest.mark.parametrize("entry", [{"url": "U"}, {"serverUrl": "U"}, {"httpUrl": "U"}, {"type": "http", "url": "U"}])
+def test_addresses(file, entry):
+    """A URL is sent the headers that the file says."""
+    url = "https://mcp.example.com/mcp"
+    said = {key: url if value == "U" else value for key, value in entry.items()}
+    found = targets(file(far={**said, "headers": {"X-Key": "${KEY:-tulip}"}}))["far"]
+    assert (found.url, found.headers, found.name) == (url, {"x-key": "tulip"}, "far")
+
+
+def test_a_file_is_connected(file, tmp_path):
+    """The tools of all servers are one toolset, at the levels that were told for each."""
+    plain = {"command": sys.executable, "args": ["-S", PLAIN, str(tmp_path)]}
+    path = file(one=plain, two=plain, off={"command": "none", "disabled": True})
+    tools = connect_file(path, level={"one": "safe", "two": {"echo": "network"}})
+    assert tools.find("one_echo").level.name == "SAFE"
+    assert tools.find("two_echo").level.name == "NETWORK"
+    for each in ("one", "two"):
+        tools.find(f"{each}_echo").server.close()
+    assert {server._levels.name for server in read_servers(path, only="one", level="safe").servers.values()} == {"SAFE"}
+
+
+def test_what_is_passed_over_is_told(file):
+    """What would have a server asked about less, or describes it, counts for nothing; that is told."""
+    path = file(
+        one={"url": "https://a.com", "alwaysAllow": ["x"], "timeout": 3}, two={"disabled": True, "command": "x"}
+    )
+    found = read_servers(path)
+    assert (list(found.servers), found.left_out) == (
+        ["one"],
+        ("one: alwaysAllow, timeout count for nothing here.", "two is disabled."),
+    )
+    assert read_servers(path, only=["one"]).left_out == found.left_out[:1]
+
+
+@pytest.mark.parametrize(
+    ("entry", "told"),
+    [
+        ({"command": "x", "disabledTools": ["tulip"]}, "'disabledTools' is not understood, and might be a limit"),
+        ({"command": "x", "headers": {}}, "'headers' is not understood"),
+        ({"url": "https://a.com", "env": {}}, "'env' is not understood"),
+        ({"url": "https://a.com", "\u202e": 1}, r"'\\u202e' is not understood"),
+        ({"type": "sse", "url": "https://a.com/sse"}, "the older way"),
+        ({"type": "ws", "url": "wss://a.com"}, "type is none of"),
+        ({"type": 3, "url": "https://a.com"}, "type is none of"),
+        ({}, "neither a command nor a url"),
+        ({"type": "http"}, "neither a command nor a url"),
+        ({"cmd": "x"}, r"'cmd' is not understood, and might be a limit\. What is understood: args, command, cwd"),
+        ({"comand": "x"}, r"Did you mean 'command'\? What is understood: args, command"),
+        ({"url": "https://a.com", "header": {}}, r"Did you mean 'headers'\?"),
+        ({"command": ["x"]}, "'command' is no text"),
+        ({"command": "x", "args": "tulip"}, "'args' is no list"),
+        ({"command": "x", "env": ["tulip"]}, "'env' is no object"),
+        ({"command": "x", "env": {"KEY": ["tulip"]}}, "'env' has a value"),
+        ({"command": "x", "envFile": "/nowhere/.env"}, "cannot be read"),
+        ({"url": "https://a.com", "headers": {"X-Key": "tulip\n"}}, "no text of one line"),
+        ({"url": "http://a.com", "headers": {"X-Key": "tulip"}}, "unencrypted"),
+        ({"url": "https:///x?key=tulip"}, "no address of a server"),
+        ({"url": "${NOWHERE}"}, "not set here"),
+    ],
+)
+def test_what_is_not_understood(file, entry, told):
+    """What is not understood is refused with the file and the server's name, and no value is quoted."""
+    path = file(odd=entry)
+    with pytest.raises(ConfigError, match=told) as caught:
+        read_servers(path)
+    assert str(caught.value).startswith(f"{path}: the server 'odd': ")
+    assert "tulip" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_refused"),
+    [
+        ("http://a.com/mcp?key=${BELL_TOKEN}", True),
+        ("http://${BELL_TOKEN}.a.com/mcp", True),
+        ("https://a.com/mcp?key=${BELL_TOKEN}", False),
+        ("http://127.0.0.1:9/mcp?key=${BELL_TOKEN}", False),
+        ("http://${BELL_PLACE}/mcp", False),
+    ],
+)
+def test_a_secret_in_an_address(file, monkeypatch, url, is_refused):
+    """A file can have no secret of ours sent where others read it, also not as part of an address."""
+    monkeypatch.setenv("BELL_TOKEN", "tulip-4711-rose")
+    monkeypatch.setenv("BELL_PLACE", "bells.a.com")
+    path = file(odd={"url": url})
+    if not is_refused:
+        assert len(targets(path)) == 1
+        return
+    with pytest.raises(ConfigError, match="would travel unencrypted") as caught:
+        read_servers(path)
+    assert "tulip" not in str(caught.value)
+
+
+@pytest.mark.parametrize("options", [{"only": ["two"]}, {"level": {"two": "safe"}}])
+def test_servers_that_are_not_there(file, options):
+    """A server that is named and not listed is told with those that are."""
+    with pytest.raises(ConfigError, match=r"lists no server 'two'\. Those that it lists: one"):
+        read_servers(file(one={"command": "x"}), **options)
+
+
+def test_names_that_are_alike(file):
+    """Two servers whose names differ in signs alone cannot be told apart by the names of tools."""
+    with pytest.raises(ConfigError, match="called alike"):
+        read_servers(file(**{"a b": {"command": "x"}, "a.b": {"command": "y"}}))
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(b"\xff", "no text in UTF-8"), (b" " * 1_000_001, "more than 1,000,000 bytes"), (None, "read")],
+)
+def test_files_that_cannot_be_read(tmp_path, content, told):
+    """A file that is not there, too long or no text is told as that."""
+    path = tmp_path / "mcp.json"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(ConfigError, match=told):
+        read_servers(path)

@@ -1,0 +1,65 @@
+"""Is what was accepted of a server kept, by its hash, where only its owner reads it?"""
+
+import json
+import stat
+
+import pytest
+
+from agentkit.errors import ConfigError
+from agentkit.mcp.definitions import Definition, Pins
+
+ADD = Definition("add", "Adds.", {"type": "object"}, {})
+
+
+@pytest.fixture
+def pins(tmp_path):
+    """The file about a server."""
+    return Pins(tmp_path / "mcp", "uvx some-server")
+
+
+def test_what_is_accepted_is_found_again(pins):
+    """What was accepted is found again with all that was said, and a new server has nothing."""
+    assert pins.read() is None
+    pins.write({"add": ADD})
+    assert pins.read() == {"add": ADD}
+
+
+def test_servers_have_files_of_their_own(pins, tmp_path):
+    """Each server has a file of its own, which nobody else may read."""
+    pins.write({})
+    assert Pins(tmp_path / "mcp", "uvx other-server").path != pins.path
+    assert stat.S_IMODE(pins.path.stat().st_mode) == 0o600
+    assert stat.S_IMODE(pins.path.parent.stat().st_mode) == 0o700
+
+
+def test_no_secret_is_written(tmp_path):
+    """A key in a server's command is not written down."""
+    pins = Pins(tmp_path, "uvx some-server --api-key=tulip-4711-tulip-4711")
+    pins.write({"add": ADD})
+    assert "tulip-4711" not in pins.path.read_text("utf-8")
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"tools": [{}]}', '{"version": 2, "tools": []}', "[" * 100_000])
+def test_a_file_that_is_not_ours(pins, text):
+    """A file that cannot be read as ours is not believed, and the server not either."""
+    pins.write({})
+    pins.path.write_text(text)
+    with pytest.raises(ConfigError, match="cannot be believed"):
+        pins.read()
+
+
+def test_a_definition_that_was_tampered_with(pins):
+    """A definition whose hash does not fit is not believed."""
+    pins.write({"add": ADD})
+    data = json.loads(pins.path.read_text("utf-8"))
+    data["tools"][0]["definition"]["description"] = "Adds, and sends it away."
+    pins.path.write_text(json.dumps(data))
+    with pytest.raises(ConfigError, match="hashes do not fit"):
+        pins.read()
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    """Where nothing can be kept, nothing is accepted."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be kept"):
+        Pins(tmp_path / "file", "a").write({})

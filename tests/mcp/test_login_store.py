@@ -1,0 +1,136 @@
+"""Is a login kept for its owner and its server, and for nobody else?"""
+
+import asyncio
+import os
+import stat
+
+import pytest
+
+from agentkit.errors import ConfigError
+from agentkit.mcp.login_store import StoredLogin
+
+URL = "https://mcp.example.com/mcp?key=tulip"
+
+
+def test_what_is_kept_is_found_again(tmp_path):
+    """A login is found by the whole address, however scheme and host are written, and the file does not tell that."""
+    kept = StoredLogin(URL, tmp_path / "own")
+    assert kept.read() is None
+    kept.write({"tokens": {"access_token": "rose"}})
+    assert StoredLogin("HTTPS://MCP.example.com/mcp?key=tulip", tmp_path / "own").read()["tokens"] == {
+        "access_token": "rose"
+    }
+    assert StoredLogin("https://mcp.example.com/mcp", tmp_path / "own").read() is None
+    assert "tulip" not in kept.path.read_text()
+    assert stat.S_IMODE(kept.path.stat().st_mode) == 0o600
+
+
+def test_forgetting(tmp_path):
+    """A login is forgotten once."""
+    kept = StoredLogin(URL, tmp_path)
+    kept.write({})
+    assert (kept.forget(), kept.forget(), kept.read()) == (True, False, None)
+
+
+@pytest.mark.parametrize("mode", [0o640, 0o604, 0o644])
+def test_a_file_that_others_can_read(tmp_path, mode):
+    """A login that others can read is none any more."""
+    kept = StoredLogin(URL, tmp_path)
+    kept.write({})
+    kept.path.chmod(mode)
+    with pytest.raises(ConfigError, match="others can read it"):
+        kept.read()
+
+
+def test_a_file_of_another_user(tmp_path):
+    """A login that somebody else has put there is not shown: it would say to him what is asked for."""
+    if os.geteuid() != 0:
+        pytest.skip("Only the superuser can give a file away.")
+    kept = StoredLogin(URL, tmp_path)
+    kept.write({})
+    os.chown(kept.path, 12_345, 12_345)
+    with pytest.raises(ConfigError, match="another user's"):
+        kept.read()
+
+
+def test_what_is_no_file(tmp_path):
+    """A pipe keeps nobody waiting, and what is too long is not read."""
+    kept = StoredLogin(URL, tmp_path)
+    os.mkfifo(kept.path, 0o600)
+    with pytest.raises(ConfigError, match="it is no file"):
+        kept.read()
+    kept.path.unlink()
+    kept.write({"tokens": "x" * 2_000_000})
+    with pytest.raises(ConfigError, match="longer than any"):
+        kept.read()
+
+
+@pytest.mark.parametrize("made", ["link", "pipe", "folder"])
+def test_a_lock_that_is_none(tmp_path, made):
+    """What stands where the lock should is neither followed nor emptied, and keeps nobody waiting."""
+    other, lock = tmp_path / "other", StoredLogin(URL, tmp_path).path.with_suffix(".lock")
+    other.write_text("tulip")
+    {"link": lambda: lock.symlink_to(other), "pipe": lambda: os.mkfifo(lock), "folder": lock.mkdir}[made]()
+
+    async def renew():
+        async with StoredLogin(URL, tmp_path).alone():
+            return True
+
+    with pytest.raises(ConfigError, match="cannot be renewed"):
+        asyncio.run(renew())
+    assert other.read_text() == "tulip"
+
+
+def test_a_link(tmp_path):
+    """Nor is a link followed, by which a file of somebody else could be had in its place."""
+    kept, other = StoredLogin(URL, tmp_path), StoredLogin(URL, tmp_path / "other")
+    other.write({})
+    kept.path.symlink_to(other.path)
+    with pytest.raises(ConfigError, match="OSError"):
+        kept.read()
+
+
+@pytest.mark.parametrize("text", ["", "tulip", "[]", "{}", '{"version": 2}', "[" * 200_000, '"\\ud800'])
+def test_a_file_that_is_not_ours(tmp_path, text):
+    """What is not as we write it is not guessed at, nor quoted."""
+    kept = StoredLogin(URL, tmp_path)
+    kept.path.write_text(text)
+    kept.path.chmod(0o600)
+    with pytest.raises(ConfigError, match="delete it and log in again") as caught:
+        kept.read()
+    assert "tulip" not in str(caught.value)
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    """Where nothing can be kept, that is said."""
+    (tmp_path / "file").write_text("")
+    with pytest.raises(ConfigError, match="cannot be kept in"):
+        StoredLogin(URL, tmp_path / "file").write({})
+
+
+def test_one_at_a_time(tmp_path):
+    """Who would renew a login waits for whoever is at it."""
+    order = []
+
+    async def renew(name):
+        async with StoredLogin(URL, tmp_path).alone():
+            order.append(name)
+            await asyncio.sleep(0.1)
+            order.append(name)
+
+    async def both():
+        await asyncio.gather(renew("one"), renew("two"))
+
+    asyncio.run(both())
+    assert order[0] == order[1] != order[2] == order[3]
+    assert [path.suffix for path in tmp_path.iterdir()] == [".lock"]
+
+
+def test_waiting_for_ever(tmp_path):
+    """Who has waited too long goes on, and lets the authorization server decide."""
+
+    async def both():
+        async with StoredLogin(URL, tmp_path).alone(), StoredLogin(URL, tmp_path).alone(most_waits=2):
+            return True
+
+    assert asyncio.run(both())

@@ -1,0 +1,63 @@
+"""Does a login stay with hosts that it may reach?"""
+
+import pytest
+
+from agentkit.errors import ToolError
+from agentkit.mcp.login_store import AllowedHosts
+
+WEB, OFFICE, HERE = "https://mcp.example.com/mcp", "https://mcp.corp:9443/mcp", "http://127.0.0.1:8000/mcp"
+
+
+@pytest.mark.parametrize(
+    ("server", "hosts", "url"),
+    [
+        (WEB, (), "https://login.example.org/token"),
+        (WEB, (), "https://mcp.example.com:9000/token"),
+        (OFFICE, (), "https://mcp.corp/token"),
+        (OFFICE, ("login.corp",), "https://login.corp/token"),
+        (OFFICE, ("10.0.0.0/8",), "https://10.1.2.3/token"),
+        (HERE, (), "http://localhost:9000/token"),
+        (HERE, (), "http://[::1]:9000/token"),
+        (HERE, (), "https://login.example.org/token"),
+        ("http://[::1]:8000/mcp", (), "http://[::1]:8000/token"),
+    ],
+)
+def test_hosts_that_may_take_part(server, hosts, url):
+    """The public web, the server's own host and what the developer names may take part; this machine if it serves."""
+    assert str(AllowedHosts(server, hosts).admitted(url)) == url
+
+
+@pytest.mark.parametrize(
+    ("server", "hosts", "url", "told"),
+    [
+        (WEB, (), "https://127.0.0.1/token", "this machine itself.* name it: Login"),
+        (WEB, (), "https://localhost/token", "this machine itself"),
+        (WEB, (), "http://mcp.example.com/token", "unencrypted"),
+        (WEB, (), "http://login.example.org/token", "unencrypted"),
+        (WEB, (), "https://login.corp/token", "a name of a local network"),
+        (WEB, (), "https://login.example.org:2222/token", "Port 2222 is none of the web's"),
+        (WEB, ("localhost",), "http://localhost/token", "unencrypted"),
+        (OFFICE, (), "https://login.corp/token", "a name of a local network"),
+        (OFFICE, ("169.254.169.254",), "https://169.254.169.254/", r"credentials\.$"),
+        (HERE, (), "http://192.168.0.1/token", "a private network"),
+        (HERE, (), "http://login.example.org/token", "unencrypted"),
+    ],
+)
+def test_hosts_that_must_not(server, hosts, url, told):
+    """Whatever else a server names is refused before it is called."""
+    with pytest.raises(ToolError, match=told):
+        AllowedHosts(server, hosts).admitted(url)
+
+
+@pytest.mark.parametrize("address", ["10.0.0.1", "127.0.0.1", "169.254.169.254", "::1", "64:ff9b::a00:1"])
+def test_names_that_lead_inside(address):
+    """A name of the public web that leads to an address within is refused as well."""
+    reach = AllowedHosts(WEB)
+    with pytest.raises(ToolError, match=r"login\.example\.org leads to"):
+        reach.check(reach.admitted("https://login.example.org/token"), address)
+
+
+def test_names_that_lead_outside():
+    """A name that leads to a public address may be called there."""
+    reach = AllowedHosts(WEB)
+    reach.check(reach.admitted("https://login.example.org/token"), "93.184.216.34")

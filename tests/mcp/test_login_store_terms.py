@@ -1,0 +1,73 @@
+"""Are the terms of a login understood, and refused where they would give a secret away?"""
+
+import pytest
+
+from agentkit.errors import ConfigError
+from agentkit.mcp import ClientCredentials, Login, MCPServer
+from agentkit.mcp.login_store import command, with_login
+from agentkit.mcp.target import target_of
+
+URL = "https://mcp.example.com/mcp"
+PROGRAM = ClientCredentials("us", "tulip-secret", "https://login.example.com")
+
+
+def test_terms():
+    """A function, or nothing, stands for a login of a person; other terms are taken as they are."""
+    assert with_login(target_of(URL), print).login == Login(print)
+    assert with_login(target_of(URL), None).login == Login()
+    assert with_login(target_of(URL), PROGRAM).login is PROGRAM
+    known = Login(print, client_metadata_url="https://example.com/us.json")
+    assert with_login(target_of(URL), known).login is known
+
+
+@pytest.mark.parametrize(
+    ("server", "options"),
+    [
+        ("uvx a", {}),
+        (object(), {}),
+        ("http://mcp.example.com/mcp", {}),
+        (URL, {"token": "tulip-tulip-tulip"}),
+        (URL, {"headers": {"Authorization": "Basic dHVsaXA="}}),
+    ],
+)
+def test_where_no_login_is_looked_for(server, options):
+    """Where something else is shown, or anybody between could read it, no login is shown unasked."""
+    assert with_login(target_of(server, "a", **options), None).login is None
+
+
+@pytest.mark.parametrize(
+    ("server", "options", "told"),
+    [
+        ("uvx a", {"login": print}, "reached by a URL"),
+        (URL, {"login": print, "token": "tulip-tulip-tulip"}, "leave one out"),
+        (URL, {"login": print, "headers": {"authorization": "Basic tulip"}}, "leave one out"),
+        ("http://mcp.example.com/mcp", {"login": print}, "unencrypted"),
+        (URL, {"login": "https://login.example.com"}, "takes a function"),
+    ],
+)
+def test_logins_that_cannot_be(server, options, told):
+    """A login that would be shown to others, or beside another secret, is refused before anything is sent."""
+    with pytest.raises(ConfigError, match=told):
+        MCPServer(server, **options)
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"client_secret": "tulip"}, "goes with client_id= and issuer="),
+        ({"client_secret": "tulip", "client_id": "us"}, "goes with client_id= and issuer="),
+        ({"client_metadata_url": "http://example.com/us.json"}, "https address of a document"),
+        ({"client_metadata_url": "https://example.com/"}, "https address of a document"),
+    ],
+)
+def test_terms_that_cannot_be(options, told):
+    """A secret without the server that it is a secret of is refused, and so is what is no document."""
+    with pytest.raises(ConfigError, match=told):
+        Login(**options)
+
+
+def test_secrets_are_not_shown():
+    """No representation shows a secret, nor a command what stands behind a question mark."""
+    login = Login(client_id="us", client_secret="tulip-secret", issuer="https://login.example.com")
+    assert "tulip" not in f"{login} {PROGRAM} {with_login(target_of(URL), PROGRAM)}"
+    assert command(target_of(f"{URL}?key=tulip")) == f"agentkit mcp login {URL}"

@@ -1,0 +1,102 @@
+"""Is a file of servers read as the programs that write it read it?"""
+
+from pathlib import Path
+
+import pytest
+
+from agentkit.errors import ConfigError
+from agentkit.mcp.config import ConfigVariables, entries, settings
+
+HERE = Path("/work/project/.vscode/mcp.json")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"mcpServers": {"a": {"command": "//x, }"}}}',
+        '\ufeff{"servers": {"a": {"command": "//x, }"}}}',
+        '{"other": [1], "mcpServers": {"a": {"command": "//x, }"}}, "inputs": []}',
+        '// servers\n{"servers": { /* of\nours */ "a": {"command": "//x, }", }, // one\n }, }',
+        '{"servers": {"a": {"command": "//x, }"}},\n' + "/" * 400_000 + "\n" + "/**/" * 100_000 + '"b": 1}',
+    ],
+)
+def test_lists(text):
+    """Servers stand under either name, among other things, with comments and commas as editors allow them."""
+    assert entries(text) == {"a": {"command": "//x, }"}}
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "no JSON, line 1"),
+        ('{"servers": {"a": {"env": {"KEY": "tulip"}\n"b": 1}}}', "no JSON, line 2"),
+        ("[" * 100_000, "nested too deep|no JSON"),
+        ('{"servers": {}} /* tulip', "no JSON, line 1"),
+        ("/*" * 400_000, "no JSON, line 1"),
+        ('{"a": ' + '"\\\\' * 400_000, "no JSON, line 1"),
+        ("," + " " * 800_000 + "1", "no JSON, line 1"),
+        ("[]", "lists no servers"),
+        ("{}", "lists no servers"),
+        ('{"servers": []}', "lists no servers"),
+        ('{"servers": {}, "mcpServers": {}}', "lists no servers"),
+        ('{"servers": {"a": "tulip"}}', "'a' is no object"),
+        ('{"servers": {"a": {"url": "x", "url": "tulip"}}}', "'url' twice"),
+    ],
+)
+def test_what_is_no_list(text, told):
+    """What is none is refused, and nothing of it quoted that might be a key."""
+    with pytest.raises(ConfigError, match=told) as caught:
+        entries(text)
+    assert "tulip" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "filled"),
+    [
+        ("${KEY}", "tulip"),
+        ("${env:KEY}", "tulip"),
+        ("Bearer ${KEY}!${KEY}", "Bearer tulip!tulip"),
+        ("${NONE:-rose}", "rose"),
+        ("${KEY:-rose}", "tulip"),
+        ("${NONE:-}", ""),
+        ("${NONE:-http://a:1}", "http://a:1"),
+        ("${workspaceFolder}${/}a", "/work/project/a"),
+        ("${workspaceFolderBasename}", "project"),
+        ("${userHome}", str(Path.home())),
+        ("$KEY and $(KEY)", "$KEY and $(KEY)"),
+        (["${KEY}", {"a": "${KEY}"}, 3], ["tulip", {"a": "tulip"}, 3]),
+    ],
+)
+def test_places(text, filled):
+    """Places stand for variables, with a text for where there is none, and for folders; nothing is filled in twice."""
+    assert ConfigVariables(HERE, {"KEY": "tulip", "OTHER": "${KEY}"}).filled(text) == filled
+    assert ConfigVariables(HERE, {"OTHER": "${KEY}"}).filled("${OTHER}") == "${KEY}"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("${NONE}", r"\$\{NONE\} stands for a variable that is not set"),
+        ("${env:NONE}", "not set here"),
+        ("${input:key}", r"nobody knows here what \$\{input:key\} stands for. Write \$\{env:NAME\}"),
+        ("${command:x}", "nobody knows here"),
+        ("${}", "nobody knows here"),
+    ],
+)
+def test_places_that_cannot_be_filled(text, told):
+    """What stands for nothing here is refused, and not sent as it is or as nothing."""
+    with pytest.raises(ConfigError, match=told):
+        ConfigVariables(HERE, {}).filled([text])
+
+
+def test_folders_of_other_files():
+    """A file that lies in no folder of an editor's has its own folder as the workspace."""
+    assert ConfigVariables(Path("/work/project/mcp.json"), {}).filled("${workspaceFolder}") == "/work/project"
+
+
+def test_settings():
+    """A file of variables has one a line, with quotation marks and remarks."""
+    text = "# ours\n\nA=1\nexport B = 'two words'\nC=\"\nD=a=b\nE=\n"
+    assert settings(text) == {"A": "1", "B": "two words", "C": '"', "D": "a=b", "E": ""}
+    with pytest.raises(ConfigError, match="line 2 of its envFile"):
+        settings("A=1\ntulip\n")

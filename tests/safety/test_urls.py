@@ -1,0 +1,185 @@
+"""Is every address refused that leads away from the public web, and none that does not?"""
+
+import ipaddress
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.decisions import Decision, Verdict
+from agentkit.errors import ConfigError
+from agentkit.levels import SafetyLevel
+from agentkit.safety.urls import MAX_URL_CHARS, AddressRules, objection, read_url
+
+ROWS = [json.loads(line) for line in (Path(__file__).parent / "urls.jsonl").read_text("utf-8").splitlines()]
+V4 = st.integers(0, 2**32 - 1).map(ipaddress.IPv4Address)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: repr(row["url"][:60]))
+def test_url_is_judged_by_its_rule(row):
+    """Each URL is allowed or denied by the rule for its kind, on the evidence of a span of it."""
+    decision = AddressRules(row.get("allow_hosts", ())).judge(row["url"])
+    assert (decision.rule, decision.allowed) == (row["rule"], row["rule"] == "url.public"), decision
+    assert decision.evidence in row["url"]
+    assert decision.reason
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: repr(row["url"][:60]))
+def test_denial_names_what_would_be_allowed(row):
+    """Every denial says what to do instead; every allowed URL is marked as a way out."""
+    decision = AddressRules(row.get("allow_hosts", ())).judge(row["url"])
+    assert bool(decision.remedy) == decision.denied
+    assert decision.egress
+
+
+@pytest.mark.parametrize("row", [row for row in ROWS if row["rule"] == "url.public"], ids=lambda row: row["url"][:60])
+def test_reading_is_stable(row):
+    """What was read of a URL reads the same again."""
+    parsed = read_url(row["url"])
+    assert read_url(str(parsed)) == parsed
+    assert str(parsed).isascii()
+
+
+def test_url_has_one_reading():
+    """A URL is read into scheme, ASCII host in lower case, port, and path with query; the fragment is left out."""
+    assert read_url("HTTPS://München.DE:8443/ä?q=ü&r=%20#f") == (
+        "https",
+        "xn--mnchen-3ya.de",
+        8443,
+        "/%C3%A4?q=%C3%BC&r=%20",
+    )
+    assert read_url("http://example.com.")[1:] == ("example.com", 80, "/")
+
+
+@pytest.mark.parametrize(
+    ("url", "address", "authority", "at"),
+    [
+        ("http://a.com/x", "1.2.3.4", "a.com", "http://1.2.3.4:80/x"),
+        ("https://a.com:8443/", "2606::1", "a.com:8443", "https://[2606::1]:8443/"),
+        ("http://[2606::1]/", "2606::1", "[2606::1]", "http://[2606::1]:80/"),
+    ],
+)
+def test_url_at_an_address(url, address, authority, at):
+    """A URL can be asked for at an address; the Host header still names the host."""
+    parsed = read_url(url)
+    assert (parsed.authority, parsed.at(address)) == (authority, at)
+
+
+@pytest.mark.parametrize(
+    ("address", "words"),
+    [
+        ("8.8.8.8", None),
+        ("2606:4700:4700::1111", None),
+        ("::ffff:8.8.8.8", None),
+        ("64:ff9b::808:808", None),
+        ("10.0.0.1", "a private network"),
+        ("::1", "this machine itself"),
+        ("fe80::1%eth0", "the link of this machine"),
+        ("::ffff:10.0.0.1", "a private network, carried as 10.0.0.1"),
+        ("2606::5efe:127.0.0.1", "this machine itself, carried as 127.0.0.1"),
+        ("168.63.129.16", "where a cloud hands out credentials"),
+        ("::7", "outside the public IPv6 network"),
+        ("localhost", "not an IP address"),
+        ("", "not an IP address"),
+    ],
+)
+def test_objection_says_where_an_address_leads(address, words):
+    """What speaks against an address is told in words; nothing speaks against one of the public web."""
+    assert objection(address) == words
+
+
+@given(V4)
+def test_no_address_is_public_that_python_calls_private(address):
+    """Whatever the standard library calls private, multicast or reserved is refused, alone and inside IPv6."""
+    if not address.is_global or address.is_multicast or address.is_reserved:
+        assert objection(str(address))
+    forms = [
+        f"::ffff:{address}",
+        f"64:ff9b::{address}",
+        str(ipaddress.IPv6Address((0x2002 << 112) | int(address) << 80)),
+    ]
+    assert {bool(objection(form)) for form in forms} == {bool(objection(str(address)))}
+
+
+@given(st.integers(0, 2**128 - 1).map(ipaddress.IPv6Address))
+def test_no_ipv6_address_is_public_that_python_calls_private(address):
+    """Whatever the standard library calls private in IPv6 is refused."""
+    if not address.is_global and not address.ipv4_mapped:
+        assert objection(str(address))
+
+
+@given(st.text(max_size=80).map("http://{}".format) | st.text(max_size=80))
+def test_any_text_is_judged(text):
+    """Any text at all gets a verdict, with evidence from the text."""
+    decision = AddressRules().judge(text)
+    assert decision.evidence in text
+    assert decision.verdict in {Verdict.ALLOW, Verdict.DENY}
+
+
+@given(st.from_regex(r"[0-9a-fx]{1,5}(\.[0-9a-fx]{1,5}){0,3}", fullmatch=True))
+def test_number_like_host_is_no_private_address(host):
+    """However a number is written as host, it is refused unless it is a public address in four decimal numbers."""
+    decision = AddressRules().judge(f"http://{host}/")
+    last = host.rpartition(".")[2]
+    if decision.allowed and last.isdigit():
+        assert ipaddress.IPv4Address(host).is_global
+
+
+@pytest.mark.parametrize(
+    ("address", "hosts", "is_refused"),
+    [
+        ("8.8.8.8", [], False),
+        ("10.0.0.1", [], True),
+        ("10.0.0.1", ["name.example.org"], False),
+        ("10.0.0.1", ["name.example.org:81"], True),
+        ("10.0.0.1", ["10.0.0.0/8"], False),
+        ("10.0.0.1", ["name.example.net"], True),
+        ("169.254.169.254", ["name.example.org"], True),
+        ("nonsense", ["name.example.org"], True),
+    ],
+)
+def test_answers_of_a_resolver_are_judged(address, hosts, is_refused):
+    """An answer is refused unless it is public or named; clouds' credentials and nonsense are refused always."""
+    decision = AddressRules(hosts).judge_address(read_url("http://name.example.org/"), address)
+    assert (decision is not None) == is_refused
+    assert decision is None or (decision.denied and address in decision.reason)
+
+
+@pytest.mark.parametrize(
+    "entry", ["", "a b/c", "http://localhost", "localhost:", "localhost:0", "10.0.0.1/8", "127.1", "a_b!", "1::2::3"]
+)
+def test_unreadable_permission_is_a_mistake_of_the_developer(entry):
+    """An entry of allow_hosts= that cannot be read is told before anything is fetched."""
+    with pytest.raises(ConfigError, match="allow_hosts"):
+        AddressRules([entry])
+
+
+def test_one_host_may_be_given_as_text():
+    """A single host may be given without a list; ports can be chosen."""
+    assert AddressRules("localhost:8000").judge("http://localhost:8000/").allowed
+    assert AddressRules(["MÜNCHEN.de:3000"]).judge("http://xn--mnchen-3ya.de:3000/").allowed
+    assert AddressRules(ports=[3000]).judge("http://example.com:3000/").allowed
+    assert AddressRules(ports=[3000]).judge("http://example.com/").rule == "url.port"
+
+
+def test_denial_has_the_level_of_the_network():
+    """Judging a URL never makes it more harmful than the network."""
+    decision = AddressRules().judge("http://localhost/")
+    assert isinstance(decision, Decision)
+    assert decision.level is SafetyLevel.NETWORK
+
+
+def test_long_urls_cost_nothing():
+    """A URL of megabytes is refused for its length."""
+    decision = AddressRules().judge("http://" + "a" * 5_000_000)
+    assert (decision.rule, len(decision.evidence) < MAX_URL_CHARS) == ("url.length", True)
+
+
+def test_rules_tell_what_was_named():
+    """Address rules tell the ports of the public web, and what a developer has named beside it."""
+    rules = AddressRules(("localhost:8000", "10.0.0.0/8", "wiki", "127.0.0.1:81"), ports=(443,))
+    assert rules.ports == {443}
+    assert rules.allowed_hosts == ("10.0.0.0/8", "127.0.0.1/32:81", "localhost:8000", "wiki")
+    assert AddressRules().allowed_hosts == ()

@@ -1,0 +1,99 @@
+"""Does code in the sandbox get the answer to its own call, and to no other?"""
+
+import os
+from datetime import date
+from decimal import Decimal
+
+import pytest
+
+from agentkit.errors import ToolError
+from agentkit.sandbox import protocol
+from agentkit.sandbox.rpc_guest import MOST_BYTES, functions_of
+
+
+class Line:
+    """The two pipes between code and host, in one process: a reply is given before it is asked for."""
+
+    def __init__(self):
+        self.asked, asks = os.pipe()
+        replies, self.replying = os.pipe()
+        self.descriptors = [self.asked, asks, replies, self.replying]
+        functions = functions_of('{"add": ["a", "b-c"]}', asks, replies)
+        self.add = functions["add"]
+        assert functions["ToolError"] is ToolError
+
+    def reply(self, data):
+        """Have the host give this, whatever is asked."""
+        protocol.send(self.replying, data)
+
+    def calls(self):
+        """The arguments of the calls that were made."""
+        return [frame["arguments"] for frame in protocol.split(os.read(self.asked, 100_000))]
+
+
+@pytest.fixture
+def line():
+    """What leads from code to its host."""
+    made = Line()
+    yield made
+    for descriptor in made.descriptors:
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "arguments"),
+    [
+        ((), {}, "{}"),
+        ((1,), {"b_c": "\u00e4"}, '{"a": 1, "b-c": "\\u00e4"}'),
+        ((1, None), {}, '{"a": 1, "b-c": null}'),
+        (({2, 1},), {"more": frozenset("x")}, '{"a": [1, 2], "more": ["x"]}'),
+        ((date(2026, 1, 2), Decimal("1.5")), {}, '{"a": "2026-01-02", "b-c": "1.5"}'),
+    ],
+)
+def test_arguments_are_told_by_the_names_of_their_parameters(line, given, named, arguments):
+    """Arguments by position and by name come to the host as JSON, under the names that the tool has for them."""
+    line.reply(protocol.encode(value='[{"sum": 1}]'))
+    assert line.add(*given, **named) == {"sum": 1}
+    assert line.calls() == [arguments]
+
+
+@pytest.mark.parametrize(
+    ("given", "named", "error", "text"),
+    [
+        ((1, 2, 3), {}, TypeError, r"add\(\) takes \(a, b_c\), and got 3 arguments"),
+        ((1,), {"a": 2}, TypeError, "got two values for 'a'"),
+        ((len,), {}, TypeError, "cannot be given to a tool"),
+        (("x" * MOST_BYTES,), {}, ValueError, "are longer than"),
+    ],
+)
+def test_what_cannot_be_asked_is_not_asked(line, given, named, error, text):
+    """A call that is wrong raises where it stands, and the next one is made."""
+    with pytest.raises(error, match=text):
+        line.add(*given, **named)
+    line.reply(protocol.encode(value="[1]"))
+    assert line.add() == 1
+
+
+def test_a_call_that_came_to_nothing_raises(line):
+    """What the host tells of a call that has failed is raised, and the next one is made."""
+    line.reply(protocol.encode(error="No.") + protocol.encode(value="[1]"))
+    with pytest.raises(ToolError, match="No"):
+        line.add()
+    assert line.add() == 1
+
+
+def test_code_ends_with_its_host(line):
+    """When the host has gone, the code ends."""
+    line.reply(b"\x00\x00\x00\x00")
+    with pytest.raises(SystemExit):
+        line.add()
+
+
+def test_after_a_call_that_was_cut_off_there_is_no_other(line):
+    """When the answer to a call could not be taken, what comes next may be that answer: no more is asked."""
+    line.reply(b"\xff\xff\xff\xff")
+    with pytest.raises(ValueError, match="too long"):
+        line.add(1)
+    with pytest.raises(RuntimeError, match="was cut off"):
+        line.add(2)
+    assert line.calls() == ['{"a": 1}']

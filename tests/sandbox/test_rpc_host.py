@@ -1,0 +1,218 @@
+"""Are the calls of code in the sandbox answered one by one, and is what is no call refused?"""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from agentkit.errors import SandboxError
+from agentkit.sandbox import protocol
+from agentkit.sandbox.launcher import WorkerHandle
+from agentkit.sandbox.python import python_boundary, run_program
+from agentkit.sandbox.rpc_host import takers
+from agentkit.sandbox.watchdog import Cancellation
+
+CALL = protocol.encode(tool="add", arguments='{"a": 1}')
+strong = pytest.mark.skipif(not python_boundary().is_strong, reason="this machine lacks a part of the boundary")
+
+
+class Asking:
+    """A process whose code asks on a descriptor, and what it was replied."""
+
+    def __init__(self):
+        self.calls, self.replies = 7, []
+        self.program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+
+    def reply(self, texts):
+        """Keep what is replied."""
+        self.replies.append(texts)
+
+
+@pytest.fixture
+def asking():
+    """A process that lives as long as the test."""
+    keeper = Asking()
+    yield keeper
+    keeper.program.kill()
+    keeper.program.wait()
+    keeper.program.stdin.close()
+
+
+def answer(tool, arguments):
+    """What a call is answered."""
+    return {"value": f'["{tool} {len(arguments)}"]'}
+
+
+def test_a_call_is_answered_when_it_is_whole(asking):
+    """A call may come in pieces of any size; it is answered once."""
+    take = takers(asking, answer)[7]
+    for place in range(len(CALL)):
+        take(CALL[place : place + 1])
+    take(CALL)
+    assert asking.replies == [{"value": '["add 8"]'}] * 2
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\xff\xff\xff\xff",
+        protocol.encode(tool="add"),
+        protocol.encode(tool="add", arguments="{}", more="x"),
+        b"\x00\x00\x00\x05\x00\x00\x00\x09a",
+        b"\x00\x00\x00\x00",
+        CALL + CALL,
+    ],
+    ids=["too long", "without arguments", "with more", "no frame", "nothing", "two at once"],
+)
+def test_what_is_no_call_ends_the_program(asking, data):
+    """Whoever has got around the guard may send anything; nothing of it is taken for a call."""
+    with pytest.raises(SandboxError, match="no call"):
+        takers(asking, answer)[7](data)
+    assert asking.replies == []
+
+
+def test_nothing_is_done_for_code_that_has_ended(asking):
+    """A call that is found when its program has ended is not made."""
+    asking.program.kill()
+    asking.program.wait()
+    takers(asking, answer)[7](CALL)
+    takers(asking, answer)[7](b"\xff\xff\xff\xff")
+    assert asking.replies == []
+
+
+def test_code_that_may_call_nothing_is_not_heard(asking):
+    """Without functions there is nothing to take."""
+    assert takers(asking, None) == {}
+    asking.calls = None
+    assert takers(asking, answer) == {}
+
+
+@strong
+def test_a_reply_that_nobody_takes_is_given_up():
+    """A process that does not read what it has asked for holds nobody up."""
+    keeper = WorkerHandle({"mechanisms": "", "calls": "yes", "task": "python"})
+    try:
+        os.kill(keeper.program.pid, signal.SIGSTOP)
+        with pytest.raises(SandboxError, match="did not take"):
+            keeper.reply({"value": "x" * 1_000_000}, seconds=0.2)
+    finally:
+        os.kill(keeper.program.pid, signal.SIGCONT)
+        keeper.close()
+
+
+@strong
+def test_a_reply_to_code_that_has_died_is_given_up():
+    """Code that ends while its call is made gets no answer, and that is told as any other refusal to take one."""
+    keeper = WorkerHandle({"mechanisms": "", "calls": "yes", "task": "python"})
+    keeper.program.kill()
+    keeper.program.wait()
+    with pytest.raises(SandboxError, match="did not take"):
+        keeper.reply({"value": "x" * 1_000_000})
+    keeper.close()
+
+
+@strong
+def test_what_was_printed_before_a_wrong_call_is_kept():
+    """Code that is ended for what it has sent has run, and its output and boundary are told."""
+
+    def refusing(_function, _arguments):
+        raise SandboxError("That is no call.")
+
+    outcome = run_program("print('before')\nadd()", {"add": []}, refusing)
+    assert (outcome.status, outcome.error, outcome.output) == ("failed", "That is no call.", "before\n")
+    assert outcome.boundary.is_strong
+
+
+@strong
+@pytest.mark.parametrize(
+    ("code", "told"),
+    [
+        ("print(add(1, b=2))", "{'a': 1, 'b': 2}\n"),
+        ("print(add(**{'b_c': 1}))", "{'b-c': 1}\n"),
+        (
+            "import datetime, decimal\nprint(add(datetime.date(2026, 1, 2), b={1, 2}, c=decimal.Decimal('1.5')))",
+            "{'a': '2026-01-02', 'b': [1, 2], 'c': '1.5'}\n",
+        ),
+        ("print(add(a='ä' * 3), add.__name__)", "{'a': 'äää'} add\n"),
+        ("def add(): return 'mine'\nprint(add())", "mine\n"),
+    ],
+)
+def test_values_come_and_go_as_json(code, told):
+    """Arguments and results are what JSON can hold; dates, decimals and sets are written as it can."""
+    outcome = run_program(code, {"add": ["a", "b", "b-c"]}, lambda _, arguments: {"value": f"[{arguments}]"})
+    assert (outcome.error, outcome.output) == ("", told)
+
+
+@strong
+@pytest.mark.parametrize(
+    ("code", "error"),
+    [
+        ("add(1, 2, 3, 4)", "takes (a, b, c), and got 4 arguments"),
+        ("await add(1)", "call functions without await"),
+        ("tools.add(1)", "by their bare names and without import: add, fail"),
+        ("from tools import add", "by their bare names and without import: add, fail; available: base64"),
+        ("import requests", "fetch_url; available: base64"),
+        ("from math import add", "has no 'add' here\navailable: acos"),
+        ("{'a': 1}.a", "read with ['a']"),
+        ("add(1, a=2)", "got two values for 'a'"),
+        ("add(print)", "a function cannot be given to a tool"),
+        ("'text'['key']", "it is a text; what stands in it as JSON is read with json.loads(text)"),
+        ("add('x' * 9_000_000)", "are longer than"),
+        ("fail()", "ToolError: It failed."),
+        ("raise ToolError('mine')", "ToolError: mine"),
+    ],
+)
+def test_what_cannot_be_called_so_is_told(code, error):
+    """A wrong call is an error of the code's line, as one that failed is."""
+
+    def failing(_function, _arguments):
+        return {"error": "It failed."}
+
+    outcome = run_program(code, {"add": ["a", "b", "c"], "fail": []}, failing)
+    assert error in outcome.error
+    assert outcome.line == 1
+
+
+@strong
+@pytest.mark.parametrize(
+    "code",
+    [
+        "asyncio.run(add(1))",
+        "async def go():\n    await add(1)\nasyncio.run(go())",
+        "async def go():\n    await asyncio.gather(add(1), add(2))\nasyncio.run(go())",
+        "async def go():\n    asyncio.create_task(add(1))\nasyncio.run(go())",
+    ],
+)
+def test_who_awaits_a_function_is_told_not_to(code):
+    """Where a program awaits what a function gave, the error says that functions are called without it."""
+    outcome = run_program(f"import asyncio\n{code}", {"add": ["a"]}, lambda *_: {"value": "[3]"})
+    assert "call functions without await, and without asyncio" in outcome.error
+
+
+@strong
+def test_an_answer_that_fails_ends_the_code():
+    """What the host raises is raised where the code is waited for, and the code ends."""
+
+    def failing(_function, _arguments):
+        raise KeyError("a bug of the host")
+
+    with pytest.raises(KeyError, match="a bug"):
+        run_program("add()", {"add": []}, failing)
+
+
+@strong
+def test_what_is_cancelled_makes_no_more_calls():
+    """Code that was cancelled ends after the call that it waits for."""
+    cancellation, made = Cancellation(), []
+
+    def cancelling(_function, _arguments):
+        made.append(1)
+        cancellation.cancel()
+        return {"value": "[1]"}
+
+    outcome = run_program("while True: add()", {"add": []}, cancelling, cancellation=cancellation)
+    assert outcome.status == "failed"
+    assert "cancelled" in outcome.error
+    assert len(made) < 1000

@@ -1,0 +1,161 @@
+"""Whatever a workspace holds, its secrets are found, and no command runs behind a weaker boundary because of it."""
+
+import contextlib
+import json
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from agentkit.errors import SandboxError
+from agentkit.sandbox.isolation import MECHANISMS
+from agentkit.sandbox.process import Confinement, command_boundary, run_command
+from agentkit.sandbox.secret_search import survey
+from agentkit.sandbox.watchdog import Cancellation
+
+TOKEN = "CANARY-5d1e"
+ROWS = [json.loads(line) for line in (Path(__file__).parent / "awkward_workspaces.jsonl").read_text().splitlines()]
+WAYS = {"bubblewrap": Confinement(), "worker": Confinement(available=MECHANISMS - {"bubblewrap"})}
+pytestmark = pytest.mark.skipif(not command_boundary().is_strong, reason="this machine lacks user namespaces")
+READ_ALL = (
+    "chmod -R 700 shut; grep -rn CANARY . ; find . -type f -exec cat {} + ; timeout 3 cat .env other/.env keys/*/*"
+)
+
+
+def build(folder, row):
+    """Make the files, links and special files of a row."""
+    for name in row.get("files", ()):
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(TOKEN)
+    for name, target in row.get("links", {}).items():
+        (folder / name).symlink_to(target)
+    for name, target in row.get("hard", {}).items():
+        os.link(folder / target, folder / name)
+    for name in row.get("fifos", ()):
+        os.mkfifo(folder / name)
+    for name in row.get("sockets", ()):
+        with socket.socket(socket.AF_UNIX) as server:
+            server.bind(str(folder / name))
+    for name in row.get("unreadable", ()):
+        (folder / name).chmod(0)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: json.dumps(row)[:50])
+def test_no_content_of_a_workspace_weakens_the_boundary_or_shows_a_secret(way, row, tmp_path):
+    """Links, special files, nested secrets and odd names are ordinary: the boundary is whole, secrets stay unread."""
+    folder = tmp_path / "w"
+    folder.mkdir()
+    (folder / "notes.txt").write_text("hello\n")
+    build(folder, row)
+    outcome = run_command(f"cat notes.txt; {READ_ALL}", str(folder), WAYS[way], searched=True)
+    for name in row.get("unreadable", ()):
+        (folder / name).chmod(0o700)
+    assert outcome.boundary.is_strong
+    assert outcome.stdout.startswith("hello\n")
+    assert TOKEN not in outcome.output
+    assert not outcome.created.removed
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_many_decoys_do_not_uncover_a_secret(way, tmp_path):
+    """With hundreds of key files, more than a command line of bubblewrap holds well, every one of them is hidden."""
+    for number in range(700):
+        (tmp_path / f"decoy{number}.pem").write_text("x")
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / ".env").write_text(TOKEN)
+    outcome = run_command("cat sub/.env; cat *.pem 2>/dev/null | wc -c", str(tmp_path), WAYS[way], searched=True)
+    assert outcome.boundary.is_strong
+    assert outcome.stdout == "0\n"
+
+
+def test_a_search_that_does_not_end_is_told(tmp_path):
+    """A workspace with more entries, more secrets or deeper folders than can be searched is reported as such."""
+    for number in range(20):
+        (tmp_path / f"{number}.pem").write_text("x")
+    assert survey(str(tmp_path)).unsearched == ""
+    assert "too many files" in survey(str(tmp_path), most_entries=10).unsearched
+    assert "more than 10 files" in survey(str(tmp_path), most_places=10).unsearched
+    assert "too long" in survey(str(tmp_path), most_seconds=-1).unsearched
+
+
+def test_a_command_that_needs_a_full_search_is_not_run_without_it(tmp_path):
+    """Below a path that is too long to open nothing can be found, so the command is refused before it runs."""
+    folder = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(50):
+        os.mkdir("d" * 100, dir_fd=folder)
+        below = os.open("d" * 100, os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    with pytest.raises(SandboxError, match="was not run"):
+        run_command("touch made", str(tmp_path), searched=True)
+    assert not (tmp_path / "made").exists()
+    assert run_command("true", str(tmp_path)).unsearched
+
+
+def test_a_second_search_sees_what_has_changed(tmp_path):
+    """What is remembered of a folder ends with its first change, also one that puts its times back."""
+    (tmp_path / "a" / "b").mkdir(parents=True)
+    time.sleep(0.1)
+    assert not survey(str(tmp_path)).hidden
+    before = (tmp_path / "a" / "b").stat()
+    (tmp_path / "a" / "b" / ".env").write_text(TOKEN)
+    os.utime(tmp_path / "a" / "b", ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert [*survey(str(tmp_path)).hidden] == [f"{tmp_path}/a/b/.env"]
+
+
+def test_a_folder_is_judged_by_where_the_search_began(tmp_path):
+    """What one search remembers of a folder does not decide what another workspace locks."""
+    (tmp_path / ".github/workflows").mkdir(parents=True)
+    time.sleep(0.1)
+    assert not survey(str(tmp_path / ".github")).locked
+    assert [*survey(str(tmp_path)).locked] == [f"{tmp_path}/.github/workflows"]
+
+
+DISTURB = """
+import os, time
+n = 0
+while True:
+    n += 1
+    open(f"k{n % 3}.pem", "w").close()
+    os.rename("d", "e")
+    time.sleep(0.004)
+    os.path.exists(f"k{(n + 1) % 3}.pem") and os.unlink(f"k{(n + 1) % 3}.pem")
+    os.rename("e", "d")
+    time.sleep(0.004)
+    open("turns", "w").write(str(n))
+"""
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_race_fails_the_call_and_never_weakens_it(way, tmp_path):
+    """While a command makes key files and moves folders with secrets, another one fails or is fully confined."""
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / ".env").write_text(TOKEN)
+    (tmp_path / "disturb.py").write_text(DISTURB)
+    cancellation = Cancellation()
+    running = "python3 disturb.py", str(tmp_path), WAYS[way], cancellation
+    other = threading.Thread(target=run_command, args=running)
+    other.start()
+    try:
+        while not (tmp_path / "turns").exists() and other.is_alive():
+            time.sleep(0.01)
+        outcomes = [attempt(tmp_path, WAYS[way]) for _ in range(4)]
+        assert other.is_alive()
+    finally:
+        cancellation.cancel()
+        other.join()
+    assert [outcome for outcome in outcomes if outcome and not outcome.boundary.is_strong] == []
+    assert [outcome for outcome in outcomes if outcome and TOKEN in outcome.output] == []
+    assert len([*tmp_path.rglob(".env")]) == 1
+
+
+def attempt(folder, confinement):
+    """The outcome of a command that looks for the secret; None when it could not be run."""
+    with contextlib.suppress(SandboxError):
+        return run_command("cat d/.env e/.env", str(folder), confinement)

@@ -1,0 +1,167 @@
+"""Is a program ended when it must be, with all it started, and is what it wrote kept?"""
+
+import asyncio
+import subprocess
+import threading
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.errors import ConfigError
+from agentkit.sandbox.watchdog import (
+    Cancellation,
+    Capture,
+    ProcessLimits,
+    attend,
+    descendants,
+    kill_descendants,
+    process_count,
+    run_cancellable,
+)
+
+
+def start(script):
+    """A shell script in a session of its own."""
+    return subprocess.Popen(
+        ["bash", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+    )
+
+
+def attended(script, cancellation=None, **limits):
+    """Why a script was ended, and what it wrote."""
+    with start(script) as program:
+        capture = Capture(1000)
+        takers = {program.stdout.fileno(): capture.add, program.stderr.fileno(): capture.add}
+        stop = attend(program, takers, ProcessLimits(**limits), cancellation)
+        return stop, capture.text(), program.returncode
+
+
+def test_a_program_that_ends_is_left_alone():
+    """A program that ends by itself was not stopped, and its output is complete."""
+    assert attended("echo out; echo err >&2; exit 3") == (None, "out\nerr\n", 3)
+
+
+def test_a_late_program_is_ended_and_its_output_kept():
+    """A program that takes too long is ended, and what it had written is there."""
+    stop, output, code = attended("echo before; sleep 60", timeout_seconds=0.3)
+    assert (stop.word, output, code) == ("timed_out", "before\n", -9)
+    assert "after 0.3 seconds" in stop.sentence
+
+
+def test_a_program_that_floods_is_ended():
+    """A program that writes without end is ended long before its time."""
+    stop, output, _ = attended("yes", flood_bytes=1_000_000)
+    assert stop.word == "flood"
+    assert "bytes left out" in output
+    assert len(output) < 1200
+
+
+def test_a_program_with_many_processes_is_ended():
+    """A program that starts too many processes is ended with all of them."""
+    stop, _, _ = attended("for n in 1 2 3 4 5 6 7 8; do sleep 60 & done; wait", processes=4, timeout_seconds=20)
+    assert stop.word == "processes"
+
+
+def test_a_tree_of_processes_has_its_memory_together():
+    """The memory of all the processes of a program counts."""
+    stop, _, _ = attended("sleep 20 & sleep 20 & sleep 20; wait", memory_bytes=2_000_000, timeout_seconds=20)
+    assert stop.word == "memory"
+    assert "MB" in stop.sentence
+
+
+def test_a_program_can_be_cancelled():
+    """A program ends soon after another thread cancels it."""
+    cancellation = Cancellation()
+    threading.Timer(0.2, cancellation.cancel).start()
+    started = time.monotonic()
+    assert attended("sleep 60", cancellation)[0].word == "cancelled"
+    assert time.monotonic() - started < 20
+
+
+def test_what_a_program_leaves_holding_its_output_is_not_waited_for():
+    """A process that outlives its program and keeps the output open delays nothing."""
+    started = time.monotonic()
+    stop, output, _ = attended("sleep 5 & echo done")
+    assert (stop, output) == (None, "done\n")
+    assert time.monotonic() - started < 4
+
+
+def test_a_program_ends_when_reading_it_fails():
+    """When what takes the output fails, the program is ended all the same."""
+
+    def fail(_):
+        raise RuntimeError
+
+    with start("echo x; sleep 60") as program:
+        with pytest.raises(RuntimeError):
+            attend(program, {program.stdout.fileno(): fail}, ProcessLimits())
+        assert program.returncode == -9
+
+
+def test_a_tree_is_ended_to_its_last_leaf():
+    """Whatever descends from a process can be found and ended."""
+    with start("(sleep 60 & sleep 60) & sleep 60; wait") as program:
+        while len(descendants(program.pid)) < 4:
+            time.sleep(0.01)
+        assert process_count() > 4
+        kill_descendants(program.pid)
+        program.communicate(timeout=20)
+        assert descendants(program.pid) == {}
+
+
+@given(st.lists(st.binary(max_size=30)), st.integers(1, 60))
+def test_a_capture_keeps_beginning_and_end(pieces, room):
+    """Of an output that is too long, the first four fifths and the last fifth of the room are kept, never more."""
+    capture = Capture(room)
+    for piece in pieces:
+        capture.add(piece)
+    whole = b"".join(pieces)
+    assert capture.total_bytes == len(whole)
+    assert capture.truncated == (len(whole) > room)
+    if not capture.truncated:
+        assert capture.text() == whole.decode("utf-8", "replace")
+
+
+def test_a_capture_says_what_is_missing():
+    """A cut output tells how many bytes are missing between its beginning and its end."""
+    capture = Capture(10)
+    capture.add(b"a" * 8 + b"x" * 200_000)
+    capture.add(b"bc")
+    assert capture.text() == "aaaaaaaa\n… 200,000 of 200,010 bytes left out …\nbc"
+
+
+@pytest.mark.parametrize("value", [0, -1, float("nan"), float("inf"), True, "1", None])
+def test_a_limit_is_a_positive_number(value):
+    """A limit that would limit nothing, or make no sense, is refused."""
+    with pytest.raises(ConfigError, match="timeout_seconds"):
+        ProcessLimits(timeout_seconds=value)
+
+
+def test_blocking_work_can_be_awaited():
+    """Work in a thread gives its value to whoever awaits it, or its error."""
+
+    def fail(_):
+        raise KeyError("x")
+
+    assert asyncio.run(run_cancellable(lambda _: 5)) == 5
+    with pytest.raises(KeyError):
+        asyncio.run(run_cancellable(fail))
+
+
+def test_cancelled_work_is_told_and_awaited():
+    """When the one who awaits is cancelled, the work learns of it and has ended before the cancellation goes on."""
+    ended = []
+
+    def work(cancellation):
+        while not cancellation.is_wished:
+            time.sleep(0.01)
+        ended.append(True)
+
+    async def main():
+        await asyncio.wait_for(run_cancellable(work), 0.1)
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(main())
+    assert ended == [True]

@@ -1,0 +1,232 @@
+"""What the tests of serving share: a server on a real socket, plain requests to it, and a browser to look at it."""
+
+import contextlib
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+import time
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+import pytest
+
+from agentkit import Agent, core_tools
+from agentkit.server import app
+from agentkit.testing import ScriptedLLM
+
+BROWSER = shutil.which("chromium") or shutil.which("google-chrome")
+PATIENCE = 30
+
+
+class Served:
+    """An agent that is served on a port of its own."""
+
+    def __init__(self, agent, **options):
+        import uvicorn
+
+        self.application = app(agent, **options)
+        self.token = self.application.state.token
+        self.socket = socket.create_server(("127.0.0.1", 0))
+        self.port = self.socket.getsockname()[1]
+        self.origin = f"http://127.0.0.1:{self.port}"
+        settings = uvicorn.Config(self.application, log_level="critical", timeout_graceful_shutdown=0)
+        self.server = uvicorn.Server(settings)
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
+
+    def __enter__(self):
+        self.thread.start()
+        until(lambda: self.server.started)
+        return self
+
+    def __exit__(self, *_):
+        self.server.should_exit = True
+        self.thread.join(PATIENCE)
+
+    def ask(self, method, path, document=None, headers=None, *, token=True):
+        """Send one request; gives status, headers and body, which is read as JSON when it is some."""
+        said = {"Content-Type": "application/json"} if document is not None else {}
+        said |= {"Authorization": f"Bearer {self.token}"} if token else {}
+        said |= headers or {}
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        body = document if isinstance(document, bytes | None) else json.dumps(document)
+        connection.request(method, path, body, {name: value for name, value in said.items() if value is not None})
+        response = connection.getresponse()
+        content = response.read()
+        connection.close()
+        with contextlib.suppress(ValueError):
+            content = json.loads(content)
+        return SimpleNamespace(status=response.status, headers=response.headers, body=content)
+
+    def complete(self, prompt="How much is 6*7?", **more):
+        """Ask for a completion."""
+        document = {"model": "helper", "messages": [{"role": "user", "content": prompt}], **more}
+        return self.ask("POST", "/v1/chat/completions", document)
+
+    def events(self, session, serial):
+        """All that happens in a run of the page, to its end."""
+        body = self.ask("GET", f"/page/events?session={session}&serial={serial}").body
+        lines = [body] if isinstance(body, dict) else map(json.loads, body.splitlines())
+        return [line for line in lines if line]
+
+    def question(self, session, serial):
+        """The next question of a run."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+        headers = {"Authorization": f"Bearer {self.token}"}
+        connection.request("GET", f"/page/events?session={session}&serial={serial}", headers=headers)
+        with contextlib.closing(connection), connection.getresponse() as lines:
+            return next(line for line in map(json.loads, filter(bytes.strip, lines)) if line["kind"] == "asked")
+
+    def run(self, prompt, session="talk"):
+        """Run a prompt of the page to its end; gives all that happened."""
+        begun = self.ask("POST", "/page/run", {"session": session, "prompt": prompt})
+        assert begun.status == 202, begun.body
+        return self.events(session, begun.body["serial"])
+
+
+def until(is_so, seconds=PATIENCE):
+    """Wait until something is so; its value."""
+    ends = time.monotonic() + seconds
+    while time.monotonic() < ends:
+        if value := is_so():
+            return value
+        time.sleep(0.01)
+    raise AssertionError("It did not come to be so in time")
+
+
+@pytest.fixture
+def serve(tmp_path):
+    """Serve an agent with these lines, or an agent of one's own, until the test ends."""
+    with contextlib.ExitStack() as stack:
+
+        def start(*lines, agent=None, tools=core_tools, app_options=None, **options):
+            if agent is None:
+                llm = ScriptedLLM(*lines)
+                agent = Agent("helper", tools, llm=llm, workspace=tmp_path, **options)
+            return stack.enter_context(Served(agent, **(app_options or {})))
+
+        yield start
+
+
+@dataclass
+class Browser:
+    """A headless Chromium, spoken to over two pipes in its own protocol."""
+
+    process: subprocess.Popen
+    commands: int
+    replies: int
+    rest: bytes = b""
+    count: int = 0
+    session: str | None = None
+    target: str | None = None
+
+    def call(self, method, **parameters):
+        """Send one command; gives its result."""
+        self.count += 1
+        number = self.count
+        message = {"id": number, "method": method, "params": parameters}
+        if self.session:
+            message["sessionId"] = self.session
+        os.write(self.commands, json.dumps(message).encode() + b"\0")
+        while True:
+            while b"\0" not in self.rest:
+                self.rest += os.read(self.replies, 1 << 16) or _closed()
+            line, _, self.rest = self.rest.partition(b"\0")
+            reply = json.loads(line)
+            if reply.get("method") == "Runtime.exceptionThrown":
+                raise AssertionError(reply["params"]["exceptionDetails"])
+            if reply.get("id") == number:
+                assert "error" not in reply, reply
+                return reply["result"]
+
+    def open(self, url, width=1100, height=800, scheme="light"):
+        """A new tab at a URL, of this size and colour scheme."""
+        self.session = None
+        if self.target:
+            self.call("Target.closeTarget", targetId=self.target)
+        self.target = target = self.call("Target.createTarget", url="about:blank")["targetId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.call("Runtime.enable")
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": False}
+        self.call("Emulation.setDeviceMetricsOverride", **metrics)
+        features = [{"name": "prefers-color-scheme", "value": scheme}]
+        self.call("Emulation.setEmulatedMedia", features=features)
+        self.call("Page.navigate", url=url)
+        return self
+
+    def js(self, expression, *, is_ready=True):
+        """The value of an expression in the page; None when it fails because the page is not there yet."""
+        wanted = {"expression": expression, "awaitPromise": True, "returnByValue": True}
+        result = self.call("Runtime.evaluate", **wanted)
+        assert not (is_ready and "exceptionDetails" in result), result
+        return None if "exceptionDetails" in result else result["result"].get("value")
+
+    def until(self, expression):
+        """Wait until an expression is true in the page; its value."""
+        try:
+            return until(lambda: self.js(expression, is_ready=False))
+        except AssertionError:
+            raise AssertionError(f"never so: {expression}\n{self.js('document.body.innerText')}") from None
+
+    def click(self, words):
+        """Press the first button that is shown with these words, as soon as it can be pressed."""
+        found = (
+            f"[...document.querySelectorAll('button')].find((each) => each.textContent.trim() === {json.dumps(words)}"
+        )
+        self.until(f"!!{found} && !each.disabled && each.offsetParent)")
+        self.js(f"{found} && !each.disabled && each.offsetParent).click()")
+
+    def type(self, text):
+        """Ask something, as a person types it."""
+        self.until("document.activeElement?.id === 'prompt'")
+        self.call("Input.insertText", text=text)
+        self.press("Enter")
+
+    def press(self, key):
+        """Press a key."""
+        codes = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, "")}
+        code, text = codes[key]
+        known = {"key": key, "code": key, "windowsVirtualKeyCode": code}
+        self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **known)
+        self.call("Input.dispatchKeyEvent", type="keyUp", **known)
+
+    @property
+    def text(self):
+        """What the page says."""
+        return self.js("document.body.innerText")
+
+
+def _closed():
+    raise AssertionError("The browser has gone")
+
+
+@pytest.fixture(scope="session")
+def chromium(tmp_path_factory):
+    """One browser for all tests; skipped where there is none."""
+    if BROWSER is None:
+        pytest.skip("There is no Chromium here.")
+    (theirs, commands), (replies, ours) = os.pipe(), os.pipe()
+    profile = tmp_path_factory.mktemp("profile")
+    options = f"--headless --no-sandbox --disable-gpu --remote-debugging-pipe --no-first-run --user-data-dir={profile}"
+    shell = f'exec "$0" {options} 3<&{theirs} 4>&{ours}'
+    process = subprocess.Popen(
+        ["bash", "-c", shell, BROWSER], pass_fds=(theirs, ours), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    os.close(theirs)
+    os.close(ours)
+    yield Browser(process, commands, replies)
+    process.terminate()
+    process.wait(PATIENCE)
+    os.close(commands)
+    os.close(replies)
+
+
+@pytest.fixture
+def browser(chromium):
+    """The browser, without what earlier tests left in it."""
+    chromium.session = None
+    chromium.call("Storage.clearCookies")
+    return chromium

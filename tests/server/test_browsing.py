@@ -1,0 +1,401 @@
+"""Does the page do what it says in a real browser, by keyboard, and whatever a model says?"""
+
+import json
+
+import pytest
+
+from agentkit import LLM, Agent, core_tools, default_tools, system_tools, tool
+from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
+from agentkit.tools.human import ask_user_tool
+
+WRITE = call("write_file", path="a.txt", content="new\n")
+ENDED = "!document.body.classList.contains('running') && !!document.querySelector('.figures, .note')"
+ASKED = "!!document.querySelector('.question')"
+PRESSABLE = "!!document.querySelector('.question button.deny:enabled')"
+POOR_CONTRAST = """(() => {
+  const linear = (colour) => (colour <= 0.03928 ? colour / 12.92 : ((colour + 0.055) / 1.055) ** 2.4);
+  const light = (text) => {
+    const [red, green, blue] = text.match(/[\\d.]+/g).map((value) => linear(value / 255));
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+  };
+  const ground = (node) => {
+    const colour = getComputedStyle(node).backgroundColor;
+    return /, 0\\)$/.test(colour) ? ground(node.parentElement) : colour;
+  };
+  const texts = 'h1, h3, p, button, label, summary, code, dt, dd, .chip, .asked, .rule, .remark';
+  const poor = [];
+  for (const node of document.querySelectorAll(texts)) {
+    if (!node.offsetParent || node.disabled || !node.textContent.trim()) continue;
+    const [one, two] = [light(getComputedStyle(node).color), light(ground(node))];
+    const ratio = (Math.max(one, two) + 0.05) / (Math.min(one, two) + 0.05);
+    if (ratio < 4.5) poor.push([node.className, node.textContent.slice(0, 30), ratio]);
+  }
+  return poor;
+})()"""
+LINEAR = """
+  const it = await import('/markdown.js');
+  for (const text of TEXTS) it.show(document.createElement('div'), text);
+  return 'shown';
+"""
+MADE = """
+  const it = await import('/markdown.js');
+  return TEXTS.map((text) => {
+    const node = document.createElement('div');
+    it.show(node, text);
+    for (const each of node.querySelectorAll('*'))
+      for (const name of ['dir', 'tabindex', 'role', 'aria-label', 'class']) each.removeAttribute(name);
+    return node.innerHTML;
+  });
+"""
+HOSTILE = [
+    "<script>window.hacked = 1</script>",
+    "<img src=x onerror='window.hacked = 1'>",
+    "<svg/onload=window.hacked=1>",
+    "[a](javascript:window.hacked=1) [b](data:text/html,<script>window.hacked=1</script>) [c](vbscript:x)",
+    "[d](\tjava\nscript:window.hacked=1) <javascript:window.hacked=1> ![e](javascript:window.hacked=1)",
+    "```html\n</code></pre><script>window.hacked = 1</script>\n```",
+    "| a | <b onclick=window.hacked=1>b</b> |\n|---|---|\n| `<i>` | <style>*{display:none}</style> |",
+    "1. <iframe src='javascript:window.hacked=1'></iframe>\n> <form action=//evil.example><button>x</button></form>",
+    "</textarea></article><base href='http://evil.example/'><link rel=stylesheet href='//evil.example/x.css'>",
+    "{{constructor.constructor('window.hacked=1')()}} ${window.hacked = 1}",
+]
+MARKDOWN = [
+    ("a *b* **c** _d_ ~~e~~ `f`", "<p>a <em>b</em> <strong>c</strong> <em>d</em> <del>e</del> <code>f</code></p>"),
+    ("***both***", "<p><strong><em>both</em></strong></p>"),
+    ("snake_case_name 2 * 3 * 4", "<p>snake_case_name 2 * 3 * 4</p>"),
+    ("``a ` b`` \\*c\\*", "<p><code>a ` b</code> *c*</p>"),
+    ("# One\n## Two", "<h3>One</h3><h4>Two</h4>"),
+    ("one\ntwo\n\nthree", "<p>one<br>two</p><p>three</p>"),
+    ("3. a\n4. b", '<ol start="3"><li>a</li><li>b</li></ol>'),
+    ("- a\n\n  b\n- c", "<ul><li>a<p>b</p></li><li>c</li></ul>"),
+    ("- a\n  - b\n    - c\n- d", "<ul><li>a<ul><li>b<ul><li>c</li></ul></li></ul></li><li>d</li></ul>"),
+    ("> a\n> b\n\nc", "<blockquote><p>a<br>b</p></blockquote><p>c</p>"),
+    ("a\n\n---\n\nb", "<p>a</p><hr><p>b</p>"),
+    ("```\n# not a heading\n", "<pre><code># not a heading\n</code></pre>"),
+    ("a < b & c", "<p>a &lt; b &amp; c</p>"),
+    ("# One ##\n#", "<h3>One</h3><h3></h3>"),
+    ("~~~ python x\ny\n~~~", "<pre><code>y</code></pre>"),
+    ("a|b\n-|x", "<p>a|b<br>-|x</p>"),
+    ("", ""),
+]
+LINKS = [
+    # what the model writes, and the host that is shown beside it; empty where the label is the address itself
+    ("[https://bank.example/?evil.example](https://evil.example/x)", " (evil.example)"),
+    ("[evil.example is not https://bank.example](https://evil.example)", " (evil.example)"),
+    ("https://bank.example@evil.example/", " (evil.example)"),
+    ("[https://bank.example](https://bank.example@evil.example)", " (evil.example)"),
+    ("[x\u202e](https://evil.example/knab)", " (evil.example)"),
+    ("https://b\u0430nk.example/", " (xn--bnk-6cd.example)"),
+    ("https://good.example/path?x=1", ""),
+    ("[good.example](https://good.example/)", ""),
+    ("[https://good.example](https://good.example)", ""),
+]
+NASTY = "<img src=x onerror=window.hacked=1>\"'><script>window.hacked=1</script>\u202e\u200b"
+
+
+@pytest.fixture
+def page(serve, browser):
+    """Open the page of an agent with these lines, signed in; gives the browser."""
+
+    def start(*lines, size=(1100, 800), scheme="light", **options):
+        served = serve(*lines, **options)
+        browser.open(f"{served.origin}/#token={served.token}", *size, scheme)
+        browser.until("document.activeElement?.id === 'prompt'")
+        browser.served = served
+        return browser
+
+    return start
+
+
+def test_the_token_leaves_the_address(page):
+    """The address that was printed signs in once; then the token is neither in it, nor in reach of a script."""
+    tab = page("unused")
+    token = tab.served.token
+    assert token not in tab.js("location.href")
+    assert token not in tab.js("document.cookie + JSON.stringify(localStorage) + JSON.stringify(history.state)")
+    tab.open(f"{tab.served.origin}/")
+    tab.until("document.activeElement?.id === 'prompt'")
+
+
+def test_a_stranger_is_asked_for_the_token(serve, browser):
+    """Without it the page asks for the token, says when it is wrong, and goes on once it is right."""
+    served = serve("unused")
+    tab = browser.open(f"{served.origin}/")
+    tab.until("document.activeElement?.id === 'token'")
+    tab.call("Input.insertText", text="wrong-token-of-some-length")
+    tab.press("Enter")
+    tab.until("document.getElementById('sign-in-error').textContent.includes('not the token')")
+    tab.js("document.getElementById('token').value = ''")
+    tab.call("Input.insertText", text=served.token)
+    tab.press("Enter")
+    tab.until("document.activeElement?.id === 'prompt'")
+
+
+def test_a_conversation_by_keyboard(page):
+    """A question typed is answered in place, with the tool call folded away, its decision, and what it cost."""
+    tab = page(call("calculator", expression="6*7"), "It is **42**.\n\n- one\n- two")
+    tab.type("How much is 6*7?")
+    tab.until(ENDED)
+    assert tab.js("document.querySelector('.answer strong').textContent") == "42"
+    assert tab.js("document.querySelectorAll('.answer li').length") == 2
+    assert tab.js("document.querySelector('.call summary').innerText").split()[:3] == ["calculator", "allowed", "6*7"]
+    assert "rule: safety-level" in tab.js("document.querySelector('.call .inside').textContent")
+    assert '"result": 42' in tab.js("document.querySelector('.call .result').textContent")
+    assert tab.js("document.querySelector('.call').open") is False
+    assert tab.js("document.getElementById('cost').textContent").startswith("30 tokens")
+    assert tab.js("document.getElementById('status').textContent").startswith("Answer: It is **42**.")
+
+
+def test_a_call_is_allowed_in_place_and_undone(page, tmp_path):
+    """What must be asked for is asked on the page; what it changed is shown as a difference and taken back."""
+    (tmp_path / "a.txt").write_text("old\n")
+    tab = page(WRITE, "Written.", tools=system_tools)
+    tab.type("Write")
+    tab.until(ASKED)
+    assert tab.js("document.querySelector('.question h3').textContent") == "May helper call write_file?"
+    assert "May helper call write_file?" in tab.js("document.getElementById('alert').textContent")
+    assert tab.js("document.activeElement.id") == "prompt"
+    tab.click("Allow once")
+    tab.until(ENDED)
+    assert (tmp_path / "a.txt").read_text() == "new\n"
+    assert "allowed once by you" in tab.js("document.querySelector('.call summary').innerText")
+    assert tab.js("document.querySelector('.changes summary').textContent") == "Changed a.txt"
+    assert tab.js("document.querySelector('.diff ins').textContent") == "+new\n"
+    assert tab.js("document.querySelector('.diff del').textContent") == "-old\n"
+    tab.click("Undo")
+    tab.until("document.querySelector('.changes .remark').textContent.startsWith('Restored')")
+    assert (tmp_path / "a.txt").read_text() == "old\n"
+    tab.open(tab.js("location.href"))
+    tab.until("document.querySelector('.changes .remark')?.textContent === 'Undone.'")
+
+
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [
+        (["b/a b.txt", "c.txt"], "Changed b/a b.txt, c.txt"),
+        (['a "b.txt'], 'Changed "a \\"b.txt"'),
+        (["1", "2", "3", "4"], "Changed 4 files"),
+    ],
+)
+def test_changed_files_are_named(page, names, told):
+    """What unfolds to the difference names the files as that does, or counts them when they are many."""
+    writing = [call("write_file", path=name, content="x") for name in names]
+    tab = page(writing, "Written.", tools=system_tools, safety="SYSTEM")
+    tab.type("Write")
+    tab.until(ENDED)
+    assert tab.js("document.querySelector('.changes summary').textContent") == told
+
+
+def test_a_failure_is_told_once(page):
+    """Why a model gave no answer stands once on the page, as the end of the run, also when it is loaded again."""
+    with FakeServer(fail(403, "not for you")) as server:
+        tab = page(agent=Agent("helper", llm=LLM(base_url=server.base_url, api_key="k")))
+        tab.type("Hello")
+        tab.until("!!document.querySelector('.note.bad')")
+        told = (
+            "[...document.querySelectorAll('.note')].filter((note) => note.textContent.includes('not for you')).length"
+        )
+        assert tab.js(told) == 1
+        tab.open(tab.js("location.href"))
+        tab.until("!!document.querySelector('.note.bad')")
+        assert tab.js(told) == 1
+
+
+def test_a_call_is_denied_with_words(page, tmp_path):
+    """A reason typed beside the question denies the call with Enter, and the model is told it."""
+    tab = page(WRITE, "I see.", tools=system_tools)
+    tab.type("Write")
+    tab.until(PRESSABLE)
+    tab.js("document.querySelector('.why input').focus()")
+    tab.call("Input.insertText", text="not today")
+    tab.press("Enter")
+    tab.until(ENDED)
+    assert "denied by you" in tab.js("document.querySelector('.call summary').innerText")
+    assert "not today" in tab.js("document.querySelector('.call .result').textContent")
+    assert not (tmp_path / "a.txt").exists()
+
+
+def test_arguments_are_edited_before_they_are_allowed(page, tmp_path):
+    """A person may change the arguments; what is no JSON object is not sent."""
+    tab = page(WRITE, "Written.", tools=system_tools)
+    tab.type("Write")
+    tab.until(ASKED)
+    tab.js("document.querySelector('.edit').open = true")
+    tab.js("document.querySelector('.edit textarea').value = '[1]'")
+    tab.click("Allow once with these arguments")
+    tab.until("document.querySelector('.wrong').textContent.includes('no JSON object')")
+    edited = json.dumps(json.dumps({"path": "b.txt", "content": "edited"}))
+    tab.js(f"document.querySelector('.edit textarea').value = {edited}")
+    tab.click("Allow once with these arguments")
+    tab.until(ENDED)
+    assert (tmp_path / "b.txt").read_text() == "edited"
+    assert "edited" in tab.js("document.querySelector('.call summary').innerText")
+
+
+def test_a_question_survives_leaving_the_page(page, tmp_path):
+    """A run goes on without the page; who opens it again finds the question, and the answer to it."""
+    tab = page(WRITE, "Written.", tools=system_tools)
+    tab.type("Write")
+    tab.until(ASKED)
+    tab.open(tab.js("location.href"))
+    tab.click("Allow once")
+    tab.until(ENDED)
+    assert tab.js("document.querySelectorAll('.run').length") == 1
+    assert (tmp_path / "a.txt").exists()
+
+
+def test_a_run_is_stopped_by_escape(page):
+    """Escape stops the run, keeps what was said, and leaves the page ready for the next question."""
+    tab = page(say("I think.", WRITE), "Hello again.", tools=system_tools)
+    tab.type("Write")
+    tab.until(ASKED)
+    tab.press("Escape")
+    tab.until(ENDED)
+    assert "Stopped." in tab.text
+    tab.js("document.getElementById('prompt').focus()")
+    tab.type("Hi")
+    tab.until("document.querySelectorAll('.run').length === 2 && document.querySelectorAll('.answer').length === 2")
+
+
+def test_a_question_for_words_is_answered(page):
+    """A tool that asks the person shows its question, and goes on with the words."""
+    tab = page(call("ask_user", question="Which colour?"), "Blue it is.", tools=[ask_user_tool()])
+    tab.type("Paint")
+    tab.until("document.querySelector('.question pre')?.textContent === 'Which colour?'")
+    tab.js("document.querySelector('.question input').value = 'blue'")
+    tab.click("Answer")
+    tab.until("document.querySelector('.answer')?.textContent === 'Blue it is.'")
+
+
+def test_conversations_are_listed_and_switched(page):
+    """Conversations are listed, can be switched by their names, and a new one begins empty."""
+    tab = page("One.", "Two.")
+    tab.type("First question")
+    tab.until("document.querySelectorAll('#names li').length === 1")
+    tab.click("New conversation")
+    tab.until("document.querySelector('#empty') && document.activeElement?.id === 'prompt'")
+    tab.type("Second question")
+    tab.until("document.querySelectorAll('#names li').length === 2")
+    assert tab.js("document.querySelector('#names [aria-current]').textContent").startswith("second-question-")
+    tab.js(
+        "[...document.querySelectorAll('#names button')].find((each) => each.textContent.startsWith('first')).click()"
+    )
+    tab.until("document.querySelector('.asked')?.textContent.includes('First question')")
+    assert tab.js("document.querySelector('.answer').textContent") == "One."
+
+
+def test_what_a_model_says_is_only_text(page):
+    """Whatever a model writes, no script of its runs, nothing is loaded, and no element comes of its HTML."""
+    tab = page(*HOSTILE)
+    for number in range(1, len(HOSTILE) + 1):
+        tab.type("Go")
+        tab.until(f"document.querySelectorAll('.figures').length === {number} && {ENDED}")
+    assert tab.js("window.hacked") is None
+    elements = "script, img, svg, iframe, form, style, base, link, input, object, [onclick], [onerror], [style]"
+    assert tab.js(f"document.querySelectorAll('#log :is({elements})').length") == 0
+    assert tab.js("[...document.querySelectorAll('#log a')].every((each) => /^https?:$/.test(each.protocol))") is True
+    loaded = "performance.getEntriesByType('resource').filter((each) => !each.name.startsWith(location.origin)).length"
+    assert tab.js(loaded) == 0
+
+
+def test_what_tools_and_names_say_is_only_text(page, tmp_path):
+    """Arguments, results, errors, differences, agents and conversations that hold HTML are shown as what they are."""
+
+    @tool(level="system")
+    def echo(text: str) -> str:
+        """Say it again."""
+        (tmp_path / "a.txt").write_text(text)
+        return text
+
+    llm = ScriptedLLM(
+        [call("echo", text=NASTY), call(NASTY, text=NASTY)],
+        call("write_file", path=f"{NASTY[:3]}.txt", content=NASTY),
+        NASTY,
+    )
+    agent = Agent(NASTY, [echo, *default_tools], llm=llm, workspace=tmp_path, safety="system", instruction=NASTY)
+    tab = page(agent=agent, app_options={"session": NASTY.replace("\u202e", "").replace("\u200b", "")})
+    tab.type(NASTY)
+    tab.until(ENDED)
+    assert tab.js("window.hacked") is None
+    assert tab.js("document.querySelectorAll('img, svg, #log script').length") == 0
+    assert tab.js("document.querySelectorAll('.call').length") == 3
+    seen = tab.js("[...document.querySelectorAll('.call, .changes, .note')].map((each) => each.textContent).join('')")
+    assert "\\u{202e}" in seen
+    assert "\u202e" not in seen
+
+
+def test_markdown_is_read_in_linear_time(page):
+    """A text made to exhaust a reader of Markdown is shown like any other."""
+    pieces = ["[", "*a ", "```x ", "![](", "_", "**", "~~a", "<http://", "\\", "> ", "- ", "|", "[a](b", "* _"]
+    texts = [piece * (20_000 // len(piece)) for piece in pieces]
+    texts += ["\n".join("  " * level + "- x" for level in range(200)), "\n".join(">" * level for level in range(200))]
+    texts += ["# " + " " * 20_000 + "x\u2028y", "```" + " " * 20_000 + "`", "~" * 20_000 + "`", "a|b\n-" + " " * 20_000]
+    texts += ["- " + " " * 20_000 + "\u2028", "http://" + "." * 20_000 + "x", "*a**" * 5_000, "http://a " * 2_000]
+    texts += ["|a|\n|-|\n" + "|b|\n" * 2_000, "#" * 20_000, "1. x\n\n" * 2_000, "```\n" * 2_001, "a\n===\n" * 2_000]
+    shown = page("unused").js(f"(async () => {{ const TEXTS = {json.dumps(texts)};{LINEAR} }})()")
+    assert shown == "shown"
+
+
+def test_a_link_says_where_it_leads(page):
+    """The host of a link stands beside it, unless its label is the very address: a label can lie."""
+    tab = page("unused")
+    for text, host in LINKS:
+        made = f"""import('/markdown.js').then((it) => {{
+          const node = document.createElement('div');
+          it.show(node, {json.dumps(text)});
+          return [node.querySelectorAll('a').length, node.querySelector('.host')?.textContent ?? ''];
+        }})"""
+        assert tab.js(made) == [1, host], text
+
+
+def test_markdown_becomes_elements(page):
+    """The Markdown that models write becomes the elements that it means."""
+    texts = json.dumps([text for text, _ in MARKDOWN])
+    made = page("unused").js(f"(async () => {{ const TEXTS = {texts};{MADE} }})()")
+    assert made == [html for _, html in MARKDOWN]
+
+
+def test_what_has_not_changed_is_left_alone(page):
+    """While an answer grows, what stands already is not made anew, so that nothing flickers."""
+    grown = """import('/markdown.js').then((it) => {
+      const node = document.createElement('div');
+      it.show(node, 'one\\n\\ntwo');
+      const [first, second] = node.children;
+      it.show(node, 'one\\n\\ntwo and more\\n\\nthree');
+      return [node.children[0] === first, node.children[1] === second, node.children.length];
+    })"""
+    assert page("unused").js(grown) == [True, False, 3]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [320, 1100])
+def test_the_page_fits_and_can_be_read(page, width, scheme):
+    """In both colour schemes and on a narrow screen nothing is cut off sideways, and text stands out."""
+    table = (
+        "| a | b | c | d | e | f |\n|---|---|---|---|---|---|\n" + "| a_very_long_word_in_a_cell | b | c | d | e | f |"
+    )
+    tab = page(
+        f"{table}\n\n```\n{'x' * 300}\n```\n{'y' * 300}", WRITE, size=(width, 640), scheme=scheme, tools=system_tools
+    )
+    tab.type("Show a table")
+    tab.until(ENDED)
+    tab.type("Now write")
+    tab.until(ASKED)
+    assert tab.js("document.documentElement.scrollWidth <= innerWidth") is True
+    assert tab.js("document.getElementById('log').scrollWidth <= document.getElementById('log').clientWidth") is True
+    tab.until(PRESSABLE)
+    assert tab.js(POOR_CONTRAST) == []
+
+
+def test_everything_has_a_name(page):
+    """Every button, field and region has a name that a screen reader can say."""
+    tab = page(call("calculator", expression="1"), WRITE, tools=[*core_tools, *system_tools])
+    tab.type("Write")
+    tab.until(ASKED)
+    tab.call("Accessibility.enable")
+    nodes = tab.call("Accessibility.getFullAXTree")["nodes"]
+    roles = {"button", "textbox", "navigation", "log", "form", "DisclosureTriangle", "link"}
+    named = [(node["role"]["value"], node.get("name", {}).get("value", "")) for node in nodes if not node["ignored"]]
+    assert [(role, name) for role, name in named if role in roles and not name.strip()] == []
+    assert ("log", "Conversation") in named
+    assert ("textbox", "Your question") in named

@@ -1,0 +1,82 @@
+"""Is a request read within its bounds, and a refusal told in OpenAI's words?"""
+
+import asyncio
+import json
+
+import pytest
+
+from agentkit.server.http_types import HTTPError, HTTPRequest, json_bytes, reply_of
+
+
+def document(*pieces, content_type="application/json", most_bytes=100):
+    """The document in a body that comes in these pieces."""
+
+    async def come():
+        for piece in pieces:
+            yield piece
+
+    return asyncio.run(HTTPRequest(come(), content_type).document(most_bytes))
+
+
+def test_a_body_is_a_json_object():
+    """A body is read as JSON, in however many pieces it comes, with a charset beside the type or without."""
+    assert document(b'{"a":', b" 1}") == {"a": 1}
+    assert document(b"{}", content_type="Application/JSON; charset=utf-8") == {}
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "status"),
+    [
+        (b"{}", "text/plain", 415),
+        (b"{}", "", 415),
+        (b"[1]", "application/json", 400),
+        (b"{", "application/json", 400),
+        (b"\xff", "application/json", 400),
+        (b'{"a": NaN}', "application/json", 400),
+        (b'{"a": [-Infinity]}', "application/json", 400),
+        (b'{"a": ' + b"9" * 5_000 + b"}", "application/json", 400),
+        (b'{"a": ' + b"[" * 50_000 + b"]" * 50_000 + b"}", "application/json", 400),
+        (b"[" * 100_000, "application/json", 400),
+        (b"{" + b" " * 200_000 + b"}", "application/json", 413),
+    ],
+)
+def test_what_is_no_document_is_refused(body, content_type, status):
+    """Another type, another shape, broken or too deep JSON and a long body are refused, each with its status."""
+    with pytest.raises(HTTPError) as refused:
+        document(body, content_type=content_type, most_bytes=150_000)
+    assert refused.value.status == status
+
+
+def test_a_body_must_come_in_time():
+    """A client that sends its body too slowly, or never, is refused."""
+
+    async def come():
+        await asyncio.Event().wait()
+        yield b"{}"
+
+    with pytest.raises(HTTPError, match=r"within 0\.01 seconds") as refused:
+        asyncio.run(HTTPRequest(come(), "application/json").document(seconds=0.01))
+    assert refused.value.status == 408
+
+
+def test_a_refusal_is_an_openai_error():
+    """A refusal has message, type, param and code, and says that the request must not simply be made again."""
+    reply = HTTPError(400, "No.", code="invalid_value", parameter="n").reply
+    error = {"message": "No.", "type": "invalid_request_error", "param": "n", "code": "invalid_value"}
+    assert json.loads(reply.body) == {"error": error}
+    assert reply.headers["x-should-retry"] == "false"
+
+
+def test_what_may_be_tried_again_says_nothing_else():
+    """A request that nothing has come of, as there was no room, may be made again."""
+    reply = HTTPError(429, "Wait.", code="too_many_runs", headers={"retry-after": "1"}).reply
+    assert "x-should-retry" not in reply.headers
+    assert reply.headers["retry-after"] == "1"
+    assert json.loads(reply.body)["error"]["type"] == "rate_limit_error"
+    assert HTTPError(503, "No.", code="x").document["error"]["type"] == "server_error"
+
+
+def test_replies_are_not_stored():
+    """No cache keeps what was answered, and half characters cannot break a reply."""
+    assert reply_of({}).headers == {"cache-control": "no-store"}
+    assert json_bytes({"a": "\ud800é"}) == '{"a":"?é"}'.encode()

@@ -1,0 +1,158 @@
+"""Is what a client wishes for understood, and what is not supported refused in words?"""
+
+import pytest
+
+from agentkit.content import File, Image
+from agentkit.decisions import Label
+from agentkit.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage
+from agentkit.server.http_types import HTTPError
+from agentkit.server.openai_endpoint import wishes_of
+
+ASK = {"role": "user", "content": "6*7?"}
+CALL = {"id": "c1", "type": "function", "function": {"name": "calculator", "arguments": "{}"}}
+CALLS = {"role": "assistant", "content": None, "tool_calls": [CALL]}
+RESULT = {"role": "tool", "tool_call_id": "c1", "content": "42"}
+
+
+def wishes(*messages, **more):
+    """The wishes of a request with these messages."""
+    return wishes_of({"model": "helper", "messages": list(messages) or [ASK], **more}, "helper")
+
+
+def test_the_last_message_is_the_prompt():
+    """What stands before the last message is the history, tool calls with their results too."""
+    order, said = {"role": "developer", "content": "Be brief."}, {"role": "assistant", "content": "42"}
+    found = wishes(order, ASK, CALLS, RESULT, said, {"role": "user", "content": "And now?"})
+    assert found.prompt == "And now?"
+    kinds = [SystemMessage, UserMessage, AssistantMessage, ToolMessage, AssistantMessage]
+    assert [type(message) for message in found.history] == kinds
+
+
+def test_pictures_are_part_of_the_prompt():
+    """A prompt may be made of texts and pictures."""
+    parts = [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": "data:image/png;,"}}]
+    assert wishes({"role": "user", "content": parts}).prompt == ("What is it?", Image("data:image/png;,"))
+
+
+def test_streaming_and_limits_are_heeded():
+    """Streaming, usage at its end, and the smaller of two bounds on the tokens are what the client said."""
+    found = wishes(stream=True, stream_options={"include_usage": True}, max_tokens=50, max_completion_tokens=20)
+    assert (found.stream, found.include_usage, found.max_tokens) == (True, True, 20)
+    plain = wishes(stream=None, stream_options=None, max_tokens=None)
+    assert (plain.stream, plain.include_usage, plain.max_tokens) == (False, False, None)
+
+
+def test_what_tunes_a_model_is_passed_over_and_told():
+    """Parameters that tune a model change nothing here, and the reply says which they were."""
+    assert wishes(temperature=0.5, top_p=1, user="me", seed=None).ignored == ("temperature", "top_p", "user")
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"n": 1},
+        {"tools": []},
+        {"tools": None},
+        {"tool_choice": "auto"},
+        {"logprobs": False},
+        {"response_format": {"type": "text"}},
+        {"modalities": ["text"]},
+    ],
+)
+def test_what_changes_nothing_is_taken(more):
+    """A parameter whose value leaves the answer as it is is taken."""
+    assert wishes(**more).prompt == "6*7?"
+
+
+@pytest.mark.parametrize(
+    ("more", "status", "parameter", "words"),
+    [
+        ({"model": "gpt-5.4"}, 404, "model", "the agent is called 'helper'"),
+        ({"model": None}, 404, "model", "helper"),
+        ({"n": 2}, 400, "n", "one answer"),
+        ({"n": True, "tools": [CALL]}, 400, "tools", "tools of its own"),
+        ({"functions": [{}]}, 400, "functions", "tools of its own"),
+        ({"tool_choice": "required"}, 400, "tool_choice", "its own tools"),
+        ({"response_format": {"type": "json_object"}}, 400, "response_format", "output_type="),
+        ({"stop": ["\n"]}, 400, "stop", "does not know it"),
+        ({"audio": {}}, 400, "audio", "does not know it"),
+        ({"x" * 500: 1}, 400, "x" * 100, "does not know it"),
+        ({"stream": "yes"}, 400, "stream", "true or false"),
+        ({"stream_options": [1]}, 400, "stream", "an object"),
+        ({"max_tokens": 0}, 400, "max_completion_tokens", "at least 1"),
+        ({"max_completion_tokens": True}, 400, "max_completion_tokens", "at least 1"),
+    ],
+)
+def test_what_is_not_supported_is_refused(more, status, parameter, words):
+    """What would change the answer, or nobody knows, is refused with the parameter's name and the reason."""
+    with pytest.raises(HTTPError, match=words) as refused:
+        wishes(**more)
+    assert (refused.value.status, refused.value.parameter) == (status, parameter)
+
+
+def test_pictures_come_from_the_web_or_with_the_request():
+    """A picture is data in the request, or an address of the web that the provider reads."""
+    for url in ("data:image/png;base64,aGk=", "https://example.com/a.png"):
+        content = [{"type": "text", "text": "What?"}, {"type": "image_url", "image_url": {"url": url}}]
+        assert len(wishes(messages=[{"role": "user", "content": content}]).prompt) == 2
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERi0="}},
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": "JVBERi0="}},
+        {"type": "input_file", "file_url": "https://example.com/a.pdf"},
+        {"type": "input_audio", "input_audio": {"data": "SUQzBAA=", "format": "mp3"}},
+    ],
+)
+def test_files_come_with_the_request(part):
+    """A PDF or a recording is data in the request, or an address that the provider reads."""
+    assert isinstance(wishes(messages=[{"role": "user", "content": ["Read.", part]}]).prompt[1], File)
+
+
+def test_results_of_foreign_tools_are_text_of_strangers():
+    """What a client says that a tool of its own gave is not trusted, so that nothing private leaves because of it."""
+    history = wishes(messages=[ASK, CALLS, RESULT, ASK]).history
+    assert [message.labels for message in history if isinstance(message, ToolMessage)] == [{Label.UNTRUSTED}]
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        [],
+        "hello",
+        None,
+        [5],
+        [{"role": "robot", "content": ""}],
+        [{"role": "user", "content": [{"type": "input_audio"}]}],
+        [{"role": "user"}],
+        [{"role": "user", "content": None}],
+        [{"role": "user", "content": 5}],
+        [{"role": "user", "content": {"text": "x"}}],
+        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "file:///etc/passwd"}}]}],
+        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:text/html,x"}}]}],
+        [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": 5}}]}],
+        [{"role": "user", "content": [{"type": "file", "file": {"file_data": "file:///etc/passwd"}}]}],
+        [{"role": "user", "content": [{"type": "input_file", "file_url": "file:///etc/passwd"}]}],
+        [{"role": "user", "content": [{"type": "file", "file": {"file_id": "file-1"}}]}],
+        [{"role": "user", "content": [{"type": "file", "file": {"file_data": "AAAA"}}]}],
+        [{"role": "system", "content": 5}, ASK],
+        [{"role": ["user"], "content": "x"}],
+        [ASK, {"role": "assistant", "content": None, "tool_calls": "x"}, ASK],
+        [ASK, {"role": "assistant", "content": "42"}],
+        [{"role": "system", "content": "x"}],
+        [ASK, RESULT, ASK],
+        [ASK, CALLS, ASK],
+        [ASK, CALLS, RESULT, RESULT, ASK],
+        [ASK, CALLS, RESULT, CALLS, RESULT, ASK],
+        [ASK, {**CALLS, "tool_calls": [CALL, CALL]}, RESULT, ASK],
+        [ASK, {**CALLS, "tool_calls": [{**CALL, "id": ""}]}, ASK],
+        [ASK] * 10_001,
+    ],
+)
+def test_a_conversation_must_be_one(messages):
+    """Unknown roles and parts, a last word that is not the user's, and calls without their one result are refused."""
+    with pytest.raises(HTTPError) as refused:
+        wishes_of({"model": "helper", "messages": messages}, "helper")
+    assert (refused.value.status, refused.value.parameter) == (400, "messages")

@@ -1,0 +1,197 @@
+"""Does a reply end well when the client is slow, silent or gone?"""
+
+import asyncio
+
+import pytest
+
+from agentkit.server import streaming
+from agentkit.server.streaming import ClientDisconnected, deliver, unless_gone
+
+START = {"type": "http.response.start", "status": 200, "headers": []}
+
+
+class Connection:
+    """The other end of a connection: what was sent, and when it is closed."""
+
+    def __init__(self):
+        self.sent = []
+        self.closed, self.beaten = asyncio.Event(), asyncio.Event()
+
+    async def receive(self):
+        """Wait until the client leaves."""
+        await self.closed.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(self, message):
+        """Take a message."""
+        self.sent.append(message)
+        if message.get("body") == b"beat":
+            self.beaten.set()
+
+    @property
+    def bodies(self):
+        """The pieces that came."""
+        return [message["body"] for message in self.sent if "body" in message]
+
+
+async def sent(pieces, connection, beat_seconds=30.0):
+    """Deliver pieces to a connection."""
+    await deliver(pieces, START, connection.send, beat=b"beat", beat_seconds=beat_seconds)
+
+
+def test_pieces_are_sent_as_they_come():
+    """Each piece is a message of its own, and the last message says that nothing follows."""
+
+    async def main():
+        async def pieces():
+            yield b"one"
+            yield b"two"
+
+        connection = Connection()
+        await sent(pieces(), connection)
+        assert connection.sent[0] == START
+        assert connection.bodies == [b"one", b"two", b""]
+        assert connection.sent[-1]["more_body"] is False
+
+    asyncio.run(main())
+
+
+def test_any_iterator_can_be_delivered():
+    """What gives pieces need be no generator, and may be longer than what may wait to be sent."""
+
+    class Pieces:
+        left = 200
+
+        def __aiter__(self):
+            return self
+
+        async def __anext__(self):
+            self.left -= 1
+            if self.left < 0:
+                raise StopAsyncIteration
+            return b"x"
+
+    async def main():
+        connection = Connection()
+        await sent(Pieces(), connection)
+        assert b"".join(connection.bodies) == b"x" * 200
+
+    asyncio.run(main())
+
+
+def test_a_client_that_reads_late_gets_all():
+    """Pieces that all came before the client read the first are sent, and then the end."""
+
+    async def main():
+        async def pieces():
+            for _ in range(64):
+                yield b"x"
+
+        class Late(Connection):
+            async def send(self, message):
+                for _ in range(300):
+                    await asyncio.sleep(0)
+                await super().send(message)
+
+        connection = Late()
+        await sent(pieces(), connection)
+        assert b"".join(connection.bodies) == b"x" * 64
+
+    asyncio.run(main())
+
+
+def test_silence_is_broken_by_a_beat():
+    """While nothing comes, a beat says that the connection lives."""
+
+    async def main():
+        connection = Connection()
+
+        async def pieces():
+            await connection.beaten.wait()
+            yield b"at last"
+
+        await sent(pieces(), connection, beat_seconds=0.001)
+        assert connection.bodies[-2:] == [b"at last", b""]
+
+    asyncio.run(main())
+
+
+def test_what_fails_is_not_hidden():
+    """An error among the pieces ends the reply and is raised."""
+
+    async def main():
+        async def pieces():
+            yield b"one"
+            raise ZeroDivisionError
+
+        connection = Connection()
+        with pytest.raises(ZeroDivisionError):
+            await sent(pieces(), connection)
+        assert connection.bodies == [b"one"]
+
+    asyncio.run(main())
+
+
+def test_who_leaves_ends_the_work():
+    """When the client leaves, the work is cancelled and what it has opened is closed."""
+
+    async def main():
+        connection, closed = Connection(), []
+
+        async def pieces():
+            try:
+                yield b"one"
+                connection.closed.set()
+                await asyncio.Event().wait()
+            finally:
+                closed.append(True)
+
+        with pytest.raises(ClientDisconnected):
+            await unless_gone(connection.receive, sent(pieces(), connection))
+        assert closed == [True]
+
+    asyncio.run(main())
+
+
+def test_who_stays_gets_the_value():
+    """Work that ends gives its value, whether anybody watches the connection or not."""
+
+    async def main():
+        async def work():
+            return 42
+
+        assert await unless_gone(Connection().receive, work()) == 42
+        assert await unless_gone(None, work()) == 42
+
+    asyncio.run(main())
+
+
+def test_other_messages_of_the_client_are_passed_over():
+    """Only the end of the connection counts as leaving."""
+
+    async def main():
+        messages = iter(["http.request", "http.disconnect"])
+
+        async def receive():
+            return {"type": next(messages)}
+
+        with pytest.raises(ClientDisconnected):
+            await unless_gone(receive, asyncio.Event().wait())
+
+    asyncio.run(main())
+
+
+def test_a_closed_socket_counts_as_gone():
+    """A client whose socket is closed while something is sent has gone."""
+
+    async def main():
+        async def pieces():
+            yield b"one"
+
+        async def send(_message):
+            raise ConnectionResetError
+
+        with pytest.raises(ClientDisconnected):
+            await deliver(pieces(), START, send, beat=b"", beat_seconds=streaming.BEAT_SECONDS)
+
+    asyncio.run(main())

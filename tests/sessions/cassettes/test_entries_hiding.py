@@ -1,0 +1,148 @@
+"""Does nothing secret get into a cassette?"""
+
+import json
+
+import pytest
+
+from agentkit.sessions.cassettes.entries import EntryRedactor
+from agentkit.sessions.codec import to_line
+
+KEY = "sk-" + "a1b2" * 8
+
+
+@pytest.fixture
+def hiding():
+    """What redacts, knowing the environment."""
+    found = EntryRedactor()
+    found.refresh()
+    return found
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"text": f"key {KEY}"},
+        {"list": ["x", {"deep": [f"{KEY}"]}]},
+        {"arguments": json.dumps({"headers": {"auth": f"Bearer {KEY}"}})},
+        {"arguments": f"not json {KEY}"},
+        {"arguments": {"plain": KEY}},
+        {"content": json.dumps({"api_key": "Zx9" * 10})},
+    ],
+)
+def test_secrets_are_redacted_wherever_they_stand(hiding, data):
+    """A key is redacted in any text of an entry, however deep."""
+    shown = hiding.line(data)
+    assert json.loads(shown) == hiding.hidden(data)
+    assert KEY not in shown
+    assert "Zx9Zx9" not in shown
+    assert "[redacted: " in shown
+
+
+def test_arguments_stay_json(hiding):
+    """The arguments of a call are redacted value by value, so that they stay JSON."""
+    key = "-----BEGIN PRIVATE KEY-----\nMIIabc123"
+    redacted = hiding.hidden({"arguments": json.dumps({"pem": key, "path": "a.txt", "mode": 5})})
+    assert json.loads(redacted["arguments"]) == {"pem": "[redacted: private key]", "path": "a.txt", "mode": 5}
+
+
+def test_what_holds_no_secret_is_left_as_it_is(hiding):
+    """An entry without a secret is written as it is, and its arguments keep their spelling."""
+    data = {"arguments": '{"b":1,  "a":2}', "text": "long " * 100, "image": "data:image/png;base64,AKIA", "n": 1}
+    assert hiding.line(data) == to_line(data)
+    assert hiding.hidden(data) == data
+    other = hiding.hidden({**data, "key": KEY})
+    assert other["arguments"] == data["arguments"]
+
+
+def test_secrets_of_the_environment_are_redacted(hiding, monkeypatch):
+    """The value of a secret variable is redacted from the next look at the environment on, in known texts too."""
+    text = "correct-horse-battery-staple-9 and so on " * 10
+    assert hiding.hidden({"text": text}) == {"text": text}
+    monkeypatch.setenv("VAULT_PASSWORD", "correct-horse-battery-staple-9")
+    hiding.refresh()
+    hiding.refresh()
+    assert "horse" not in hiding.hidden({"text": text})["text"]
+
+
+def test_known_texts_are_forgotten_in_time(hiding):
+    """A great many long texts do not fill the memory, and are redacted all the same."""
+    for number in range(1_002):
+        hiding.hidden({"text": f"{number} " * 100})
+    assert hiding.hidden({"text": KEY}) == {"text": "[redacted: API key]"}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"settings": {"metadata": {KEY: "v"}}},
+        {"arguments": json.dumps({"d": {KEY: 1}})},
+        {"arguments": '{"k": "\\u0073' + KEY[1:] + '"}'},
+        {"arguments": '{"api_key": "\\u005a' + "x9Z" * 10 + '"}'},
+        {"content": "data:image/png? My key is " + KEY},
+        {"content": [{"url": f"data:image/png;base64,{KEY} {KEY}"}]},
+    ],
+)
+def test_secrets_are_redacted_in_keys_behind_escapes_and_beside_pictures(hiding, data):
+    """A key is redacted as the name of a field, spelled with escapes, and in text that only begins like a picture."""
+    hidden = hiding.hidden(data)
+    shown = json.dumps(hidden) + str(json.loads(hidden.get("arguments", "0")))
+    assert KEY not in shown
+    assert "x9Zx9Z" not in shown
+    assert "[redacted: " in shown
+
+
+def test_pictures_are_left_as_they_are(hiding):
+    """The base64 of an image, a PDF or a recording is never taken for a secret, even beside one."""
+    data = "AKIA" + "A1B2" * 4 + "/"
+    for shown in (
+        {"url": f"data:image/png;base64,{data}", "detail": "low"},
+        {"part": "file", "url": f"data:application/pdf;base64,{data}", "name": "a.pdf"},
+        {"part": "file", "url": f"data:audio/mpeg;base64,{data}"},
+    ):
+        assert hiding.hidden({"content": [shown]}) == {"content": [shown]}
+        assert hiding.hidden({"content": [shown, KEY]}) == {"content": [shown, "[redacted: API key]"]}
+
+
+def test_a_text_is_no_picture(hiding):
+    """What is written as the data of a text, or leads elsewhere, is redacted like any other text."""
+    for url in (f"data:text/plain,{KEY}", f"https://example.com/a.pdf?key={KEY}"):
+        assert KEY not in json.dumps(hiding.hidden({"part": "file", "url": url, "name": "a"}))
+
+
+NAMED = [
+    ({"settings": {"headers": {"X-Api-Key": "tulip"}}}, "tulip"),
+    ({"settings": {"passwords": "fine", "password": ["tulip", "rose"]}}, "tulip"),
+    ({"arguments": json.dumps({"user": "ann", "password": "tulip"})}, "tulip"),
+    ({"arguments": json.dumps({"body": json.dumps({"dbPassword": 'tu"lip'})})}, "lip"),
+    ({"arguments": '{"pass\\u0077ord": "tulip"}'}, "tulip"),
+    ({"content": json.dumps({"client_secret": "tulip"}, indent=2)}, "tulip"),
+    ({"content": "{'token': 'tulip', 'n': 1}"}, "tulip"),
+    ({"content": "curl -H 'Authorization: Basic dHVsaXA=' https://x.example/"}, "dHVsaXA"),
+    ({"content": "Cookie: session=tulip; b=c"}, "tulip"),
+    ({"content": "mysql --password=tulip --host=x"}, "tulip"),
+    ({"content": "GET https://x.example/?access_token=tulip&page=2"}, "tulip"),
+]
+
+
+@pytest.mark.parametrize(("data", "secret"), NAMED)
+def test_what_its_name_calls_secret_is_redacted(hiding, data, secret):
+    """The value of an argument, a key or a header whose name says that it is secret is not written, short as it be."""
+    line = hiding.line(data)
+    assert secret not in line
+    assert "[redacted: secret]" in line
+    arguments = json.loads(line).get("arguments")
+    assert arguments is None or json.loads(arguments)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"usage": {"input_tokens": 5}, "arguments": '{"next_page_token": "abc", "max_tokens": "7"}'},
+        {"output_schema": {"properties": {"password": {"type": "string"}}}},
+        {"arguments": '{"password": 1234, "token": null, "secret": "", "key": "name"}'},
+        {"text": "password: ask your administrator; token=tokenizer.next; password=$PASSWORD; secret=read()"},
+    ],
+)
+def test_what_only_sounds_secret_is_left(hiding, data):
+    """Numbers, schemas, tokens of pages and of texts, and places that are to be filled in are written as they are."""
+    assert json.loads(hiding.line(data)) == data

@@ -1,0 +1,125 @@
+"""Is a conversation written down once, however often it is sent?"""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.errors import SessionError
+from agentkit.messages import AssistantMessage, ToolMessage, UserMessage
+from agentkit.sessions.cassettes.entries import MessageNumbers, NumberedMessages
+
+
+def texts(*words):
+    """A message for each word."""
+    return [UserMessage(word) for word in words]
+
+
+def test_what_was_said_is_named_by_its_number():
+    """A message stands there whole when it is new, and a row of known ones is named by its first and last number."""
+    numbers = MessageNumbers()
+    said = texts("a", "b", "c")
+    assert numbers.row(said[:1]) == [{"number": 1, "role": "user", "content": "a"}]
+    assert numbers.row(said) == [
+        "1",
+        {"number": 2, "role": "user", "content": "b"},
+        {"number": 3, "role": "user", "content": "c"},
+    ]
+    assert numbers.row(said) == ["1-3"]
+    assert numbers.row([*said, said[0]]) == ["1-3", "1"]
+    assert numbers.row([said[2], said[1]]) == ["3", "2"]
+
+
+def test_same_words_are_the_same_message():
+    """A message that is built anew from the same words is the same one."""
+    numbers = MessageNumbers()
+    numbers.row(texts("a", "b"))
+    assert numbers.row(texts("a", "b", "a")) == ["1-2", "1"]
+
+
+def test_conversations_side_by_side_stay_short():
+    """Conversations that go on in turns are each named by few spans."""
+    numbers = MessageNumbers()
+    rows = [texts("a"), texts("b")]
+    for turn in range(10):
+        for row in rows:
+            row.extend(texts(f"{row[0].content} {turn}"))
+            written = numbers.row(row)
+    assert sum(isinstance(part, dict) for part in written) == 1
+    assert len(json.dumps(numbers.row(rows[0]))) < 200
+
+
+def test_conversations_that_are_equal_do_not_grow_into_each_other():
+    """Of two conversations that are equal only the one grows that goes on."""
+    numbers, numbered = MessageNumbers(), NumberedMessages()
+    a, b, c = texts("a", "b", "c")
+    for row in ([a], [a, b], [a], [a, b], [a, b, c], [a, b]):
+        found = numbered.row(json.loads(json.dumps(numbers.row(row))))
+        assert [numbered[number]["content"] for number in found] == [message.content for message in row]
+
+
+def test_single_texts_and_schemas_have_numbers_too():
+    """An instruction or a schema is written once, like a message, also when it has a number of its own."""
+    numbers, numbered = MessageNumbers(), NumberedMessages()
+    schema = {"type": "object", "number": {"type": "integer"}}
+    written = [numbers.one(thing) for thing in ("Be brief.", schema, "Be brief.", dict(schema))]
+    assert written[2:] == ["1", "2"]
+    found = [numbered[number] for number in numbered.row(written)]
+    assert found == [{"text": "Be brief."}, {"schema": schema}] * 2
+
+
+MESSAGES = st.one_of(
+    st.builds(UserMessage, st.text(max_size=3)),
+    st.builds(AssistantMessage, st.text(max_size=3)),
+    st.builds(ToolMessage, st.sampled_from("ab"), st.just("tool"), st.text(max_size=2)),
+)
+
+
+@given(st.lists(MESSAGES, min_size=1, max_size=8), st.lists(st.lists(st.integers(0, 7), max_size=8), max_size=6))
+def test_every_row_comes_back(messages, rows):
+    """Whatever rows are written, the same messages are read."""
+    numbers, numbered = MessageNumbers(), NumberedMessages()
+    for row in rows:
+        said = [messages[place % len(messages)] for place in row]
+        written = json.loads(json.dumps(numbers.row(said)))
+        found = [numbered[number] for number in numbered.row(written)]
+        assert [(data["role"], data.get("content") or data.get("text", "")) for data in found] == [
+            (
+                MessageNumbers().row([message])[0]["role"],
+                getattr(message, "text", None) or getattr(message, "content", ""),
+            )
+            for message in said
+        ]
+
+
+@pytest.mark.parametrize("row", [[{"role": "user"}], ["1"], ["x"], ["1-"], [7], ["-1"], ["1-x"]])
+def test_damaged_rows_are_refused(row):
+    """A number that nothing has, and what is neither number nor message, is a clear error."""
+    with pytest.raises(SessionError, match="damaged"):
+        NumberedMessages().row(row)
+
+
+def test_absurd_spans_end_where_nothing_is():
+    """A span over more numbers than there are is an error at once."""
+    numbered = NumberedMessages()
+    numbered.row([{"number": 1, "text": "a"}])
+    with pytest.raises(SessionError, match="number 2"):
+        numbered.row(["1-999999999999"])
+
+
+def test_a_row_longer_than_any_conversation_is_refused():
+    """A short row of spans does not become a hundred thousand messages and more."""
+    numbered = NumberedMessages()
+    numbered.row([{"number": number, "text": ""} for number in range(1, 1001)])
+    with pytest.raises(SessionError, match="more than 100,000 messages"):
+        numbered.row(["1-1000"] * 101)
+
+
+def test_many_long_spans_are_refused():
+    """Spans of a few bytes that name millions of messages together are refused before they are read."""
+    numbered = NumberedMessages(most_in_all=1_000)
+    numbered.row([{"number": number, "text": "a"} for number in range(1, 101)])
+    assert len([numbered.row(["1-100"]) for _ in range(9)]) == 9
+    with pytest.raises(SessionError, match="more messages together"):
+        numbered.row(["1-100"])

@@ -1,0 +1,262 @@
+"""Does a replay give what was recorded, and nothing else?"""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from agentkit.decisions import Decision
+from agentkit.errors import RateLimited, ReplayError
+from agentkit.events import Approved, RunStarted
+from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, UserMessage
+from agentkit.recording import PersonAsked, active, taped, told
+from agentkit.sessions.cassettes.entries import MessageNumbers, encode_answer, encode_question
+from agentkit.sessions.cassettes.playback import Player
+from agentkit.sessions.cassettes.recorder import Recorder
+from agentkit.usage import Charge, Usage
+
+CALL = ToolCall("c1", "add", '{"a": 1}')
+PERSON = PersonAsked(CALL, Decision("ask", "level", "Dear."))
+
+
+def request(*words):
+    """A request with a message for each word."""
+    return Request(tuple(UserMessage(word) for word in words))
+
+
+def say(text):
+    """A response."""
+    return Response(AssistantMessage(text))
+
+
+@pytest.fixture
+def cassette(tmp_path):
+    """Record questions with their answers; gives the path."""
+
+    def record(*pairs, live=()):
+        recorder = Recorder(tmp_path / "trip.cassette")
+        with active(recorder):
+            for question, answer in pairs:
+                asked = recorder.asked(question)
+                asked.heard(answer, is_live=question in live)
+        recorder.finish()
+        return recorder.path
+
+    return record
+
+
+def test_answers_come_in_any_order(cassette):
+    """Parallel runs may ask in another order; of equal questions the first recorded is answered first."""
+    path = cassette(
+        (request("a"), say("1")),
+        (request("b"), say("2")),
+        (request("a"), say("3")),
+        (CALL, ToolResult("add", "ok", "4")),
+        (PERSON, Approved("c1", "once")),
+    )
+    player = Player(path)
+    assert [player.replayed(PERSON), player.replayed(CALL)] == [Approved("c1", "once"), ToolResult("add", "ok", "4")]
+    assert [player.replayed(request(word)).text for word in "baa"] == ["2", "1", "3"]
+    player.finish()
+
+
+def test_of_questions_that_differ_in_their_room_each_has_its_own(cassette):
+    """Questions that allow answers of different lengths find their own answers first, and then any."""
+    asked = [replace(request("a"), settings={"max_tokens": most}) for most in (100, 200, 300)]
+    player = Player(cassette(*zip(asked, map(say, "123"), strict=True)))
+    assert [player.replayed(question).text for question in (asked[1], request("a"), asked[2])] == ["2", "1", "3"]
+
+
+def test_errors_are_replayed(cassette):
+    """What the model failed with then, it fails with again."""
+    player = Player(cassette((request("a"), RateLimited("Slow down.", status=429))))
+    assert str(player.replayed(request("a"))) == "Slow down."
+
+
+def test_time_is_that_of_the_recording(cassette):
+    """Before the first answer it is the time of the first question; then that of the newest answer given."""
+    player = Player(cassette((request("a"), say("1")), (request("b"), say("2"))))
+    began = player.now()
+    player.replayed(request("b"))
+    later = player.now()
+    player.replayed(request("a"))
+    assert began <= later == player.now()
+
+
+def test_an_unknown_question_is_told_with_what_differs(cassette):
+    """What was not recorded is a ReplayError that shows it beside the recorded question most like it."""
+    player = Player(cassette((request("x"), say("1")), (request("a", "b", "c"), say("2"))))
+    with pytest.raises(ReplayError) as caught:
+        player.replayed(request("a", "b", "d"))
+    assert isinstance(caught.value, AssertionError)
+    assert str(caught.value).splitlines()[1:-1] == [" user: a", " user: b", "-user: c", "+user: d"]
+    assert "the model is asked" in str(caught.value)
+    assert "--record=all" in str(caught.value)
+
+
+def test_a_kind_that_is_used_up_is_told(cassette):
+    """When nothing of the kind is left, what is asked now is told alone."""
+    player = Player(cassette((request("a"), say("1"))))
+    with pytest.raises(ReplayError, match=r"a tool is called as it is now. Nothing of the kind"):
+        player.replayed(CALL)
+    with pytest.raises(ReplayError, match=r"a person is asked[^+]*\+arguments"):
+        player.replayed(PERSON)
+
+
+def test_secrets_are_not_told(cassette):
+    """What differs is told without keys."""
+    player = Player(cassette((request("a"), say("1"))))
+    with pytest.raises(ReplayError) as caught:
+        player.replayed(request("sk-" + "a1b2" * 8))
+    assert "[redacted: API key]" in str(caught.value)
+
+
+def test_a_divergence_that_was_caught_is_raised_at_the_end(cassette):
+    """The first divergence fails the replay even when a program has caught its error."""
+    player = Player(cassette((request("a"), say("1"))))
+    for word in "bc":
+        with pytest.raises(ReplayError):
+            player.replayed(request(word))
+    with pytest.raises(ReplayError, match=r"\+user: b"):
+        player.finish()
+    player.finish(keep=False)
+
+
+def test_answers_that_are_left_fail_the_replay(cassette):
+    """Answers that nobody asked for are an error, unless the replay is a partial one."""
+    path = cassette((request("a"), say("1")), (CALL, ToolResult("add", "ok", "1")))
+    with pytest.raises(ReplayError, match=r"2 answers that nobody asked for. First, the model is asked"):
+        Player(path).finish()
+    Player(path, partial=True).finish()
+    Player(path).finish(keep=False)
+    player = Player(path)
+    player.replayed(request("a"))
+    with pytest.raises(ReplayError, match=r"one answer that nobody asked for. First, a tool"):
+        player.finish()
+
+
+def test_what_a_tool_asked_is_part_of_its_answer(tmp_path):
+    """What was asked inside of a tool call need not be asked again: the call's answer is there."""
+    recorder = Recorder(tmp_path / "trip.cassette")
+
+    def ask():
+        taped(request("inner"), lambda: say("1"))
+        return ToolResult("add", "ok", "1")
+
+    with active(recorder):
+        taped(CALL, ask)
+    recorder.finish()
+    player = Player(recorder.path)
+    with active(player):
+        told("r", RunStarted("helper", "Hi."))
+        assert taped(CALL, ask).content == "1"
+    player.finish()
+
+
+def test_a_live_answer_is_asked_for_again(tmp_path):
+    """A call whose answer no file can hold runs again, and what it asks is answered from the recording."""
+    recorder = Recorder(tmp_path / "trip.cassette")
+    asked = []
+
+    def ask():
+        asked.append(taped(request("inner"), lambda: say("1")).text)
+        return ToolResult("pass_on", "ok", "Passed on.", object())
+
+    for opened in (lambda: recorder, lambda: Player(recorder.path)):
+        tape = opened()
+        with active(tape):
+            taped(CALL, ask, lambda result: result.value is not None)
+        tape.finish()
+    assert asked == ["1", "1"]
+
+
+class Account:
+    """Keeps what it is charged with."""
+
+    def __init__(self, charged=None):
+        self.charged = charged
+        self.charges = []
+
+    def charge(self, charge):
+        """Keep it."""
+        self.charges.append(charge)
+
+
+def test_what_an_answer_has_cost_is_charged_again(tmp_path):
+    """The cost of an answer is recorded with it, and charged when it is replayed; what has cost nothing is not."""
+    recorder = Recorder(tmp_path / "trip.cassette")
+    with active(recorder):
+        taped(CALL, lambda: ToolResult("add", "ok", "1"), account=Account(Charge(30, 4, 2, (0.25,))))
+        taped(request("a"), lambda: say("1"), account=Account(Charge()))
+    recorder.finish()
+    account, player = Account(), Player(recorder.path)
+    assert player.replayed(CALL, account).content == "1"
+    assert player.replayed(request("a"), account).text == "1"
+    assert account.charges == [Charge(30, 4, 2, (0.25,))]
+
+
+def first_version(path, *askings):
+    """A cassette of the first version of the format, which said neither times that were up nor costs."""
+    numbers = MessageNumbers()
+    recorded = [
+        {"id": number, "inside": inside, "at": 10.0 + number, "seconds": 0.5}
+        | encode_question(question, numbers)
+        | encode_answer(answer, numbers)
+        for number, inside, question, answer in askings
+    ]
+    path.write_text("".join(json.dumps(line) + "\n" for line in [{"cassette": 1}, *recorded]), "utf-8")
+    return path
+
+
+def test_a_cassette_of_the_first_version_charges_what_it_tells(tmp_path):
+    """In an older cassette a call has cost the tokens of its result, and the calls that were made inside of it."""
+    spent = ToolResult("ask", "ok", "1", usage=Usage(30, 4, requests=1))
+    inner, outer = ToolCall("c2", "add", "{}"), ToolCall("c1", "ask", "{}")
+    path = first_version(
+        tmp_path / "old.cassette",
+        (3, 2, ToolCall("c3", "add", "{}"), ToolResult("add", "ok", "3")),
+        (2, 1, inner, ToolResult("add", "ok", "2")),
+        (1, 0, outer, spent),
+        (4, 0, request("a"), say("Done.")),
+    )
+    account, player = Account(), Player(path)
+    player.replayed(outer, account)
+    player.replayed(request("a"), account)
+    assert account.charges == [Charge(30, 4, 2)]
+    player.finish()
+
+
+def test_the_time_is_up_when_it_was_in_the_recording(tmp_path):
+    """A watch of a replay stands still until the reading at which the recorded one said that the time was up."""
+    recorder = Recorder(tmp_path / "trip.cassette")
+    watch = recorder.watch()
+    for seconds in (5.0, 4.0, -1.0):
+        watch.left(seconds)
+    recorder.finish()
+    player = Player(recorder.path)
+    watches = player.watch(), player.watch()
+    assert [watches[0].left(9.0) for _ in range(4)] == [math.inf, math.inf, 0.0, 0.0]
+    assert watches[1].left(-9.0) == math.inf
+    assert watches[0]() == player.now()
+
+
+def test_a_cassette_of_the_first_version_tells_time_by_its_answers(tmp_path):
+    """A watch of an older cassette, which does not know when a time was up, reckons with the time of the answers."""
+    player = Player(first_version(tmp_path / "old.cassette", (1, 0, request("a"), say("1"))))
+    watch = player.watch()
+    assert (watch(), watch.left(3.0)) == (10.5, 3.0)
+    player.replayed(request("a"))
+    assert watch() == 11.0
+
+
+def test_a_long_conversation_is_compared_message_by_message(cassette):
+    """A message that was compared before is known again, and a great many are forgotten in time."""
+    said = request(*(f"word {number}" for number in range(60))).messages
+    rows = [Request(said[:count]) for count in range(60)]
+    player = Player(cassette(*((row, say(str(len(row.messages)))) for row in rows)))
+    assert [player.replayed(row).text for row in rows] == [str(count) for count in range(60)]
+    player.finish()
+    many = [str(number) for number in range(11_000)]
+    player = Player(cassette((request(*many), say("1")), (request(*many), say("2"))))
+    assert [player.replayed(request(*many)).text for _ in range(2)] == ["1", "2"]

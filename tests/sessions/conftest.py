@@ -1,0 +1,52 @@
+"""The stores that sessions are kept in, each of them real."""
+
+import pytest
+
+from agentkit.sessions.stores.factory import store_at
+
+PLACES = {
+    "memory": ":memory:",
+    "sqlite": "{folder}/sessions.db",
+    "postgres": "postgres_url",
+}
+"""A place for each kind of store; one that needs a server is the name of a fixture."""
+
+SHARED = [kind for kind in PLACES if kind != "memory"]
+"""The kinds of stores that several processes share; the others are one process's own."""
+
+
+@pytest.fixture
+def postgres_url(postgres_server):
+    """The URL of a server that holds no sessions."""
+    import psycopg
+
+    with psycopg.connect(postgres_server, autocommit=True) as connection:
+        connection.execute("SET client_min_messages = warning")
+        connection.execute("DROP SCHEMA IF EXISTS agentkit CASCADE")
+    return postgres_server
+
+
+@pytest.fixture(params=PLACES)
+def place(request, tmp_path):
+    """What `Session.open` takes, for each kind of store."""
+    return place_of(request, tmp_path)
+
+
+@pytest.fixture(params=SHARED)
+def shared_place(request, tmp_path):
+    """What `Session.open` takes, for each kind of store that several processes share."""
+    return place_of(request, tmp_path)
+
+
+def place_of(request, folder):
+    """The empty place of the kind that a test is run with."""
+    place = PLACES[request.param]
+    return request.getfixturevalue(place) if place.endswith("_url") else place.format(folder=folder)
+
+
+@pytest.fixture
+def store(place):
+    """Each kind of store, empty."""
+    store = store_at(place)
+    yield store
+    store.close()

@@ -1,0 +1,161 @@
+"""Do locks tell apart the living and the dead?"""
+
+import fcntl
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from agentkit.errors import SessionError
+from agentkit.sessions.stores.locks import FileLocks, RangeLocks, RunLocks, _Files, _got, _is_at, locks_beside
+
+TAKING = """
+import sys
+from pathlib import Path
+from agentkit.sessions.stores import locks
+kept = getattr(locks, sys.argv[1])(Path(sys.argv[2])).take(sys.argv[3])
+print(bool(kept), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture(params=[RangeLocks, FileLocks])
+def locks(request, tmp_path):
+    """Each kind of locks."""
+    return request.param(tmp_path / "locks")
+
+
+def another(locks):
+    """The same locks for another part of the program."""
+    return type(locks)(locks._path if isinstance(locks, RangeLocks) else locks._folder)
+
+
+def test_a_lock_is_had_once(locks):
+    """A lock that is taken is refused to others until it is given back; other locks are free."""
+    release = locks.take("a")
+    assert locks.take("a") is None
+    assert another(locks).take("a") is None
+    assert locks.is_taken("a")
+    assert not locks.is_taken("b")
+    other = locks.take("b")
+    release()
+    release()
+    assert not locks.is_taken("a")
+    assert locks.is_taken("b")
+    other()
+
+
+def test_a_lock_may_be_shared(locks):
+    """A shared lock is had by many, and by one alone only when all of them have given it back."""
+    first, second = locks.take("a", shared=True), another(locks).take("a", shared=True)
+    first()
+    assert locks.take("a") is None
+    second()
+    alone = locks.take("a")
+    assert locks.take("a", shared=True) is None
+    alone()
+    locks.take("a", shared=True)()
+
+
+def test_a_killed_process_has_no_locks(locks, tmp_path):
+    """The lock of another process is respected while it lives, and free when it has been killed."""
+    command = [sys.executable, "-c", TAKING, type(locks).__name__, str(tmp_path / "locks"), "a"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "True\n"
+        assert locks.take("a") is None
+        assert locks.is_taken("a")
+        process.kill()
+    assert not locks.is_taken("a")
+    locks.take("a")()
+
+
+def test_one_of_many_threads_has_a_lock(locks):
+    """Of many threads that want a lock, never two have it at once."""
+    inside, worst = [], []
+
+    def try_it(_):
+        release = locks.take("a")
+        if release is not None:
+            inside.append(1)
+            worst.append(len(inside))
+            inside.pop()
+            release()
+
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(try_it, range(40)))
+    assert set(worst) == {1}
+
+
+def test_files_of_locks_are_the_owners(locks, tmp_path):
+    """What locks leave on the disk can be read by their owner only."""
+    release = locks.take("a")
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert [path.stat().st_mode & 0o777 for path in files] == [0o600]
+    release()
+
+
+def test_a_file_that_is_removed_while_one_waits_is_no_lock(tmp_path):
+    """Who opened a file that its holder then removed does not take it for the lock."""
+    locks = FileLocks(tmp_path)
+    release = locks.take("a")
+    path = next(tmp_path.iterdir())
+    with locks._files.open(path) as waiting:
+        assert _is_at(waiting, path)
+        release()
+        assert not _is_at(waiting, path)
+        locks.take("a")()
+        assert not _is_at(waiting, path)
+
+
+def test_a_lock_that_is_given_back_just_then_is_had(tmp_path):
+    """When the holder gives a lock back between two steps of who takes it, that one gets it all the same."""
+    locks = FileLocks(tmp_path)
+    releases = [locks.take("a")]
+
+    class Slow(_Files):
+        """Opens a file, and is then overtaken by its holder."""
+
+        def open(self, path):
+            file = super().open(path)
+            if releases:
+                releases.pop()()
+            return file
+
+    locks._files = Slow()
+    release = locks.take("a")
+    assert locks.is_taken("a")
+    release()
+
+
+def test_locks_that_cannot_be_had_are_an_error(tmp_path):
+    """Where no lock can be made, the error names the place."""
+    (tmp_path / "file").write_text("in the way")
+    (tmp_path / "folder").mkdir()
+    for path in (tmp_path / "file" / "locks", tmp_path / "folder"):
+        with pytest.raises(SessionError, match="cannot be had"):
+            RangeLocks(path).take("a")
+
+
+def test_a_lock_that_the_system_refuses_is_an_error(tmp_path):
+    """A lock that cannot be had for another reason than that it is taken is an error, and its file is closed."""
+    file = (tmp_path / "lock").open("wb")
+    with pytest.raises(SessionError, match="cannot be had"):
+        _got(file, fcntl.flock, 0)
+    assert file.closed
+
+
+def test_the_platform_decides(tmp_path):
+    """Linux has byte ranges, other systems have files, and Windows neither."""
+    assert isinstance(locks_beside(tmp_path / "a.db", "linux"), RangeLocks)
+    assert isinstance(locks_beside(tmp_path / "a.db", "darwin"), FileLocks)
+    with pytest.raises(SessionError, match="Windows"):
+        locks_beside(tmp_path / "a.db", "win32")
+
+
+def test_a_session_that_stays_locked_is_an_error(locks):
+    """When a session is kept locked by somebody who changes it, a run does not wait for ever."""
+    holds = RunLocks(locks, wait_seconds=0.05)
+    with holds.alone("trip"), pytest.raises(SessionError, match="is going on"):
+        holds.hold("trip", "run-1")
+    assert holds.hold("trip", "run-1")() is None

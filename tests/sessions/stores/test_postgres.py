@@ -1,0 +1,134 @@
+"""What happens to sessions in a database when the server, the connection or the package is not as it should be?"""
+
+import gc
+import subprocess
+import sys
+import time
+
+import pytest
+
+from agentkit.errors import MissingExtra, SessionError
+from agentkit.events import RunEnded
+from agentkit.sessions.store import SessionEntry
+from agentkit.sessions.stores.postgres import PostgresSessionStore
+
+ENTRY = SessionEntry("run-1", 1.0, RunEnded("done"))
+END_ALL = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename = 'agentkit'"
+)
+
+
+@pytest.fixture
+def store(postgres_url):
+    """A store with one entry."""
+    store = PostgresSessionStore(postgres_url)
+    store.append("trip", [ENTRY])
+    yield store
+    store.close()
+
+
+@pytest.fixture
+def server(postgres_url):
+    """A connection of our own to the server."""
+    import psycopg
+
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        yield connection
+
+
+def test_a_newer_schema_is_refused(store, server):
+    """A database of a newer version is not touched, and the error names both versions."""
+    store.close()
+    server.execute("UPDATE agentkit.schema_version SET version = 7")
+    with pytest.raises(SessionError, match=r"schema version 7, and this version reads up to 1. Update agentkit"):
+        store.read("trip")
+
+
+def test_a_server_that_is_not_there_is_an_error(tmp_path):
+    """Without a server the error names the database, without its password, and what the server's library says."""
+    store = PostgresSessionStore(f"postgresql://me:secret@/trips?host={tmp_path}")
+    with pytest.raises(SessionError, match="cannot be read or written: connection") as caught:
+        store.read("trip")
+    assert "secret" not in str(caught.value)
+
+
+def test_a_lost_connection_is_made_again(store, server):
+    """A store whose connection was lost says so once, and then connects again."""
+    server.execute(END_ALL)
+    with pytest.raises(SessionError, match="cannot be read or written"):
+        store.read("trip")
+    assert store.read("trip")[0] == [ENTRY]
+
+
+def test_a_run_whose_hold_was_lost_is_given_up(store, server):
+    """When the connection is lost, others may go on with its runs; so it does not go on with them itself."""
+    release = store.hold("trip", "run-2")
+    server.execute(END_ALL)
+    with pytest.raises(SessionError, match="cannot be read or written"):
+        store.read("trip")
+    assert not store.is_held("trip", "run-2")
+    with pytest.raises(SessionError, match="may be gone on with elsewhere"):
+        store.append("trip", [SessionEntry("run-2", 2.0, RunEnded("done"))])
+    store.append("trip", [SessionEntry("run-3", 3.0, RunEnded("done"))])
+    release()
+    store.append("trip", [SessionEntry("run-2", 2.0, RunEnded("done"))])
+
+
+def test_a_hold_is_released_without_a_connection(store, server):
+    """Releasing a run when the connection has just been lost is no error: the server has released it."""
+    release = store.hold("trip", "run-2")
+    server.execute(END_ALL)
+    release()
+    assert not store.is_held("trip", "run-2")
+
+
+def test_a_database_that_refuses_is_an_error(store, server):
+    """What the server refuses is an error, and the connection stays good."""
+    server.execute("ALTER TABLE agentkit.entries ADD CHECK (at < 5)")
+    with pytest.raises(SessionError, match="violates check constraint"):
+        store.append("trip", [ENTRY, SessionEntry("run-1", 9.0, RunEnded("done"))])
+    assert store.read("trip")[0] == [ENTRY]
+
+
+def test_a_session_that_another_uses_stays(store, postgres_url):
+    """A session is not deleted while a run of it is held through another connection, nor by this one."""
+    other = PostgresSessionStore(postgres_url)
+    for holder in (store, other):
+        release = holder.hold("trip", "run-1")
+        with pytest.raises(SessionError, match="is going on"):
+            store.delete("trip")
+        release()
+    store.delete("trip")
+    other.close()
+
+
+def test_a_store_that_is_let_go_closes_its_connection(postgres_url, server):
+    """A store that nobody uses any more ends its connection by itself."""
+    store = PostgresSessionStore(postgres_url)
+    store.append("trip", [ENTRY])
+    del store
+    gc.collect()
+    count = "SELECT count(*) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND usename = 'agentkit'"
+    deadline = time.monotonic() + 10
+    while (left := server.execute(count).fetchone()) != (0,) and time.monotonic() < deadline:
+        time.sleep(0.01)  # the server needs a moment to notice
+    assert left == (0,)
+
+
+ALONE = """
+import sys
+sys.modules["psycopg"] = None
+from agentkit.errors import MissingExtra
+from agentkit.sessions.stores.postgres import PostgresSessionStore
+try:
+    PostgresSessionStore("postgresql://host/name").read("trip")
+except MissingExtra as error:
+    print(error)
+"""
+
+
+def test_without_the_package_the_error_says_what_to_install():
+    """Without psycopg, the error names the command that installs it."""
+    done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=60, check=True)
+    assert "pip install 'agentkit-tools[postgres]'" in done.stdout
+    assert issubclass(MissingExtra, ImportError)

@@ -1,0 +1,360 @@
+"""What happens to sessions in a file when the file, the disk or the process is not as it should be?"""
+
+import gc
+import os
+import sqlite3
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from agentkit.errors import SessionError
+from agentkit.events import AnswerRefused, RunEnded
+from agentkit.sessions.store import SessionEntry
+from agentkit.sessions.stores.locks import RangeLocks
+from agentkit.sessions.stores.sqlite import SQLiteSessionStore
+
+ENTRY = SessionEntry("run-1", 1.0, RunEnded("done"))
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Where the file is to be, in a folder that is not there yet."""
+    return tmp_path / "state" / "sessions.db"
+
+
+@pytest.fixture
+def store(path):
+    """A store with one entry."""
+    store = SQLiteSessionStore(path)
+    store.append("trip", [ENTRY])
+    yield store
+    store.close()
+
+
+def mode_of(path):
+    """The permissions of a file."""
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+def test_only_the_owner_can_read(store, path):
+    """The file, its log and its locks are the owner's alone, and so is the folder that was made for them."""
+    release = store.hold("trip", "run-1")
+    assert {found.name: mode_of(found) for found in path.parent.iterdir()} == dict.fromkeys(
+        ["sessions.db", "sessions.db-wal", "sessions.db-shm", "sessions.db-locks"], 0o600
+    )
+    assert mode_of(path.parent) == 0o700
+    release()
+
+
+def test_it_is_one_file_with_a_log(store, path):
+    """The database says whose it is and which version its schema has, and writes ahead to a log."""
+    store.close()
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA user_version").fetchone() == (1,)
+        assert connection.execute("PRAGMA application_id").fetchone() == (0x414B4954,)
+    connection.close()
+    assert [found.name for found in path.parent.iterdir()] == ["sessions.db"]
+
+
+def test_a_newer_schema_is_refused(store, path):
+    """A file of a newer version is not touched, and the error names both versions."""
+    store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 7")
+    connection.close()
+    with pytest.raises(SessionError, match=r"schema version 7, and this version reads up to 1. Update agentkit"):
+        store.read("trip")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        "ALTER TABLE entries RENAME TO e; CREATE VIEW entries AS WITH RECURSIVE c(x) AS"
+        " (SELECT 1 UNION ALL SELECT x + 1 FROM c) SELECT x AS position, 1 AS session FROM c",
+        "CREATE TRIGGER t AFTER INSERT ON entries BEGIN UPDATE entries SET milestone = '{}'; END",
+        "CREATE VIEW other AS SELECT 1",
+        "ALTER TABLE entries ADD COLUMN more GENERATED ALWAYS AS (zeroblob(1000000000))",
+        "DROP INDEX entries_of_session; CREATE INDEX entries_of_session ON entries (hex(zeroblob(100000000)))",
+        "DROP TABLE entries",
+    ],
+)
+def test_a_file_that_computes_is_refused(store, path, changed):
+    """A file in which something else stands than we put there, such as a view without end, is not read."""
+    store.create("journey", [])
+    store.close()
+    with sqlite3.connect(path) as connection:
+        connection.executescript(changed)
+    connection.close()
+    with pytest.raises(SessionError, match="not as agentkit makes such a file"):
+        SQLiteSessionStore(path).read("trip")
+
+
+def test_a_database_of_another_program_is_refused(tmp_path):
+    """A database that is not ours is left as it is."""
+    with sqlite3.connect(tmp_path / "other.db") as connection:
+        connection.execute("CREATE TABLE cookies (name TEXT)")
+    connection.close()
+    before = (tmp_path / "other.db").read_bytes()
+    with pytest.raises(SessionError, match="database of another program, or holds no sessions; name another file"):
+        SQLiteSessionStore(tmp_path / "other.db").append("trip", [ENTRY])
+    assert (tmp_path / "other.db").read_bytes() == before
+
+
+def test_a_file_that_is_no_database_is_refused(tmp_path):
+    """A file that is no database is left as it is."""
+    (tmp_path / "notes.txt").write_text("Dear diary, " * 100)
+    with pytest.raises(SessionError, match="no SQLite database; name another file"):
+        SQLiteSessionStore(tmp_path / "notes.txt").read("trip")
+    assert (tmp_path / "notes.txt").read_text().startswith("Dear diary")
+
+
+def test_an_empty_file_becomes_a_database(tmp_path):
+    """An empty file, as a temporary file is, can be used."""
+    (tmp_path / "empty.db").touch()
+    store = SQLiteSessionStore(tmp_path / "empty.db")
+    store.append("trip", [ENTRY])
+    assert store.read("trip")[0] == [ENTRY]
+    store.close()
+
+
+def test_a_damaged_file_is_an_error(store, path):
+    """A damaged file is a clear error that says what can be done."""
+    for number in range(50):
+        store.append("trip", [SessionEntry("run-1", 1.0, AnswerRefused(f"{number}" * 2_000))])
+    store.close()
+    data = bytearray(path.read_bytes())
+    data[8_192:-4_096] = b"\xa5" * (len(data) - 12_288)
+    path.write_bytes(data)
+    with pytest.raises(SessionError, match="it is damaged; take it from a backup"):
+        store.read("trip")
+    store.close()
+
+
+def test_a_damaged_entry_is_an_error(store, path):
+    """An entry that is not what was written is a clear error."""
+    store.close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE entries SET milestone = '{'")
+    connection.close()
+    with pytest.raises(SessionError, match="damaged"):
+        store.read("trip")
+
+
+FILLING = """
+import resource, sys
+from agentkit.errors import SessionError
+from agentkit.events import AnswerRefused
+from agentkit.sessions.store import SessionEntry
+from agentkit.sessions.stores.sqlite import SQLiteSessionStore
+store = SQLiteSessionStore(sys.argv[1])
+resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
+kept = 0
+try:
+    while True:
+        store.append("trip", [SessionEntry("run-1", kept, AnswerRefused(part * 5_000)) for part in "ab"])
+        kept += 1
+except SessionError as error:
+    print(error)
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+assert len(store.read("trip")[0]) == 2 * kept > 0
+store.append("trip", [SessionEntry("run-1", kept, AnswerRefused("more room"))])
+assert len(store.read("trip")[0]) == 2 * kept + 1
+"""
+
+
+def test_a_full_disk_is_an_error_and_no_half_entry(path):
+    """When the disk is full, nothing of an append is kept, all before it is, and with room it goes on."""
+    done = subprocess.run(
+        [sys.executable, "-c", FILLING, path], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert "nothing of it was written" in done.stdout
+
+
+READING = """
+import fcntl, os, sys
+from agentkit.errors import SessionError
+from agentkit.events import RunEnded
+from agentkit.sessions.store import SessionEntry
+from agentkit.sessions.stores.sqlite import SQLiteSessionStore
+if os.geteuid() == 0:
+    os.setuid(65534)
+for path in sys.argv[1:]:
+    try:
+        SQLiteSessionStore(path).append("trip", [SessionEntry("run-1", 1, RunEnded("done"))])
+    except SessionError as error:
+        print(error)
+"""
+
+
+def test_a_folder_that_may_only_be_read_is_an_error():
+    """A file that may only be read, or a folder that may not be written to, is an error that says where to look."""
+    with TemporaryDirectory() as folder:
+        store = SQLiteSessionStore(Path(folder) / "sessions.db")
+        store.append("trip", [ENTRY])
+        store.close()
+        if os.geteuid() == 0:  # the other process gives up being root
+            os.chown(store.path, 65_534, -1)
+        store.path.chmod(0o444)
+        Path(folder).chmod(0o555)
+        command = [sys.executable, "-c", READING, store.path, f"{folder}/new.db"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+        Path(folder).chmod(0o755)
+    assert done.returncode == 0, done.stderr
+    old, new = done.stdout.splitlines()
+    assert "it may only be read; check the permissions" in old or "it cannot be opened; check the permissions" in old
+    assert new.endswith("cannot be kept: Permission denied. Name a file in a folder that you may write in.")
+
+
+def test_a_place_that_cannot_be_is_an_error(tmp_path):
+    """A path through a file is an error that names it."""
+    (tmp_path / "file").touch()
+    with pytest.raises(SessionError, match=r"cannot be kept: (File exists|Not a directory)"):
+        SQLiteSessionStore(tmp_path / "file" / "sessions.db").read("trip")
+    with pytest.raises(SessionError, match="cannot be opened; check the permissions"):
+        SQLiteSessionStore(tmp_path).read("trip")
+
+
+def test_a_file_that_was_removed_is_made_anew(store, path):
+    """When the file is removed while no run is going on, the store begins a new one, and loses nothing in the old."""
+    for found in list(path.parent.iterdir()):
+        found.unlink()
+    store.append("trip", [SessionEntry("run-2", 2.0, RunEnded("done"))])
+    assert [entry.run for entry in store.read("trip")[0]] == ["run-2"]
+    assert path.exists()
+
+
+@pytest.mark.parametrize("entries", [[ENTRY], [ENTRY, ENTRY]])
+@pytest.mark.parametrize("how", ["removed", "moved", "replaced"])
+def test_a_file_that_goes_away_under_a_run_is_noticed(how, entries, store, path):
+    """A run whose file is removed, moved or replaced is refused: no file gets a part of it, and later runs are kept."""
+    release = store.hold("trip", "run-1")
+    moved = path.rename(path.with_name("moved.db"))
+    if how == "removed":
+        moved.unlink()
+    elif how == "replaced":
+        SQLiteSessionStore(path).create("other", [SessionEntry("run-3", 3.0, RunEnded("done"))])
+    for _ in range(2):
+        with pytest.raises(SessionError, match="was removed or replaced while this run was going on"):
+            store.append("trip", entries)
+    assert path.exists() is (how == "replaced")
+    assert store.read("trip")[0] == []
+    store.append("trip", [SessionEntry("run-2", 2.0, RunEnded("done"))])
+    release()
+    assert [entry.run for entry in store.read("trip")[0]] == ["run-2"]
+    if how == "moved":
+        old = SQLiteSessionStore(moved)
+        assert old.read("trip")[0] == [ENTRY]
+        old.close()
+
+
+def test_a_file_that_others_can_read_becomes_the_owners(path):
+    """What others may do with a file, or with its locks, ends when it is opened; what its owner may not do stays so."""
+    path.parent.mkdir()
+    for name in (path.name, f"{path.name}-locks"):
+        (path.parent / name).touch()
+        (path.parent / name).chmod(0o666)
+    store = SQLiteSessionStore(path)
+    store.append("trip", [ENTRY])
+    store.hold("trip", "run-1")()
+    assert {mode_of(found) for found in path.parent.iterdir()} == {0o600}
+    store.close()
+    path.chmod(0o444)
+    with suppress(SessionError):
+        SQLiteSessionStore(path).append("trip", [ENTRY])
+    assert mode_of(path) == 0o400
+
+
+def test_a_link_is_refused(store, path, tmp_path):
+    """A symbolic link in the place of the file or of its locks is refused, and what it points to is left as it is."""
+    release = store.hold("trip", "run-1")
+    release()
+    store.close()
+    target = tmp_path / "target"
+    target.write_text("Dear diary")
+    link = tmp_path / "link.db"
+    link.symlink_to(target)
+    with pytest.raises(SessionError, match=r"link\.db is a symbolic link.*name the file itself"):
+        SQLiteSessionStore(link).read("trip")
+    locks = path.with_name("sessions.db-locks")
+    locks.unlink()
+    locks.symlink_to(target)
+    with pytest.raises(SessionError, match=r"sessions\.db-locks is a symbolic link"):
+        store.hold("trip", "run-1")
+    assert target.read_text() == "Dear diary"
+
+
+def test_a_file_of_another_user_is_refused(path, tmp_path):
+    """A file that belongs to somebody else, who could read along, is refused and left as it is."""
+    theirs = Path("/etc/passwd")
+    if os.geteuid() == 0:
+        theirs = tmp_path / "theirs.db"
+        theirs.touch()
+        os.chown(theirs, 65_534, -1)
+    before = theirs.stat()
+    with pytest.raises(SessionError, match="belongs to another user"):
+        SQLiteSessionStore(theirs).append("trip", [ENTRY])
+    assert theirs.stat() == before
+    locks = RangeLocks(theirs)
+    with pytest.raises(SessionError, match=r"belongs to another user|cannot be had \(Permission denied\)"):
+        locks.take("trip")
+    assert theirs.stat() == before
+
+
+def test_many_may_begin_at_once(path):
+    """Many stores make the file at the same time, and all of them can write."""
+    stores = [SQLiteSessionStore(path) for _ in range(8)]
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda store: store.append("trip", [ENTRY]), stores))
+    assert len(stores[0].read("trip")[0]) == 8
+    for store in stores:
+        store.close()
+
+
+def test_a_store_that_is_let_go_closes_its_file(path):
+    """A store that nobody uses any more closes its file by itself."""
+    store = SQLiteSessionStore(path)
+    store.append("trip", [ENTRY])
+    assert repr(store) == f"SQLiteStore({str(path)!r})"
+    del store
+    gc.collect()
+    assert [found.name for found in path.parent.iterdir()] == ["sessions.db"]
+
+
+def test_who_keeps_the_file_locked_is_waited_for(store, path):
+    """A writer waits for another program that is just writing."""
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.execute("BEGIN IMMEDIATE")
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(store.append, "trip", [ENTRY])
+        assert not waiting.done()
+        connection.execute("COMMIT")
+        waiting.result(timeout=30)
+    connection.close()
+    assert len(store.read("trip")[0]) == 2
+
+
+@pytest.mark.parametrize("lock", ["BEGIN IMMEDIATE", "BEGIN EXCLUSIVE"])
+def test_who_makes_the_file_at_the_same_time_is_waited_for(path, lock):
+    """A store that begins waits for another program that has just begun to write to the empty file."""
+    path.parent.mkdir()
+    connection = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    connection.execute(lock)
+    with pytest.raises(SessionError, match="another process keeps it locked; try again"):
+        SQLiteSessionStore(path, wait_seconds=0.05).append("trip", [ENTRY])
+    store = SQLiteSessionStore(path)
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(store.append, "trip", [ENTRY])
+        assert not waiting.done()
+        connection.execute("COMMIT")
+        waiting.result(timeout=30)
+    connection.close()
+    assert store.read("trip")[0] == [ENTRY]
+    store.close()

@@ -1,0 +1,296 @@
+"""Are milestones read back as they were written?"""
+
+import json
+from dataclasses import fields
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentkit import content, events, messages
+from agentkit.decisions import Decision, Label, Verdict
+from agentkit.errors import SessionError
+from agentkit.events import Milestone
+from agentkit.levels import SafetyLevel
+from agentkit.sessions.codec import (
+    _EVENTS,
+    decode,
+    decode_entry,
+    decode_message,
+    decode_part,
+    encode,
+    encode_entry,
+    encode_part,
+    from_line,
+    to_line,
+)
+from agentkit.sessions.store import SessionEntry
+from agentkit.usage import Usage
+
+MODULES_OF_TYPES = (events, messages)
+texts = st.text(st.characters(), max_size=20)
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | texts,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(texts, inner, max_size=3),
+    max_leaves=5,
+)
+objects = st.dictionaries(texts, json_values, max_size=3)
+labels = st.frozensets(st.sampled_from(Label))
+counts = st.integers(0, 10**12)
+seconds = st.floats(0, 1e9)
+usages = st.builds(Usage, counts, counts, counts, counts, counts, counts)
+decisions = st.builds(
+    Decision,
+    st.sampled_from(Verdict),
+    texts,
+    texts,
+    texts,
+    texts,
+    st.none() | st.sampled_from(SafetyLevel),
+    st.booleans(),
+)
+calls = st.builds(messages.ToolCall, texts, texts, texts, objects)
+statuses = st.sampled_from(messages.Status.__args__)
+results = st.builds(
+    messages.ToolResult,
+    texts,
+    statuses,
+    texts,
+    st.none(),
+    error=st.none() | texts,
+    decision=st.none() | decisions,
+    seconds=seconds,
+    labels=labels,
+    whole=st.none() | texts,
+)
+files = st.builds(content.File, texts.map("data:".__add__), st.sampled_from(["", "a.pdf"]))
+images = st.builds(content.Image, texts.map("data:".__add__), st.sampled_from([None, "auto", "low", "high"]))
+contents = texts | st.lists(texts | images | files, max_size=3).map(tuple)
+assistants = st.builds(messages.AssistantMessage, texts, st.lists(calls, max_size=2).map(tuple), texts, objects, texts)
+said = st.one_of(
+    st.builds(messages.SystemMessage, texts),
+    st.builds(messages.UserMessage, contents),
+    assistants,
+    st.builds(
+        messages.ToolMessage,
+        texts,
+        texts,
+        texts,
+        labels,
+        images=st.lists(images, max_size=1).map(tuple),
+        files=st.lists(files, max_size=1).map(tuple),
+    ),
+)
+responses = st.builds(
+    messages.Response, assistants, st.sampled_from(messages.FinishReason.__args__), usages, texts, st.just({})
+)
+milestones = st.one_of(
+    st.builds(events.RunStarted, texts, contents, counts, texts),
+    st.builds(events.HistoryGiven, st.lists(said, max_size=4).map(tuple)),
+    st.builds(events.RunResumed),
+    st.builds(events.ResponseReceived, responses),
+    st.builds(events.RequestFailed, texts, texts),
+    st.builds(events.Approved, texts, texts, arguments=st.none() | texts),
+    st.builds(events.ToolCallStarted, calls, decisions),
+    st.builds(events.ToolCallFinished, calls, results),
+    st.builds(events.ToolCallPostponed, calls, texts, st.none() | decisions),
+    st.builds(events.AnswerRefused, texts),
+    st.builds(events.AnswerGiven, texts),
+    st.builds(events.AnswerAmended, texts),
+    st.builds(events.Summarised, texts, counts, usages),
+    st.builds(events.HandedOff, texts),
+    st.builds(events.LimitReached, texts, texts),
+    st.builds(events.RunEnded, st.sampled_from(events.RunStatus.__args__), texts, texts, texts),
+)
+
+
+@given(milestones)
+@settings(max_examples=300)
+def test_what_is_decoded_is_what_was_encoded(milestone):
+    """A milestone comes back from its data as it was, whatever texts are in it."""
+    assert decode(encode(milestone)) == milestone
+
+
+@given(milestones)
+@settings(max_examples=200)
+def test_lines_survive_any_text(milestone):
+    """A milestone becomes one line that UTF-8 can hold, and comes back from it; halves of a character may join."""
+    line = to_line(encode(milestone)).encode()
+    assert b"\n" not in line
+    back = decode(from_line(line))
+    assert to_line(encode(back)).encode().decode() == to_line(json.loads(line))
+
+
+@given(said)
+@settings(max_examples=100)
+def test_messages_alone_come_back(message):
+    """A message alone is encoded under its role, and comes back."""
+    assert decode_message(encode_part(message)) == message
+
+
+def kinds(root=Milestone):
+    """All classes of milestones that there are."""
+    return {kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, root)} - {root}
+
+
+@pytest.mark.parametrize("kind", sorted(kinds(), key=lambda kind: kind.__name__))
+def test_every_kind_of_milestone_has_a_name(kind):
+    """No kind of milestone is left out, and none has a field by the name of a key of the line."""
+    assert not {"event", "run", "at"}.intersection(field.name for field in fields(kind))
+    assert kind in _EVENTS.values(), "Give it a name in _EVENTS in agentkit/sessions/codec.py"
+    blank = kind(*[SAMPLES.get(field.type, "x") for field in fields(kind)])
+    assert type(decode(json.loads(to_line(encode(blank))))) is kind
+
+
+CALL = messages.ToolCall("call_1", "calculator", '{"expression": "1+1"}')
+SAMPLES = {
+    "int": 1,
+    "tuple[Message, ...]": (messages.UserMessage("Hi"),),
+    "Response": messages.Response(messages.AssistantMessage("Hello", (CALL,)), raw={"id": 1}),
+    "ToolCall": CALL,
+    "ToolCall | None": CALL,
+    "tuple[MadeCall, ...]": (messages.MadeCall(CALL, "ok", [2, {"a": None}], labels=frozenset({Label.PRIVATE})),),
+    "Decision": Decision(Verdict.ASK, "rule", "why", level=SafetyLevel.SYSTEM, egress=True),
+    "Decision | None": None,
+    "ToolResult": messages.ToolResult("calculator", "ok", "2", value=object()),
+    "RunStatus": "done",
+    "Usage": Usage(1),
+    "Mapping[str, Any]": {"run": "r", "history": []},
+    "Mapping[str, str]": {"/w/deploy.sh": "/w/deploy.sh sha256:00"},
+}
+
+
+def test_what_the_provider_sent_and_the_value_of_a_tool_are_not_kept():
+    """A response's raw JSON and a result's own value are left out: a reader always finds them empty."""
+    response = messages.Response(messages.AssistantMessage("Hello"), raw={"id": 1})
+    result = messages.ToolResult("clock", "ok", "12:00", value=object())
+    assert decode_part(messages.Response, encode_part(response)).raw == {}
+    assert decode_part(messages.ToolResult, encode_part(result)).value is None
+
+
+def test_defaults_are_left_out():
+    """What has its default is not written, so that lines are short and later fields no burden."""
+    assert encode(events.RunEnded("done")) == {"event": "run_ended", "status": "done"}
+    assert encode_part(messages.UserMessage("Hi")) == {"role": "user", "content": "Hi"}
+
+
+def test_decisions_are_kept_whole():
+    """A decision keeps its level and whether the call could carry data out."""
+    decision = Decision(Verdict.ASK, "rule", "why", "rm", "ls", SafetyLevel.SYSTEM, egress=True)
+    data = encode_part(decision)
+    assert data["verdict"] == "ask"
+    assert data["level"] == "SYSTEM"
+    assert decode_part(Decision, data) == decision
+
+
+def test_keys_of_later_versions_are_passed_over():
+    """A key that this version does not know is no error."""
+    data = {"event": "run_ended", "status": "done", "mood": "good"}
+    assert decode(data) == events.RunEnded("done")
+
+
+def test_text_that_is_readable_stays_readable():
+    """A line shows the letters of all languages as they are; one with half a character escapes them."""
+    assert "Hà Nội" in to_line({"text": "Hà Nội"})
+    assert from_line(to_line({"text": "Hà \ud83d"})) == {"text": "Hà \ud83d"}
+    assert from_line(to_line({"text": "\ud83d\ude00"})) == {"text": "😀"}
+
+
+def test_subclasses_of_text_and_numbers_become_plain():
+    """A text of a subclass, as enumerations have, is kept as text."""
+    assert encode_part(Label.PRIVATE) == "private"
+    assert encode_part(SafetyLevel.NETWORK) == "NETWORK"
+    assert encode_part([Verdict.ASK]) == ["ask"]
+
+
+@pytest.mark.parametrize("value", [object(), b"bytes"])
+def test_what_is_not_json_is_refused(value):
+    """What is no JSON cannot be kept, and the error shows it."""
+    with pytest.raises(SessionError, match="not JSON"):
+        encode_part(value)
+    with pytest.raises(SessionError, match="not JSON"):
+        to_line({"value": value})
+
+
+def test_what_is_nested_without_end_is_refused():
+    """JSON that is nested too deeply is a SessionError, in both directions."""
+    deep = []
+    for _ in range(100_000):
+        deep = [deep]
+    with pytest.raises(SessionError):
+        to_line({"deep": deep})
+    with pytest.raises(SessionError):
+        from_line("[" * 100_000)
+
+
+CHAT = {"role": "user", "content": "Hi"}
+DAMAGED = [
+    (None, "names no event"),
+    ({"status": "done"}, "names no event"),
+    ({"event": 1}, "names no event"),
+    ({"event": "run_flown", "status": "done"}, "'run_flown' is unknown; a newer version"),
+    ({"event": "run_ended"}, "RunEnded lacks 'status'"),
+    ({"event": "run_ended", "status": "flown"}, "'flown' should be one of done, paused"),
+    ({"event": "run_ended", "status": ["done"]}, "should be one of"),
+    ({"event": "run_ended", "status": "done", "output": 1}, "1 should be of type str"),
+    ({"event": "run_started", "agent": "a", "prompt": 1}, "1 is not what should stand there"),
+    ({"event": "run_started", "agent": "a", "prompt": "b", "history": True}, "True should be of type int"),
+    ({"event": "history_given", "messages": "none"}, "should be a list"),
+    ({"event": "history_given", "messages": [{**CHAT, "role": "oracle"}]}, "not what should stand there"),
+    ({"event": "history_given", "messages": [CHAT, "Hi"]}, "not what should stand there"),
+    ({"event": "tool_call_finished", "call": [], "result": {}}, "is no ToolCall"),
+    ({"event": "summarised", "text": "", "messages": 1, "usage": {"output_tokens": -1}}, "less than nothing was used"),
+    (
+        {"event": "tool_call_started", "call": {"id": "", "name": "", "arguments": "", "extra": []}, "decision": {}},
+        "should be an object",
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "problem"), DAMAGED)
+def test_damaged_data_is_refused(data, problem):
+    """Data that is not what was written is an error that says what is wrong."""
+    with pytest.raises(SessionError, match=problem):
+        decode(data)
+
+
+def test_a_message_is_told_by_its_role():
+    """Data of one kind of message is not taken for another."""
+    with pytest.raises(SessionError, match="is no SystemMessage"):
+        decode_part(messages.SystemMessage, {"role": "user", "text": "Hi"})
+
+
+@pytest.mark.parametrize("line", ["", "[]", "{", b"\xff\xfe{", '"text"'])
+def test_a_line_is_one_object(line):
+    """A line that is not one JSON object is damaged."""
+    with pytest.raises(SessionError, match="damaged"):
+        from_line(line)
+
+
+def test_entries_name_their_run_and_time():
+    """An entry is its milestone with the run's id and the time, in one flat object."""
+    entry = SessionEntry("run-1", 12.5, events.RunEnded("done"))
+    data = encode_entry(entry)
+    assert data == {"run": "run-1", "at": 12.5, "event": "run_ended", "status": "done"}
+    assert decode_entry(data) == entry
+
+
+@pytest.mark.parametrize("change", [{"run": None}, {"run": ""}, {"at": "now"}, {"at": True}])
+def test_entries_without_run_or_time_are_refused(change):
+    """An entry must have the id of its run and a time."""
+    with pytest.raises(SessionError, match=r"`run` must be an id|should be seconds"):
+        decode_entry({"run": "run-1", "at": 1, "event": "run_resumed", **change})
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), -1, 1e12, 10**400, True, "12"])
+def test_times_that_no_clock_shows_are_refused(number):
+    """A moment before 1970, beyond every calendar, or that is no number is a SessionError."""
+    with pytest.raises(SessionError, match="seconds"):
+        decode_entry({"run": "r", "at": number, "event": "run_resumed"})
+
+
+@pytest.mark.parametrize("number", [float("nan"), float("-inf"), 10**400])
+def test_numbers_beyond_counting_are_refused(number):
+    """A figure that nothing can have counted or measured is a SessionError."""
+    with pytest.raises(SessionError, match="damaged"):
+        decode_part(messages.ToolResult, {"tool": "t", "status": "ok", "content": "", "seconds": number})

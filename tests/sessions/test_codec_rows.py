@@ -1,0 +1,53 @@
+"""Is an entry that is kept the entry that is read?"""
+
+import pytest
+
+from agentkit.errors import SessionError
+from agentkit.events import RunEnded, RunStarted
+from agentkit.sessions.codec import entries_found, entries_in, new_id, rows_of
+from agentkit.sessions.store import START, SessionEntry
+
+ENTRIES = [
+    SessionEntry("run-1", 1.5, RunStarted("helper", "Xin ch\u00e0o")),
+    SessionEntry("run-2", 2.0, RunEnded("done", "\ud800")),
+]
+
+
+def test_entries_come_back():
+    """What is kept of an entry is its run, its time and a line of JSON, and the entry is read from them."""
+    rows = rows_of(ENTRIES)
+    assert rows[0] == ("run-1", 1.5, '{"event":"run_started","agent":"helper","prompt":"Xin ch\u00e0o"}')
+    assert entries_in(rows) == ENTRIES
+
+
+def test_a_row_that_is_none_is_refused():
+    """A line that is no milestone is a SessionError."""
+    with pytest.raises(SessionError):
+        entries_in([("run-1", 1.0, "nonsense")])
+
+
+def test_what_a_database_found():
+    """The rows behind a position give their entries and the position behind the last of them."""
+    found = [(7, place, *row) for place, row in enumerate(rows_of(ENTRIES), 3)]
+    assert entries_found(found, START) == (ENTRIES, (7, 4))
+
+
+@pytest.mark.parametrize(
+    ("found", "after", "position"),
+    [
+        ([], (7, 4), START),
+        ([(7, None, None, None, None)], (7, 4), (7, 4)),
+        ([(8, None, None, None, None)], (7, 4), (8, 0)),
+    ],
+    ids=["no session", "nothing new", "another session"],
+)
+def test_where_nothing_was_found(found, after, position):
+    """Without new entries the position stays, unless the session is gone or another one."""
+    assert entries_found(found, after) == ([], position)
+
+
+def test_new_ids():
+    """New sessions have ids of their own, which fit into a database's whole numbers and are never the start's."""
+    ids = {new_id() for _ in range(1_000)}
+    assert len(ids) == 1_000
+    assert all(START[0] < each < 2**63 for each in ids)

@@ -1,0 +1,164 @@
+"""What do entries come to?"""
+
+import json
+
+import pytest
+
+from agentkit.events import (
+    HistoryGiven,
+    ResponseReceived,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    Summarised,
+    ToolCallFinished,
+)
+from agentkit.messages import (
+    READ_MORE,
+    AssistantMessage,
+    Response,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+    reading_call,
+)
+from agentkit.sessions.conversation import Conversation, fault_in, with_distinct_calls
+from agentkit.sessions.run_state import RunState, Summary
+from agentkit.sessions.store import SessionEntry
+from agentkit.usage import Usage
+
+HELLO = ResponseReceived(Response(AssistantMessage("Hello"), usage=Usage(10, 5, requests=1)))
+
+
+def told(*milestones, runs=("run-1",)):
+    """A conversation made of the milestones of runs, one after the other."""
+    conversation = Conversation()
+    for run in runs:
+        for milestone in milestones:
+            conversation.take_in(SessionEntry(run, 1.0, milestone), RunState)
+    return conversation
+
+
+def test_a_run_is_unended_until_its_end():
+    """A run is known by its state until it ends, and then by its messages alone."""
+    assert list(told(RunStarted("helper", "Hi"), HELLO).unended) == ["run-1"]
+    ended = told(RunStarted("helper", "Hi"), HELLO, RunEnded("done"))
+    assert ended.unended == {}
+    assert ended.has_entered("run-1")
+    assert ended.messages == [UserMessage("Hi"), AssistantMessage("Hello")]
+
+
+def test_a_paused_run_is_unended():
+    """A paused run has not been entered."""
+    paused = told(RunStarted("helper", "Hi"), HELLO, RunEnded("paused"))
+    assert list(paused.unended) == ["run-1"]
+    assert not paused.has_entered("run-1")
+
+
+def test_what_is_spent_is_summed_over_runs():
+    """The usage is that of all runs, each counted once."""
+    assert told(HELLO, RunEnded("done"), runs=("1", "2", "3")).usage_with(()).requests == 3
+
+
+def test_a_run_that_was_let_go_is_read_again():
+    """A run that goes on after its end is asked for, goes on from there, and enters only what is new."""
+    conversation = told(RunStarted("helper", "Hi"), HELLO, RunEnded("limit"))
+    asked = []
+
+    def reread(run):
+        asked.append(run)
+        return RunState.of([RunStarted("helper", "Hi"), HELLO, RunEnded("limit")])
+
+    for milestone in (RunResumed(), HELLO, RunEnded("done")):
+        conversation.take_in(SessionEntry("run-1", 2.0, milestone), reread)
+    assert asked == ["run-1"]
+    assert len(conversation.messages) == 3
+    assert conversation.resumptions == {"run-1": 1}
+    assert conversation.count == 6
+    assert conversation.usage_with(()).requests == 2
+
+
+def test_runs_that_were_cut_off_stand_behind_the_others():
+    """What a run said that has not ended can be read as it would be entered, and each call with an id of its own."""
+    called = ResponseReceived(Response(AssistantMessage("", (ToolCall("call_0", "clock", "{}"),)), usage=Usage(5)))
+    conversation = told(RunStarted("helper", "Hi"), called, runs=("one", "two"))
+    assert conversation.messages == []
+    messages = conversation.messages_with(["one", "two"])
+    assert [message.call_id for message in messages if isinstance(message, ToolMessage)] == ["call_0", "call_0_two"]
+    assert "has not taken effect" in messages[2].content
+    assert conversation.usage_with(["one"]).input_tokens == 5
+    assert conversation.messages == []
+
+
+def test_newest_summary_is_known():
+    """A summary is known with the last message that it tells of; one that tells of none changes nothing."""
+    conversation = told(RunStarted("helper", "Hi"), HELLO, RunEnded("done"))
+    assert conversation.summary is None
+    asked = (RunStarted("helper", "Go on", 2), Summarised("They met.", 2), Summarised("", 0), HELLO, RunEnded("done"))
+    for milestone in asked:
+        conversation.take_in(SessionEntry("run-2", 2.0, milestone), RunState)
+    assert conversation.summary == Summary(2, AssistantMessage("Hello"), "They met.")
+    for milestone in (RunStarted("helper", "Go on", 2), Summarised("Of more than there is.", 20), RunEnded("done")):
+        conversation.take_in(SessionEntry("run-3", 3.0, milestone), RunState)
+    assert conversation.summary.text == "They met."
+
+
+def test_ids_of_all_runs_are_known():
+    """An id that an entry has used, be its run at an end or not, is not given to another call."""
+    used = AssistantMessage("", (ToolCall("call_0", "clock", "{}"),))
+    conversation = told(ResponseReceived(Response(used)))
+    assert conversation.tell_apart(used).tool_calls[0].id != "call_0"
+    given = told(HistoryGiven((used,)), RunEnded("done"))
+    assert given.tell_apart(used).tool_calls[0].id != "call_0"
+
+
+def test_notes_name_the_ids_that_calls_got():
+    """Where a call gets another id, the notes in its result name that one, in text and within JSON, in any script."""
+    used = ToolCall("gọi", "clock", "{}")
+    content = f"{reading_call('gọi', 500)} {json.dumps({READ_MORE: reading_call('gọi')}, ensure_ascii=False)}"
+    said = ResponseReceived(Response(AssistantMessage("", (used,))))
+    finished = ToolCallFinished(used, ToolResult("clock", "ok", content))
+    conversation = told(RunStarted("helper", "Hi"), said, finished, RunEnded("done"), runs=("1", "2"))
+    _, first, _, second = (message for message in conversation.messages if not isinstance(message, UserMessage))
+    assert first.content == content
+    assert second.call_id != "gọi"
+    assert second.content == content.replace("gọi", second.call_id)
+
+
+def message_with(*ids):
+    """A message with a tool call for each id."""
+    return AssistantMessage("Look.", tuple(ToolCall(each, "look", "{}") for each in ids))
+
+
+def seen(call_id):
+    """The result of a call."""
+    return ToolMessage(call_id, "look", "seen")
+
+
+@pytest.mark.parametrize(
+    ("messages", "fault"),
+    [
+        ([], None),
+        ([UserMessage("Hi"), message_with("a", "b"), seen("b"), seen("a"), message_with("c"), seen("c")], None),
+        ([seen("a")], r"messages[0] is a result of 'a', and no such call waits for one."),
+        ([message_with("a"), seen("a"), seen("a")], r"messages[2] is a result of 'a', and no such call waits for one."),
+        ([message_with("a"), UserMessage("?")], "messages[1] stands where the result of the call 'a' of 'look' must"),
+        ([UserMessage("?"), message_with("a")], "No result follows the call 'a' of 'look' at its end."),
+        ([message_with("a"), seen("a"), message_with("a")], "messages[2] has a call with the id 'a', which another"),
+        ([message_with("a", "a"), seen("a")], "messages[0] has a call with the id 'a', which another call has."),
+    ],
+)
+def test_valid_conversation(messages, fault):
+    """In a valid conversation each call has an id of its own and one result, before anything else is said."""
+    found = fault_in(messages)
+    assert found == fault if fault is None else found.startswith(fault)
+
+
+def test_calls_get_ids_of_their_own():
+    """Where ids come twice, each call gets its own, and its result the same; the order tells which is which."""
+    messages = [message_with("a", "a"), seen("a"), seen("a"), message_with("a", ""), seen(""), seen("a")]
+    distinct = with_distinct_calls(messages)
+    assert fault_in(distinct) is None
+    assert [each.call_id for each in distinct if isinstance(each, ToolMessage)] == ["a", "a_2", "call_4", "a_3"]
+    assert with_distinct_calls([seen("a")]) == [seen("a")]

@@ -1,0 +1,223 @@
+"""Is a session the same when it has been copied, carried elsewhere or read by a person?"""
+
+import json
+import resource
+
+import pytest
+
+from agentkit.content import Image
+from agentkit.decisions import Decision, Verdict
+from agentkit.errors import SessionError
+from agentkit.events import (
+    Approved,
+    HistoryGiven,
+    ResponseReceived,
+    RunEnded,
+    RunStarted,
+    ToolCallFinished,
+    ToolCallPostponed,
+    ToolCallStarted,
+)
+from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, ToolResult, UserMessage
+from agentkit.sessions.export import entries_of, first, given, new_name, read_export, write_export
+from agentkit.sessions.run_state import RunState
+from agentkit.sessions.store import SessionEntry
+
+CALL, OTHER = ToolCall("1", "calculator", '{"expression": "6*7"}'), ToolCall("2", "clock", "{}")
+MESSAGES = (
+    UserMessage("What is 6 times 7?"),
+    AssistantMessage("", (CALL, OTHER)),
+    ToolMessage("1", "calculator", "42"),
+    ToolMessage("2", "clock", "12:00"),
+    AssistantMessage("It is 42."),
+)
+ENTRIES = [
+    SessionEntry("run-1", 0.0, milestone) for milestone in (RunStarted("helper", "Hi"), RunEnded("done", "Hello"))
+]
+
+
+@pytest.mark.parametrize(("at", "count"), [(0, 0), (1, 1), (4, 4), (5, 5), (None, 5)])
+def test_a_cut_between_exchanges_is_made(at, count):
+    """Messages are cut where no call is open."""
+    assert first(MESSAGES, at) == MESSAGES[:count]
+
+
+@pytest.mark.parametrize("at", [2, 3])
+def test_a_call_is_not_parted_from_its_result(at):
+    """A cut between a call and its result is refused, and the error names the nearest that are not."""
+    with pytest.raises(SessionError, match=f"Between message {at} and the next.*Fork at 1 or at 4"):
+        first(MESSAGES, at)
+
+
+@pytest.mark.parametrize("at", [-1, 6])
+def test_a_cut_outside_is_refused(at):
+    """A cut before the first or behind the last message is refused."""
+    with pytest.raises(SessionError, match=r"has 5 messages.* Fork at a number from 0 to 5\."):
+        first(MESSAGES, at)
+
+
+def test_an_export_is_lines_of_json(tmp_path):
+    """An export is a line about the session and one for each entry, for its owner only."""
+    write_export(tmp_path / "trip.jsonl", "Hà Nội", ENTRIES)
+    lines = (tmp_path / "trip.jsonl").read_text("utf-8").splitlines()
+    assert json.loads(lines[0]) == {"session": 1, "name": "Hà Nội", "entries": 2}
+    assert json.loads(lines[1]) == {
+        "run": "run-1",
+        "at": 0.0,
+        "event": "run_started",
+        "agent": "helper",
+        "prompt": "Hi",
+    }
+    assert (tmp_path / "trip.jsonl").stat().st_mode & 0o777 == 0o600
+    assert read_export(tmp_path / "trip.jsonl") == ("Hà Nội", ENTRIES)
+
+
+def test_an_export_overwrites_nothing(tmp_path):
+    """A file that is there already is not overwritten."""
+    (tmp_path / "trip.jsonl").write_text("mine")
+    with pytest.raises(SessionError, match="already; choose another name"):
+        write_export(tmp_path / "trip.jsonl", "trip", ENTRIES)
+    assert (tmp_path / "trip.jsonl").read_text() == "mine"
+
+
+def test_an_export_that_cannot_be_written_leaves_no_file(tmp_path):
+    """An export that finds no room or no folder is an error, and leaves nothing behind."""
+    with pytest.raises(SessionError, match="No such file or directory"):
+        write_export(tmp_path / "none" / "trip.jsonl", "trip", ENTRIES)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (50, limits[1]))
+    try:
+        with pytest.raises(SessionError, match="to its end: File too large"):
+            write_export(tmp_path / "trip.jsonl", "trip", ENTRIES)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list(tmp_path.iterdir()) == []
+
+
+HEADER = '{"session": 1, "name": "trip", "entries": 1}\n'
+LINE = '{"run": "run-1", "at": 1, "event": "run_resumed"}\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("", "is not an exported session. Give a file that Session.export wrote"),
+        ("Dear diary\n", "is not an exported session"),
+        ('{"cassette": 1}\n', "is not an exported session"),
+        ('{"session": 1, "name": 1}\n', "is not an exported session"),
+        ('{"session": 9, "name": "trip"}\n', "it has format 9, and this version reads up to 1"),
+        (HEADER, "is cut off: it holds 0 entries of 1"),
+        (HEADER + LINE + LINE, "holds 2 entries of 1"),
+        (HEADER + LINE[:-5], "Line 2 of .* is not as it was written.*not JSON"),
+        (HEADER + '{"run": "run-1", "at": 1, "event": "flown"}', "Line 2 .*'flown' is unknown"),
+    ],
+)
+def test_an_export_is_read_whole_or_not_at_all(tmp_path, text, problem):
+    """A file that is no export, is cut off, damaged or of a newer version is an error that says so."""
+    (tmp_path / "trip.jsonl").write_text(text)
+    with pytest.raises(SessionError, match=problem):
+        read_export(tmp_path / "trip.jsonl")
+
+
+def test_a_file_that_is_not_there_cannot_be_read(tmp_path):
+    """A file that is not there is an error that names it."""
+    with pytest.raises(SessionError, match=r"'.*none' cannot be read: No such file"):
+        read_export(tmp_path / "none")
+
+
+def test_messages_become_a_run_that_has_ended():
+    """Messages from elsewhere are kept as a run that was given them and has ended."""
+    given, ended = entries_of(MESSAGES)
+    assert given.milestone == HistoryGiven(MESSAGES)
+    assert ended.milestone == RunEnded("done")
+    assert given.run == ended.run
+
+
+def test_a_new_conversation_is_named_after_its_prompt():
+    """The name has the first words of the prompt, never a secret, and an end that makes it unique."""
+    assert new_name("What is 17% of 2,400? I ask").startswith("what-is-17-of-")
+    assert new_name("same") != new_name("same")
+    assert "a1a1" not in new_name("sk-" + "a1" * 20)
+    assert len(new_name("")) == 4
+
+
+@pytest.mark.parametrize(
+    ("messages", "told"),
+    [
+        (5, "takes a list of messages. Got 5."),
+        ([UserMessage("Hi"), {"role": "user", "content": "Hi"}], r"messages\[1\] is no message .* Use UserMessage"),
+        ([UserMessage(5)], r"messages\[0\] is no message that can be kept: UserMessage\(content=5\)"),
+        ([AssistantMessage(None)], r"messages\[0\] is no message .* should be of type str"),
+        (MESSAGES[:3], r"nothing of them was entered. No result follows the call '2' of 'clock'"),
+        (MESSAGES[2:], r"messages\[0\] is a result of '1'"),
+    ],
+)
+def test_what_is_no_conversation_is_refused(messages, told):
+    """What is said to have been said elsewhere must be messages, and each tool call must have one result."""
+    with pytest.raises(SessionError, match=told):
+        given(messages)
+
+
+def test_what_is_given_is_as_a_store_gives_it_back():
+    """Messages from elsewhere are the same whether they were stored or not, each call with an id of its own."""
+    assert given(MESSAGES) == list(MESSAGES)
+    assert given([UserMessage(["Look:", Image("data:,")])]) == [UserMessage(("Look:", Image("data:,")))]
+    assert [message.call_id for message in given([*MESSAGES, *MESSAGES]) if isinstance(message, ToolMessage)] == [
+        *("1", "2", "1_3", "2_4")
+    ]
+
+
+@pytest.mark.parametrize("count", ["1", 1.0, True])
+def test_cut_is_at_a_number(count):
+    """A conversation is cut behind a number of messages, and at nothing else."""
+    with pytest.raises(SessionError, match="forked at a number of messages"):
+        first(MESSAGES, count)
+
+
+def test_export_that_is_no_conversation_is_refused(tmp_path):
+    """A file in which somebody has taken a result away, or changed the id of a call, is refused whole."""
+    file = tmp_path / "trip.jsonl"
+    write_export(
+        file, "trip", [SessionEntry("run-1", 0.0, HistoryGiven(MESSAGES)), SessionEntry("run-1", 0.0, RunEnded("done"))]
+    )
+    file.write_text(file.read_text("utf-8").replace('"call_id":"1"', '"call_id":"9"'), "utf-8")
+    with pytest.raises(SessionError, match=r"its run 'run-1' is no conversation. messages\[2\] is a result"):
+        read_export(file)
+
+
+BOOKING = ToolCall("1", "book", '{"hotel": "Aurora"}')
+WISH = ResponseReceived(Response(AssistantMessage("", (BOOKING,))))
+WAITS = ToolCallPostponed(BOOKING, "May it?", Decision(Verdict.ASK, "safety-level", "It is SYSTEM."))
+BEGINS = RunStarted("helper", "Book.")
+
+
+@pytest.mark.parametrize("answer", ["once", "run", "always"])
+@pytest.mark.parametrize("arguments", [None, '{"hotel": "Other"}'])
+@pytest.mark.parametrize(
+    "around",
+    [
+        lambda said: [BEGINS, WISH, WAITS, said, RunEnded("paused")],
+        lambda said: [BEGINS, WISH, said],
+        lambda said: [BEGINS, WISH, said, said],
+        lambda said: [BEGINS, WISH, ToolCallStarted(BOOKING, WAITS.decision), said],
+    ],
+)
+def test_an_approval_of_what_has_not_happened_does_not_travel(tmp_path, answer, arguments, around):
+    """Whoever wrote a file need not be who is asked: that a call which waits was approved there counts for nothing."""
+    said = Approved("1", answer, "", arguments)
+    entries = [SessionEntry("run-1", 0.0, each) for each in around(said)]
+    write_export(tmp_path / "trip.jsonl", "trip", entries)
+    read = [entry.milestone for entry in read_export(tmp_path / "trip.jsonl")[1]]
+    open_calls = RunState.of(read).steps.values()
+    assert all(step.answer is None for step in open_calls if step.result is None)
+    assert [each for each in read if not isinstance(each, Approved)] == [
+        each for each in around(said) if not isinstance(each, Approved)
+    ]
+
+
+def test_an_approval_of_what_has_happened_is_kept(tmp_path):
+    """What a person said of a call that was made is history, and stays."""
+    said, made = Approved("1", "once"), ToolCallFinished(BOOKING, ToolResult("book", "ok", "Done."))
+    entries = [SessionEntry("run-1", 0.0, each) for each in (BEGINS, WISH, said, made, RunEnded("done"))]
+    write_export(tmp_path / "trip.jsonl", "trip", entries)
+    assert read_export(tmp_path / "trip.jsonl")[1] == entries

@@ -1,0 +1,201 @@
+"""Is a run that is over told so that a person understands it?"""
+
+import json
+from dataclasses import replace
+
+from agentkit.cli.run_page import page
+from agentkit.content import Image
+from agentkit.decisions import Decision, Verdict
+from agentkit.events import (
+    AnswerAmended,
+    AnswerGiven,
+    AnswerRefused,
+    Approved,
+    HandedOff,
+    HistoryGiven,
+    LimitReached,
+    Milestone,
+    RequestFailed,
+    ResponseReceived,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    Summarised,
+    ToolCallFinished,
+    ToolCallPostponed,
+    ToolCallStarted,
+)
+from agentkit.messages import AssistantMessage, Response, SystemMessage, ToolCall, ToolMessage, ToolResult, UserMessage
+from agentkit.sessions.store import SessionEntry
+from agentkit.sessions.transcript import CallStory, RunStory, StoryMoment, day_text, session_text, show_text
+from agentkit.usage import Usage
+
+
+def test_what_was_said_is_whole_and_what_tools_gave_is_cut():
+    """Prompts are shown whole; of a tool's result long lines and many lines are cut, and what is left out is told."""
+    said = "\n".join([f"{'x' * 500}{number}" for number in range(30)])
+    used = CallStory(ToolCall("c", "look", "{}"), 1.0, result=ToolResult("look", "ok", said))
+    text = show_text("Session", [RunStory("r", "helper", prompt=said, steps=[used])])
+    lines = text.splitlines()
+    assert [line[2:] for line in lines if len(line) > 200] == said.splitlines()
+    assert "… 18 more lines" in text
+    assert (lines[0], lines[1]) == ("Session", "1 run, 0 requests, 1 tool call")
+    assert "unfinished (r) in 0 ms: 0 requests, 1 tool call" in text
+
+
+def test_what_an_agent_used_as_a_tool_spent_is_counted_once():
+    """The sum of all runs has what an inner run spent once, on the page too, although the outer run has it as well."""
+    said = ResponseReceived(Response(AssistantMessage("Done."), usage=Usage(70, 8, requests=1)))
+    used = CallStory(ToolCall("c", "worker", "{}"), 1.0, result=ToolResult("worker", "ok", "", usage=Usage(70, 8)))
+    last = ResponseReceived(Response(AssistantMessage("Over."), usage=Usage(5, 1, requests=1)))
+    boss = RunStory("r", "boss", steps=[used, StoryMoment(3.0, 0.5, last)])
+    runs = [boss, RunStory("s", "worker", inside=3, steps=[StoryMoment(2.0, 0.5, said)])]
+    text = show_text("Cassette", runs)
+    assert text.splitlines()[1].startswith("2 runs, 2 requests, 1 tool call, 75 tokens in, 9 out")
+    assert "1 request, 1 tool call, 75 tokens in, 9 out" in text
+    used.result = replace(used.result, usage=Usage(70, 8, requests=3))
+    assert "4 requests, 1 tool call, 75 tokens in, 9 out" in show_text("Session", [boss])
+    assert "1 request, 0 tool calls, 70 tokens in, 8 out" in text
+    assert "<dt>Tokens</dt><dd>75 tokens in, 9 out</dd>" in page("trip", {"cassette": 1}, runs)
+
+
+CALL, OTHER = ToolCall("1", "calculator", '{"expression": "6*7", "password": "hunter22"}'), ToolCall("2", "clock", "{}")
+ALLOWED = Decision(Verdict.ALLOW, "level", "It only computes.")
+ASKED = Decision(Verdict.ASK, "level", "It touches this machine.")
+STORY = [
+    RunStarted("helper", ("Look:", Image("data:image/png;base64,AAAA"), "what\nis it?")),
+    ResponseReceived(Response(AssistantMessage("Let me see.", (CALL,)))),
+    ResponseReceived(Response(AssistantMessage("", (OTHER, ToolCall("3", "fly", '{"password": "hunter22"}'))))),
+    ToolCallStarted(CALL, ALLOWED),
+    ToolCallFinished(CALL, ToolResult("calculator", "ok", "4" * 2_000, decision=ALLOWED)),
+    ToolCallPostponed(OTHER, "May I?", ASKED),
+    ToolCallPostponed(OTHER, "What time is it?"),
+    RunEnded("paused"),
+    RunResumed(),
+    Approved("2", "deny", "not today"),
+    RequestFailed("The server is down.", "Unreachable"),
+    AnswerRefused("Too long."),
+    AnswerGiven("Given."),
+    AnswerAmended("Amended."),
+    Summarised("In short.", 3),
+    HandedOff("expert"),
+    LimitReached("iterations", "Enough."),
+    RunEnded("failed", error="No answer.", changes="--- a\n+++ b"),
+]
+STORY_SHOWN = """\
+Session trip
+2 runs, 2 requests, 2 tool calls, 0 tokens in, 0 out
+
+ helper, FIRST
+> Look:
+  [image]
+  what
+  is it?
+
+    0 ms  the model  0 ms  0 tokens in, 0 out
+          Let me see.
+
+    0 ms  the model  0 ms  0 tokens in, 0 out
+          wishes: fly({"password": "[redacted: secret]"})
+
+    0 ms  calculator  0 ms
+          expression: 6*7
+          password: [redacted: secret]
+        ✓ allow: It only computes. (rule: level)
+        → CUT…
+
+    0 ms  clock  0 ms
+        ? ask: It touches this machine. (rule: level)
+        ? a person said: deny (not today)
+
+    0 ms  The run goes on
+
+    0 ms  The model gave no answer (Unreachable)
+          The server is down.
+
+    0 ms  The answer was not taken
+          Too long.
+
+    0 ms  A tool has given the answer
+          Given.
+
+    0 ms  The answer was amended
+          Amended.
+
+    0 ms  3 messages were summarised
+          In short.
+
+    0 ms  Handed off to expert
+
+    0 ms  Limit reached: iterations
+          Enough.
+
+  ! No answer.
+
+  Changes
+    --- a
+    +++ b
+
+  failed (run-1) in 0 ms: 2 requests, 2 tool calls, 0 tokens in, 0 out
+
+ What was said, THEN
+
+          user: Hi
+          system: Be
+              kind.
+          assistant: Hello
+            wishes: clock({})
+            clock: FOURS … (2000 characters)"""
+
+
+def test_a_session_reads_like_a_story():
+    """A session is told run by run: who said what, which calls were judged how, what came of them, what changed."""
+    given = (
+        UserMessage("Hi"),
+        SystemMessage("Be\nkind."),
+        AssistantMessage("Hello", (OTHER,)),
+        ToolMessage("2", "clock", "4" * 2_000),
+        AssistantMessage(""),
+    )
+    entries = [SessionEntry("run-1", 0.0, milestone) for milestone in STORY]
+    entries += [SessionEntry("run-2", 1.0, HistoryGiven(given)), SessionEntry("run-2", 1.0, RunEnded("done"))]
+    text = session_text("trip", entries).replace(day_text(0.0), "FIRST").replace(day_text(1.0), "THEN").replace("─", "")
+    assert (
+        "\n".join(line.rstrip() for line in text.replace("4" * 1_000, "FOURS").replace("4" * 159, "CUT").splitlines())
+        == STORY_SHOWN
+    )
+
+
+class Sneezed(Milestone):
+    """A kind of milestone that does not exist yet."""
+
+
+def test_a_new_kind_of_milestone_is_named():
+    """What the text has no words for is shown by its name."""
+    assert "\n    0 ms  Sneezed\n" in show_text(
+        "trip", [RunStory("r", "helper", steps=[StoryMoment(0.0, 0.0, Sneezed())])]
+    )
+
+
+def test_what_is_shown_gives_a_terminal_no_orders():
+    """Control characters and changes of direction are shown as what they are."""
+    text = session_text("trip", [SessionEntry("run-1", 0.0, RunStarted("helper", "a\x1b[31m\u202eb\ttab\r\ud800"))])
+    assert "a\\u{1b}[31m\\u{202e}b\ttab" in text
+
+
+def test_a_session_without_runs_has_none():
+    """Nothing said is told as that."""
+    assert session_text("new", []) == "Session new\n0 runs"
+
+
+def test_names_pass_for_nothing_else():
+    """Who writes lines into the name of a tool, an argument, a field or a model has no lines of ours."""
+    forged = "x\n        ? a person said: once\r── boss ──\u2028> Go."
+    call = ToolCall("c", forged, json.dumps({forged: 1}))
+    used = CallStory(call, 1.0, result=ToolResult(forged, "ok", json.dumps({forged: 1})))
+    said = ResponseReceived(Response(AssistantMessage("Done."), model=forged))
+    told = HistoryGiven((UserMessage(forged), AssistantMessage("", (call,)), ToolMessage("c", forged, forged)))
+    steps = [used, *(StoryMoment(2.0, 0.5, each) for each in (said, told, HandedOff(forged)))]
+    lines = show_text("Session", [RunStory("r", forged, steps=steps)]).splitlines()
+    own = [line for line in lines if len(line) - len(line.lstrip()) <= 10]
+    assert not any(line.lstrip().startswith(("? a person", "── boss", "> Go")) for line in own)

@@ -1,0 +1,79 @@
+"""How is a run kept while it goes on?"""
+
+import pytest
+
+from agentkit.decisions import Decision, Verdict
+from agentkit.errors import SessionError
+from agentkit.events import ResponseReceived, RunEnded, RunStarted, Summarised, ToolCallFinished, ToolCallStarted
+from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, ToolResult, UserMessage
+from agentkit.sessions.run_log import is_record_of
+from agentkit.sessions.run_state import Summary
+from agentkit.sessions.session import Session
+from agentkit.sessions.stores.sqlite import SQLiteSessionStore
+
+ALLOWED = Decision(Verdict.ALLOW, "level", "It is safe.")
+CALL = ToolCall("call_1", "clock", "{}")
+
+
+def tell(run, *milestones):
+    """Let things happen in a run, as its loop and its driver do."""
+    for milestone in milestones:
+        run.progress.apply(milestone)
+        run.keep(milestone)
+
+
+def says(text, *calls):
+    """The model's answer."""
+    return ResponseReceived(Response(AssistantMessage(text, calls)))
+
+
+def test_record_is_told_by_the_run():
+    """The record of what a run changes belongs to that run and to no other, as its id tells."""
+    session = Session()
+    run, other = session.begin(), session.begin()
+    assert is_record_of(run.id, run.new_record_id())
+    assert not is_record_of(other.id, run.new_record_id())
+    assert run.new_record_id() != run.new_record_id()
+
+
+def test_result_that_was_kept_before_the_cut():
+    """A run that was cut off between keeping a result and telling the loop of it has the result when it goes on."""
+    session = Session()
+    run = session.begin()
+    tell(run, RunStarted("helper", "Hi"), says("", CALL), ToolCallStarted(CALL, ALLOWED))
+    run.keep(ToolCallFinished(CALL, ToolResult("clock", "ok", "12:00")))
+    run.close()
+    again = session.reopen()
+    assert again.progress.messages[-1] == ToolMessage("call_1", "clock", "12:00")
+    again.leave()
+    again.close()  # a second time does nothing
+
+
+def test_summary_of_this_run_or_of_the_session():
+    """A run knows the newest summary: one of its own, else the session's."""
+    session = Session()
+    session.append([UserMessage("Hi"), AssistantMessage("Hello")])
+    run = session.begin()
+    assert run.summary is None
+    tell(run, RunStarted("helper", "Go on", 2), Summarised("They met.", 2), says("Yes?"), RunEnded("done"))
+    assert run.summary == Summary(2, AssistantMessage("Hello"), "They met.")
+    run.close()
+    assert session.begin().summary == run.summary
+
+
+def test_nothing_is_kept_behind_a_gap(tmp_path):
+    """Once something could not be kept, nothing that follows is: neither at once nor when the run is closed."""
+    place = tmp_path / "sessions.db"
+    session = Session.open(place, "trip")
+    run = session.begin()
+    tell(run, RunStarted("helper", "Hi"))
+    place.rename(tmp_path / "moved.db")
+    for told in ("removed or replaced while this run", "An earlier part of this run could not be kept"):
+        with pytest.raises(SessionError, match=told):
+            run.keep(says("Hello"))
+    run.progress.apply(says("Hello"))
+    run.close()
+    assert not place.exists()
+    moved = SQLiteSessionStore(tmp_path / "moved.db")
+    assert [type(entry.milestone) for entry in moved.read("trip")[0]] == [RunStarted]
+    moved.close()

@@ -1,0 +1,205 @@
+"""Does the state of a run follow from its milestones alone, wherever they end?"""
+
+import pytest
+
+from agentkit.decisions import Decision, Verdict
+from agentkit.events import (
+    AnswerAmended,
+    AnswerGiven,
+    AnswerRefused,
+    Approved,
+    HandedOff,
+    HistoryGiven,
+    LimitReached,
+    RequestFailed,
+    ResponseReceived,
+    RunEnded,
+    RunResumed,
+    RunStarted,
+    Summarised,
+    ToolCallFinished,
+    ToolCallPostponed,
+    ToolCallStarted,
+)
+from agentkit.messages import AssistantMessage, MadeCall, Response, ToolCall, ToolMessage, ToolResult, UserMessage
+from agentkit.sessions.run_state import RunState, Summary
+from agentkit.usage import Usage
+
+ALLOWED = Decision(Verdict.ALLOW, "level", "It is safe.")
+ASKED = Decision(Verdict.ASK, "level", "It is not safe.")
+DENIED = Decision(Verdict.DENY, "never", "Nobody may.")
+SPENT = Usage(10, 5, requests=1)
+ONE, TWO = ToolCall("call_1", "note", '{"text": "a"}'), ToolCall("call_2", "note", '{"text": "b"}')
+BEGUN = RunStarted("helper", "Hi", 4, "record-1")
+
+
+def says(text="", *calls):
+    """The model's answer."""
+    return ResponseReceived(Response(AssistantMessage(text, calls), usage=SPENT))
+
+
+def finished(call, text="noted", **more):
+    """What came of a call."""
+    return ToolCallFinished(call, ToolResult("note", "ok", text, **more))
+
+
+def test_a_run_that_has_just_begun():
+    """A prompt is part of the conversation once the model has answered it."""
+    progress = RunState.of([BEGUN])
+    assert (progress.agent, progress.history, progress.record) == ("helper", 4, "record-1")
+    assert (progress.prompt, progress.messages, progress.status) == ("Hi", [], None)
+    assert not progress.is_answered
+    progress.apply(says("Hello"))
+    assert (progress.prompt, progress.text, progress.usage, progress.iterations) == (None, "Hello", SPENT, 1)
+    assert progress.valid_messages() == (UserMessage("Hi"), AssistantMessage("Hello"))
+    assert progress.is_answered
+
+
+def test_results_are_entered_in_the_order_asked():
+    """The results of a response are entered when all are there, in the order asked, whatever ended first."""
+    progress = RunState.of([BEGUN, says("", ONE, TWO), finished(TWO, "two", usage=SPENT)])
+    assert (len(progress.messages), progress.tool_calls, progress.results) == (2, [], ())
+    progress.apply(finished(ONE, "one"))
+    assert [message.content for message in progress.messages[2:]] == ["one", "two"]
+    assert [used.call.id for used in progress.tool_calls] == ["call_1", "call_2"]
+    assert progress.results == tuple(progress.tool_calls)
+    assert (progress.steps, progress.usage) == ({}, SPENT + SPENT)
+
+
+@pytest.mark.parametrize("follows", [says("Done."), HandedOff("expert"), AnswerGiven("Done.")])
+def test_what_follows_from_results_is_seen(follows):
+    """The results of the newest response wait for what follows from them: another answer, or another agent."""
+    progress = RunState.of([BEGUN, says("", ONE), finished(ONE)])
+    assert len(progress.results) == 1
+    progress.apply(follows)
+    assert progress.results == ()
+
+
+def test_an_unknown_call_is_passed_over():
+    """What is told of a call that nobody has wished for changes nothing."""
+    progress = RunState.of([BEGUN, says("", ONE), finished(TWO), Approved("call_9", "once")])
+    assert (progress.tool_calls, len(progress.steps)) == ([], 1)
+
+
+@pytest.mark.parametrize(
+    ("milestones", "told"),
+    [
+        ([], "has not taken effect"),
+        ([ToolCallStarted(ONE, ALLOWED)], "is unknown"),
+        ([ToolCallStarted(ONE, DENIED)], "has not taken effect"),
+        ([ToolCallPostponed(ONE, "May it?", ASKED)], "has not taken effect"),
+        ([ToolCallPostponed(ONE, "May it?", ASKED), Approved("call_1", "once")], "has not taken effect"),
+        (
+            [
+                ToolCallPostponed(ONE, "May it?", ASKED),
+                Approved("call_1", "once"),
+                ToolCallStarted(ONE, ALLOWED),
+            ],
+            "is unknown",
+        ),
+    ],
+)
+def test_interrupted_calls_are_told(milestones, told):
+    """A call that was cut off is told as begun exactly when it was: only then may it have taken effect."""
+    progress = RunState.of([BEGUN, says("", ONE, TWO), finished(TWO), *milestones])
+    (interruption,) = progress.interruptions()
+    assert interruption.result.status == "interrupted"
+    assert told in interruption.result.error
+    progress.apply(interruption)
+    assert [type(message) for message in progress.messages[2:]] == [ToolMessage, ToolMessage]
+
+
+def test_calls_that_wait_are_told_as_waiting():
+    """While a call waits for a person the conversation is valid: its result says that there is none yet."""
+    progress = RunState.of([BEGUN, says("", ONE, TWO), ToolCallPostponed(ONE, "May it?", ASKED), RunEnded("paused")])
+    assert [step.call for step in progress.waiting] == [ONE]
+    assert progress.status == "paused"
+    waiting, wished = (message.content for message in progress.valid_messages()[2:])
+    assert "waits for a person" in waiting
+    assert "it has not taken effect" in wished
+    progress.apply(Approved("call_1", "once"))
+    assert progress.waiting == ()
+    progress.apply(ToolCallPostponed(ONE, "Really?", ASKED))
+    assert len(progress.waiting) == 1
+
+
+def test_answers_are_refused_amended_and_given():
+    """What becomes of an answer is what the conversation says."""
+    progress = RunState.of([HistoryGiven((UserMessage("Before"),)), BEGUN, says("Helo"), AnswerRefused("Spell it.")])
+    assert (progress.refusals, progress.is_answered) == (1, False)
+    progress.apply(says("Hello"))
+    progress.apply(AnswerAmended("Hello!"))
+    assert (progress.text, progress.messages[-1]) == ("Hello!", AssistantMessage("Hello!"))
+    progress.apply(AnswerRefused("Once more."))
+    progress.apply(AnswerAmended("Hey."))
+    assert (progress.text, progress.messages[-1]) == ("Hey.", UserMessage("Once more.", by_person=False))
+    progress.apply(AnswerGiven("Good day."))
+    assert (progress.text, progress.is_answered, len(progress.messages)) == ("Good day.", True, 7)
+
+
+def test_a_run_goes_on_after_its_end():
+    """A run that goes on has neither end nor limit, and its agent is the one that led it last."""
+    limit = LimitReached("iterations", "No more.")
+    progress = RunState.of([BEGUN, RequestFailed("Busy", "RateLimited"), says("So far."), HandedOff("expert"), limit])
+    progress.apply(Summarised("Of old", 2, SPENT))
+    progress.apply(RunEnded("limit", "So far."))
+    assert (progress.status, progress.limit, progress.agent) == ("limit", limit, "expert")
+    progress.apply(RunResumed("Go on."))
+    assert (progress.status, progress.limit, progress.agent) == (None, None, "expert")
+    assert (progress.messages[-1], progress.usage) == (UserMessage("Go on."), SPENT + SPENT)
+    progress.apply(RunResumed())
+    assert len(progress.messages) == 3
+    assert len(progress.milestones) == 9
+
+
+INNER = ToolCall("call_1.2", "send", "{}")
+MADE = MadeCall(ToolCall("call_1.1", "note", "{}"), "ok", 1)
+
+
+def test_a_call_that_makes_calls_waits_for_one_of_them():
+    """Who answers answers the inner call, which is used up when the outer one goes on; what was made is kept."""
+    waits = ToolCallPostponed(ONE, "May it send?", ASKED, "", INNER, (MADE,), SPENT)
+    progress = RunState.of([BEGUN, says("", ONE), Approved("call_1", "once"), ToolCallStarted(ONE, ALLOWED), waits])
+    (step,) = progress.waiting
+    assert (step.asked, step.inner, step.made, step.decision) == (INNER, INNER, (MADE,), None)
+    assert (step.within.call, step.within.question, step.within.inner) == (INNER, "May it send?", None)
+    assert progress.usage == SPENT + SPENT
+    progress.apply(Approved("call_1.2", "no"))
+    assert (progress.waiting, step.answer.answer, step.consent.answer) == ((), "no", "once")
+    progress.apply(ToolCallStarted(ONE, ALLOWED))
+    assert (step.within, step.answer, step.consent.answer) == (step, None, "once")
+    progress.apply(ToolCallPostponed(ONE, "May it?", ASKED, "", INNER, (MADE, MADE)))
+    assert step.made == (MADE, MADE, MADE)
+
+
+@pytest.mark.parametrize(
+    ("made", "told"), [((), "it has not taken effect"), ((MADE,), "whether it took effect is unknown")]
+)
+def test_a_call_that_has_made_calls_has_begun(made, told):
+    """Of a call that is given up while one of its own waits it is told whether it may have taken effect."""
+    waits = ToolCallPostponed(ONE, "May it send?", ASKED, "", INNER, made)
+    progress = RunState.of([BEGUN, says("", ONE), ToolCallStarted(ONE, ALLOWED), waits])
+    (finished,) = progress.interruptions()
+    assert told in finished.result.error
+
+
+def test_first_handoff_of_a_response_counts():
+    """Of several handoffs in one response the first that was asked for counts; the others are told why they do not."""
+    first = ToolCallFinished(ONE, ToolResult("calculator", "ok", "The conversation is passed to Ann.", lead="Ann"))
+    second = ToolCallFinished(TWO, ToolResult("clock", "ok", "The conversation is passed to Bob.", lead="Bob"))
+    progress = RunState.of([BEGUN, says("", ONE, TWO), second, first])
+    assert [used.result.lead for used in progress.results] == ["Ann", ""]
+    kept, passed_over = progress.messages[2:]
+    assert kept.content == "The conversation is passed to Ann."
+    assert "passed to Ann by another call" in passed_over.content
+    assert "Bob was not asked" in progress.tool_calls[1].result.error
+    assert progress.tool_calls[1].result.status == "denied"
+
+
+def test_a_summary_covers_the_conversation_that_it_tells_of():
+    """A summary holds for messages that begin as those it was made of, and that are more than these."""
+    said = [UserMessage("Hi"), AssistantMessage("Hello"), UserMessage("And?")]
+    summary = Summary(2, said[1], "They greeted each other.")
+    assert summary.covers(said)
+    assert not summary.covers(said[:2])
+    assert not summary.covers([said[0], AssistantMessage("Good morning"), said[2]])

@@ -1,0 +1,21 @@
+"""Which names may a session bear?"""
+
+import pytest
+
+from agentkit.errors import SessionError
+from agentkit.sessions.store import checked_name
+
+
+@pytest.mark.parametrize("name", ["trip", "Chuyến đi Đà Nẵng", "日本\u3000旅行", "👨‍👩‍👧 trip", "a/b:c", "x" * 200])
+def test_names_are_any_words(name):
+    """A session's name is any text of up to 200 characters."""
+    assert checked_name(name) == name
+
+
+@pytest.mark.parametrize(
+    "name", ["", "  ", "a\nb", "a\0b", "a\x1b[31m", "a\u2028b", "\ud800", "x" * 201, None, 1, b"trip"]
+)
+def test_names_that_would_confuse_are_refused(name):
+    """An empty name, one with control characters, one too long and what is no text are refused."""
+    with pytest.raises(SessionError, match="1 to 200 characters"):
+        checked_name(name)

@@ -1,0 +1,204 @@
+"""About how many tokens is a conversation?"""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.content import File, Image
+from agentkit.messages import (
+    AssistantMessage,
+    OutputSchema,
+    SystemMessage,
+    ToolCall,
+    ToolMessage,
+    ToolSpec,
+    UserMessage,
+)
+from agentkit.sessions.token_estimates import Calibration, Estimates, tokens_in, tokens_of
+
+ENGLISH = (
+    "The quick growth of language models has changed how people write programs. A model reads what was said before, "
+    "decides what it wants to do next, and asks for a tool when it cannot know the answer by itself. The results are "
+    "then told to the model, which goes on until it has found what the person wanted to know."
+)
+VIETNAMESE = (
+    "Trí tuệ nhân tạo đang thay đổi cách chúng ta sống và làm việc. Ngày càng nhiều công ty bắt đầu sử dụng các mô "
+    "hình ngôn ngữ để giúp nhân viên hoàn thành công việc hằng ngày, chẳng hạn như viết thư, tóm tắt tài liệu và trả "
+    "lời câu hỏi."
+)
+CHINESE = (
+    "人工智能正在改变我们的生活方式。越来越多的公司开始使用语言模型来帮助员工完成日常工作。"
+    "这些模型可以写邮件、总结文件和回答问题。"
+)
+PYTHON = '''
+def fetch(self, url, timeout=None, **kwargs):
+    """Return the body."""
+    if self._session is None:
+        self._session = Session(retries=3)
+    response = self._session.get(url, timeout=timeout or self.timeout)
+    for key, value in response.headers.items():
+        self._seen[key.lower()] = value
+    return response.json()["data"][0]
+'''
+JSON = json.dumps([{"id": row, "price": row * 1.25, "tags": ["a", "b"], "active": True} for row in range(50)])
+
+
+@pytest.mark.parametrize(
+    ("text", "chars_a_token"),
+    [(ENGLISH, 5.2), (VIETNAMESE, 3.8), (CHINESE, 2.0), (PYTHON, 3.4), (JSON, 1.9)],
+    ids=["English", "Vietnamese", "Chinese", "Python", "JSON"],
+)
+def test_each_script_has_its_own_measure(text: str, chars_a_token: float) -> None:
+    """A text's tokens are told from its characters: prose in any language, programs and JSON each by their kind."""
+    assert len(text) / tokens_in(text) == pytest.approx(chars_a_token, rel=0.12)
+
+
+@given(st.text(st.characters(codec=None)), st.text())
+def test_tokens_add_up(one: str, other: str) -> None:
+    """Any text has an estimate, and two texts together have that of both."""
+    assert tokens_in(one) >= 0
+    assert tokens_in(one + other) == pytest.approx(tokens_in(one) + tokens_in(other), abs=5)
+
+
+@pytest.mark.parametrize(
+    ("entry", "least"),
+    [
+        (UserMessage("hello"), 5),
+        (UserMessage((Image("data:x"), "what is this?")), 1_000),
+        (UserMessage((Image("https://example.com/a.png", "low"),)), 100),
+        (SystemMessage("Be brief."), 5),
+        (AssistantMessage("x", (ToolCall("call_1", "add", '{"a": 1}'),)), 20),
+        (AssistantMessage("", (ToolCall("call_1", "add", "{}", {"signature": "x" * 5_000}),)), 1_000),
+        (AssistantMessage("", extra={"reasoning": [{"encrypted_content": "x" * 5_000, "index": 1}]}), 1_000),
+        (ToolMessage("call_1", "add", "x" * 1_000), 200),
+        (ToolMessage("call_1", "look", "", images=(Image("data:x"), Image("data:y", "low"))), 1_100),
+        (ToolSpec("add", "Add two numbers.", {"type": "object", "properties": {"a": {"type": "integer"}}}), 30),
+        (ToolSpec("add", "Add.", {}, {"type": "object", "properties": {"a": {"type": "integer"}}}), 25),
+        (OutputSchema("sum", {"type": "object", "properties": {"total": {"type": "integer"}}}), 25),
+        (UserMessage(" " * 8_000), 250),
+    ],
+)
+def test_everything_in_a_request_counts(entry: object, least: int) -> None:
+    """Texts, long gaps, pictures, calls, results, tools, schemas and what a provider wants back have their tokens."""
+    assert least <= tokens_of(entry) <= 2 * least + 20
+
+
+def test_a_message_is_reckoned_once() -> None:
+    """Estimates know a message again, also when another one is equal to it."""
+    estimates = Estimates()
+    messages = [UserMessage("hello"), UserMessage("hello"), AssistantMessage("hi")]
+    assert [estimates.of(message) for message in messages] == [tokens_of(message) for message in messages]
+    assert estimates.total(messages) == estimates.total(messages) == sum(map(tokens_of, messages))
+
+
+def test_a_request_is_its_instruction_tools_and_messages() -> None:
+    """The estimate of a request is the sum of its parts."""
+    tool = ToolSpec("add", "Add two numbers.", {"type": "object"})
+    alone = Estimates().total([UserMessage("hello")])
+    assert Estimates().total([UserMessage("hello")], "Be brief.", [tool]) == alone + tokens_of(tool) + tokens_of(
+        SystemMessage("Be brief.")
+    )
+
+
+def test_the_schema_of_the_answer_counts() -> None:
+    """What an answer must be is part of the request, and so of its estimate."""
+    output = OutputSchema("sum", {"type": "object", "properties": {"total": {"type": "integer"}}})
+    estimates, messages = Estimates(), [UserMessage("hello")]
+    assert estimates.total(messages, output=output) == estimates.total(messages) + tokens_of(output)
+
+
+def test_what_a_provider_wants_back_may_be_nested_deeply() -> None:
+    """However deep the fields that go back to a provider are nested, their texts are counted."""
+    deep: object = "x" * 5_000
+    for _ in range(50_000):
+        deep = [deep]
+    assert tokens_of(AssistantMessage("", extra={"reasoning": deep})) >= 1_000
+
+
+@pytest.mark.parametrize(
+    ("kept", "least", "most"),
+    [
+        ({"type": "image_generation_call", "result": "iVBORw0KGgo" + "A" * 2_000_000}, 1_000, 1_100),
+        ({"outputs": [{"type": "image", "url": "data:image/png;base64," + "A" * 2_000_000}]}, 1_000, 1_100),
+        ({"source": {"media_type": "application/pdf", "data": "JVBERi0" + "A" * 200_000}}, 4_000, 6_100),
+        ({"result": "/9j/ is how a picture begins"}, 0, 20),
+        ({"encrypted_content": "A" * 5_000}, 1_000, 1_100),
+    ],
+)
+def test_pictures_that_a_provider_made_cost_what_they_show(kept: dict[str, object], least: int, most: int) -> None:
+    """A picture or PDF in what goes back to a provider is no long text."""
+    assert least <= tokens_of(AssistantMessage("", extra={"output": (kept,)})) <= most
+
+
+def test_what_was_measured_before_changes_no_estimate() -> None:
+    """A conversation that goes on, another one and a shorter one are estimated alike, whatever was measured before."""
+    estimates = Estimates()
+    messages = [UserMessage("What is it?"), AssistantMessage("It is four."), UserMessage("And the double of it?")]
+    specs = [ToolSpec("add", "Add two numbers.", {}), ToolSpec("double", "Double a number.", {})]
+    for said in (messages[:1], messages, messages[1:], messages[:2], [], messages):
+        for order, tools in (("Be brief.", specs), ("Be brief.", specs[:1]), ("", specs[:1]), ("", [])):
+            assert estimates.total(said, order, tools) == Estimates().total(said, order, tools)
+
+
+# a file, and between how many tokens it is taken for
+FILES = {
+    "pages that can be counted": (File.read(b"%PDF-1.4 " + b"<< /Type /Page >> << /Type/Pages >>" * 4), 6_000, 6_100),
+    "pages that are hidden": (File.read(b"%PDF-1.7 " + bytes(200_000)), 6_000, 8_000),
+    "a minute of speech": (File.read(b"RIFF\n\0\0\nWAVE" + bytes(64_000 * 60)), 1_500, 1_600),
+    "a minute of MP3": (File.read(b"ID3\x04" + bytes(16_000 * 60)), 1_500, 1_600),
+    "a minute in another format": (File.read(b"OggS\0" + bytes(12_000 * 60)), 1_500, 1_600),
+    "an address": (File("https://example.com/a.pdf"), 5_000, 5_010),
+    "a text": (File.read(b"hello " * 1_000, "a.txt"), 1_000, 1_300),
+}
+
+
+@pytest.mark.parametrize(("file", "least", "most"), FILES.values(), ids=FILES)
+def test_files_are_estimated(file, least, most) -> None:
+    """A PDF counts by its pages, a recording by its seconds, as far as bytes tell, and a text by its words."""
+    assert least <= tokens_of(UserMessage(("", file))) <= most
+    assert least <= tokens_of(ToolMessage("a", "b", "", files=(file,))) <= most
+
+
+def test_estimates_hold_only_so_much() -> None:
+    """Estimates that have seen very many messages begin anew, and stay right."""
+    estimates = Estimates()
+    for number in range(20_001):
+        message = UserMessage(str(number))
+        assert estimates.of(message) == tokens_of(message)
+        assert estimates.made(message, "copy", lambda message=message: UserMessage(message.content)) == message
+
+
+def test_what_is_made_of_a_message_is_made_once() -> None:
+    """A shortened message is the same object in each request, and another for each way of shortening."""
+    estimates, message = Estimates(), UserMessage("hello")
+    made = [estimates.made(message, way, lambda: UserMessage("short")) for way in (1, 1, 2)]
+    assert made[0] is made[1]
+    assert made[0] is not made[2]
+
+
+def test_a_calibration_learns_the_servers_measure() -> None:
+    """What the server counts corrects the estimate, in both directions."""
+    calibration = Calibration()
+    assert (calibration.counted(100), calibration.estimated(100)) == (100, 100)
+    for _ in range(3):
+        calibration = calibration.learnt(1_000, 1_500)
+    assert calibration.ratio == 1.5
+    assert (calibration.counted(100), calibration.estimated(150)) == (150, 100)
+
+
+def test_one_odd_figure_changes_nothing() -> None:
+    """A calibration is the median of the last nine figures, within bounds; no figure is no lesson."""
+    calibration = Calibration()
+    for reported in (1_200, 1_200, 1_000_000, 1_200, 1):
+        calibration = calibration.learnt(1_000, reported)
+    assert calibration.ratio == 1.2
+    assert calibration.learnt(0, 50) is calibration.learnt(50, 0) is calibration
+    assert Calibration().learnt(1, 10**9).ratio == 4.0
+    assert Calibration().learnt(10**9, 1).ratio == 0.4
+    for _ in range(20):
+        calibration = calibration.learnt(1_000, 900)
+    assert calibration.ratios == (0.9,) * 9

@@ -1,0 +1,167 @@
+"""Is what was recorded told as it happened?"""
+
+import itertools
+import sys
+
+from agentkit.decisions import Decision, Verdict
+from agentkit.events import (
+    Approved,
+    ResponseReceived,
+    RunEnded,
+    RunStarted,
+    Summarised,
+    ToolCallFinished,
+    ToolCallPostponed,
+    ToolCallStarted,
+)
+from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, UserMessage
+from agentkit.sessions.cassettes.entries import RecordedAnswer, RecordedEvent
+from agentkit.sessions.transcript import stories
+from agentkit.usage import Usage
+
+CALL = ToolCall("c1", "add", "{}")
+ALLOW = Decision(Verdict.ALLOW, "level", "It is safe.")
+ASK = Decision(Verdict.ASK, "level", "It is not safe.")
+
+
+def told(*milestones):
+    """Milestones of one run, a second apart, as an exported session has them."""
+    return [RecordedEvent("r", float(at), milestone) for at, milestone in enumerate(milestones, 100)]
+
+
+def test_a_session_is_told_by_its_times():
+    """Without questions, as in a session, a response took as long as nothing else had happened."""
+    run = stories(
+        told(
+            RunStarted("helper", "Go."),
+            ResponseReceived(Response(AssistantMessage("", (CALL,)))),
+            Approved("c1", "no"),
+            ToolCallStarted(CALL, None),
+            ToolCallFinished(CALL, ToolResult("add", "ok", "1")),
+            ResponseReceived(Response(AssistantMessage("Done."))),
+        )
+    )[0]
+    assert [step.seconds for step in run.steps] == [1.0, 2.0, 1.0]
+    assert (run.status, run.answer) == ("unfinished", "Done.")
+
+
+def test_what_waits_is_told():
+    """A call that waits for a person has its question, and no result; one that nobody knows is told all the same."""
+    run = stories(told(RunStarted("helper", "Go."), ToolCallPostponed(CALL, "May I?"), Approved("other", "once")))[0]
+    waiting, other = run.tool_calls
+    assert (waiting.question, waiting.result, waiting.judgment, waiting.seconds) == ("May I?", None, None, 0.0)
+    assert (other.call.id, other.answers[0].answer) == ("other", "once")
+
+
+def test_what_a_program_waits_for_is_part_of_its_story():
+    """A call that a program makes, and that a person is asked about, is told with the call of the program."""
+    inner = ToolCall("c1.2", "refund", "{}")
+    postponed = ToolCallPostponed(CALL, "May it?", ASK, "", inner, usage=Usage(requests=1, input_tokens=7))
+    run = stories(told(RunStarted("helper", "Go."), ToolCallStarted(CALL, ALLOW), postponed, Approved("c1.2", "once")))[
+        0
+    ]
+    (story,) = run.tool_calls
+    assert (story.call.id, story.question, story.decision) == ("c1", "May it?", ALLOW)
+    assert story.answers[0].answer == "once"
+    assert run.usage.input_tokens == 7
+
+
+def test_a_response_that_got_new_ids_is_told_once():
+    """A response whose calls were given other ids on the way is the one that was recorded, with its request."""
+    request, renamed = Request((UserMessage("Go."),)), ToolCall("c1_2", "add", "{}")
+    entries = [
+        RecordedAnswer(1, request, Response(AssistantMessage("", (CALL,))), at=100.0, seconds=2.0),
+        *told(RunStarted("helper", "Go."), ResponseReceived(Response(AssistantMessage("", (renamed,))))),
+        *told(ResponseReceived(Response(AssistantMessage("Else.")))),
+    ]
+    (run,) = stories(entries)
+    assert [getattr(step, "request", None) for step in run.steps] == [request, None]
+
+
+def test_a_summary_is_told_once():
+    """What a summary has spent belongs to its run, and the request for it is not told as one outside of runs."""
+    asking = RecordedAnswer(
+        1, Request((UserMessage("Sum up."),)), Response(AssistantMessage("In short."), usage=Usage(5, 6)), 1.0
+    )
+    entries = [asking, *told(RunStarted("helper", "Go."), Summarised("In short.", 4, Usage(5, 6)))]
+    (run,) = stories(entries)
+    assert (run.usage, len(run.steps)) == (Usage(5, 6), 1)
+
+
+def test_what_agents_used_as_tools_spent_belongs_to_their_run():
+    """What a tool call has spent on models counts with what its run has; a call without a result has spent nothing."""
+    waiting = ToolCall("c2", "add", "{}")
+    run = stories(
+        told(
+            RunStarted("boss", "Go."),
+            ResponseReceived(Response(AssistantMessage("", (CALL, waiting)), usage=Usage(5, 6, requests=1))),
+            ToolCallFinished(CALL, ToolResult("add", "ok", "1", usage=Usage(70, 80, requests=2))),
+            ToolCallPostponed(waiting, "May I?"),
+        )
+    )[0]
+    assert run.usage == Usage(75, 86, requests=3)
+
+
+def test_nothing_is_told_of_nothing():
+    """An empty cassette has no stories, and a run without words no answer."""
+    assert stories([]) == []
+    assert stories(told(RunStarted("helper", "Go."), RunEnded("failed", error="No.")))[0].answer == ""
+
+
+MANY = 20_000
+
+
+def work(entries):
+    """How many functions are called to tell the stories."""
+    count = itertools.count()
+    sys.setprofile(lambda *_: next(count))
+    try:
+        stories(entries)
+    finally:
+        sys.setprofile(None)
+    return next(count)
+
+
+def responses(count, **calls):
+    """Requests that were answered outside of runs, and responses that a run tells without naming them."""
+    answers = [Response(AssistantMessage(f"Answer {number}", **calls)) for number in range(count)]
+    asked = Request([UserMessage("Go.")])
+    outside = [RecordedAnswer(number, asked, answer, 99.0, 0.5) for number, answer in enumerate(answers, 1)]
+    return outside, [ResponseReceived(answer) for answer in answers]
+
+
+def test_responses_find_their_requests():
+    """A response that a run tells under other ids still finds the request that it answered, the first of its kind."""
+    outside, received = responses(3)
+    run = stories([*outside, *told(RunStarted("helper", "Go."), *received)])[0]
+    assert [moment.request for moment in run.moments] == [asking.question for asking in outside]
+    assert [moment.seconds for moment in run.moments] == [0.5, 0.5, 0.5]
+
+
+def test_the_work_grows_with_the_entries():
+    """A recording of four times the entries takes about four times the work, whatever its entries are."""
+
+    def entries(count):
+        outside, received = responses(count)
+        loose, _ = responses(count)
+        calls = tuple(ToolCall(f"c{number}", "add", "{}") for number in range(count))
+        wish = ResponseReceived(Response(AssistantMessage("", calls)))
+        done = [ToolCallFinished(call, ToolResult("add", "ok", "1")) for call in calls]
+        return [
+            *outside,
+            *loose,
+            *told(RunStarted("a", "Go."), *received, wish, *(Approved(c.id, "no") for c in calls), *done),
+        ]
+
+    assert work(entries(800)) < 5 * work(entries(200))
+
+
+def test_very_many_entries_are_told():
+    """Tens of thousands of responses, wishes and answers of people are told one after the other."""
+    outside, received = responses(MANY)
+    calls = tuple(ToolCall(f"c{number}", "add", "{}") for number in range(MANY))
+    wish = ResponseReceived(Response(AssistantMessage("", calls)))
+    approvals = [Approved(call.id, "once") for call in calls]
+    (run,) = stories([*outside, *told(RunStarted("helper", "Go."), *received, wish, *approvals)])
+    assert (len(run.moments), len(run.tool_calls)) == (MANY + 1, MANY)
+    assert run.tool_calls[-1].call is calls[-1]

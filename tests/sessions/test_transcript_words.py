@@ -1,0 +1,89 @@
+"""Are figures and milestones said as a person says them?"""
+
+import pytest
+
+from agentkit.events import Approved, HandedOff, HistoryGiven, LimitReached, RunResumed, RunStarted
+from agentkit.messages import AssistantMessage, ToolCall, ToolResult
+from agentkit.sessions.transcript import (
+    CallStory,
+    RunStory,
+    answers_text,
+    content_of,
+    milestone_words,
+    outer,
+    readable,
+    title,
+    usage_of,
+)
+from agentkit.usage import Price, Tariff, Usage
+
+SPENT = Usage(10, 1, requests=1, tariff=Tariff("ollama", "mine", price=Price(2, 0)))
+
+
+def test_results():
+    """Results are told by name when they are JSON objects, else as they stand."""
+    assert (content_of('{"a": 1}'), content_of("{}"), content_of("3"), content_of("x")) == ({"a": 1}, "{}", "3", "x")
+    assert (content_of("[1]"), content_of("[" * 100_000)[:2]) == ("[\n  1\n]", "[[")
+    assert (readable("a"), readable({"a": "ü"})) == ("a", '{\n  "a": "ü"\n}')
+
+
+def test_titles():
+    """A run is called by its agent, and says when it was part of a tool call."""
+    assert [
+        title(RunStory("r", "helper")),
+        title(RunStory("r", "helper", inside=3)),
+        title(RunStory("")),
+        title(RunStory("r")),
+    ] == [
+        "helper",
+        "helper, within a tool call",
+        "Asked outside of a run",
+        "Begun elsewhere",
+    ]
+
+
+def test_what_a_tool_call_began_is_not_counted_twice():
+    """What runs have spent together is what the outermost have: what agents used as tools spent is in their results."""
+    used = CallStory(ToolCall("c", "worker", "{}"), 0.0, result=ToolResult("worker", "ok", "", usage=SPENT))
+    runs = [RunStory("r", "boss", steps=[used]), RunStory("s", "worker", inside=3)]
+    assert outer(runs) == runs[:1]
+    assert usage_of(outer(runs)) == SPENT
+
+
+def test_what_people_said():
+    """What a person answered is told, after how long, and with what other arguments; or that one is waited for."""
+    story = CallStory(ToolCall("c", "add", "{}"), 0.0)
+    assert answers_text(story) == ""
+    story.question = "May I?"
+    assert answers_text(story) == "waits for a person: May I?"
+    story.answers, story.waited = [Approved("c", "once", arguments='{"a": 2}')], (9.0, 3.0)
+    assert answers_text(story) == 'a person said: once, after 3.0 s, with other arguments: {"a": 2}'
+    story.answers, story.waited = [Approved("c", "no", "Not today.")], None
+    assert answers_text(story) == "a person said: no (Not today.)"
+
+
+def test_a_value_that_nests_deeply_is_told_on_one_line():
+    """Indented, each line of a deep value would begin with a line of blanks, so it is told without; deeper, as `…`."""
+    deep: object = 1
+    for _ in range(13):
+        deep = [deep]
+    assert readable({"a": [1]}) == '{\n  "a": [\n    1\n  ]\n}'
+    assert readable(deep) == "[" * 13 + "1" + "]" * 13
+    for _ in range(100_000):
+        deep = [deep]
+    assert readable(deep) == "…"
+
+
+@pytest.mark.parametrize(
+    ("milestone", "words"),
+    [
+        (HandedOff("writer"), ("Handed off to writer", "")),
+        (LimitReached("cost", "Too dear."), ("Limit reached: cost", "Too dear.")),
+        (HistoryGiven((AssistantMessage("It is 42."),)), ("Begins with 1 message said before", "assistant: It is 42.")),
+        (RunResumed("Go on."), ("The run goes on", "Go on.")),
+        (RunStarted("helper", "Go."), ("RunStarted", "")),
+    ],
+)
+def test_what_happened_has_words(milestone, words):
+    """What happens on the course of a run has a name and words of its own, wherever a person reads of it."""
+    assert milestone_words(milestone) == words

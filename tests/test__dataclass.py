@@ -1,0 +1,388 @@
+"""Is a class of ours a dataclass like any other?"""
+
+import copy
+import dataclasses
+import inspect
+import pickle
+import threading
+from dataclasses import FrozenInstanceError, field
+from functools import partial
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Generic, TypeVar, get_type_hints
+
+import pytest
+from pydantic import TypeAdapter, ValidationError
+
+from agentkit import Usage, _dataclass
+
+T = TypeVar("T")
+ROOT = Path(__file__).parents[1]
+OURS, STANDARD = _dataclass.dataclass, dataclasses.dataclass
+USERS = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts)
+    for path in (ROOT / "agentkit").rglob("*.py")
+    if "from agentkit._dataclass import dataclass" in path.read_text("utf-8")
+)
+
+
+def pair_of(make):
+    """The class that `make` makes by our decorator, and by that of the standard library."""
+    return make(OURS), make(STANDARD)
+
+
+def point(dataclass):
+    """Two fields, one with a default."""
+
+    @dataclass(frozen=True, slots=True)
+    class Point:
+        """A point."""
+
+        x: int
+        y: int = 2
+
+    return Point
+
+
+def order(dataclass):
+    """All that a field may be."""
+
+    @dataclass(frozen=True, slots=True)
+    class Order:
+        """An order."""
+
+        name: str
+        lines: list[str] = field(default_factory=list)
+        secret: str = field(default="none", repr=False)
+        note: str = field(default="", compare=False)
+        place: int = field(default=0, hash=False)
+        total: int = field(init=False, default=7)
+        made: list[int] = field(init=False, default_factory=list)
+        by: str = field(default="me", kw_only=True)
+
+    return Order
+
+
+def wishes(dataclass):
+    """Keywords only."""
+
+    @dataclass(frozen=True, slots=True, kw_only=True)
+    class Wishes:
+        """Wishes."""
+
+        heat: float
+        words: tuple[str, ...] = ()
+
+    return Wishes
+
+
+def checked(dataclass):
+    """One that looks at its values, and says in its own words what it is."""
+
+    @dataclass(frozen=True, slots=True)
+    class Checked:  # noqa: PLW1641 - the decorator gives the hash
+        """A number that is not negative."""
+
+        number: int
+
+        def __post_init__(self) -> None:
+            if self.number < 0:
+                raise ValueError("negative")
+            object.__setattr__(self, "number", self.number * 10)
+
+        def __repr__(self) -> str:
+            return f"<{self.number}>"
+
+        def __eq__(self, other: object) -> bool:
+            return isinstance(other, type(self)) and self.number % 3 == other.number % 3
+
+    return Checked
+
+
+def boxed(dataclass):
+    """A generic one, derived from one without fields."""
+
+    class Thing:
+        """Anything."""
+
+        __slots__ = ()
+
+    @dataclass(frozen=True, slots=True)
+    class Box(Thing, Generic[T]):
+        """A box."""
+
+        content: T
+
+    return Box
+
+
+def empty(dataclass):
+    """Nothing at all."""
+
+    @dataclass(frozen=True, slots=True)
+    class Empty:
+        """Nothing."""
+
+    return Empty
+
+
+def hidden(dataclass):
+    """One that is not shown."""
+
+    @dataclass(frozen=True, slots=True, repr=False)
+    class Hidden:
+        """What is not shown."""
+
+        key: str
+
+    return Hidden
+
+
+def count(dataclass):
+    """One that can be changed, and so has no hash."""
+
+    @dataclass(slots=True)
+    class Count:
+        """A count."""
+
+        number: int = 0
+        steps: list[int] = field(default_factory=list)
+
+    return Count
+
+
+def watcher(dataclass):
+    """One that is equal to none but itself."""
+
+    @dataclass(slots=True, eq=False)
+    class Watcher:
+        """A watcher."""
+
+        name: str
+
+    return Watcher
+
+
+def stone(dataclass):
+    """One that is equal to none but itself, and cannot be changed."""
+
+    @dataclass(slots=True, frozen=True, eq=False)
+    class Stone:
+        """A stone."""
+
+        name: str
+
+    return Stone
+
+
+MADE = {
+    count: [((), {}), ((2,), {}), ((1,), {"steps": [1]})],
+    watcher: [(("a",), {}), (("b",), {})],
+    stone: [(("a",), {}), (("b",), {})],
+    point: [((1,), {}), ((1, 3), {}), ((), {"y": 4, "x": 3})],
+    order: [(("a",), {}), (("a", ["b"], "s", "n", 3), {"by": "you"}), (("b",), {"place": 2})],
+    wishes: [((), {"heat": 0.5}), ((), {"heat": 1.0, "words": ("a",)})],
+    checked: [((3,), {}), ((6,), {}), ((4,), {})],
+    boxed: [((3,), {}), (("x",), {}), ((2.5,), {})],
+    empty: [((), {})],
+}
+CASES = [(make, *given) for make, givens in MADE.items() for given in givens]
+WRONG = [
+    (point, (), {}),
+    (point, (1, 2, 3), {}),
+    (point, (1,), {"z": 3}),
+    (point, (1,), {"x": 3}),
+    (wishes, (0.5,), {}),
+    (wishes, (), {}),
+    (order, ("a",), {"total": 3}),
+    (checked, (-1,), {}),
+    (empty, (1,), {}),
+]
+
+
+def refusal_of(act):
+    """The kind of the error that is raised, and its words; or what is given instead."""
+    try:
+        return act()
+    except (TypeError, ValueError, NameError, AttributeError) as error:
+        return type(error), str(error)
+
+
+@pytest.mark.parametrize("make", [*MADE, hidden])
+def test_class_looks_the_same(make):
+    """Name, words, fields, signature, slots, patterns and hints are those of the standard library's class."""
+    looks = (
+        lambda kind: (kind.__name__, kind.__qualname__, kind.__doc__, kind.__module__),
+        lambda kind: str(inspect.signature(kind)),
+        lambda kind: str(inspect.signature(kind.__init__)),
+        lambda kind: [(known.name, known.type, known.init, known.repr) for known in dataclasses.fields(kind)],
+        lambda kind: (kind.__slots__, kind.__match_args__),
+        lambda kind: (kind.__dataclass_params__.frozen, kind.__init__.__qualname__, kind.__init__.__name__),
+        lambda kind: refusal_of(partial(get_type_hints, kind.__init__, {"T": T})),
+    )
+    ours, theirs = pair_of(make)
+    assert [look(ours) for look in looks] == [look(theirs) for look in looks]
+
+
+@pytest.mark.parametrize(("make", "words", "named"), CASES)
+def test_object_is_made_and_shown_the_same(make, words, named):
+    """The same words make the same values, told in the same way; there is no room for others."""
+    ours, theirs = (kind(*words, **named) for kind in pair_of(make))
+    assert repr(ours) == repr(theirs)
+    assert repr(dataclasses.asdict(ours)) == repr(dataclasses.asdict(theirs))
+    assert not hasattr(ours, "__dict__")
+
+
+@pytest.mark.parametrize(("make", "words", "named"), WRONG)
+def test_wrong_words_are_refused_the_same(make, words, named):
+    """What is missing, too much or of another name is refused in the same words."""
+    ours, theirs = (refusal_of(partial(kind, *words, **named)) for kind in pair_of(make))
+    assert issubclass(ours[0], Exception)
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("make", MADE)
+def test_equality_and_hash_are_the_same(make):
+    """Two are equal, and equally hashed, exactly when those of the standard library are."""
+    ours, theirs = ([kind(*words, **named) for words, named in MADE[make] * 2] for kind in pair_of(make))
+    assert [[a == b for a in ours] for b in ours] == [[a == b for a in theirs] for b in theirs]
+    assert ours[0] != theirs[0]
+    if make in {watcher, stone}:
+        assert len({*ours}) == len(ours)
+        return
+    hashes = [[refusal_of(partial(hash, thing)) for thing in things] for things in (ours, theirs)]
+    assert hashes[0] == hashes[1]
+
+
+@pytest.mark.parametrize("make", sorted(MADE.keys() - {count, watcher}, key=str))
+def test_nobody_changes_a_field(make):
+    """Fields can neither be set nor deleted, nor can names that are none."""
+    words, named = MADE[make][0]
+    ours, theirs = (kind(*words, **named) for kind in pair_of(make))
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'other'"):
+        ours.other = 1
+    for name in (known.name for known in dataclasses.fields(ours)):
+        for act in (lambda thing, name=name: setattr(thing, name, 1), lambda thing, name=name: delattr(thing, name)):
+            told = refusal_of(partial(act, ours))
+            assert told == refusal_of(partial(act, theirs))
+            assert told[0] is FrozenInstanceError
+
+
+def test_what_is_not_frozen_changes():
+    """An attribute can be set and deleted; one that is no field cannot."""
+    thing = count(OURS)()
+    thing.number += 1
+    assert thing == type(thing)(1)
+    del thing.number
+    assert not hasattr(thing, "number")
+    with pytest.raises(AttributeError):
+        thing.other = 1
+
+
+def test_derived_class_has_room_of_its_own():
+    """A class derived without being a dataclass sets attributes of its own, and no field; it shares `__init__`."""
+
+    class Named(point(OURS)):
+        """A point with a name."""
+
+        def __init__(self, x: int) -> None:
+            super().__init__(x, y=5)
+            self.name = "here"
+
+    here = Named(1)
+    here.name = "there"
+    del here.name
+    assert (here.x, here.y) == (1, 5)
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'x'"):
+        here.x = 3
+    assert here != point(OURS)(1, 5)
+
+
+@pytest.mark.parametrize("decorator", [OURS, STANDARD], ids=["ours", "standard"])
+@pytest.mark.parametrize("base", [OURS, STANDARD], ids=["of ours", "of standard"])
+def test_dataclass_derives_from_it(base, decorator):
+    """A frozen dataclass derives from one of ours and the other way round; one that is not frozen is refused."""
+
+    @decorator(frozen=True, slots=True)
+    class Deep(point(base)):
+        """A point with a depth."""
+
+        z: int = 0
+
+    assert (Deep(1, z=3).x, Deep(1, z=3).y, Deep(1, z=3).z) == (1, 2, 3)
+    assert repr(Deep(1)).endswith("Deep(x=1, y=2, z=0)")
+    with pytest.raises(TypeError, match="frozen"):
+        decorator(slots=True)(type("Loose", (point(base),), {"__annotations__": {"z": int}}))
+
+
+@pytest.mark.parametrize("how", [{}, {"frozen": True}, {"order": True}], ids=str)
+def test_without_slots_it_is_the_standard_librarys(how):
+    """What has no slots is left to the standard library."""
+    plain = _dataclass.dataclass(**how)(type("Plain", (), {"__annotations__": {"x": int}}))
+    assert plain(1) == plain(1)
+    assert plain.__init__.__annotations__ == {"x": int, "return": None}
+    assert hasattr(plain(1), "__dict__")
+
+
+def test_replacing_copying_and_matching():
+    """`replace`, `copy`, `deepcopy` and patterns work, before and after the first object is made."""
+    kind = order(OURS)
+    thing = kind("a", ["b"], by="you")
+    assert dataclasses.replace(thing, name="c") == kind("c", ["b"], by="you")
+    assert copy.copy(thing) == copy.deepcopy(thing) == thing
+    assert copy.deepcopy(thing).lines is not thing.lines
+    match thing:
+        case kind(name, [line]):
+            assert (name, line) == ("a", "b")
+        case _:
+            pytest.fail("the pattern must match")
+
+
+def test_it_travels():
+    """An object travels to another process as it is, what is not compared included."""
+    usage = Usage(requests=1, input_tokens=2, parts=(Usage(output_tokens=3),))
+    arrived = pickle.loads(pickle.dumps(usage))
+    assert arrived == usage
+    assert arrived.parts == usage.parts
+
+
+def test_recursion_is_shown_as_dots():
+    """An object that holds itself can be shown."""
+    ring: list[Any] = []
+    thing = boxed(OURS)(ring)
+    ring.append(thing)
+    assert repr(thing).endswith("Box(content=[...])")
+
+
+def test_many_threads_make_the_first_one():
+    """Threads that make the first objects of a class at once all get theirs."""
+    kind, made = order(OURS), []
+    threads = [threading.Thread(target=lambda: made.append(kind("a"))) for _ in range(20)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert made == [kind("a")] * 20
+
+
+def test_validation_by_pydantic():
+    """Pydantic validates one like any dataclass, and gives an object of its class."""
+    kind = point(OURS)
+    adapter = TypeAdapter(kind)
+    assert adapter.validate_python({"x": "3"}) == kind(3)
+    with pytest.raises(ValidationError):
+        adapter.validate_python({"y": 3})
+
+
+@pytest.mark.parametrize("module", USERS)
+def test_classes_of_the_toolkit_are_told_as_ordinary_ones(module):
+    """Each class of ours takes what one of the standard library would take."""
+    home = import_module(module)
+    kinds = [kind for kind in vars(home).values() if isinstance(kind, type) and kind.__module__ == module]
+    ours = [kind for kind in kinds if dataclasses.is_dataclass(kind) and kind.__dataclass_params__.frozen]
+    for kind in ours:
+        known = [(each.name, each.type, each) for each in dataclasses.fields(kind)]
+        theirs = dataclasses.make_dataclass(kind.__name__, known, frozen=True)
+        told = str(inspect.signature(kind))
+        assert told.replace(", **unknown", "") == str(inspect.signature(theirs))
+        assert ("**unknown" in told) == hasattr(kind, "_refuse_unknown")

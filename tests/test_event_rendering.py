@@ -1,0 +1,125 @@
+"""Is what happened said as a person says it, and never more than may be shown?"""
+
+import pytest
+
+from agentkit.content import Image
+from agentkit.event_rendering import (
+    answer_in,
+    call_text,
+    content_text,
+    count_text,
+    cut,
+    error_text,
+    milestone_words,
+    one_line,
+    seconds_text,
+    suggestion,
+    tokens_text,
+    value_text,
+    visible,
+)
+from agentkit.events import HistoryGiven, LimitReached, RunStarted
+from agentkit.messages import ToolCall, ToolResult, UserMessage
+from agentkit.usage import Usage
+
+KEY = "sk-abcdefghij0123456789ABCDEFG"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"), [(0.0121, "12 ms"), (0, "0 ms"), (3.44, "3.4 s"), (125, "2 min 05 s"), (3_600, "60 min 00 s")]
+)
+def test_durations(seconds, text):
+    """A duration is told in the unit that fits it."""
+    assert seconds_text(seconds) == text
+
+
+@pytest.mark.parametrize(
+    ("usage", "text"),
+    [
+        (Usage(1_200, 34, 800, requests=1), "1,200 tokens in (800 cached), 34 out"),
+        (Usage(3, 4, requests=2, unreported=1), "3 tokens in, 4 out, 1 request unreported"),
+        (Usage(requests=2, unreported=2), "tokens unknown"),
+    ],
+)
+def test_tokens(usage, text):
+    """What is not known of the tokens is told too."""
+    assert tokens_text(usage) == text
+
+
+def test_counts():
+    """Counts agree with their nouns."""
+    assert (count_text(1, "run"), count_text(1_234, "run")) == ("1 run", "1,234 runs")
+
+
+@pytest.mark.parametrize(
+    "trick", ["\x1b[2J", "\x07", "\u202e", "\u200b", "\ud800", "\U000e0041", "\x9b", "\r", "\u3164"]
+)
+def test_what_has_no_shape_is_visible(trick):
+    """Escape sequences, direction marks, characters without width and halves of characters are shown as escapes."""
+    assert visible(f"a{trick}b") == f"a\\u{{{ord(trick[0]):x}}}{trick[1:]}b"
+    assert visible("plain ü, 茶 and a\ttab\n") == "plain ü, 茶 and a\ttab\n"
+
+
+def test_a_line():
+    """A text is told on one line, without secrets, which are found before it is cut."""
+    assert one_line(f"one\n  two\t\x1b {KEY}") == r"one two \u{1b} [redacted: API key]"
+    assert one_line(f"{'x' * 100} {KEY}") == f"{'x' * 100} [redacte…"
+    assert one_line("abcdef", 4) == "abc…"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [("ü", "ü"), ({"a": ["ü", 1]}, '{"a": ["ü", 1]}'), (None, "null"), ({"a": 1j}, '{"a": "1j"}')]
+)
+def test_a_value_is_told_as_json(value, text):
+    """A value is told as itself where it is a text, else as JSON; what JSON has no word for, as Python tells it."""
+    assert value_text(value) == text
+
+
+def test_a_text_is_cut():
+    """A text that is too long ends in an ellipsis, within the length that it may have."""
+    assert [cut("abcd", most) for most in (5, 4, 3, 1)] == ["abcd", "abcd", "ab…", "…"]
+
+
+def test_a_call():
+    """A call is told with its arguments, without those that their names call secret."""
+    assert call_text(ToolCall("1", "log_in", '{"user": "ann", "password": "tulip-9"}')) == (
+        'log_in({"user": "ann", "password": "[redacted: secret]"})'
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "told"),
+    [({"expression": "1+1", "result": 2}, "2"), ({"a": 1}, "said"), ("text", "text"), ([1], "said"), (None, "said")],
+)
+def test_the_part_that_answers(value, told):
+    """Of a result of ours the part that answers is told, of another with parts what the model was told."""
+    assert answer_in(ToolResult("t", "ok", "said", value)) == told
+
+
+def test_what_happened_on_the_way():
+    """What happens on the course of a run has a name and words of its own; else its kind is told."""
+    assert milestone_words(LimitReached("tool_calls", "Enough.")) == ("Limit reached: tool_calls", "Enough.")
+    assert milestone_words(HistoryGiven((UserMessage("Hi"),))) == ("Begins with 1 message said before", "")
+    assert milestone_words(RunStarted("helper", "Hi")) == ("RunStarted", "")
+
+
+def test_an_error_in_words():
+    """An exception is told with its class, which is all of it where it says nothing."""
+    assert error_text(ValueError("no such city")) == "ValueError: no such city"
+    assert error_text(KeyboardInterrupt()) == "KeyboardInterrupt"
+
+
+def test_a_prompt_in_words():
+    """What a person has said is told in words, in which a mark stands for each picture."""
+    assert content_text("Look!") == "Look!"
+    assert content_text(("Look:", Image("https://example.org/cat.png"))) == "Look: [image]"
+    assert content_text(("Look:", Image("https://example.org/cat.png")), "\n") == "Look:\n[image]"
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("calculater", " Did you mean 'calculator'?"), ("weather", ""), ("calculator" * 10_000, ""), ("", "")],
+)
+def test_what_was_probably_meant(name, hint):
+    """A name that is like one that there is gets that as a hint, however long it is; any other gets none."""
+    assert suggestion(name, ["calculator", "get_current_datetime"]) == hint

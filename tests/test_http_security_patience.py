@@ -1,0 +1,29 @@
+"""Is a door shut to who says nothing?"""
+
+import socket
+import threading
+
+from agentkit.http_security import server_of
+
+
+def test_a_connection_that_asks_nothing_is_closed():
+    """Who opens a connection and says nothing, or half a head, keeps its place for a few seconds only."""
+
+    async def answer(_scope, _receive, send):
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
+        await send({"type": "http.response.body", "body": b"ok"})
+
+    server = server_of(answer, 0.3)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
+        thread.start()
+        head = b"GET / HTTP/1.1\r\nHost: x\r\n"
+        for said in (b"", head, head + b"\r\n" + head):
+            with socket.create_connection(listener.getsockname(), timeout=30) as connection:
+                connection.sendall(said)
+                answered = b""
+                while piece := connection.recv(1_000):
+                    answered += piece
+            assert answered.endswith(b"ok") is (b"\r\n\r\n" in said)
+        server.should_exit = True
+        thread.join(30)

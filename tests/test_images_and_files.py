@@ -1,0 +1,208 @@
+"""What stands beside words in what is said?"""
+
+import base64
+
+import pytest
+
+from agentkit import Image
+from agentkit.content import MOST_FILE_BYTES, MOST_RETURNED_BYTES, File, part_of, quoted_file, word_of, worded
+
+IMAGES = {
+    "image/png": b"\x89PNG\r\n\x1a\n" + b"\0" * 8,
+    "image/jpeg": b"\xff\xd8\xff\xe0" + b"\0" * 8,
+    "image/gif": b"GIF89a" + b"\0" * 8,
+    "image/webp": b"RIFF\n\0\0\nWEBPVP8 ",
+}
+
+
+@pytest.mark.parametrize("media_type", IMAGES)
+@pytest.mark.parametrize("name", ["picture.png", "picture", "picture.txt", "ünï.jpeg"])
+def test_image_file_is_told_by_its_content(tmp_path, media_type, name):
+    """An image file becomes a data URL whose type follows from its content, whatever it is called."""
+    path = tmp_path / name
+    path.write_bytes(IMAGES[media_type])
+    image = Image.read(path, "low")
+    assert image == Image.read(str(path), "low")
+    head, _, data = image.url.partition(";base64,")
+    assert (head, image.detail) == (f"data:{media_type}", "low")
+    assert base64.b64decode(data) == IMAGES[media_type]
+
+
+@pytest.mark.parametrize("content", [b"", b"\x89PNG", b"<svg/>", b"BM\0\0", b"RIFF\n\0\0\nWAVE", b"%PDF-1.7", b"GIF"])
+def test_what_models_do_not_read_is_refused(tmp_path, content):
+    """A file that is no PNG, JPEG, GIF or WebP raises ValueError, even if its name says otherwise."""
+    path = tmp_path / "picture.png"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="PNG, JPEG, GIF or WebP"):
+        Image.read(path)
+
+
+def test_missing_image_is_an_os_error(tmp_path):
+    """An image file that is not there raises the error of the file system."""
+    with pytest.raises(FileNotFoundError):
+        Image.read(tmp_path / "picture.png")
+
+
+@pytest.mark.parametrize("url", ["cat.png", "", "/pictures/cat.png", "C:\\cat.png", 5, None])
+def test_image_takes_a_url(url):
+    """What is no URL is refused at once, and the error says how to give a file."""
+    with pytest.raises(ValueError, match=r"for a file, Image\.read"):
+        Image(url)
+
+
+def test_image_keeps_its_data_out_of_logs():
+    """The representation of an image does not hold its data."""
+    assert "AAAA" not in repr(Image("data:image/png;base64,AAAA"))
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("data:image/png;base64,AAAA", "[image/png, 3 bytes]"),
+        (f"data:image/png;base64,{'A' * 16_000}", "[image/png, 12 kB]"),
+        (f"data:image/webp;base64,{'A' * 1_600_000}", "[image/webp, 1.2 MB]"),
+        ("data:,x", "[data, 0 bytes]"),
+        ("https://example.com/cat.png", "[https://example.com/cat.png]"),
+    ],
+)
+def test_image_in_words(url, words):
+    """The text of an image says of which kind and how long it is, or where."""
+    assert str(Image(url)) == words
+
+
+def test_image_of_bytes(tmp_path):
+    """An image is read from bytes as from a file, and bytes that are none are refused."""
+    (tmp_path / "a.gif").write_bytes(b"GIF89a...")
+    assert Image.read(b"GIF89a...") == Image.read(tmp_path / "a.gif")
+    with pytest.raises(ValueError, match="What was given is not an image"):
+        Image.read(b"%PDF-1.7")
+
+
+PDF = b"%PDF-1.7 ..."
+OPEN_XML = "application/vnd.openxmlformats-officedocument"
+MEDIA = {
+    "report.pdf": (PDF, "application/pdf", ""),
+    "pdf without its ending": (PDF, "application/pdf", ""),
+    "blanks first.pdf": (b"\xef\xbb\xbf\r\n" + PDF, "application/pdf", ""),
+    "a header first.pdf": (b"\0\xff" * 99 + PDF, "application/pdf", ""),
+    "by a phone.m4a": (b"\0\0\0\x18ftypmp42", "audio/mp4", "m4a"),
+    "talk.wav": (b"RIFF\n\0\0\nWAVEfmt ", "audio/wav", "wav"),
+    "talk.mp3": (b"ID3\x04\0...", "audio/mpeg", "mp3"),
+    "frames.mp3": (b"\xff\xfb\x90d", "audio/mpeg", "mp3"),
+    "talk.flac": (b"fLaC\0\0", "audio/flac", "flac"),
+    "talk.ogg": (b"OggS\0\0", "audio/ogg", "ogg"),
+    "talk.m4a": (b"\0\0\0\x1cftypM4A ", "audio/mp4", "m4a"),
+    "notes.md": ("# Ghi chú".encode(), "text/plain", ""),
+    "a.json": (b"{}", "text/plain", ""),
+    "ID3 and other tags.txt": (b"ID3 tags are old.", "text/plain", ""),
+    "sheet.xlsx": (b"PK\x03\x04...", f"{OPEN_XML}.spreadsheetml.sheet", ""),
+    "old.doc": (b"\xd0\xcf\x11\xe0...", "application/msword", ""),
+}
+
+
+@pytest.mark.parametrize("name", MEDIA)
+def test_file_is_told_by_its_content(tmp_path, name):
+    """A file becomes a data URL whose type follows from its content, an office document's from its name, too."""
+    data, media_type, sound = MEDIA[name]
+    path = tmp_path / name
+    path.write_bytes(data)
+    file = File.read(path)
+    assert file == File.read(str(path)) == File.read(data, name)
+    assert (file.name, file.media_type, file.sound, file.data) == (name, media_type, sound, data)
+    assert file.checked() == file
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("a.zip", b"PK\x03\x04", "not a file that models read: a PDF"),
+        ("a.bin", b"\xff\xfe\x00", "a text in UTF-8"),
+        ("a.txt", "ü".encode("latin-1"), "a text in UTF-8"),
+        ("a.txt", b"a\0b", "not a file"),
+        ("film.mp4", b"\0\0\0\x18ftypmp42", "not a file"),
+        ("cat.pdf", IMAGES["image/png"], r"read by Image\.read"),
+        ("big.pdf", PDF + bytes(MOST_FILE_BYTES), "more than 50 MB"),
+    ],
+)
+def test_what_no_model_reads_as_a_file_is_refused(tmp_path, name, data, said):
+    """A file that is neither PDF, recording, text nor office document raises ValueError, and so does a huge one."""
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(ValueError, match=said):
+        File.read(tmp_path / name)
+
+
+@pytest.mark.parametrize("url", ["report.pdf", "", "/report.pdf", "C:\\report.pdf", 5, None])
+def test_file_takes_a_url(url):
+    """What is no URL is refused at once, and the error says how to give a file."""
+    with pytest.raises(ValueError, match=r"for one on disk, File\.read"):
+        File(url)
+
+
+@pytest.mark.parametrize(
+    ("file", "told", "word", "sent_as"),
+    [
+        (File.read(PDF, "a.pdf"), "[a.pdf, application/pdf, 12 bytes]", "[file a.pdf]", "a.pdf"),
+        (File.read(PDF), "[application/pdf, 12 bytes]", "[file]", "file.pdf"),
+        (File("https://x.example/a.pdf?key=1"), "[https://x.example/a.pdf?key=1]", "[file]", "file"),
+        (File.read(PDF, "a\n\x1b[2J.pdf"), "[a[2J.pdf, application/pdf, 12 bytes]", "[file a[2J.pdf]", "a[2J.pdf"),
+    ],
+)
+def test_file_in_words(file, told, word, sent_as):
+    """A file is told by name, kind and length, or its address; where only words are, by its name alone."""
+    assert (str(file), word_of(file), file.file_name) == (told, word, sent_as)
+    assert (word_of("text"), word_of(Image("data:x"))) == ("text", "[image]")
+    assert "JVBER" not in repr(file)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("data:text/plain;base64,aGk=", "hi"),
+        ("data:text/csv,a%2Cb", "a,b"),
+        ("DATA:application/json;charset=utf-8,{}", "{}"),
+        ("data:application/ld+json;base64,e30=", "{}"),
+        ("data:text/plain;base64,77u/aGk=", "hi"),
+        ("data:text/plain;base64,/w==", None),
+        ("data:text/plain;base64,a", None),
+        ("data:application/pdf;base64,JVBERi0=", None),
+        ("https://x.example/a.txt", None),
+    ],
+)
+def test_words_of_a_file(url, words):
+    """The words of a text stand between lines that name it; what is no text that can be read has none."""
+    quoted = None if words is None else f"[What follows is the file a.txt.]\n{words}\n[Here ends the file a.txt.]"
+    assert File(url, "a.txt").words == quoted
+
+
+@pytest.mark.parametrize(
+    ("file", "fault"),
+    [
+        (File("data:application/pdf;base64,JVBE*"), "not base64"),
+        (File("data:application/pdf,%PDF-"), "neither an https: address nor a data: URL"),
+        (File("file:///etc/passwd"), "neither an https: address nor a data: URL"),
+        (File("data:application/pdf;base64,AAAA"), "models read a PDF"),
+        (File.read(PDF + bytes(MOST_RETURNED_BYTES)), "more than 15 MB"),
+    ],
+)
+def test_file_that_no_provider_takes_from_a_tool(file, fault):
+    """What a provider would refuse the conversation for is told by what is wrong with it."""
+    with pytest.raises(ValueError, match=fault):
+        file.checked()
+
+
+def test_wrong_type_of_a_file_is_mended():
+    """The type of a file that a tool returns is that of its content; an address is left as it is."""
+    wrong = File(File.read(PDF).url.replace("application/pdf", "application/octet-stream"), "a.pdf")
+    assert wrong.checked() == File.read(PDF, "a.pdf")
+    assert File("https://x.example/a.pdf").checked() == File("https://x.example/a.pdf")
+
+
+def test_a_path_stands_for_what_is_in_the_file(tmp_path):
+    """A path becomes the image, the PDF or the words that are in its file; what is no path stays."""
+    for name, data in {"a.png": IMAGES["image/png"], "a.pdf": PDF, "a.txt": b"hi"}.items():
+        (tmp_path / name).write_bytes(data)
+    read = [worded(tmp_path / name) for name in ("a.png", "a.pdf", "a.txt")]
+    pdf = File.read(tmp_path / "a.pdf")
+    assert read == [Image.read(tmp_path / "a.png"), pdf, quoted_file("a.txt", "hi")]
+    assert part_of(PDF) == File.read(PDF)
+    assert worded("a.pdf") == "a.pdf"

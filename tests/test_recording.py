@@ -1,0 +1,303 @@
+"""Does whoever asks the world get its answer from the tape that is active, and does the tape hear the world's?"""
+
+import asyncio
+import threading
+import time
+from contextvars import copy_context
+
+import pytest
+
+from agentkit import recording
+from agentkit.decisions import Decision
+from agentkit.errors import RateLimited
+from agentkit.events import Approved, ReasoningDelta, ResponseReceived, RunResumed, TextDelta, ToolCallDelta
+from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, UserMessage
+from agentkit.recording import OpenQuestion, PersonAsked, Recording, active
+
+REQUEST = Request((UserMessage("hello"),))
+CALL = ToolCall("c1", "add", '{"a": 1}')
+RESPONSE = Response(AssistantMessage("Hi there.", (CALL,), reasoning="Think."))
+RESULT = ToolResult("add", "ok", "2")
+
+
+class Notebook(Recording):
+    """A tape that keeps in a list what it hears."""
+
+    def __init__(self, depth=0, heard=None):
+        self.depth = depth
+        self.heard = [] if heard is None else heard
+        self.charges = []
+
+    def asked(self, question, /):
+        """A question that will be noted with its answer."""
+        return NotedQuestion(self, question)
+
+    def told(self, run, milestone, /):
+        """Note a milestone."""
+        self.heard.append((self.depth, run, milestone))
+
+    def now(self):
+        """A time that no clock shows."""
+        return 42.0
+
+
+class NotedQuestion(OpenQuestion):
+    """A question whose answer is noted."""
+
+    def __init__(self, notebook, question):
+        super().__init__(Notebook(notebook.depth + 1, notebook.heard))
+        self.notebook, self.question = notebook, question
+
+    def heard(self, answer, /, *, is_live=False, charge=None):
+        """Note question and answer."""
+        self.notebook.heard.append((self.notebook.depth, self.question, answer, is_live))
+        self.notebook.charges.append(charge)
+
+
+class Record(Recording):
+    """A tape that has one answer to everything."""
+
+    is_replaying = True
+
+    def __init__(self, answer):
+        self.answer = answer
+
+    def replayed(self, _question, _account=None, /):
+        """The answer."""
+        return self.answer
+
+
+def refuse():
+    """What the world says when it must not be asked."""
+    raise AssertionError("The world was asked")
+
+
+def stream(*events, error=None):
+    """A provider's stream."""
+    yield from events
+    if error is not None:
+        raise error
+
+
+async def astream(*events, error=None):
+    """A provider's stream, awaiting."""
+    for event in events:
+        yield event
+    if error is not None:
+        raise error
+
+
+async def drained(events, most=100):
+    """The first events of an awaiting stream, which is closed then."""
+    found = []
+    async for event in events:
+        found.append(event)
+        if len(found) == most:
+            break
+    await events.aclose()
+    return found
+
+
+def awaiting(value, error=None):
+    """An awaiting function that gives the value or raises."""
+
+    async def ask():
+        if error is not None:
+            raise error
+        return value
+
+    return ask
+
+
+def test_without_a_tape_the_world_answers():
+    """Without a tape every question goes to the world, time is this machine's, and nothing is told to anybody."""
+    recording.told("run", RunResumed())
+    assert recording.taped(CALL, lambda: RESULT) is RESULT
+    assert asyncio.run(recording.ataped(CALL, awaiting(RESULT))) is RESULT
+    assert list(recording.taped_stream(REQUEST, lambda: stream(TextDelta("a")))) == [TextDelta("a")]
+    assert asyncio.run(drained(recording.ataped_stream(REQUEST, lambda: astream(TextDelta("a"))))) == [TextDelta("a")]
+    assert recording.is_replaying() is False
+    assert recording.clock() is time.monotonic
+
+
+def test_a_tape_that_does_nothing_is_no_hindrance():
+    """A tape that knows no better lets the world answer and forgets."""
+    with active(Recording()):
+        recording.told("run", RunResumed())
+        assert recording.taped(CALL, lambda: RESULT) is RESULT
+        assert abs(recording.clock()() - time.time()) < 3600
+
+
+@pytest.mark.parametrize("question", [REQUEST, CALL, PersonAsked(CALL, Decision("ask", "level", "It is dear."))])
+def test_the_tape_hears_what_the_world_answers(question):
+    """A question and its answer are taken down, blocking and awaiting, with whether it must be asked again."""
+    answer = Approved("c1", "once")
+    with active(Notebook()) as _:
+        notebook = recording.TAPE.get()
+        assert recording.taped(question, lambda: answer) is answer
+        assert asyncio.run(recording.ataped(question, awaiting(answer), lambda _: True)) is answer
+        recording.told("run", RunResumed())
+        assert recording.clock()() == 42.0
+    assert notebook.heard == [(0, question, answer, False), (0, question, answer, True), (0, "run", RunResumed())]
+    assert recording.TAPE.get() is None
+
+
+def test_the_tape_hears_an_error_of_the_model():
+    """A ModelError is an answer: it is taken down and raised, blocking, awaiting and streaming."""
+    notebook, error = Notebook(), RateLimited("Slow down.")
+    with active(notebook):
+        with pytest.raises(RateLimited):
+            recording.taped(REQUEST, lambda: next(stream(error=error)))
+        with pytest.raises(RateLimited):
+            asyncio.run(recording.ataped(REQUEST, awaiting(None, error)))
+        with pytest.raises(RateLimited):
+            list(recording.taped_stream(REQUEST, lambda: stream(TextDelta("a"), error=error)))
+        with pytest.raises(RateLimited):
+            asyncio.run(drained(recording.ataped_stream(REQUEST, lambda: astream(error=error))))
+    assert notebook.heard == [(0, REQUEST, error, False)] * 4
+
+
+def test_other_errors_are_no_answers():
+    """What is raised besides a ModelError is not taken down."""
+    notebook = Notebook()
+    with active(notebook), pytest.raises(ZeroDivisionError):
+        recording.taped(CALL, lambda: 1 // 0)
+    assert notebook.heard == []
+
+
+def test_what_is_asked_meanwhile_is_told_apart():
+    """What a tool asks while it runs, in threads that copy the context too, is heard as a part of its answer."""
+    notebook = Notebook()
+
+    def ask():
+        context = copy_context()
+        thread = threading.Thread(target=context.run, args=(recording.taped, REQUEST, lambda: RESPONSE))
+        thread.start()
+        thread.join()
+        return RESULT
+
+    with active(notebook):
+        recording.taped(CALL, ask)
+    assert [(depth, question) for depth, question, *_ in notebook.heard] == [(1, REQUEST), (0, CALL)]
+
+
+EVENTS = (ReasoningDelta("Think."), TextDelta("Hi "), TextDelta("there."), ResponseReceived(RESPONSE))
+
+
+def test_a_stream_is_heard_once_and_whole():
+    """The pieces of a stream go through as they come, and its response is taken down."""
+    notebook = Notebook()
+    with active(notebook):
+        assert tuple(recording.taped_stream(REQUEST, lambda: stream(*EVENTS))) == EVENTS
+        assert tuple(asyncio.run(drained(recording.ataped_stream(REQUEST, lambda: astream(*EVENTS))))) == EVENTS
+    assert notebook.heard == [(0, REQUEST, RESPONSE, False)] * 2
+
+
+def test_a_stream_that_is_left_is_heard_as_far_as_it_came():
+    """Of a stream that is left early the text so far is taken down, as an answer that was cut."""
+    notebook = Notebook()
+    with active(notebook):
+        pieces = recording.taped_stream(REQUEST, lambda: stream(*EVENTS))
+        assert [next(pieces), next(pieces)] == [*EVENTS[:2]]
+        pieces.close()
+        asyncio.run(drained(recording.ataped_stream(REQUEST, lambda: astream(*EVENTS)), most=2))
+    cut = Response(AssistantMessage("Hi "), finish_reason="length")
+    assert notebook.heard == [(0, REQUEST, cut, False)] * 2
+
+
+def test_a_stream_need_not_be_a_generator():
+    """Any iterator of events is heard."""
+    notebook = Notebook()
+
+    class Once:
+        """An awaiting iterator of one event."""
+
+        def __init__(self):
+            self.events = [ResponseReceived(RESPONSE)]
+
+        def __aiter__(self):
+            return self
+
+        async def __anext__(self):
+            if not self.events:
+                raise StopAsyncIteration
+            return self.events.pop()
+
+    with active(notebook):
+        list(recording.taped_stream(REQUEST, lambda: iter(EVENTS)))
+        asyncio.run(drained(recording.ataped_stream(REQUEST, Once)))
+    assert notebook.heard == [(0, REQUEST, RESPONSE, False)] * 2
+
+
+def test_a_recorded_answer_is_given_without_asking():
+    """In a replay the world is not asked; a stream gives each piece whole."""
+    pieces = [
+        ReasoningDelta("Think."),
+        TextDelta("Hi there."),
+        ToolCallDelta(0, "add", '{"a": 1}'),
+        ResponseReceived(RESPONSE),
+    ]
+    with active(Record(RESPONSE)):
+        assert recording.is_replaying()
+        assert recording.taped(REQUEST, refuse) is RESPONSE
+        assert asyncio.run(recording.ataped(REQUEST, refuse)) is RESPONSE
+        assert list(recording.taped_stream(REQUEST, refuse)) == pieces
+        assert asyncio.run(drained(recording.ataped_stream(REQUEST, refuse))) == pieces
+    with active(Record(Response(AssistantMessage()))):
+        assert list(recording.taped_stream(REQUEST, refuse)) == [ResponseReceived(Response(AssistantMessage()))]
+
+
+def test_a_recorded_error_is_raised():
+    """A recorded ModelError is raised again."""
+    with active(Record(RateLimited("Slow down."))), pytest.raises(RateLimited, match="Slow down"):
+        recording.taped(REQUEST, refuse)
+
+
+def test_what_is_given_up_has_the_error_for_its_answer():
+    """A question that is given up is answered by the error, also when it is put only then; no later answer counts."""
+    recorder, error = Notebook(), RateLimited("Too late.")
+    with active(recorder), recording.attempted() as attempt:
+        before = attempt.asked(REQUEST)
+        assert attempt.give_up(error)
+        attempt.asked(REQUEST)
+        before.left(RESPONSE)
+    after = attempt.asked(REQUEST)
+    after.left(RESPONSE)
+    answers = [answer for _, _, answer, _ in recorder.heard]
+    assert answers == [error, error, RESPONSE, error, RESPONSE]
+
+
+def test_an_attempt_passes_everything_on():
+    """An attempt is the tape that is active where it is made, in all but what is given up."""
+    with active(Notebook()):
+        notebook = recording.TAPE.get()
+        with recording.attempted() as attempt:
+            attempt.told("run", RunResumed())
+            assert (attempt.replayed(CALL), attempt.now(), attempt.watch()()) == (None, 42.0, 42.0)
+            with pytest.raises(RateLimited), active(attempt):
+                list(recording.taped_stream(REQUEST, lambda: stream(TextDelta("a"), error=RateLimited("No."))))
+    assert (0, "run", RunResumed()) in notebook.heard
+    with recording.attempted() as attempt:
+        assert attempt.give_up(RateLimited("Nobody hears it."))
+
+
+def test_parts_of_a_program_have_watches_of_their_own():
+    """What goes on side by side is told apart by the names of its parts, however deep."""
+
+    class Named(Recording):
+        """A tape that notes for which part a watch was made."""
+
+        def __init__(self):
+            self.parts = []
+
+        def watch(self, part="", /):
+            """Note the part."""
+            self.parts.append(part)
+            return super().watch(part)
+
+    named = Named()
+    recording.ScopedRecording(recording.ScopedRecording(named, "map 3"), "5").watch()
+    recording.ScopedRecording(named, "map 4").watch()
+    with active(named):
+        assert recording.clock().left(2.5) == 2.5
+    assert named.parts == ["map 3/5/", "map 4/", ""]

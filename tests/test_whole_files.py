@@ -1,0 +1,32 @@
+"""Is a file written whole or not at all?"""
+
+import stat
+
+import pytest
+
+from agentkit.atomic_write import write_whole
+
+
+def test_a_file_is_its_owners(tmp_path):
+    """A file is readable for its owner only, unless the mode says otherwise, also where one of others was there."""
+    place = tmp_path / "one"
+    place.write_text("old")
+    place.chmod(0o644)
+    write_whole(place, "twö \ud800\n")
+    assert place.read_bytes().decode("utf-8", "surrogatepass") == "twö \ud800\n"
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    write_whole(place, "three", 0o666)
+    assert stat.S_IMODE(place.stat().st_mode) & 0o600 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["one"]
+
+
+@pytest.mark.parametrize("name", ["folder", "missing/x", "file/x"])
+def test_nothing_half_written_is_left(name, tmp_path):
+    """Where a file cannot be put in its place, what was there stays, and nothing comes beside it."""
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("old")
+    with pytest.raises(OSError, match=r"Is a directory|No such file|Not a directory") as caught:
+        write_whole(tmp_path / name, "x")
+    assert caught.value.filename == str(tmp_path / name)
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "folder"]
+    assert (tmp_path / "file").read_text() == "old"

@@ -1,0 +1,131 @@
+"""How an OpenAI server shapes an answer over Chat Completions."""
+
+import pytest
+from openai.types.chat import ChatCompletion, ChatCompletionChunk
+
+from agentkit.messages import AssistantMessage, ToolCall
+from agentkit.testing import RecordedRequest, call, filtered, refuse, say
+from agentkit.testing.fake_responses import chunks, completion, is_chat_delta, reply_of
+from agentkit.usage import Usage
+
+_AZURE = "/openai/deployments/mini/chat/completions"
+_LINES = {
+    "text": "Hello there, you",
+    "nothing": "",
+    "a call": call("calculator", expression="2+2"),
+    "calls": say("Wait.", call("a"), ToolCall("mine", "b", ""), reasoning="Let me think"),
+    "cut at its limit": say("Once upon", finish_reason="length"),
+    "a refusal": refuse("I cannot help with that."),
+    "a filtered text": filtered("Once upon"),
+    "no usage": say("Hi", usage=None),
+    "all usage": say("Hi", usage=Usage(100, 50, 80, 20, requests=1)),
+    "extra": AssistantMessage("Hi", (ToolCall("a", "b", "{}", {"signature": "x"}),), extra={"audio": None}),
+}
+
+every_line = pytest.mark.parametrize("line", _LINES.values(), ids=_LINES)
+everywhere = pytest.mark.parametrize("path", ["/v1/chat/completions", _AZURE])
+
+
+def _answer(line):
+    return reply_of(line).content
+
+
+def _request(path="/v1/chat/completions", **body):
+    return RecordedRequest("POST", path, json={"model": "gpt", **body})
+
+
+def _joined(deltas, name):
+    return "".join(delta.get(name) or "" for delta in deltas)
+
+
+@every_line
+@everywhere
+def test_the_installed_client_knows_the_shapes(line, path):
+    """Whole and streamed, every answer fits the types of the openai package."""
+    ChatCompletion.model_validate(completion(_answer(line), _request(path), 1))
+    for chunk in chunks(_answer(line), _request(path, stream_options={"include_usage": True}), 1):
+        ChatCompletionChunk.model_validate(chunk)
+
+
+@every_line
+@everywhere
+def test_a_stream_says_what_the_whole_answer_says(line, path):
+    """The deltas of a stream add up to the answer that is not streamed."""
+    whole = completion(_answer(line), _request(path), 1)["choices"][0]
+    choices = [chunk["choices"][0] for chunk in chunks(_answer(line), _request(path), 1) if chunk["choices"]]
+    deltas = [choice["delta"] for choice in choices]
+    for name in ("content", "refusal", "reasoning_content"):
+        assert _joined(deltas, name) == (whole["message"].get(name) or "")
+    parts = [part for delta in deltas for part in delta.get("tool_calls", [])]
+    for index, expected in enumerate(whole["message"].get("tool_calls", [])):
+        first, *rest = [part for part in parts if part["index"] == index]
+        first["function"]["arguments"] = "".join(part["function"]["arguments"] for part in [first, *rest])
+        assert first == {"index": index, **expected}
+    assert choices[-1]["finish_reason"] == whole["finish_reason"]
+
+
+def test_a_stream_begins_with_the_role_and_ends_with_the_reason():
+    """The first chunk carries the role, the last the finish reason; only those between are deltas."""
+    streamed = list(chunks(_answer("one two"), _request(), 7))
+    assert [is_chat_delta(chunk) for chunk in streamed] == [False, True, True, False]
+    assert streamed[0]["choices"][0]["delta"] == {"role": "assistant", "content": "", "refusal": None}
+    assert streamed[-1]["choices"][0] == {"index": 0, "delta": {}, "logprobs": None, "finish_reason": "stop"}
+    assert {chunk["id"] for chunk in streamed} == {"chatcmpl-7"}
+    assert not any("usage" in chunk for chunk in streamed)
+
+
+def test_usage_comes_last_when_it_is_asked_for():
+    """With `include_usage` a chunk without choices carries the usage, which is null before."""
+    asked = _request(stream_options={"include_usage": True})
+    *before, last = chunks(_answer(_LINES["all usage"]), asked, 1)
+    assert all(chunk["usage"] is None for chunk in before)
+    assert last["choices"] == []
+    assert (last["usage"]["prompt_tokens"], last["usage"]["completion_tokens"]) == (100, 50)
+    assert last["usage"]["prompt_tokens_details"]["cached_tokens"] == 80
+    assert last["usage"]["completion_tokens_details"]["reasoning_tokens"] == 20
+    assert last["usage"] == completion(_answer(_LINES["all usage"]), asked, 1)["usage"]
+
+
+def test_a_server_may_report_no_usage():
+    """`say(..., usage=None)` reports no figures, whether asked or not."""
+    answer, asked = _answer(_LINES["no usage"]), _request(stream_options={"include_usage": True})
+    assert "usage" not in completion(answer, asked, 1)
+    assert not any("usage" in chunk for chunk in chunks(answer, asked, 1))
+
+
+@pytest.mark.parametrize(
+    ("line", "content", "finish_reason"),
+    [
+        ("", "", "stop"),
+        (call("a"), None, "tool_calls"),
+        (say("Hi", call("a")), "Hi", "tool_calls"),
+        (refuse("No."), None, "stop"),
+        (filtered(), "", "content_filter"),
+        (say("Hi", finish_reason="length"), "Hi", "length"),
+    ],
+)
+def test_content_is_null_beside_calls_and_refusals(line, content, finish_reason):
+    """An answer without text has null content when it calls tools or refuses, and empty content otherwise."""
+    choice = completion(_answer(line), _request(), 1)["choices"][0]
+    assert (choice["message"]["content"], choice["finish_reason"]) == (content, finish_reason)
+
+
+def test_azure_tells_of_its_content_filter():
+    """An Azure deployment marks answers as harmless, and begins a stream with a chunk that has no choices."""
+    whole, first = completion(_answer("Hi"), _request(_AZURE), 1), next(chunks(_answer("Hi"), _request(_AZURE), 1))
+    assert whole["choices"][0]["content_filter_results"]["hate"] == {"filtered": False, "severity": "safe"}
+    assert whole["prompt_filter_results"] == first["prompt_filter_results"]
+    assert first["choices"] == []
+    assert not is_chat_delta(first)
+
+
+def test_extra_fields_are_sent_along():
+    """Fields of a provider's own on a message or a call are sent as they are."""
+    message = completion(_answer(_LINES["extra"]), _request(), 1)["choices"][0]["message"]
+    assert (message["audio"], message["tool_calls"][0]["signature"]) == (None, "x")
+
+
+def test_the_model_is_the_one_that_was_asked_for():
+    """The answer names the model of the request, unless the line names another."""
+    assert completion(_answer("Hi"), _request(), 1)["model"] == "gpt"
+    assert completion(_answer(say("Hi", model="gpt-2026")), _request(), 1)["model"] == "gpt-2026"

@@ -1,0 +1,82 @@
+"""What does a fake server say to a request for vectors?"""
+
+import json
+
+import openai
+import pytest
+
+from agentkit.testing import FakeServer, RecordedRequest, ScriptError, fail
+from agentkit.testing.fake_responses import reply_with_vectors
+
+
+def asked(**body):
+    """The answer to a request for vectors: its status and its body."""
+    content = reply_with_vectors(RecordedRequest("POST", "/v1/embeddings", json=body)).content
+    return content.status, json.loads(b"".join(content.pieces))
+
+
+def test_an_answer_as_openai_shapes_it():
+    """An answer has a numbered vector for each text, the model, and the tokens."""
+    status, body = asked(model="m", input=["one two", "three"], dimensions=4)
+    assert (status, body["object"], body["model"]) == (200, "list", "m")
+    assert [(entry["object"], entry["index"], len(entry["embedding"])) for entry in body["data"]] == [
+        ("embedding", 0, 4),
+        ("embedding", 1, 4),
+    ]
+    assert body["usage"] == {"prompt_tokens": 3, "total_tokens": 3}
+
+
+def test_one_text_alone():
+    """One text may stand without a list."""
+    assert len(asked(model="m", input="one")[1]["data"]) == 1
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {},
+        {"input": []},
+        {"input": ""},
+        {"input": ["x", ""]},
+        {"input": [1]},
+        {"input": ["x"] * 2_049},
+        {"input": "x", "dimensions": 0},
+        {"input": "x", "dimensions": "many"},
+    ],
+)
+def test_what_openai_refuses(body):
+    """What OpenAI refuses is refused with the name of the parameter."""
+    status, said = asked(model="m", **body)
+    assert (status, said["error"]["param"] in ("input", "dimensions")) == (400, True)
+
+
+def test_vectors_take_no_line():
+    """Requests for vectors are recorded among the others, and take none of the lines."""
+    with FakeServer("Hi") as server, openai.OpenAI(base_url=server.base_url, api_key="key") as client:
+        client.embeddings.create(model="m", input="x")
+        said = client.chat.completions.create(model="m", messages=[{"role": "user", "content": "Hello"}])
+        assert said.choices[0].message.content == "Hi"
+        assert [request.path for request in server.requests] == ["/v1/embeddings", "/v1/chat/completions"]
+
+
+def test_other_answers_come_first():
+    """What stands in `embeddings` is answered first; an answer that nobody asked for is told at the end."""
+    with FakeServer(embeddings=[fail(400, "No")]) as server:
+        client = openai.OpenAI(base_url=server.base_url, api_key="key", max_retries=0)
+        with pytest.raises(openai.BadRequestError):
+            client.embeddings.create(model="m", input="x")
+        assert len(client.embeddings.create(model="m", input="x").data) == 1
+        client.close()
+    with pytest.raises(ScriptError, match="Only 0 of the script's 1 lines"), FakeServer(embeddings=[fail()]):
+        pass
+
+
+def test_words_are_no_vectors():
+    """A text among the answers to requests for vectors is told as a mistake in the script."""
+    with (
+        pytest.raises(ScriptError, match="No words answer a request for vectors"),
+        FakeServer(embeddings=["Hi"]) as server,
+        openai.OpenAI(base_url=server.base_url, api_key="key", max_retries=0) as client,
+        pytest.raises(openai.InternalServerError),
+    ):
+        client.embeddings.create(model="m", input="x")

@@ -1,0 +1,96 @@
+"""What a fake server reads from a connection."""
+
+import io
+
+import pytest
+
+from agentkit.testing import RecordedRequest
+from agentkit.testing.fake_responses import read_request
+
+
+def _read(data):
+    return read_request(io.BytesIO(data))
+
+
+def test_a_request_is_recorded_in_full():
+    """Method, path, query, headers and JSON body are recorded, header names in lower case."""
+    body = b'{"model": "gpt"}'
+    request = _read(b"POST /v1/a%20b?x=1&y= HTTP/1.1\r\nAPI-Key: secret\r\nContent-Length: 16\r\n\r\n" + body + b"GET")
+    assert (request.method, request.path, request.query) == ("POST", "/v1/a b", {"x": "1", "y": ""})
+    assert request.headers == {"api-key": "secret", "content-length": "16"}
+    assert (request.body, request.json, request.model) == (body, {"model": "gpt"}, "gpt")
+    assert request.keeps_alive
+
+
+def test_headers_are_not_shown():
+    """A request's repr does not show the key that came with it."""
+    assert "secret" not in repr(_read(b"POST / HTTP/1.1\r\nAuthorization: Bearer secret\r\n\r\n"))
+
+
+@pytest.mark.parametrize("data", [b"", b"\r\n", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n{}"])
+def test_a_connection_that_ends_holds_no_request(data):
+    """A connection that closes before or within a request is no request."""
+    assert _read(data) is None
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\x16\x03\x01\x02\x00\x01\x00\n",
+        b"hello\r\n\r\n",
+        b"GET / SPDY/3\r\n\r\n",
+        b"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: -5\r\n\r\n",
+        b"POST / HTTP/1.1\r\nContent-Length: many\r\n\r\n",
+    ],
+)
+def test_what_is_no_request_is_refused(data):
+    """Bytes of another protocol, or a body of unknown length, are refused."""
+    with pytest.raises(ValueError, match=r"Not an HTTP/1\.1 request|Content-Length"):
+        _read(data)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe", b"model=gpt"])
+def test_a_body_that_is_no_json_is_kept_as_bytes(body):
+    """A body that is no JSON is recorded as bytes alone."""
+    request = _read(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
+    assert (request.body, request.json, request.model) == (body, None, "")
+
+
+@pytest.mark.parametrize(
+    ("start", "header", "keeps"),
+    [("HTTP/1.1", "", True), ("HTTP/1.1", "Connection: Close\r\n", False), ("HTTP/1.0", "", False)],
+)
+def test_the_client_says_whether_it_comes_back(start, header, keeps):
+    """A connection stays open unless the client asks to close it or speaks HTTP/1.0."""
+    assert _read(f"GET / {start}\r\n{header}\r\n".encode()).keeps_alive is keeps
+
+
+@pytest.mark.parametrize(
+    ("path", "json", "model", "is_azure"),
+    [
+        ("/v1/chat/completions", {"model": "gpt"}, "gpt", False),
+        ("/openai/deployments/mini/chat/completions", {}, "mini", True),
+        ("/openai/deployments/mini/chat/completions", {"model": "gpt"}, "gpt", True),
+        ("/openai/v1/responses", {"model": "gpt"}, "gpt", False),
+        ("/v1/responses", [], "", False),
+    ],
+)
+def test_the_model_is_named_by_the_body_or_the_deployment(path, json, model, is_azure):
+    """The model is the body's, or else the deployment in an Azure path."""
+    request = RecordedRequest("POST", path, json=json)
+    assert (request.model, request.is_azure) == (model, is_azure)
+
+
+@pytest.mark.parametrize(
+    ("json", "shown"),
+    [
+        ({"messages": [{"content": "a"}, {"content": "đ"}]}, '{"content": "đ"}'),
+        ({"input": "Hi"}, '"Hi"'),
+        ({}, '""'),
+        (None, '""'),
+    ],
+)
+def test_the_question_is_what_was_said_last(json, shown):
+    """Errors show where a request went and the last thing that was said."""
+    assert RecordedRequest("POST", "/x", json=json).question == f"POST /x {shown}"

@@ -1,0 +1,85 @@
+"""What a fake server can do with a request besides answering it well."""
+
+import json
+
+import pytest
+
+from agentkit.testing import ScriptedReply, call, cut, drop, fail, filtered, raw, refuse, say, slow
+from agentkit.testing.fake_responses import Raw, ScriptedAnswer, reply_of
+
+
+@pytest.mark.parametrize("line", ["Hi", call("clock"), [call("a"), call("b")], say("Hi")])
+def test_what_a_model_says_becomes_an_answer(line):
+    """Every line of a ScriptedLLM that is said is a line of a FakeServer too."""
+    assert isinstance(reply_of(line).content, ScriptedAnswer)
+
+
+def test_a_reply_is_a_line():
+    """A reply stands for itself."""
+    assert reply_of(fail(500)) == fail(500)
+
+
+@pytest.mark.parametrize("line", [None, 7, ValueError("no"), b"bytes"])
+def test_what_is_no_line_is_refused(line):
+    """An exception cannot be sent over a connection, nor can a number."""
+    with pytest.raises(TypeError, match="is no line"):
+        reply_of(line)
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [
+        (400, "invalid_request_error"),
+        (401, "invalid_request_error"),
+        (403, "request_forbidden"),
+        (404, "invalid_request_error"),
+        (429, "requests"),
+        (500, "server_error"),
+        (529, "server_error"),
+        (200, "server_error"),
+    ],
+)
+def test_an_error_is_worded_as_openai_words_it(status, kind):
+    """`fail` sends the error object of OpenAI, with the type that goes with the status."""
+    content = fail(status, "No", code="c", parameter="p", headers={"Retry-After": "1"}).content
+    assert json.loads(content.pieces[0]) == {"error": {"message": "No", "type": kind, "param": "p", "code": "c"}}
+    assert (content.status, content.headers["Retry-After"]) == (status, "1")
+
+
+def test_raw_sends_bytes_texts_and_events():
+    """Bytes go as they are, texts as UTF-8, dictionaries as one server-sent event each."""
+    assert raw(b"\xff", "đ", {"a": 1}, status=202, content_type="text/html").content == Raw(
+        (b"\xff", "đ".encode(), b'data: {"a": 1}\n\n'), 202, {"Content-Type": "text/html"}
+    )
+
+
+def test_ways_of_delivery_combine():
+    """A slow line may also be cut or dropped."""
+    assert slow(cut("Hi", after=2), before_seconds=1, between_seconds=2) == ScriptedReply(
+        reply_of("Hi").content, delay_seconds=1, pause_seconds=2, ending="cut", after=2
+    )
+    assert drop(slow(say("Hi"), before_seconds=1), after=3) == ScriptedReply(
+        reply_of("Hi").content, delay_seconds=1, ending="dropped", after=3
+    )
+
+
+@pytest.mark.parametrize(
+    ("reply", "shown"),
+    [
+        (cut("Hi"), "Reply('Hi', cut)"),
+        (slow(call("clock")), "Reply(clock({}), whole)"),
+        (refuse("No."), "Reply(refuses: 'No.', whole)"),
+        (filtered("Once"), "Reply('Once', filtered, whole)"),
+        (raw("<html>", status=404), "Reply(404 b'<html>', whole)"),
+        (drop(), "Reply(200 b'', silent)"),
+    ],
+)
+def test_a_reply_is_shown_in_a_few_words(reply, shown):
+    """Errors show what was to be said and how."""
+    assert repr(reply) == shown
+
+
+def test_failure_needs_its_status():
+    """Who gives the words of a failure alone is told where the status stands."""
+    with pytest.raises(TypeError, match="takes the status first"):
+        fail("slow down")

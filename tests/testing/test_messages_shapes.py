@@ -1,0 +1,77 @@
+"""How Anthropic's server shapes an answer over Messages."""
+
+import pytest
+from anthropic.types import Message, RawMessageStreamEvent
+from pydantic import TypeAdapter
+
+from agentkit.messages import ToolCall
+from agentkit.testing import RecordedRequest, call, filtered, refuse, say
+from agentkit.testing.fake_responses import is_messages_delta, message, messages_events, reply_of
+from agentkit.usage import Usage
+
+_LINES = {
+    "text": "Hello there, you",
+    "nothing": "",
+    "a call": call("calculator", expression="2+2"),
+    "calls": say("Wait.", call("a"), ToolCall("mine", "b", ""), reasoning="Let me think"),
+    "cut at its limit": say("Once upon", finish_reason="length"),
+    "a refusal": refuse("I cannot help with that."),
+    "a filtered text": filtered("Once upon"),
+    "hidden reasoning": say("Hi", usage=Usage(100, 50, 60, 20, requests=1, written_tokens=30)),
+}
+_EVENT = TypeAdapter(RawMessageStreamEvent)
+
+every_line = pytest.mark.parametrize("line", _LINES.values(), ids=_LINES)
+
+
+def _answer(line):
+    return reply_of(line).content
+
+
+def _request(**body):
+    return RecordedRequest("POST", "/v1/messages", json={"model": "claude", **body})
+
+
+@every_line
+def test_the_installed_package_knows_the_shapes(line):
+    """Whole and streamed, every answer fits the types of the anthropic package, event by event, pings aside."""
+    Message.model_validate(message(_answer(line), _request(), 1))
+    for event in messages_events(_answer(line), _request(), 1):
+        assert event["type"] == "ping" or _EVENT.validate_python(event).type == event["type"]
+
+
+@every_line
+def test_the_pieces_are_those_of_the_whole_answer(line):
+    """The deltas of each block, put together, say what the block says in an answer that is not streamed."""
+    streamed = list(messages_events(_answer(line), _request(), 1))
+    for index, block in enumerate(message(_answer(line), _request(), 1)["content"]):
+        deltas = [event["delta"] for event in streamed if is_messages_delta(event) and event["index"] == index]
+        said = "".join(delta.get(block["type"], "") for delta in deltas)
+        assert said == block.get(block["type"], "")
+
+
+def test_figures_of_the_cache_stand_beside_the_input():
+    """What was read from the cache and written to it is not counted in the input a second time."""
+    figures = message(_answer(_LINES["hidden reasoning"]), _request(), 1)["usage"]
+    assert figures == {
+        "input_tokens": 10,
+        "cache_creation_input_tokens": 30,
+        "cache_read_input_tokens": 60,
+        "output_tokens": 50,
+        "output_tokens_details": {"thinking_tokens": 20},
+    }
+
+
+def test_a_server_without_figures_sends_none():
+    """A line without usage is an answer without figures."""
+    assert message(_answer(say("Hi", usage=None)), _request(), 1)["usage"] is None
+
+
+def test_wrong_arguments_are_said_as_they_are():
+    """Arguments that are no JSON are streamed verbatim, and stand as a text in a whole answer."""
+    answer = _answer(ToolCall("a", "f", '{"x": '))
+    (block,) = message(answer, _request(), 1)["content"]
+    written = "".join(
+        event["delta"]["partial_json"] for event in messages_events(answer, _request(), 1) if is_messages_delta(event)
+    )
+    assert (block["input"], written) == ('{"x": ', '{"x": ')

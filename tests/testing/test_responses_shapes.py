@@ -1,0 +1,130 @@
+"""How an OpenAI server shapes an answer over Responses."""
+
+import pytest
+from openai.types.responses import Response, ResponseStreamEvent
+from pydantic import TypeAdapter
+
+from agentkit.messages import ToolCall
+from agentkit.testing import RecordedRequest, call, filtered, refuse, say
+from agentkit.testing.fake_responses import is_responses_delta, reply_of, response, responses_events
+from agentkit.usage import Usage
+
+_LINES = {
+    "text": "Hello there, you",
+    "nothing": "",
+    "a call": call("calculator", expression="2+2"),
+    "calls": say("Wait.", call("a"), ToolCall("mine", "b", "", {"namespace": "x"}), reasoning="Let me think"),
+    "cut at its limit": say("Once upon", finish_reason="length"),
+    "a refusal": refuse("I cannot help with that."),
+    "a filtered text": filtered("Once upon"),
+    "no usage": say("Hi", usage=None),
+    "hidden reasoning": say("Hi", usage=Usage(100, 50, 80, 20, requests=1)),
+}
+_EVENT = TypeAdapter(ResponseStreamEvent)
+
+every_line = pytest.mark.parametrize("line", _LINES.values(), ids=_LINES)
+
+
+def _answer(line):
+    return reply_of(line).content
+
+
+def _request(**body):
+    return RecordedRequest("POST", "/v1/responses", json={"model": "gpt", **body})
+
+
+def _types(line):
+    return [event["type"].removeprefix("response.") for event in responses_events(_answer(line), _request(), 1)]
+
+
+@every_line
+def test_the_installed_client_knows_the_shapes(line):
+    """Whole and streamed, every answer fits the types of the openai package, event by event."""
+    Response.model_validate(response(_answer(line), _request(), 1))
+    for event in responses_events(_answer(line), _request(), 1):
+        assert type(_EVENT.validate_python(event)).model_fields["type"].annotation.__args__ == (event["type"],)
+
+
+@every_line
+def test_a_stream_says_what_the_whole_answer_says(line):
+    """Finished items, deltas and the last event of a stream agree with the answer that is not streamed."""
+    whole, streamed = response(_answer(line), _request(), 1), list(responses_events(_answer(line), _request(), 1))
+    done = [event["item"] for event in streamed if event["type"] == "response.output_item.done"]
+    assert done == streamed[-1]["response"]["output"] == whole["output"]
+    assert streamed[-1]["response"] == whole
+    assert [event["sequence_number"] for event in streamed] == list(range(len(streamed)))
+    for index, item in enumerate(whole["output"]):
+        said = "".join(
+            event["delta"] for event in streamed if is_responses_delta(event) and event["output_index"] == index
+        )
+        parts = item.get("content") or item.get("summary") or [{"text": item.get("arguments", "")}]
+        assert said == "".join(part.get("text", part.get("refusal")) for part in parts)
+
+
+def test_a_text_streams_between_its_events():
+    """A text is announced as an item and a part, streamed, and closed in turn."""
+    assert _types("one two") == [
+        *("created", "in_progress", "output_item.added", "content_part.added"),
+        *("output_text.delta", "output_text.delta", "output_text.done"),
+        *("content_part.done", "output_item.done", "completed"),
+    ]
+
+
+def test_a_call_streams_its_arguments():
+    """A call is announced with its name and no arguments, which follow in pieces."""
+    assert _types(call("a", x=1)) == [
+        *("created", "in_progress", "output_item.added"),
+        *("function_call_arguments.delta", "function_call_arguments.delta", "function_call_arguments.done"),
+        *("output_item.done", "completed"),
+    ]
+    added = list(responses_events(_answer(call("a", x=1)), _request(), 1))[2]
+    assert (added["item"]["name"], added["item"]["arguments"]) == ("a", "")
+    assert added["item"]["status"] == "in_progress"
+
+
+def test_reasoning_comes_before_text_and_calls():
+    """A reasoning item stands first, with its summary and with content that only the server can read."""
+    items = response(_answer(_LINES["calls"]), _request(), 1)["output"]
+    assert [item["type"] for item in items] == ["reasoning", "message", "function_call", "function_call"]
+    assert items[0]["summary"] == [{"type": "summary_text", "text": "Let me think"}]
+    assert items[0]["encrypted_content"]
+    assert items[3]["namespace"] == "x"
+
+
+def test_reasoning_may_be_hidden():
+    """A model that spent reasoning tokens without a word has a reasoning item without a summary."""
+    items = response(_answer(_LINES["hidden reasoning"]), _request(), 1)["output"]
+    assert (items[0]["type"], items[0]["summary"]) == ("reasoning", [])
+    assert items[0]["encrypted_content"]
+
+
+@pytest.mark.parametrize(
+    ("line", "status", "reason"),
+    [("cut at its limit", "incomplete", "max_output_tokens"), ("a filtered text", "incomplete", "content_filter")],
+)
+def test_an_answer_that_was_stopped_is_incomplete(line, status, reason):
+    """An answer stopped by its limit or a filter says so, in its last event too."""
+    whole = response(_answer(_LINES[line]), _request(), 1)
+    assert (whole["status"], whole["incomplete_details"], whole["completed_at"]) == (status, {"reason": reason}, None)
+    assert whole["output"][-1]["status"] == "incomplete"
+    assert _types(_LINES[line])[-1] == "incomplete"
+
+
+def test_usage_is_reported_in_full_or_not_at_all():
+    """Token counts stand where OpenAI puts them; `usage=None` leaves them out."""
+    assert response(_answer(_LINES["no usage"]), _request(), 1)["usage"] is None
+    assert response(_answer(_LINES["hidden reasoning"]), _request(), 1)["usage"] == {
+        "input_tokens": 100,
+        "input_tokens_details": {"cached_tokens": 80, "cache_write_tokens": 0},
+        "output_tokens": 50,
+        "output_tokens_details": {"reasoning_tokens": 20},
+        "total_tokens": 150,
+    }
+
+
+def test_the_answer_repeats_the_settings():
+    """The settings of the request are repeated in the answer; `store` is on unless it was switched off."""
+    asked = {"instructions": "Be brief.", "store": False, "temperature": 0.5}
+    whole = response(_answer("Hi"), _request(**asked), 1)
+    assert {name: whole[name] for name in asked} == asked
+    assert response(_answer("Hi"), _request(), 1)["store"] is True

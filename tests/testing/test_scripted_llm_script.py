@@ -1,0 +1,192 @@
+"""What the lines of a script are, and the order in which they are said."""
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given, strategies
+
+from agentkit.messages import AssistantMessage, Response, ToolCall
+from agentkit.testing import LINE_USAGE, ScriptError, call, say
+from agentkit.testing.scripted_llm import Script, describe, pieces, resolve, response_of, with_call_ids
+from agentkit.usage import Usage
+
+
+def _script(*lines, repeat=False):
+    return Script(lines, str, repeat=repeat)
+
+
+@pytest.mark.parametrize(
+    ("made", "arguments"),
+    [
+        (call("clock"), {}),
+        (call("calculator", expression="2+2"), {"expression": "2+2"}),
+        (call("calculator", {"expression": "2+2"}), {"expression": "2+2"}),
+        (call("find", {"a": 1}, b=[None, "đ"]), {"a": 1, "b": [None, "đ"]}),
+        (call("find", name="x", arguments="y"), {"name": "x", "arguments": "y"}),
+    ],
+)
+def test_call_takes_arguments_by_name_or_as_a_dictionary(made, arguments):
+    """Arguments may be given by name, as a dictionary or both, and whatever they are called."""
+    assert json.loads(made.arguments) == arguments
+    assert made.id == ""
+
+
+@pytest.mark.parametrize("text", ["", "null", '{"expression": "2+', "[1]"])
+def test_call_says_a_text_verbatim(text):
+    """A text for arguments is said as it is, so that a model can be scripted that writes bad JSON."""
+    assert call("calculator", text).arguments == text
+
+
+def test_call_refuses_a_text_and_names_together():
+    """A text cannot be merged with arguments by name."""
+    with pytest.raises(TypeError, match="not both"):
+        call("calculator", "{}", expression="2+2")
+
+
+def test_call_refuses_arguments_without_names():
+    """An argument of a tool has a name, and who leaves it out is shown how it is given."""
+    with pytest.raises(TypeError, match=r'call\("roll", name=value\). Got 3'):
+        call("roll", 3)
+
+
+def test_say_puts_all_that_a_model_says_into_a_response():
+    """`say` takes text, calls, reasoning, usage, finish reason and model."""
+    clock = call("clock")
+    said = say("Wait", clock, reasoning="Which day?", usage=Usage(1, 2, requests=1), model="gpt")
+    message = AssistantMessage("Wait", (clock,), "Which day?")
+    assert said == Response(message, "tool_calls", Usage(1, 2, requests=1), "gpt")
+
+
+def test_say_without_usage_counts_the_request_as_unreported():
+    """`usage=None` is a server that gives no figures."""
+    assert say("Hi", usage=None).usage == Usage(requests=1, unreported=1)
+
+
+@pytest.mark.parametrize(
+    ("line", "text", "names", "finish_reason"),
+    [
+        ("Hello", "Hello", [], "stop"),
+        ("", "", [], "stop"),
+        (call("clock"), "", ["clock"], "tool_calls"),
+        ([call("a"), call("b")], "", ["a", "b"], "tool_calls"),
+        ((call("a"),), "", ["a"], "tool_calls"),
+        (AssistantMessage("Hi"), "Hi", [], "stop"),
+        (AssistantMessage("", (call("a"),)), "", ["a"], "tool_calls"),
+        (say("Hi", finish_reason="length"), "Hi", [], "length"),
+    ],
+)
+def test_a_line_stands_for_a_response(line, text, names, finish_reason):
+    """A text, a call, several calls, a message and a response are all lines."""
+    response = response_of(line)
+    assert (response.text, [entry.name for entry in response.tool_calls]) == (text, names)
+    assert (response.finish_reason, response.usage) == (finish_reason, LINE_USAGE)
+
+
+@pytest.mark.parametrize("line", [None, 7, b"bytes", [], [call("a"), "text"], {"role": "assistant"}, str])
+def test_what_no_model_can_say_is_refused(line):
+    """What is no line is refused with the list of what is."""
+    with pytest.raises(TypeError, match="is no line of a script"):
+        response_of(line)
+
+
+def test_calls_without_an_id_get_one_from_the_request_and_their_position():
+    """Ids follow from request and position; an id that is given stays."""
+    response = with_call_ids(say("", call("a"), ToolCall("mine", "b", "{}"), call("c")), 3)
+    assert [entry.id for entry in response.tool_calls] == ["call_3_1", "mine", "call_3_3"]
+
+
+@given(strategies.text())
+def test_pieces_lose_nothing(text):
+    """The streamed pieces of any text add up to the text, and none is empty."""
+    assert "".join(pieces(text)) == text
+    assert all(pieces(text))
+
+
+def test_pieces_are_words():
+    """A text streams word by word, each with the space that follows it."""
+    assert pieces("Hello there,\n you") == ["Hello ", "there,\n ", "you"]
+
+
+def test_a_function_may_make_a_function():
+    """A function that stands for a line is asked until there is a line."""
+    assert resolve(lambda asked: lambda again: f"{asked} {again}", "x") == "x x"
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        (say("Hi"), "'Hi'"),
+        (say(""), "''"),
+        (say("", call("a", x=1)), 'a({"x": 1})'),
+        (say("Hi", call("a"), call("b")), "'Hi', a({}), b({})"),
+        (ValueError("no"), "ValueError('no')"),
+        (say, "say(request)"),
+        (lambda _: "x", "<lambda>(request)"),
+        (say("x" * 200), "'" + "x" * 98 + "…"),
+    ],
+)
+def test_a_line_is_described_in_a_few_words(line, shown):
+    """Errors show lines as a person would write them down."""
+    assert describe(line) == shown
+
+
+def test_lines_are_said_in_order_and_requests_recorded():
+    """Each request gets the next line and its number."""
+    script = _script("a", "b")
+    assert [script.take("x"), script.take("y")] == [(1, "a"), (2, "b")]
+    assert script.requests == ["x", "y"]
+    script.done()
+
+
+def test_a_request_too_many_shows_the_question_and_the_script():
+    """A question that finds no line fails with a text that shows question and script."""
+    script = _script(say("Hello"))
+    script.take("one")
+    with pytest.raises(ScriptError) as caught:
+        script.take("What else?")
+    assert str(caught.value) == ("Request 2 finds no line: the script has 1.\n  asked: What else?\n  1. 'Hello'")
+
+
+def test_an_empty_script_says_so():
+    """A script without lines fails on the first request."""
+    with pytest.raises(ScriptError, match=r"the script is empty"):
+        _script().take("x")
+
+
+def test_a_long_script_is_shown_in_part():
+    """An error shows at most ten lines of a script and counts the rest."""
+    script = Script([f"line {number}" for number in range(30)], str)
+    with pytest.raises(ScriptError, match=r"10\. 'line 9'\n  … and 20 more$"):
+        script.done()
+
+
+def test_unsaid_lines_are_shown():
+    """`done` fails on lines that nobody asked for and shows them with their numbers."""
+    script = _script(say("a"), say("b"), say("c"))
+    script.take("x")
+    with pytest.raises(ScriptError) as caught:
+        script.done()
+    assert str(caught.value) == "Only 1 of the script's 3 lines were asked for. Unsaid:\n  2. 'b'\n  3. 'c'"
+
+
+def test_the_last_line_repeats():
+    """With `repeat` the last line is said for ever."""
+    script = _script("a", "b", repeat=True)
+    assert [script.take("x")[1] for _ in range(5)] == ["a", "b", "b", "b", "b"]
+
+
+def test_nothing_cannot_be_repeated():
+    """`repeat` needs a line."""
+    with pytest.raises(ValueError, match="no line to repeat"):
+        _script(repeat=True)
+
+
+def test_threads_share_a_script():
+    """Each line is said once, however many threads ask, and the n-th request is the one that got the n-th line."""
+    script = _script(*range(500))
+    with ThreadPoolExecutor(8) as pool:
+        said = list(pool.map(lambda asked: (asked, script.take(asked)), map(str, range(500))))
+    assert sorted(line for _, (_, line) in said) == list(range(500))
+    assert all(script.requests[number - 1] == asked and line == number - 1 for asked, (number, line) in said)
+    script.done()

@@ -1,0 +1,214 @@
+"""Proves that annotations are read which pydantic reads otherwise, or not at all."""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+import types
+import typing
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, Generic, NotRequired, TypedDict, TypeVar
+
+import pytest
+from pydantic import Field
+from typing_extensions import Doc, TypeAliasType
+
+from agentkit import ConfigError, Tool
+from agentkit.tooling.annotations import text_of
+
+T = TypeVar("T")
+Numbers = TypeAliasType("Numbers", "Iterable[int]")
+Lazy = TypeAliasType("Lazy", Iterable[int])
+Named = TypeAliasType("Named", Annotated[str, "A name."])
+Tree = TypeAliasType("Tree", "dict[str, Tree] | int")
+Pair = TypeAliasType("Pair", tuple[T, T], type_params=(T,))
+
+
+class Box(TypedDict, Generic[T]):
+    """A thing in a box."""
+
+    item: T
+    more: NotRequired[list[T]]
+
+
+def made(hint: Any) -> Tool[..., Any]:
+    """A tool with one parameter of this annotation, which it gives back."""
+
+    def demo(value: Any) -> Any:
+        return value
+
+    demo.__annotations__["value"] = hint
+    return Tool(demo)
+
+
+def schema_of(hint: Any) -> dict[str, Any]:
+    """What a model is told of a parameter of this annotation."""
+    schema: dict[str, Any] = made(hint).parameters["properties"]["value"]
+    return schema
+
+
+@pytest.mark.parametrize(
+    ("hint", "given", "value"),
+    [
+        (Lazy, ["1", 2], [1, 2]),
+        (tuple[Lazy, Lazy], [["1"], [2]], ([1], [2])),
+        (Named, 5, "5"),
+        (Tree, {"a": {"b": "1"}}, {"a": {"b": 1}}),
+        (Pair[int], ["1", 2], (1, 2)),
+        (typing.Final[int], "3", 3),
+        (typing.SupportsFloat, "1.5", 1.5),
+        (Box[int], {"item": "1", "more": ["2"]}, {"item": 1, "more": [2]}),
+        (Box, {"item": "x"}, {"item": "x"}),
+    ],
+    ids=str,
+)
+def test_names_of_types_and_generic_types_are_read(hint: Any, given: Any, value: Any) -> None:
+    """A type may have a name of its own, contain itself, or be generic."""
+    result = made(hint).invoke({"value": given})
+    assert (result.status, result.value) == ("ok", value)
+
+
+def test_texts_beside_types_are_told_wherever_they_stand() -> None:
+    """`Annotated[..., "text"]` describes entries of lists and dictionaries too; what pydantic was told of them wins."""
+    assert schema_of(list[Annotated[int, "Each."]])["items"] == {"type": "integer", "description": "Each."}
+    assert schema_of(dict[str, Annotated[int, Doc("Each.")]])["additionalProperties"]["description"] == "Each."
+    assert schema_of(Annotated[int, "Other.", Field(description="This.")])["description"] == "This."
+    assert schema_of(Named)["description"] == "A name."
+    assert [text_of(hint) for hint in (int, Annotated[int, 5], Named)] == ["", "", "A name."]
+
+
+class TooEarly:
+    """A named type, as type statements make them, that was asked what it stands for before that is known."""
+
+    @property
+    def __value__(self) -> Any:
+        raise NameError("name 'Later' is not defined")
+
+
+TooEarly.__name__ = "TypeAliasType"
+
+
+def test_a_named_type_that_is_not_known_yet_says_nothing() -> None:
+    """From Python 3.12 on, what a type statement names is looked up when it is asked for, which may be too early."""
+    assert text_of(TooEarly()) == ""
+
+
+def test_a_typeddict_may_name_what_follows_it() -> None:
+    """A TypedDict inside a function may name another that is defined after it."""
+
+    class Order(TypedDict):
+        """An order."""
+
+        line: Line
+
+    class Line(TypedDict):
+        """A line."""
+
+        count: int
+
+    def demo(order: Order) -> Any:
+        return order
+
+    assert Tool(demo).invoke({"order": {"line": {"count": "2"}}}).value == {"line": {"count": 2}}
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="`type X = ...` is syntax from Python 3.12 on")
+def test_a_type_statement_makes_a_type() -> None:
+    """`type Ids = list[int]`, also generic, recursive, of choices, and with type parameters of the function."""
+    names: dict[str, Any] = {}
+    code = (
+        "from __future__ import annotations\n"
+        "from typing import Annotated, Literal\n"
+        "type Ids = list[int]\n"
+        "type Tree = dict[str, Tree] | int\n"
+        "type Mode = Literal['fast', 'slow']\n"
+        "type Text = Annotated[str, 'Some text.']\n"
+        "type Two[T] = tuple[T, T]\n"
+        "def demo[T: int](ids: Ids, tree: Tree, mode: Mode, two: Two[int], one: T, text: Text = '') -> list:\n"
+        "    return [ids, tree, mode, two, one, text]\n"
+    )
+    types.FunctionType(compile(code, "statements.py", "exec"), names)()
+    tool = Tool(names["demo"])
+    given = {"ids": "[1]", "tree": {"a": {"b": 1}}, "mode": "FAST", "two": ["1", 2], "one": "3"}
+    assert tool.invoke(given).value == [[1], {"a": {"b": 1}}, "fast", (1, 2), 3, ""]
+    assert tool.parameters["properties"]["text"]["description"] == "Some text."
+
+
+def test_what_is_final_may_have_a_default() -> None:
+    """A parameter that its function does not change again is one like any other."""
+
+    def demo(value: Any = 3) -> Any:
+        return value
+
+    demo.__annotations__["value"] = typing.Final[int]
+    assert [Tool(demo).invoke(given).value for given in ({}, {"value": "4"})] == [3, 4]
+
+
+class Connection:
+    """Something that only a program has."""
+
+
+@pytest.mark.parametrize(
+    ("hint", "schema"),
+    [
+        (str | Connection, {"type": "string"}),
+        (None | Connection | int, {"anyOf": [{"type": "integer"}, {"type": "null"}]}),
+        (list[str | Connection], {"type": "array", "items": {"type": "string"}}),
+        (Annotated[int | Connection, "How many."], {"type": "integer", "description": "How many."}),
+        (dict[str, list[int | Connection]] | Connection, {"type": "object"}),
+        (tuple[int, typing.Literal["a"] | Connection], {"type": "array"}),
+        (str | Callable[[int], str], {"type": "string"}),
+        (Connection | Callable[[int | Connection], str] | str, {"type": "string"}),
+        (str | list[Callable[[int], str]] | Connection, {"type": "string"}),
+    ],
+)
+@pytest.mark.filterwarnings("error")
+def test_a_model_is_asked_for_those_choices_that_json_can_give(hint: Any, schema: dict[str, Any]) -> None:
+    """Of a union with what only a program has, the rest can be given, with a default or without one."""
+    assert schema.items() <= schema_of(hint).items()
+    assert "Connection" not in str(made(hint).parameters)
+
+
+@pytest.mark.parametrize(
+    "hint", [Connection | None, list[Connection], dict[str, Connection | None], Annotated[Connection, "x"]]
+)
+def test_what_json_cannot_give_at_all_is_refused_also_in_parts(hint: Any) -> None:
+    """None alone is no choice."""
+    with pytest.raises(ConfigError, match=r"parameter 'value' of type .*Connection.* cannot be read from JSON"):
+        made(hint)
+
+
+def test_another_choice_keeps_its_default() -> None:
+    """A default that only a program has is kept where a model gives nothing."""
+    own = Connection()
+
+    def demo(where: str | Connection = own, then: Connection | None = None) -> Any:
+        return where
+
+    assert Tool(demo).parameters["properties"] == {"where": {"type": "string"}}
+    assert Tool(demo).check({}) == {"where": own}
+    assert Tool(demo).check({"where": 5}) == {"where": "5"}
+
+
+@dataclasses.dataclass
+class Money:
+    """An amount."""
+
+    cents: int
+
+    def plus(self, others: list[typing.Self]) -> int:
+        """Add up."""
+        return sum(other.cents for other in (self, *others))
+
+
+def test_self_is_the_class_of_the_object() -> None:
+    """A method of an object may take others of its kind."""
+    made = Tool(Money(1).plus)
+    assert made.parameters["properties"]["others"]["items"]["properties"] == {"cents": {"type": "integer"}}
+    assert made.invoke({"others": [{"cents": "2"}]}).value == 3
+
+
+def test_self_of_no_object_is_not_asked_for() -> None:
+    """Where nobody knows whose class it is, nothing can be given."""
+    with pytest.raises(ConfigError, match=r"parameter 'others' of type list\[typing.Self\] cannot be read from JSON"):
+        Tool(Money.plus)

@@ -1,0 +1,56 @@
+"""Proves that what a validator objects to is told in words a model can act on."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentkit.tooling.coercion import first_sentence, joined, reason, untold
+
+
+@pytest.mark.parametrize(
+    ("kind", "message", "told"),
+    [
+        ("missing", "Field required", "is missing"),
+        ("date_parsing", "Input should be a valid date, input is too short", "should be a date such as 2026-12-24"),
+        ("bytes_type", "Input should be a valid bytes", "should be text"),
+        ("int_type", "Input should be a valid integer\nand more", "should be a valid integer"),
+        ("decimal_type", "Decimal input should be an integer, float, string or Decimal object", "should be a number"),
+        (
+            "too_long",
+            "Tuple should have at most 2 items after validation, not 3",
+            "should have at most 2 entries, not 3",
+        ),
+        ("value_error", "Value error, it must be even", "is not accepted (it must be even)"),
+        ("assertion_error", "Assertion failed, what you gave should fit", "is not accepted (what you gave should fit)"),
+    ],
+)
+def test_a_reason_ends_a_sentence_about_a_value(kind: str, message: str, told: str) -> None:
+    """The reason says what should be there, with an example where that helps."""
+    assert reason(kind, message) == told
+
+
+def test_an_object_that_does_not_tell_its_type() -> None:
+    """The field that should tell the type is named, with the words it may hold."""
+    assert untold({"discriminator": "'kind'"}, {}) == ("kind", "is missing", {})
+    expected = {"discriminator": "'kind'", "tag": "cow", "expected_tags": "'cat', 'dog'"}
+    assert untold(expected, {"kind": "cow"}) == ("kind", "should be one of 'cat', 'dog'", "cow")
+    assert untold({"discriminator": "by_shape()"}, {}) is None
+    assert untold({}, {}) is None
+
+
+def test_the_first_sentence_of_an_error() -> None:
+    """Of a long error its first sentence is told."""
+    assert first_sentence(ValueError("It is wrong. Read the manual.\nAnd more")) == "It is wrong"
+
+
+@pytest.mark.parametrize(
+    ("reasons", "sentence"),
+    [
+        (["should be a list, of numbers"], "should be a list, of numbers"),
+        (["should be a list, of numbers", "should be null", "should be a list"], "should be a list or null"),
+        (["is missing", "is missing"], "is missing"),
+    ],
+)
+def test_several_readings_of_a_value_make_one_sentence(reasons, sentence):
+    """What is wrong by each type of a union is told as one sentence, which says nothing twice."""
+    assert joined(reasons) == sentence

@@ -1,0 +1,224 @@
+"""Proves which headings and entries of docstrings are understood."""
+
+from __future__ import annotations
+
+import inspect
+
+import pytest
+
+from agentkit.tooling.docstrings import described, usual
+from agentkit.tooling.signature import Documentation, documented
+
+STYLES = {
+    "google": """
+        Search.
+
+        Args:
+            query: What to find, e.g. "a: b":
+                * one
+                * two
+            limit (int, optional): How many.
+        Returns:
+            What was found.
+        """,
+    "types": """
+        Search.
+
+        Arguments:
+            query (:obj:`str`): What to find, e.g. "a: b":
+                * one
+                * two
+
+            limit (Optional[tuple(int, int)]): How many.
+        Raises:
+            ValueError: never
+        """,
+    "braces": """
+        Search.
+
+        Keyword Args:
+            query {str} -- What to find, e.g. "a: b":
+                * one
+                * two
+            limit {int} -- How many.
+        """,
+    "bullets": """
+        Search.
+
+        **Parameters:**
+        - `query` (str): What to find, e.g. "a: b":
+            * one
+            * two
+        - **limit** - How many.
+
+        Then it is done.
+        """,
+    "same indent": """
+        Search.
+
+        # Arguments
+        query: What to find, e.g. "a: b":
+            * one
+            * two
+        limit: How many.
+        Usage:
+            search("x")
+        """,
+    "two sections": """
+        Search.
+
+        Args:
+            query: What to find, e.g. "a: b":
+                * one
+                * two
+        Other Parameters:
+            limit: How many.
+        """,
+}
+
+
+@pytest.mark.parametrize("docstring", STYLES.values(), ids=STYLES)
+def test_parameters_are_described_under_a_heading(docstring: str) -> None:
+    """Entries are read in the notations that people use, with the lines that go on below them."""
+    text, parameters = described(inspect.cleandoc(docstring))
+    assert text == "Search."
+    assert {name: parameters[name] for name in ("query", "limit")} == {
+        "query": 'What to find, e.g. "a: b":\n* one\n* two',
+        "limit": "How many.",
+    }
+
+
+def test_several_names_share_a_text() -> None:
+    """Names parted by commas, with stars or without, are all described; a line at the same indent goes on."""
+    docstring = "Args:\n  x, *args: Both\n  of them."
+    assert described(docstring) == ("", {"x": "Both\nof them.", "args": "Both\nof them."})
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    ["", "Just text: with a colon.", "Note: this computes. Args: none.", "Todo:\n    things", "Warning:\n  x: y"],
+)
+def test_a_docstring_without_headings_is_all_text(docstring: str) -> None:
+    """Words that look like headings inside a text are left alone."""
+    assert described(docstring) == (docstring, {})
+
+
+def test_a_heading_without_entries_describes_nothing() -> None:
+    """Text below a heading that is no entry is nobody's."""
+    assert described("Do.\n\nArgs:\n    whatever you like") == ("Do.", {})
+    assert described("Do.\n\nArgs:\nwhatever you like") == ("Do.", {})
+    assert described("Do.\n\nArgs:") == ("Do.", {})
+
+
+OWN = {
+    "capitals": "Search.\n\nARGS:\n    query: What.\n    limit: How many.",
+    "another word": "Search.\n\nInputs:\n    query: What.\n    limit: How many.\n\nReturns:\n    It.",
+    "German": "Search.\n\nParameter:\n    query: What.\n    limit: How many.",
+    "Chinese": "Search.\n\n\u53c2\u6570\uff1a\n    query\uff1aWhat.\n    limit\uff1aHow many.",
+    "bold": "Search.\n\n**Tham s\u1ed1:**\n\n- `query`: What.\n- `limit`: How many.",
+    "types": "Search.\n\nArgs:\n    query <str>: What.\n    limit [int]: How many.",
+    "ruled": "Search.\n\nArgs:\n-----\n    query: What.\n    limit: How many.",
+    "doubly ruled": "Search.\n\nParameters\n==========\nquery : str\n    What.\nlimit : int\n    How many.",
+    "ruled too short": "Search.\n\nParameters:\n---\nquery : str\n    What.\nlimit : int\n    How many.",
+    "other parameters": "Search.\n\nOther Parameters\n---\nquery : str\n    What.\nlimit : int\n    How many.",
+    "argument": "Search.\n\n:argument query: What.\n:keyword limit: How many.",
+    "without a colon": "Search.\n\n@param query What.\n@param limit How many.",
+    "small letters": "Search.\n\nkeyword arguments:\n    query: What.\n    limit: How many.\nreturns:\n    It.",
+    "two words": "Search.\n\nThe arguments are:\n    - query: What.\n\nKeyword arguments:\n    - limit: How many.",
+    "beside the heading": "Search.\n\nArgs: query (str): What.\n      limit: How many.",
+    "bare fields": "Search.\n\n:query: What.\n:limit: How many.\n:return: It.",
+    "ruled examples": "Search.\n\nArgs:\n    query: What.\n    limit: How many.\n\nExamples:\n---------\nNone.",
+    "fields for results": "Search.\n\nArgs:\n    query: What.\n    limit: How many.\n\n:return: It.\n:rtype: str",
+    "ruled results": "Search.\n\nInputs:\n    query: What.\n    limit: How many.\n\nReturns\n-------\nIt.",
+    "broken types": "Search.\n\nArgs:\n    query (Union[\n        str,\n        Path(a),\n    ], optional): What.\n"
+    "    limit\n        (int): How many.",
+    "groups": "Search.\n\nArgs:\n    query: What.\n\n    For long answers only:\n    limit: How many.",
+    "roles": "Search.\n\n:param query: What.\n:param limit: How many.\n\n.. versionadded:: 2.0\n   The limit.",
+    "another system": "Search.\r\n\r\nArgs:\r\n    query: What.\r\n    limit: How many.\r\n",
+}
+
+
+@pytest.mark.parametrize("docstring", OWN.values(), ids=OWN)
+def test_headings_are_known_by_what_stands_below_them(docstring: str) -> None:
+    """Whatever a heading is called, and however it is ruled, it is one when the parameters stand below it."""
+    found = documented(docstring, ["query", "limit"])
+    assert (found.text, dict(found.parameters)) == ("Search.", {"query": "What.", "limit": "How many."})
+
+
+def test_a_line_that_ends_with_a_colon_is_no_heading_of_other_names() -> None:
+    """Lists in a text stay in it."""
+    docstring = "Search in these:\n    books: All of them.\n    query\n\nReturns:\n    It."
+    assert described(docstring, ["query"]) == ("Search in these:\n    books: All of them.\n    query", {})
+    assert usual("a --- b @ c") == "a --- b @ c"
+
+
+def test_a_heading_inside_what_is_said_of_a_parameter_belongs_to_it() -> None:
+    """Examples below an entry, and lists of what else there is in it, do not end the entries nor add any."""
+    docstring = (
+        "Find.\n\nArgs:\n    query: What.\n        Examples:\n            x\n    options: How.\n"
+        "        Parameters:\n            query: not this\n    limit: How many."
+    )
+    found = documented(docstring, ["query", "options", "limit"])
+    assert found.parameters["query"] == "What.\nExamples:\n    x"
+    assert found.parameters["limit"] == "How many."
+
+
+@pytest.mark.parametrize(
+    ("docstring", "text"),
+    [
+        ("Find with\n:func:`find` here.\n\n:param query: What.", "Find with\n:func:`find` here."),
+        ("Find.\n\n:param query: What.\n\nUse it often.", "Find.\n\nUse it often."),
+        ("Find.\n\n@param query: What.\n@return: It.\n\nSome text.", "Find."),
+    ],
+)
+def test_what_stands_around_fields_is_not_said_of_a_parameter(docstring: str, text: str) -> None:
+    """Roles are no fields, and what follows the last parameter is said of the function."""
+    assert documented(docstring, ["query"]) == Documentation(text, {"query": "What."})
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    [
+        "Find.\n\nArgs: what is looked for, and\n    more: of it",
+        "Find.\n\nParameters: name: of another",
+        "Find it\n:here: and\n:there: too.",
+        "Find (in\n    any place): it.",
+    ],
+)
+def test_what_only_looks_like_entries_is_text(docstring: str) -> None:
+    """A heading with words beside it, and fields of other names, are a part of the text."""
+    assert documented(docstring, ["query"]).parameters == {}
+    assert documented(docstring, ["query"]).text.startswith("Find")
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "x{blanks}y: z",
+        "x\n  ({blanks}",
+        "x ()({blanks}",
+        "Args: {blanks}x",
+        ":x:{blanks}",
+        "x (int){blanks}y",
+        "x,{blanks}y",
+        "x{ticks}!",
+        "x ({ticks}",
+        "x {{{ticks}",
+        "x (a(b{ticks})",
+        "{blanks}",
+        "-{blanks}",
+    ],
+)
+def test_a_long_line_is_read_as_quickly_as_several_short_ones(entry: str) -> None:
+    """A line of hundreds of thousands of blanks or marks is looked at once, and is no entry."""
+    line = entry.format(blanks=" " * 300_000, ticks="`" * 300_000)
+    assert documented(f"Do.\n\nArgs:\n  a: One.\n  {line}\n  b: Two.", ["a", "b"]).parameters["b"] == "Two."
+
+
+def test_many_headings_are_read_as_quickly_as_few() -> None:
+    """What follows each of a hundred thousand headings is looked at once."""
+    assert documented("Args\n---\n" * 100_000, ["a"]).parameters == {}
+    docstring = "Some words:\n" * 100_000
+    assert described(docstring, ["a"]) == (docstring, {})
+    for line in ("x (a\n", "x\n (\n", "Args: y\n", ":func:`x`\n", ":x: y\n"):
+        assert documented(line * 10_000, ["a"]).parameters == {}

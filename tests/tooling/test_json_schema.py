@@ -1,0 +1,166 @@
+"""Proves how the schemas that others write otherwise are read."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agentkit.tooling.json_schema import kind_of, refuse_what_is_around, usual
+
+CLOSED_POINT = {
+    "type": "object",
+    "properties": {"x": {"type": "integer", "minimum": 0}, "y": {"enum": ["a", None]}},
+    "required": ["x"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "read"),
+    [
+        (
+            {"type": "dict", "properties": {"a": {"type": "float"}}},
+            {"type": "object", "properties": {"a": {"type": "number"}}},
+        ),
+        (
+            {"type": "OBJECT", "properties": {"type": {"type": "STRING"}}},
+            {"type": "object", "properties": {"type": {"type": "string"}}},
+        ),
+        (
+            {"type": "object", "properties": None, "required": None, "default": None},
+            {"type": "object", "default": None},
+        ),
+        ({"type": "any", "description": "d"}, {"description": "d"}),
+        ({"type": ["INTEGER", "null"]}, {"type": ["integer", "null"]}),
+        ({"items": [{"type": "str"}, True]}, {"prefixItems": [{"type": "string"}, True]}),
+        (
+            {"anyOf": [{"type": "int"}], "not": {"type": "bool"}},
+            {"anyOf": [{"type": "integer"}], "not": {"type": "boolean"}},
+        ),
+        ({"definitions": {"P": {"type": "list"}}, "$defs": []}, {"definitions": {"P": {"type": "array"}}, "$defs": []}),
+        ({"type": "gibberish"}, {"type": "gibberish"}),
+        ({"type": ""}, {}),
+        ({"type": "Any"}, {}),
+        ({"type": ["any", "null"]}, {}),
+        ({"type": "HashMap"}, {"type": "object"}),
+        ({"type": "ArrayList", "items": {"type": "long"}}, {"type": "array", "items": {"type": "integer"}}),
+        ({"type": "string", "nullable": True}, {"type": ["string", "null"]}),
+        ({"type": "string", "nullable": False}, {"type": "string"}),
+        ({"nullable": True}, {}),
+        ({"type": "number", "minimum": 1, "exclusiveMinimum": True}, {"type": "number", "exclusiveMinimum": 1}),
+        ({"type": "number", "maximum": 1, "exclusiveMaximum": False}, {"type": "number", "maximum": 1}),
+        ({"type": "array", "enum": ["a"]}, {"type": "array", "items": {"enum": ["a"]}}),
+        (
+            {"type": "array", "items": {"type": "int"}, "enum": ["1"]},
+            {"type": "array", "items": {"type": "integer", "enum": [1]}},
+        ),
+        ({"type": "array", "enum": [["a"]]}, {"type": "array", "enum": [["a"]]}),
+        ({"type": "string", "enum": []}, {"type": "string"}),
+        ({"type": "string", "enum": ["a", 5, True]}, {"type": ["string", "boolean"], "enum": ["a", "5", True]}),
+        ({"type": "string", "enum": ["a", None]}, {"type": ["string", "null"], "enum": ["a", None]}),
+        ({"type": "integer", "enum": ["1", 1, "2"]}, {"type": "integer", "enum": [1, 2]}),
+        ({"type": "integer", "enum": ["1", "all"]}, {"type": ["integer", "string"], "enum": [1, "all"]}),
+        ({"type": "number", "enum": ["0.5", "1e3"]}, {"type": "number", "enum": [0.5, 1000.0]}),
+        ({"type": "bool", "enum": ["True", "False"]}, {"type": "boolean", "enum": [True, False]}),
+        ({"type": "string", "enum": "a"}, {"type": "string", "enum": "a"}),
+        (
+            {"properties": {"a": {"type": "str", "required": True}, "b": {"required": False}, "c": {"optional": True}}},
+            {"properties": {"a": {"type": "string"}, "b": {}, "c": {}}, "required": ["a"]},
+        ),
+        (
+            {"properties": {"a": {"required": True}, "required": {"type": "bool"}}, "required": ["a"]},
+            {"properties": {"a": {}, "required": {"type": "boolean"}}, "required": ["a"]},
+        ),
+        ({"type": 5}, {"type": 5}),
+        ("no schema", "no schema"),
+    ],
+)
+def test_schemas_that_others_write_otherwise_are_read(schema: Any, read: Any) -> None:
+    """Types of other languages, choices that spell values of their type and marks of older drafts are put as today."""
+    assert usual(schema) == read
+
+
+def test_what_is_usual_already_stays_as_it_is() -> None:
+    """A JSON schema is not changed."""
+    assert usual(CLOSED_POINT) == CLOSED_POINT
+
+
+def test_properties_that_stand_where_keywords_should_are_refused() -> None:
+    """A dictionary of parameters is no schema: nobody would see them."""
+    with pytest.raises(TypeError, match=r"'city' stands where a keyword should: write {'properties': {'city': ...}}"):
+        refuse_what_is_around({"city": {"type": "string"}})
+    for schema in (
+        {},
+        {"default": {"type": "a"}},
+        {"properties": {}, "city": {"type": "string"}},
+        {"x-note": "a"},
+        True,
+    ):
+        refuse_what_is_around(schema)
+
+
+@pytest.mark.parametrize("name", ["parameters", "inputSchema", "input_schema"])
+def test_a_whole_definition_is_no_schema(name: str) -> None:
+    """Who gives all that describes a tool is told which part of it is the schema."""
+    definition = {"name": "ask", "description": "Ask.", name: CLOSED_POINT}
+    for given in (definition, {"type": "function", "function": definition}):
+        with pytest.raises(TypeError, match=f"it is the definition of a tool: give what stands under '{name}'"):
+            refuse_what_is_around(given)
+    refuse_what_is_around({"properties": {}, "name": "ask"})
+    refuse_what_is_around({"function": "ask"})
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        {"operationId": "find", "parameters": [{"name": "id", "in": "path", "schema": {"type": "integer"}}]},
+        {"requestBody": {"content": {"application/json": {"schema": CLOSED_POINT}}}},
+    ],
+)
+def test_an_operation_is_no_schema(operation: Any) -> None:
+    """What an OpenAPI document says of an operation would be a tool without parameters, and is told."""
+    with pytest.raises(TypeError, match="it is an operation of an API: give the schema of its body"):
+        refuse_what_is_around(operation)
+
+
+@pytest.mark.parametrize(
+    "around", [{}, {"items": {}}, {"anyOf": [{}]}, {"$defs": {"a": {}}}, {"definitions": {"a": {}}}]
+)
+def test_what_a_schema_refers_to_must_be_in_it(around: Any) -> None:
+    """A reference to the document that a schema was taken out of is told, as deep as it stands; others are let be."""
+    lost = {"$ref": "#/components/schemas/Pet"}
+    text = json.dumps({"properties": {"pet": around}}).replace("{}", json.dumps(lost))
+    with pytest.raises(
+        TypeError, match=r"refers to '#/components/schemas/Pet', .* put that under '\$defs', and '#/\$defs/Pet' here"
+    ):
+        refuse_what_is_around(json.loads(text))
+    refuse_what_is_around({**json.loads(text), "components": {"schemas": {"Pet": {"type": "object"}}}})
+    for kept in ("#", "#anchor", "https://example.com/pet.json", "#/$defs/Pet", 5):
+        refuse_what_is_around({"properties": {"pet": {"$ref": kept}}})
+
+
+@pytest.mark.parametrize(
+    ("value", "kind"),
+    [
+        ("a", "string"),
+        (1, "integer"),
+        (1.5, "number"),
+        (True, "boolean"),
+        ([], "array"),
+        ({}, "object"),
+        (None, "null"),
+    ],
+)
+def test_the_type_of_a_value_is_known(value: object, kind: str) -> None:
+    """Each JSON value has one type; a whole number is an integer and a truth value no number."""
+    assert kind_of(value) == kind
+
+
+def test_choices_are_taken_once_in_their_order() -> None:
+    """Of choices that are the same one is kept, however many there are; others stay apart, as 1 and true do."""
+    choices = [3, "3", 1, True, 1.0, [2], [2], *range(50_000)]
+    kept = usual({"type": ["integer", "number", "boolean", "array"], "enum": choices})["enum"]
+    assert repr(kept[:5]) == "[3, 1, True, 1.0, [2]]"
+    assert len(kept) == 50_003

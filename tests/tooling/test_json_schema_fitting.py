@@ -1,0 +1,189 @@
+"""Proves what of arguments is checked against a JSON schema that somebody gave."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from agentkit.errors import BadArguments
+from agentkit.tooling.json_schema import checked_against
+
+SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "text": {"type": "string"},
+        "count": {"type": "integer"},
+        "ratio": {"type": "number"},
+        "flag": {"type": "boolean"},
+        "tags": {"type": "array"},
+        "options": {"type": "object"},
+        "nothing": {"type": "null"},
+        "mode": {"enum": ["fast", "slow"]},
+        "either": {"type": ["string", "integer"]},
+        "free": {"anyOf": [{"type": "string"}, {"type": "object"}]},
+        "any": True,
+        "none": False,
+        "file-name": {"type": "string"},
+        "row": {
+            "type": "object",
+            "properties": {"cells": {"type": "array", "items": {"type": "integer"}}, "name": {"type": "string"}},
+            "required": ["cells"],
+        },
+        "rows": {"type": "array", "prefixItems": [{"type": "string"}], "items": {"$ref": "#/properties/row"}},
+        "level": {"type": "integer", "minimum": 1, "exclusiveMaximum": 5, "default": "highest"},
+        "code": {"type": "string", "minLength": 2, "maxLength": 3, "default": None},
+        "pair": {"type": "array", "minItems": 2, "maxItems": 2},
+        "share": {"type": "number", "exclusiveMinimum": 0, "maximum": 1},
+        "yes": {"type": "string", "enum": ["True", "False", "any"]},
+        "size": {"allOf": [{"type": "integer"}, {"minimum": 1}]},
+        "map": {"type": "object", "additionalProperties": {"type": "integer"}},
+        "closed": {"type": "object", "properties": {"a": {}}, "additionalProperties": False},
+        "one": {"oneOf": [{"type": "object", "required": ["a"]}, {"type": "object", "required": ["b", "c"]}]},
+    },
+    "required": ["text"],
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "checked"),
+    [
+        ({"text": 5}, {"text": "5"}),
+        ({"text": "a", "count": "5"}, {"count": 5}),
+        ({"text": "a", "count": 5.0}, {"count": 5.0}),
+        ({"text": "a", "ratio": "1.5"}, {"ratio": 1.5}),
+        ({"text": "a", "ratio": 2}, {"ratio": 2}),
+        ({"text": "a", "flag": "true"}, {"flag": True}),
+        ({"text": "a", "tags": "[1]"}, {"tags": [1]}),
+        ({"text": "a", "tags": (1,)}, {"tags": (1,)}),
+        ({"text": "a", "options": '{"x": 1}'}, {"options": {"x": 1}}),
+        ({"text": "a", "nothing": None}, {"nothing": None}),
+        ({"text": "a", "mode": "fast"}, {"mode": "fast"}),
+        ({"text": "a", "either": 5}, {"either": 5}),
+        ({"text": "a", "free": {"x": 1}}, {"free": {"x": 1}}),
+        ({"text": "a", "any": None}, {"any": None}),
+        ({"text": "a", "file-name": "x"}, {"file-name": "x"}),
+        ({"text": "a", "count": "5.0"}, {"count": 5}),
+        ({"text": "a", "row": {"cells": [1], "other": 1}}, {"row": {"cells": [1], "other": 1}}),
+        ({"text": "a", "row": '{"cells": ["1", 2.0], "name": 5}'}, {"row": {"cells": [1, 2], "name": "5"}}),
+        ({"text": "a", "row": {"Cells": 1, "name": None}}, {"row": {"cells": [1]}}),
+        ({"text": "a", "rows": ["x", {"cells": []}]}, {"rows": ["x", {"cells": []}]}),
+        ({"text": "a", "level": "highest"}, {"level": "highest"}),
+        ({"text": "a", "code": None}, {}),
+        ({"text": "a", "yes": False}, {"yes": "False"}),
+        ({"text": "a", "map": {"x": "1"}}, {"map": {"x": 1}}),
+        ({"text": "a", "one": {"b": 1, "c": 2}}, {"one": {"b": 1, "c": 2}}),
+        ({"text": "a", "count": None}, {}),
+    ],
+)
+def test_arguments_are_checked_against_a_given_schema(given: dict[str, Any], checked: dict[str, Any]) -> None:
+    """What fits a schema passes, with text and numbers put into the one type the schema names."""
+    assert checked_against(SCHEMA, given, "demo") == {"text": str(given["text"]), **checked}
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({}, "Argument 'text' is missing; it should be text."),
+        ({"text": None}, "Argument 'text' should be text; got null."),
+        ({"text": True}, "Argument 'text' should be text; got true."),
+        ({"text": "a", "count": "many"}, "Argument 'count' should be a whole number; got \"many\"."),
+        ({"text": "a", "count": 1.5}, "Argument 'count' should be a whole number; got 1.5."),
+        ({"text": "a", "count": True}, "Argument 'count' should be a whole number; got true."),
+        ({"text": "a", "ratio": False}, "Argument 'ratio' should be a number; got false."),
+        ({"text": "a", "flag": 1}, "Argument 'flag' should be true or false; got 1."),
+        ({"text": "a", "tags": "a, b"}, "Argument 'tags' should be a list; got \"a, b\"."),
+        ({"text": "a", "options": []}, "Argument 'options' should be an object; got []."),
+        ({"text": "a", "mode": "faster"}, 'Argument \'mode\' should be "fast" or "slow"; got "faster".'),
+        ({"text": "a", "either": []}, "Argument 'either' should be text or a whole number; got []."),
+        ({"text": "a", "none": 1}, "Argument 'none' should not be given; got 1."),
+        ({"text": "a", "row": {}}, "Argument 'row.cells' is missing."),
+        ({"text": "a", "row": {"cells": [1, "x"]}}, "Argument 'row.cells[1]' should be a whole number; got \"x\"."),
+        ({"text": "a", "rows": ["x", 1]}, "Argument 'rows[1]' should be an object; got 1."),
+        ({"text": "a", "level": 0}, "Argument 'level' should be at least 1; got 0."),
+        ({"text": "a", "level": 5}, "Argument 'level' should be less than 5; got 5."),
+        ({"text": "a", "code": "a"}, "Argument 'code' should be text of at least 2 characters; got \"a\"."),
+        ({"text": "a", "code": "abcd"}, "Argument 'code' should be text of at most 3 characters; got \"abcd\"."),
+        ({"text": "a", "pair": [1]}, "Argument 'pair' should be a list of at least 2; got [1]."),
+        ({"text": "a", "pair": [1, 2, 3]}, "Argument 'pair' should be a list of at most 2; got [1, 2, 3]."),
+        ({"text": "a", "share": 0}, "Argument 'share' should be more than 0; got 0."),
+        ({"text": "a", "share": 2}, "Argument 'share' should be at most 1; got 2."),
+        ({"text": "a", "yes": "no"}, 'Argument \'yes\' should be "True" or "False" or "any"; got "no".'),
+        ({"text": "a", "size": 0}, "Argument 'size' should be at least 1; got 0."),
+        ({"text": "a", "map": {"x": "y"}}, "Argument 'map.x' should be a whole number; got \"y\"."),
+        ({"text": "a", "closed": {"b": 1}}, "Argument 'closed.b' is not a known name; got 1."),
+        ({"text": "a", "one": {}}, "Argument 'one.a' is missing."),
+        ({"text": "a", "free": [1]}, "Argument 'free' should be text or an object; got [1]."),
+    ],
+)
+def test_what_does_not_fit_a_given_schema_is_explained(given: dict[str, Any], told: str) -> None:
+    """What does not fit is named, with what was expected."""
+    with pytest.raises(BadArguments) as caught:
+        checked_against(SCHEMA, given, "demo")
+    assert str(caught.value) == told
+
+
+def test_the_names_that_a_schema_lists_are_all_unless_it_says_otherwise() -> None:
+    """An argument that nobody has described would reach a function that does not know it."""
+    text = {"properties": {"text": {"type": "string"}}}
+    with pytest.raises(BadArguments, match=r"demo has no parameter 'extra'; its parameters are text\."):
+        checked_against(text, {"text": "a", "extra": 1}, "demo")
+    for more in ({"additionalProperties": True}, {"patternProperties": {"^e": {}}}, {"allOf": [{}]}):
+        assert checked_against({**text, **more}, {"extra": 1}, "demo") == {"extra": 1}
+    assert checked_against({}, {"extra": 1}, "demo") == {"extra": 1}
+    with pytest.raises(BadArguments, match=r"demo has no parameter 'extra'; it takes no arguments\."):
+        checked_against({"properties": {}}, {"extra": 1}, "demo")
+
+
+def test_a_condition_on_all_arguments_is_told_of_them() -> None:
+    """What is wrong with no argument of its own is said of the arguments."""
+    schema = {"properties": {"a": {}}, "anyOf": [{"type": "object", "enum": [{"a": 1}]}]}
+    with pytest.raises(BadArguments, match=r"The arguments should be "):
+        checked_against(schema, {"a": 2}, "demo")
+
+
+def test_arguments_that_nest_too_deeply_are_refused() -> None:
+    """A value that is deeper than can be looked at is refused, not let through unseen."""
+    deep: Any = []
+    for _ in range(100_000):
+        deep = [deep]
+    schema = {
+        "properties": {"a": {"$ref": "#/$defs/D"}},
+        "$defs": {"D": {"type": "array", "items": {"$ref": "#/$defs/D"}}},
+    }
+    with pytest.raises(BadArguments, match=r"should not be nested so deeply"):
+        checked_against(schema, {"a": deep}, "demo")
+
+
+def chain(joining: Callable[[Any], Any], length: int) -> dict[str, Any]:
+    """A schema whose one property leads through many definitions, each joined to the next."""
+    definitions: dict[str, Any] = {"d0": {"type": "string"}}
+    for number in range(1, length):
+        definitions[f"d{number}"] = joining({"$ref": f"#/$defs/d{number - 1}"})
+    return {"$defs": definitions, "properties": {"a": {"$ref": f"#/$defs/d{length - 1}"}}}
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        chain(lambda part: {"allOf": [part] * 4}, 40),
+        chain(lambda part: {"anyOf": [part] * 4}, 40),
+        chain(lambda part: {"oneOf": [part, {"allOf": [part] * 4}]}, 40),
+        chain(lambda part: {"allOf": [part]}, 2_000),
+        chain(lambda part: {"allOf": [part, {"maximum": 1}, {"$ref": "#"}]}, 400),
+    ],
+)
+def test_definitions_that_multiply_are_looked_at_once(schema: dict[str, Any]) -> None:
+    """Definitions that lead to one another in many ways, or far, neither multiply what is wrong nor break anything."""
+    with pytest.raises(BadArguments) as caught:
+        checked_against(schema, {"a": 2}, "demo")
+    assert len(str(caught.value)) < 1_100
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+def test_what_json_cannot_write_is_no_number(value: float) -> None:
+    """A number that would be sent as null is none, since what is judged must be what arrives."""
+    with pytest.raises(BadArguments, match="should be a number"):
+        checked_against({"properties": {"a": {"type": "number"}}}, {"a": value}, "demo")

@@ -1,0 +1,99 @@
+"""Proves which texts are read as numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from agentkit.tooling.coercion import entries, number, numbers, whole
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        ("1,000.0", "1000.0"),
+        ("1,000,000", "1000000"),
+        (" -1,234,567.50 ", "-1234567.50"),
+        ("+5", "5"),
+        ("1e3", "1e3"),
+        (".5", ".5"),
+        ("1,00", None),
+        ("1,000", None),
+        ("0,500,000", None),
+        ("1,0000", None),
+        ("1.000,00", None),
+        ("$5", None),
+        ("12%", None),
+        ("", None),
+        ("9" * 500, None),
+    ],
+)
+def test_a_number_may_be_written_in_groups_of_digits(text: str, written: str | None) -> None:
+    """Commas that group digits are left out; other signs beside a number may change what it means."""
+    assert number(text) == written
+
+
+def test_one_group_of_digits_is_read_where_a_whole_number_is_asked_for() -> None:
+    """`1,234` may be a little more than one, but no integer is."""
+    assert number("1,234", is_whole=True) == "1234"
+    assert number("0,500", is_whole=True) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "exact"),
+    [
+        ("1e23", 10**23),
+        ("-1e30", -(10**30)),
+        ("1234567890123456789.0", 1_234_567_890_123_456_789),
+        ("9007199254740993e0", 9_007_199_254_740_993),
+        ("1.5e1", 15),
+        ("1000e-3", 1),
+        ("12.", 12),
+        ("1.5", None),
+        ("1e-3", None),
+        ("1e31", None),
+        ("0e999999999", None),
+        ("1e-999999999", None),
+        ("x", None),
+    ],
+)
+def test_an_integer_is_exact(written: str, exact: int | None) -> None:
+    """No digit is lost however the number is written, and a few characters never make hundreds of digits."""
+    assert whole(written) == exact
+
+
+@pytest.mark.parametrize(
+    ("text", "floats", "integers"),
+    [
+        ("1, 5", ["1", "5"], ["1", "5"]),
+        ("1,5,7", ["1", "5", "7"], ["1", "5", "7"]),
+        ("1000,2000,3", ["1000", "2000", "3"], ["1000", "2000", "3"]),
+        ("1, 200, 300", ["1", "200", "300"], ["1", "200", "300"]),
+        ("1, 2\n3, 4", ["1", "2", "3", "4"], ["1", "2", "3", "4"]),
+        ("1,5", None, ["1", "5"]),
+        ("48.85,2.35", ["48.85", "2.35"], None),
+        ("1.000, 5", ["1.000", "5"], None),
+        ("1.000,5", None, None),
+        ("1.5,2", None, None),
+        (" 1,200, 300", None, None),
+        ("1,5, 2,5", None, None),
+        ("1,5;2,5", None, None),
+        ("1,200\n300", None, None),
+        ("1,234,5", None, None),
+        ("1,50,123.5", None, None),
+        ("10,20,300", None, None),
+    ],
+)
+def test_a_list_is_read_when_no_comma_may_belong_to_a_number(
+    text: str, floats: list[str] | None, integers: list[str] | None
+) -> None:
+    """Commas with and without a space, or that may group digits or part a fraction, make a list unclear."""
+    assert numbers(text) == floats
+    assert numbers(text, is_whole=True) == integers
+
+
+def test_a_list_of_numbers_is_told_from_one_number() -> None:
+    """`1,000` is one number to some and two to others, so it is no list; `1, 2` is."""
+    assert numbers("1, 2.5;-3,") == ["1", "2.5", "-3"]
+    assert numbers("1,000") is None
+    assert numbers("1, two") is None
+    assert entries(" a, b;\nc ") == ["a", "b", "", "c"]

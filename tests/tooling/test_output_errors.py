@@ -1,0 +1,87 @@
+"""What is wrong with an answer, in the words that a model needs to mend it?"""
+
+from __future__ import annotations
+
+import pytest
+
+from agentkit.tooling.output_errors import OutputError, placed, sentences
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "pair": {"prefixItems": [{"type": "string"}, {"type": "integer"}]},
+        "day": {"type": "string", "format": "date"},
+        "node": {"$ref": "#/$defs/Node"},
+        "any": {},
+        "either": {"oneOf": [{"properties": {"a": {"type": "null"}}}, {"properties": {"a": {"type": "array"}}}]},
+    },
+    "$defs": {"Node": {"properties": {"next": {"$ref": "#/$defs/Node"}, "value": {"type": "number"}}}},
+}
+
+
+@pytest.mark.parametrize(
+    ("location", "is_missing", "expected"),
+    [
+        (("a", 0, "b"), False, (("a", 0, "b"), ())),
+        (("a", 0, "c"), True, (("a", 0, "c"), ())),
+        (
+            ("a", "list[X]", 0, "function-after[f(), X]", "b"),
+            False,
+            (("a", 0, "b"), ((("a",), "list[X]"), (("a", 0), "function-after[f(), X]"))),
+        ),
+        ((), False, ((), ())),
+    ],
+)
+def test_locations_become_paths(location, is_missing, expected):
+    """Steps through the value are its path; the others are the types of unions that were tried."""
+    assert placed({"a": [{"b": 1}]}, location, is_missing=is_missing) == expected
+
+
+@pytest.mark.parametrize(
+    ("path", "wanted"),
+    [
+        (("pair", 1), "a whole number"),
+        (("pair", 2), "any value"),
+        (("day",), "text in the form date"),
+        (("node", "next", "next", "value"), "a number"),
+        (("any",), "any value"),
+        (("any", "thing"), "any value"),
+        (("either", "a"), "null or a list"),
+    ],
+)
+def test_what_is_missing_is_told_with_what_it_should_be(path, wanted):
+    """The schema says what a missing value should be, through lists, definitions and unions."""
+    dotted = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path)[1:]
+    assert sentences([OutputError(path, "is missing", {})], SCHEMA, {}) == [
+        f"{dotted!r} is missing; it should be {wanted}."
+    ]
+
+
+def test_a_null_that_cannot_be_left_out_is_told_as_null():
+    """A null where something is required is told as what was given."""
+    told = sentences([OutputError(("day",), "is missing", {})], SCHEMA, {"day": None}, "result")
+    assert told == ["'result.day' should be text in the form date; got null."]
+
+
+def test_references_that_go_round_come_to_an_end():
+    """A definition that is nothing but itself says nothing."""
+    schema = {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}}
+    assert sentences([OutputError(("a",), "is missing", {})], schema, {}) == ["'a' is missing; it should be any value."]
+
+
+def test_of_a_union_the_nearest_type_is_told():
+    """Of types that went wrong inside, the one with the fewest faults is told; of others all that were tried."""
+    point = ("pet",)
+    faults = [
+        OutputError(("pet", "name"), "is missing", {}, ((point, "Cat"),)),
+        OutputError(("pet", "lives"), "is missing", {}, ((point, "Cat"),)),
+        OutputError(("pet", "bark"), "should be true", 0, ((point, "Dog"),)),
+        OutputError(("pet",), "should be null", {}, ((point, "null"),)),
+        OutputError(("size",), "should be a valid integer, not this", [], ((("size",), "int"),)),
+        OutputError(("size",), "should be a valid string", [], ((("size",), "str"),)),
+    ]
+    given = {"pet": {"bark": 0}, "size": []}
+    assert sentences(faults, {}, given) == [
+        "'pet.bark' should be true; got 0.",
+        "'size' should be a valid integer or a valid string; got [].",
+    ]

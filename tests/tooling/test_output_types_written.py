@@ -1,0 +1,101 @@
+"""Which JSON values stand in what a model wrote?"""
+
+from __future__ import annotations
+
+import pytest
+
+from agentkit.tooling.output_types import JSONCandidates, read
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ('{"a": 1}', [{"a": 1}]),
+        ('\ufeff \n{"a": 1}\n', [{"a": 1}]),
+        ('```json\n{"a": 1}\n```', [{"a": 1}]),
+        ("```\n[1]\n```", [[1]]),
+        ('``` {"a": 1}```', [{"a": 1}]),
+        ('Here it is: {"a": {"b": 1}}. Good luck!', [{"a": {"b": 1}}]),
+        ('Sure!\n```json\n{"a": 1}\n```\nAnd so on.', [{"a": 1}]),
+        ("The list:\n  [1, 2]\nas in [3].", [[1, 2]]),
+        ('First {"a": 1}, then {"a": 2}.', [{"a": 1}, {"a": 2}]),
+        ('{"a": "two\nlines"}', [{"a": "two\nlines"}]),
+        ("42", [42]),
+        ("null", [None]),
+        ('"text"', ["text"]),
+        ("Use {name} or {} in the text", [{}]),
+        ('Draft: {"a": 1,, }. Answer: {"a": 2}', [{"a": 2}]),
+        ("Nothing", []),
+        ("", []),
+        ("[see] {above}", []),
+    ],
+)
+def test_values_are_found(text, values):
+    """Values are found in a fence, behind a byte order mark and among words, but not inside one another."""
+    found = read(text)
+    assert (list(found.values), found.fault) == (values, None)
+
+
+def test_the_last_values_are_kept():
+    """Of very many values only the last ten are looked at."""
+    assert [value["a"] for value in read("".join(f'{{"a": {number}}} ' for number in range(30))).values] == [
+        *range(20, 30)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ('{"a": 1', "The JSON is cut off before its end."),
+        (
+            'So: {"a": {"b": 1}, c}',
+            "The answer is not valid JSON: Expecting property name enclosed in double quotes at c",
+        ),
+        ("{'a': 1} and [2]", "The answer is not valid JSON: Expecting property name"),
+        ('{"a": 1}\n{"b": ', "The JSON is cut off before its end."),
+        ("[" * 100_000, "The JSON is nested too deeply."),
+        ('{"a": ' + "9" * 5_000 + "}", "A number in the JSON has too many digits."),
+    ],
+)
+def test_broken_json_is_told(text, fault):
+    """What is meant as JSON and is none is told with its place; nothing is taken from inside it."""
+    found = read(text)
+    assert found.values == ()
+    assert found.fault.startswith(fault)
+
+
+def test_the_bare_text_is_kept():
+    """What is no JSON may be the answer itself."""
+    assert read("```\n yes \n```") == JSONCandidates("yes")
+
+
+LONG = 100_000
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ('{"a": "' + LONG * r"\"{", []),
+        ('{"a": "' + LONG * r"\"{" + '"}', [{"a": LONG * '"{'}]),
+        ("So: " + '{"a": "' + LONG * r"\"{", []),
+        ("{" * LONG, []),
+        ("{a: " * LONG, []),
+        ("{a:}" * LONG, []),
+        ("{a:}\n" * LONG + '{"a": 1}', [{"a": 1}]),
+        ("[\n" * LONG, []),
+        ("```" + "a" * LONG, []),
+        ("```" + " " * LONG + "a", []),
+        ("```\n" * LONG + '{"a": 1}', [{"a": 1}]),
+        ("`" * LONG + '{"a": 1}', [{"a": 1}]),
+        ('{"a": 1} ' * LONG, [{"a": 1}] * 10),
+    ],
+    ids=lambda _: "",
+)
+def test_a_hostile_text_is_read_in_one_go(text, values):
+    """A megabyte of quotes, brackets, fences and errors takes no longer for each character than a line of them."""
+    assert list(read(text).values) == values
+
+
+def test_the_place_of_a_fault_is_that_in_the_whole_answer():
+    """The place of what is wrong is counted from the beginning of the answer."""
+    assert "at character 10, near" in read("See {a}: {'a': 1}").fault

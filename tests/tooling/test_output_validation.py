@@ -1,0 +1,67 @@
+"""Is this JSON a value of a Python type?"""
+
+from __future__ import annotations
+
+import pydantic
+import pytest
+
+from agentkit.errors import BadResponse
+from agentkit.tooling.output_errors import OutputMismatch
+from agentkit.tooling.output_types import OutputType
+from agentkit.tooling.output_validation import Validator
+
+
+class Order(pydantic.BaseModel):
+    """A model with an alias and a computed field."""
+
+    size: int = pydantic.Field(3, alias="Size")
+    note: str | None = "none"
+
+    @pydantic.computed_field
+    @property
+    def double(self) -> int:
+        """Twice the size."""
+        return 2 * self.size
+
+
+class Careless(pydantic.BaseModel):
+    """A model whose validator fails by itself."""
+
+    size: int
+
+    @pydantic.field_validator("size")
+    @classmethod
+    def _look_up(cls, value):
+        return {1: 1}[value]
+
+
+def test_nulls_that_mean_nothing_count_as_left_out():
+    """Strict mode makes a model say null for what it leaves out; where null is a value of its own it stays."""
+    assert Validator(Order).check({"Size": None, "note": None}) == Order(Size=3, note=None)
+
+
+def test_aliases_and_computed_fields_survive_being_stored():
+    """A value is stored under the names that it is read by, and what is computed is computed again."""
+    order = Order(Size=5)
+    assert Validator(Order).encode(order) == {"Size": 5, "note": "none"}
+    assert Validator(Order).check(Validator(Order).encode(order)) == order
+
+
+def test_half_characters_are_replaced():
+    """Half of an emoji, as some models write, does not spoil the answer."""
+    assert OutputType.of(list[str]).parse('["a\\ud83d"]') == ["a?"]
+
+
+def test_what_validators_raise_is_told():
+    """A validator that fails by itself gives a sentence, and nothing escapes."""
+    with pytest.raises(OutputMismatch) as caught:
+        Validator(Careless).check({"size": 7})
+    assert [fault.what for fault in caught.value.faults] == ["could not be checked (KeyError: 7)"]
+    with pytest.raises(BadResponse, match=r"The answer could not be checked \(KeyError: 7\)"):
+        OutputType.of(Careless).parse('{"size": 7}')
+
+
+def test_the_schema_refers_to_definitions_only_where_it_must():
+    """A schema is written out; a type without a name of its own has no definitions."""
+    assert Validator(list[Order]).schema["items"]["properties"].keys() == {"Size", "note"}
+    assert Validator(int).schema == {"type": "integer"}

@@ -1,0 +1,149 @@
+"""What does a JSON text say so far that is still being written?"""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agentkit.tooling.partial_json import GrowingJSON
+
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
+WHOLE = st.lists(VALUES) | st.dictionaries(st.text(), VALUES)
+
+
+def grown(*pieces, **options):
+    """What is known after each piece."""
+    growing = GrowingJSON(**options)
+    seen = []
+    for piece in pieces:
+        growing.feed(piece)
+        seen.append(growing.value)
+    return seen
+
+
+def is_part(part, whole):
+    """Whether a value is a beginning of another."""
+    if isinstance(part, dict):
+        return isinstance(whole, dict) and all(
+            key in whole and is_part(inner, whole[key]) for key, inner in part.items()
+        )
+    if isinstance(part, list):
+        return len(part) <= len(whole) and all(map(is_part, part, whole))
+    if isinstance(part, str) and isinstance(whole, str):
+        return whole.startswith(part)
+    return part == whole
+
+
+@given(WHOLE, st.booleans(), st.lists(st.integers(0, 400), max_size=8))
+def test_pieces_give_the_same_value_as_the_whole(value, is_ascii, cuts):
+    """However a text is cut, its parts say ever more of the value, and all of them the whole of it."""
+    text = json.dumps(value, ensure_ascii=is_ascii)
+    places = [0, *sorted(cut for cut in cuts if cut < len(text)), len(text)]
+    seen = grown(*(text[start:end] for start, end in itertools.pairwise(places)))
+    assert seen[-1] == value
+    assert all(is_part(part, value) for part in seen if part is not None)
+
+
+@given(WHOLE)
+def test_single_characters_give_the_same_value(value):
+    """A text that comes character by character is read as well."""
+    assert grown(*json.dumps(value, indent=1))[-1] == value
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("", None),
+        ("Let me see", None),
+        ("{", {}),
+        ('{"a', {}),
+        ('{"a"', {}),
+        ('{"a":', {}),
+        ('{"a": ', {}),
+        ('{"a": "', {"a": ""}),
+        ('{"a": "x', {"a": "x"}),
+        ('{"a": "x\\', {"a": "x"}),
+        ('{"a": "x\\u00e', {"a": "x"}),
+        ('{"a": "x\\ud83d', {"a": "x"}),
+        ('{"a": "x\\ud83d\\', {"a": "x"}),
+        ('{"a": "x\\ud83d\\ude0', {"a": "x"}),
+        ('{"a": "x\\ud83d\\ude00', {"a": "x😀"}),
+        ('{"a": "x\\ud83d!', {"a": "x\ud83d!"}),
+        ('{"a": 12', {}),
+        ('{"a": 12,', {"a": 12}),
+        ('{"a": tru', {}),
+        ('{"a": NaN, "b": null }', None),
+        ('{"a": {"b": [1, [2, "c', {"a": {"b": [1, [2, "c"]]}}),
+        ('{"a": 1} and {"b": 2}', {"a": 1}),
+        ('{"a": 1,}', {"a": 1}),
+        ("[1, 2, ]", [1, 2]),
+    ],
+)
+def test_what_is_told_of_a_beginning(text, value):
+    """Keys come with their values, texts grow, numbers and words wait until they are whole."""
+    (seen,) = grown(text)
+    assert seen == value or str(seen) == "{'a': nan, 'b': None}"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"a": 1, "b": 1; "c": 2}', {"a": 1}),
+        ('{"a": yes, "b": 2}', {}),
+        ('["a\\q", 2]', ["a"]),
+        ('{"a": 1, b: 2}', {"a": 1}),
+        ('{"a": 1, "b" 2}', {"a": 1}),
+        ('{"a": 1, "b": yes, "c": 3}', {"a": 1}),
+        ('{"a": "x\\q", "c": 3}', {"a": "x"}),
+        ('{"a": [1}', {"a": [1]}),
+        ('{"a": 1, "b": :}', {"a": 1}),
+    ],
+)
+def test_reading_ends_where_it_is_no_json(text, value):
+    """From what is no JSON on nothing more is read, and what was read stays."""
+    assert grown(text, '{"more": 1}') == [value, value]
+
+
+def test_brackets_of_prose_are_passed_over():
+    """A bracket that opens nothing is part of the words around the answer."""
+    assert grown('See {here} and [there]: {"a"', ": 1}")[-1] == {"a": 1}
+    assert grown('Of [1] and [2]: {"a": 1}', opening="{") == [{"a": 1}]
+
+
+def test_what_was_told_does_not_change():
+    """A value that was taken stays as it was when more comes."""
+    first, second = grown('{"a": [1, {"b": "c', 'd"}, 2]')
+    assert (first, second) == ({"a": [1, {"b": "c"}]}, {"a": [1, {"b": "cd"}, 2]})
+
+
+def test_a_deep_text_is_no_danger():
+    """Reading ends at two hundred levels, deeper than any type is read."""
+    (value,) = grown("[" * 100_000)
+    for _ in range(199):
+        (value,) = value
+    assert value == []
+    assert grown('{"a": 1, "b": ' + "[" * 200 + "]" * 200 + "}", ', "c": 2}')[-1]["a"] == 1
+
+
+def test_a_number_that_never_ends_is_none():
+    """A number with more digits than Python reads ends the reading, so that no piece is looked at again and again."""
+    assert grown('{"a": 1, "b": ', "9" * 6_000, ', "c": 3}')[-1] == {"a": 1}
+
+
+@pytest.mark.parametrize(
+    "text", ['{"a": "' + 100_000 * r"\"{" + '"}', "[" + "1," * 100_000 + "1]", "{ " * 100_000, '{"a":' + " " * 200_000]
+)
+def test_a_long_text_in_single_characters(text):
+    """Hundreds of thousands of characters that come one by one are each read once."""
+    growing = GrowingJSON()
+    for character in text:
+        growing.feed(character)
+    try:
+        assert growing.value == json.loads(text)
+    except ValueError:
+        assert growing.value == {}

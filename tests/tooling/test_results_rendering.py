@@ -1,0 +1,500 @@
+"""Proves how any Python value becomes bounded text."""
+
+from __future__ import annotations
+
+import collections
+import collections.abc
+import dataclasses
+import datetime
+import decimal
+import enum
+import fractions
+import json
+import os
+import pathlib
+import time
+import tracemalloc
+import types
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any, ClassVar, NamedTuple
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import BaseModel, ConfigDict, Field, RootModel, SecretStr
+
+from agentkit.content import Image
+from agentkit.tooling.results import cut_text, is_long, naming_handle, rendered
+
+ROOM = 50_000
+
+
+def told(value: Any) -> Any:
+    """What a reader of the JSON text finds in it; the text must be valid JSON and uncut."""
+    text, was_cut, _ = rendered(value, ROOM)
+    assert not was_cut
+    return json.loads(text, parse_constant=lambda constant: pytest.fail(f"{constant} is no JSON"))
+
+
+class Color(enum.Enum):
+    """An enum of several kinds of values."""
+
+    RED = "red"
+    PAIR = (1, 2)
+    RAW = b"raw"
+
+
+class Level(enum.IntEnum):
+    """An enum of numbers."""
+
+    LOW = 1
+
+
+class Word(enum.StrEnum):
+    """An enum of words."""
+
+    YES = "yes"
+
+
+class Point(NamedTuple):
+    """A tuple with names."""
+
+    x: int
+    y: int
+
+
+class Grid:
+    """An array as numpy has them: of any number of dimensions, with a text that leaves out its middle."""
+
+    __array_interface__: ClassVar = {"version": 3}
+
+    def __init__(self, shape: tuple[int, ...], values: Any) -> None:
+        self.shape, self.values = shape, values
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, place: int) -> Any:
+        return self.values[place]
+
+    def __repr__(self) -> str:
+        return "[1 ... 4]"
+
+
+@dataclasses.dataclass
+class Node:
+    """A dataclass that may contain itself."""
+
+    name: str
+    next: Any = None
+
+
+class Person(BaseModel):
+    """A pydantic model with a secret."""
+
+    name: str = "An"
+    secret: SecretStr = SecretStr("hidden")
+    left_out: int = Field(3, exclude=True)
+    born: datetime.date = datetime.date(2000, 1, 2)
+
+
+class Holder(BaseModel):
+    """A pydantic model that cannot always write itself as JSON."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+    thing: Any = None
+
+
+class Unprintable:
+    """An object without a text."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+class Holding:
+    """An object whose text is its address."""
+
+    def __init__(self, kept: object) -> None:
+        self.kept, self._own = kept, "its own"
+
+
+class Evasive:
+    """An object that answers no question about what it has."""
+
+    def __getattr__(self, name: str) -> object:
+        raise RuntimeError(f"nothing is called {name}")
+
+
+class Name(str):
+    """Text of a type of its own."""
+
+    __slots__ = ()
+
+
+class Squares(collections.abc.Mapping[int, int]):
+    """A mapping that is no dictionary and counts how often it is asked."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.asked = size, 0
+
+    def __getitem__(self, key: int) -> int:
+        self.asked += 1
+        return key * key
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(self.size))
+
+    def __len__(self) -> int:
+        return self.size
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        (None, None),
+        (True, True),
+        (7, 7),
+        (1.5, 1.5),
+        ([1, [2]], [1, [2]]),
+        ((1, 2), [1, 2]),
+        ({"a": {"b": None}}, {"a": {"b": None}}),
+        (float("nan"), "NaN"),
+        ({"x": float("inf")}, {"x": "Infinity"}),
+        ([float("-inf")], ["-Infinity"]),
+        ({3, 1, 2}, [1, 2, 3]),
+        (frozenset({"b", "a"}), ["a", "b"]),
+        ([{1, "a"}], lambda found: sorted(found[0], key=str) == [1, "a"]),
+        (b"caf\xc3\xa9", "café"),
+        (b"\xff\xfe", "//4="),
+        (bytearray(b"ab"), "ab"),
+        (memoryview(b"ab"), "ab"),
+        (datetime.datetime(2026, 1, 2, 3, 4, 5), "2026-01-02T03:04:05"),
+        (datetime.date(2026, 1, 2), "2026-01-02"),
+        (datetime.time(3, 4), "03:04:00"),
+        (datetime.timedelta(hours=1), "1:00:00"),
+        (decimal.Decimal("1.10"), "1.10"),
+        (fractions.Fraction(1, 4), 0.25),
+        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (pathlib.PurePosixPath("/a/b"), "/a/b"),
+        (Color.RED, "red"),
+        (Color.PAIR, [1, 2]),
+        (Color.RAW, "raw"),
+        (Level.LOW, 1),
+        (Word.YES, "yes"),
+        (Point(1, 2), {"x": 1, "y": 2}),
+        (os.terminal_size((80, 24)), {"columns": 80, "lines": 24}),
+        ([os.stat_result(range(10))], [list(range(10))]),
+        ([time.gmtime(0)], lambda found: found[0]["tm_year"] == 1970),
+        (Grid((2, 2), [Grid((2,), [1, 2]), Grid((2,), [3, 4])]), [[1, 2], [3, 4]]),
+        ([Grid((), 1.5)], ["[1 ... 4]"]),
+        (Node("a", Node("b")), {"name": "a", "next": {"name": "b", "next": None}}),
+        (Person(), {"name": "An", "secret": "**********", "born": "2000-01-02"}),
+        (RootModel[list[int]]([1]), [1]),
+        (Holder(thing=object), {"thing": "<class 'object'>"}),
+        (collections.deque([1, 2]), [1, 2]),
+        (collections.OrderedDict(a=1), {"a": 1}),
+        ({"a": 1}.keys(), ["a"]),
+        ({"a": 1}.values(), [1]),
+        ({"a": 1}.items(), [["a", 1]]),
+        (range(3), [0, 1, 2]),
+        ([Name("n")], ["n"]),
+        (2**70, 2**70),
+        ([2**20_000], ["(a whole number of 20,001 bits)"]),
+        ([Unprintable()], ["(Unprintable, whose text cannot be had: RuntimeError)"]),
+        ([ValueError("bad"), KeyError()], ["ValueError: bad", "KeyError: "]),
+        ([types.SimpleNamespace(a=1, _b=2)], [{"a": 1}]),
+        ([Holding(1)], [{"kept": 1}]),
+        ([Evasive()], lambda found: "Evasive object" in found[0]),
+        ([collections.UserString("text")], ["text"]),
+        ([int], ["<class 'int'>"]),
+        (["\ud800x", "\ud83d\ude00"], ["\ufffdx", "😀"]),
+        ({1: 1, None: 2, 1.5: 4}, {"1": 1, "null": 2, "1.5": 4}),
+        ({False: 1, (1, 2): 2, b"k": 3, Color.RED: 4}, {"false": 1, "(1, 2)": 2, "k": 3, "red": 4}),
+        ({datetime.date(2026, 1, 2): 1}, {"2026-01-02": 1}),
+        ({"\ud800": 1}, {"\ufffd": 1}),
+    ],
+)
+def test_every_value_becomes_valid_json(value: Any, expected: Any) -> None:
+    """Whatever a function returns, a model reads it as JSON, never with NaN or Infinity, or a lone surrogate in it."""
+    found = told(value)
+    assert expected(found) if callable(expected) else found == expected
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("a" * 60_000, True), ([["a"]] * 3_000, True), ([1, "a"], False), ({"a": Grid((1,), [1])}, True), (None, False)],
+)
+def test_whether_a_value_takes_long_to_tell(value: Any, *, expected: bool) -> None:
+    """Long texts, many values and arrays, which may hold any number of them, take long."""
+    assert is_long(value) is expected
+
+
+def test_text_stays_as_it_is() -> None:
+    """Text is told as it is, without quotes."""
+    assert rendered("Xin chào\n", ROOM) == ("Xin chào\n", False, ())
+    assert rendered("a\ud800b", ROOM) == ("a\ufffdb", False, ())
+
+
+def test_json_is_written_for_readers_of_any_language() -> None:
+    """Letters outside ASCII are written as themselves, which costs fewer tokens."""
+    assert rendered({"city": "Hà Nội"}, ROOM)[0] == '{"city": "Hà Nội"}'
+
+
+def test_a_value_that_contains_itself_says_so() -> None:
+    """A recursive value ends where it begins again."""
+    loop: dict[str, Any] = {"x": 1}
+    loop["me"] = loop
+    assert told(loop) == {"x": 1, "me": "(this value contains itself)"}
+    node = Node("a")
+    node.next = node
+    assert told(node)["next"] == "(this value contains itself)"
+    shared = [1]
+    assert told([shared, shared]) == [[1], [1]]
+
+
+def test_very_deep_values_are_cut_at_a_depth() -> None:
+    """Nesting beyond what any reader follows ends in an ellipsis instead of an error."""
+    deep: list[Any] = []
+    for _ in range(100_000):
+        deep = [deep]
+    text, was_cut, _ = rendered(deep, ROOM)
+    assert was_cut
+    assert "…" in text
+    assert json.loads(text)["truncated"] is True
+
+
+def test_long_text_keeps_head_and_tail_and_counts_what_is_missing() -> None:
+    """Text beyond its bound keeps its beginning and its end, 80 to 20, and a line says how much is missing."""
+    text, was_cut, _ = rendered("a" * 5_000 + "z" * 5_000, 1_000)
+    assert was_cut
+    assert len(text) == 1_000
+    head, note, tail = text.split("\n")
+    assert set(head) == {"a"}
+    assert set(tail) == {"z"}
+    assert note == "[… 9,000 of 10,000 characters left out …]"
+    assert len(head) == pytest.approx(4 * len(tail), abs=5)
+
+
+@pytest.mark.parametrize("max_chars", [0, 1, 10, 50])
+def test_text_is_cut_to_any_length(max_chars: int) -> None:
+    """Where the note does not fit, an ellipsis stands for it."""
+    assert len(cut_text("x" * 100, max_chars)) <= max(max_chars, 1)
+    assert cut_text("x" * 100, max_chars).endswith("…")
+
+
+def test_a_cut_record_keeps_its_keys_and_its_small_values() -> None:
+    """A dictionary that is too long keeps all its keys; the long values share the room and say what is missing."""
+    value = {"command": "ls", "output": "o" * 10**6, "stdout": "s" * 10**6, "stderr": "", "return_code": 0}
+    text, was_cut, _ = rendered(value, 10_000)
+    found = json.loads(text)
+    assert was_cut
+    assert list(found) == ["command", "output", "stdout", "stderr", "return_code", "truncated"]
+    assert (found["command"], found["stderr"], found["return_code"], found["truncated"]) == ("ls", "", 0, True)
+    assert "of 1,000,000 characters left out" in found["output"]
+    assert len(found["output"]) == pytest.approx(len(found["stdout"]), rel=0.1)
+    assert 9_000 < len(text) <= 10_000
+
+
+def test_a_cut_list_keeps_whole_items_of_head_and_tail() -> None:
+    """A list that is too long keeps its first and its last items, 80 to 20, and counts the ones between."""
+    rows = [{"id": number, "name": f"row {number}"} for number in range(10_000)]
+    text, was_cut, _ = rendered(rows, 10_000)
+    found = json.loads(text)
+    items = found["value"]
+    note = next(index for index, item in enumerate(items) if isinstance(item, str))
+    assert was_cut
+    assert found["truncated"] is True
+    assert items[:note] == rows[:note]
+    assert items[-5:] == rows[-5:]
+    assert items[note] == f"… {10_001 - len(items):,} of 10,000 items left out …"
+    assert note == pytest.approx(4 * (len(items) - note), rel=0.2)
+
+
+def test_a_cut_mapping_counts_its_missing_entries() -> None:
+    """A large dictionary keeps its first and last entries and counts the ones between."""
+    text, _, _ = rendered({f"key {number}": number for number in range(10_000)}, 5_000)
+    found = json.loads(text)
+    assert next(iter(found)) == "key 0"
+    assert list(found)[-2:] == ["key 9999", "truncated"]
+    assert found["…"].endswith("of 10,000 entries left out")
+
+
+def test_a_mapping_that_cannot_be_read_backwards_keeps_its_head() -> None:
+    """A mapping of another kind than dict is read from its beginning only, and only as far as there is room."""
+    squares = Squares(1_000_000)
+    text, _, _ = rendered(squares, 5_000)
+    assert json.loads(text)["3"] == 9
+    assert squares.asked < 5_000
+
+
+def test_cut_bytes_say_how_many_are_missing() -> None:
+    """Bytes beyond the bound are cut before they are decoded."""
+    for value in (b"a" * 10**6, b"\xff" * 10**6, "é".encode() * 10**6):
+        text, was_cut, _ = rendered(value, 1_000)
+        assert was_cut
+        assert "bytes left out" in json.loads(text)["value"]
+
+
+HUGE: dict[str, Callable[[], Any]] = {
+    "text": lambda: "x" * 100_000_000,
+    "text inside": lambda: {"output": "x" * 100_000_000, "return_code": 0},
+    "bytes": lambda: b"x" * 100_000_000,
+    "list": lambda: [0] * 3_000_000,
+    "rows": lambda: [{"id": number} for number in range(50_000)],
+    "dict": lambda: dict.fromkeys(range(300_000)),
+    "set": lambda: set(range(300_000)),
+    "range": lambda: range(10**12),
+    "nested": lambda: [[[0] * 1_000] * 1_000] * 1_000,
+    "escapes": lambda: {"a": "\x00" * 10_000_000},
+    "long keys": lambda: {"k" * 1_000_000 + str(number): 1 for number in range(10)},
+}
+
+
+@pytest.mark.parametrize("kind", HUGE)
+def test_a_huge_value_costs_neither_seconds_nor_gigabytes(kind: str) -> None:
+    """The work is bounded like the text: what will not be told is not encoded first."""
+    value = HUGE[kind]()
+    started = time.perf_counter()
+    tracemalloc.start()
+    text, was_cut, _ = rendered(value, ROOM // 10)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert was_cut
+    assert len(text) <= ROOM // 10
+    assert peak < 60_000_000
+    assert time.perf_counter() - started < 20
+
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(st.characters(codec=None), max_size=200)
+    | st.binary(max_size=200)
+)
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=40)
+        | st.dictionaries(st.text(max_size=20) | st.integers() | st.none(), inner, max_size=40)
+        | st.tuples(inner, inner)
+    ),
+    max_leaves=60,
+)
+
+
+@settings(max_examples=150)
+@given(values, st.integers(100, 2_000))
+def test_any_value_fits_any_bound_as_valid_json(value: Any, max_chars: int) -> None:
+    """Whatever the value and the bound, the text fits, can be encoded, is valid JSON, and says when it was cut."""
+    text, was_cut, _ = rendered(value, max_chars)
+    assert len(text) <= max_chars
+    text.encode()
+    if not isinstance(value, str):
+        found = json.loads(text, parse_constant=pytest.fail)
+        assert not was_cut or found["truncated"] is True
+
+
+TOKEN = "ghp_" + "Q7" * 18
+
+
+@pytest.mark.parametrize("max_chars", [150, 200, 240, 260, 300, 400, 5_000])
+@pytest.mark.parametrize(
+    "value",
+    [
+        Node("x" * 90 + " " + TOKEN + " " + "y" * 5_000),
+        Name("x" * 90 + " " + TOKEN + " " + "y" * 5_000),
+        [("x" * 90 + " " + TOKEN + " " + "y" * 5_000).encode()],
+        {"a": ("x" * 90 + " " + TOKEN).encode()},
+        {TOKEN},
+        {pathlib.PurePosixPath(TOKEN): TOKEN},
+        ValueError(f"{'x' * 60} {TOKEN} {'y' * 5_000}"),
+        Name("x" * 90 + " " + TOKEN + " " + "y" * 500_000 + " " + TOKEN),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_no_cut_disguises_a_secret(value: Any, max_chars: int) -> None:
+    """Secrets are struck out of whatever holds them before anything is cut, so that no part of one remains."""
+    assert "ghp_Q" not in rendered(value, max_chars)[0]
+
+
+def test_a_secret_is_found_before_json_disguises_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The value of a secret variable is struck out though JSON would write it with escapes."""
+    monkeypatch.setenv("DB_PASSWORD", 'p@ss"w0rd\\xyz99\n')
+    for value in (Node('is p@ss"w0rd\\xyz99'), {'p@ss"w0rd\\xyz99'}, {"a": b'p@ss"w0rd\\xyz99'}):
+        assert "xyz99" not in rendered(value, ROOM)[0]
+
+
+def test_all_missing_characters_are_counted() -> None:
+    """The note of a very long text counts all that is missing, though only its ends were read."""
+    assert "[… 999,800 of 1,000,000 characters left out …]" in rendered("x" * 10**6, 200)[0]
+
+
+def test_a_note_that_names_a_handle_says_where_to_read_on() -> None:
+    """The note in a cut text names the handle and the first character that is missing; the text grows no longer."""
+    whole = "".join(f"line {number}\n" for number in range(5_000))
+    cut, _, _ = rendered(whole, 1_000)
+    text = naming_handle(cut, "call_1")
+    head, note, tail = (
+        text.partition("\n[… ")[0],
+        text[text.index("[… ") : text.index(" …]")],
+        text.partition(" …]\n")[2],
+    )
+    assert len(text) <= 1_000
+    assert whole.startswith(head)
+    assert whole.endswith(tail)
+    assert note.endswith(f'characters left out; read_more(handle="call_1", start={len(head)}) reads on')
+
+
+def test_a_note_that_the_text_quotes_is_left_alone() -> None:
+    """Only the note at the place of the cut names the handle, whatever the text itself says."""
+    quoted = "\n[… 1 of 2 characters left out …]\n"
+    text = naming_handle(rendered(quoted + "x" * 5_000 + quoted, 1_000)[0], "call_1")
+    assert text.startswith(quoted)
+    assert text.endswith(quoted)
+    assert text.count("read_more") == 1
+    assert text.count("characters left out") == 3
+
+
+@pytest.mark.parametrize("value", [{"output": "x" * 5_000}, list(range(5_000))])
+def test_json_that_names_a_handle_stays_json(value: Any) -> None:
+    """Of cut JSON, a key of its own names the handle."""
+    text = naming_handle(rendered(value, 1_000)[0], "call_1")
+    found = json.loads(text)
+    assert (found["truncated"], found["read_more"]) == (True, 'read_more(handle="call_1")')
+    assert len(text) < 1_100
+
+
+@pytest.mark.parametrize("text", ["x" * 99 + "…", "[" * 100_000, "[1]", rendered("x" * 5_000, 120)[0]])
+def test_a_handle_stands_below_what_has_no_room_for_a_note(text: str) -> None:
+    """Where the note has no place in the text, a last line names the handle."""
+    assert naming_handle(text, 'a"b') == f'{text}\n[read_more(handle="a\\"b") reads the whole]'
+
+
+@pytest.mark.parametrize(
+    "value", [list(range(5_000)), {"a": {"b": list(range(5_000))}}, [[number] for number in range(5_000)]]
+)
+def test_a_value_of_very_many_values_is_told_in_part(value: Any) -> None:
+    """Beyond so many values nothing more is told, however short they are, and the JSON says that it was cut."""
+    text, was_cut, _ = rendered(value, 1_000_000, 500)
+    assert was_cut
+    assert json.loads(text)["truncated"] is True
+    assert 1_000 < len(text) < 5_000
+    assert rendered(value, 1_000_000)[1] is False
+
+
+@pytest.mark.parametrize("url", ["https://a.example/x.png?k=SECRET", "http://me:SECRET@a.example/x.png"])
+def test_a_secret_does_not_leave_in_the_address_of_a_picture(url: str) -> None:
+    """Whoever serves a model would be sent the secret, and who serves the picture, too: neither is shown it."""
+    told, _, images = rendered([Image(url), Image("https://a.example/x.png")], 500, clean=hiding)
+    assert [image.url for image in images] == ["https://a.example/x.png"]
+    assert "a secret is in its address" in told
+    assert "SECRET" not in told
+
+
+def hiding(text: str) -> str:
+    """The text without what stands for a secret here."""
+    return text.replace("SECRET", "[redacted]")

@@ -1,0 +1,293 @@
+"""Proves how a JSON schema is made readable for models, and closed for strict mode."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+
+from agentkit.tooling.strict_schema import admits_null, refuse_malformed, strict, tidied
+
+POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+CLOSED_POINT = {**POINT, "additionalProperties": False}
+
+
+def closed(inner: Any, *, required: bool = True) -> Any:
+    """The strict form of a schema with the one property `value`, seen from inside, or None."""
+    schema = {"type": "object", "properties": {"value": inner}, "required": ["value"] if required else []}
+    found = strict(schema)
+    return None if found is None else found["properties"]["value"]
+
+
+@pytest.mark.parametrize(
+    ("inner", "expected"),
+    [
+        ({"type": "string"}, {"type": "string"}),
+        ({"type": "integer", "minimum": 1, "description": "d"}, {"type": "integer", "minimum": 1, "description": "d"}),
+        ({"type": "string", "minLength": 1, "maxLength": 5, "default": "x", "examples": []}, {"type": "string"}),
+        ({"type": "string", "pattern": "^a$"}, {"type": "string", "pattern": "^a$"}),
+        ({"type": "string", "pattern": "^(?!a)"}, {"type": "string"}),
+        ({"type": "string", "format": "date-time"}, {"type": "string", "format": "date-time"}),
+        ({"const": "a", "type": "string"}, {"enum": ["a"], "type": "string"}),
+        ({"type": ["string", "null"]}, {"type": ["string", "null"]}),
+        ({"type": "array", "items": POINT, "maxItems": 3}, {"type": "array", "items": CLOSED_POINT, "maxItems": 3}),
+        ({"anyOf": [{"type": "string"}, POINT]}, {"anyOf": [{"type": "string"}, CLOSED_POINT]}),
+        ({"oneOf": [{"type": "string"}, POINT]}, {"anyOf": [{"type": "string"}, CLOSED_POINT]}),
+        ({"$ref": "#/$defs/P", "description": "d"}, {"$ref": "#/$defs/P"}),
+        (POINT, CLOSED_POINT),
+        (
+            {"type": "object", "properties": {}, "additionalProperties": False},
+            {"type": "object", "properties": {}, "required": [], "additionalProperties": False},
+        ),
+    ],
+)
+def test_what_strict_mode_can_say_is_said(inner: Any, expected: Any) -> None:
+    """Supported keywords stay, checks that strict mode does not know are left out, objects are closed."""
+    assert closed(inner) == expected
+
+
+@pytest.mark.parametrize(
+    "inner",
+    [
+        {},
+        True,
+        {"description": "anything"},
+        {"enum": ["a", 1]},
+        {"type": "string", "format": "path"},
+        {"type": "string", "format": "binary"},
+        {"type": "array"},
+        {"type": "array", "items": {}},
+        {"type": "array", "items": {"type": "integer"}, "uniqueItems": True},
+        {"type": "array", "prefixItems": [{"type": "integer"}]},
+        {"type": "object"},
+        {"type": "object", "additionalProperties": True},
+        {"type": "object", "additionalProperties": {"type": "integer"}},
+        {"type": "object", "properties": {"x": {"type": "integer"}}, "additionalProperties": True},
+        {"type": "object", "properties": {"x": {}}},
+        {"allOf": [{"type": "string"}]},
+        {"not": {"type": "string"}},
+        {"type": "string", "if": {}},
+        {"anyOf": [{"type": "string"}, {}]},
+        {"anyOf": [{"type": "array"}]},
+    ],
+)
+def test_what_strict_mode_refuses_has_no_strict_form(inner: Any) -> None:
+    """Free-form values, sets, paths, bytes and unknown keywords would be refused by the provider: there is no form."""
+    assert closed(inner) is None
+
+
+@pytest.mark.parametrize(
+    ("inner", "expected"),
+    [
+        ({"type": "string", "description": "d"}, {"anyOf": [{"type": "string"}, {"type": "null"}], "description": "d"}),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, {"anyOf": [{"type": "string"}, {"type": "null"}]}),
+        ({"type": ["string", "null"]}, {"type": ["string", "null"]}),
+        ({"enum": ["a", None], "type": ["string", "null"]}, {"enum": ["a", None], "type": ["string", "null"]}),
+        ({"enum": ["a"], "type": "string"}, {"anyOf": [{"enum": ["a"], "type": "string"}, {"type": "null"}]}),
+        ({"$ref": "#/$defs/P"}, {"anyOf": [{"$ref": "#/$defs/P"}, {"type": "null"}]}),
+    ],
+)
+def test_what_was_optional_may_be_null(inner: Any, expected: Any) -> None:
+    """Strict mode requires every property, so an optional one is made nullable, once."""
+    assert closed(inner, required=False) == expected
+
+
+def test_definitions_are_closed_too() -> None:
+    """Recursive definitions are closed like everything else."""
+    node = {
+        "type": "object",
+        "properties": {"next": {"anyOf": [{"$ref": "#/$defs/N"}, {"type": "null"}]}},
+        "required": [],
+    }
+    schema = {"type": "object", "properties": {"n": {"$ref": "#/$defs/N"}}, "required": ["n"], "$defs": {"N": node}}
+    found = strict(schema)
+    assert found is not None
+    assert found["$defs"]["N"]["additionalProperties"] is False
+    assert found["$defs"]["N"]["required"] == ["next"]
+    assert strict({**schema, "$defs": {"N": {"type": "object"}}}) is None
+
+
+def test_schemas_nested_too_deeply_have_no_strict_form() -> None:
+    """Strict mode limits how deep objects are nested."""
+    schema: dict[str, Any] = {"type": "string"}
+    for depth in range(12):
+        schema = {"type": "object", "properties": {"inner": schema}, "required": ["inner"]}
+        assert (strict(schema) is None) is (depth >= 10)
+
+
+def test_inner_nulls_can_be_ruled_out() -> None:
+    """Where nobody turns an inner null back into "not given", an inner optional property has no strict form."""
+    inner = {"type": "object", "properties": {"x": {"type": "integer"}}}
+    schema = {"type": "object", "properties": {"value": inner}}
+    assert strict(schema) is not None
+    assert strict(schema, nested_nulls=False) is None
+    assert strict({**schema, "properties": {"value": POINT}}, nested_nulls=False) is not None
+
+
+def test_closing_a_schema_leaves_it_as_it_was() -> None:
+    """The functions are pure: a schema that was closed or tidied has not changed."""
+    schema = {"type": "object", "title": "T", "properties": {"a": {"type": "string", "title": "A"}}, "$defs": {}}
+    before = json.dumps(schema)
+    strict(schema)
+    tidied(schema)
+    assert json.dumps(schema) == before
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({}, True),
+        (True, True),
+        (False, False),
+        ({"type": "null"}, True),
+        ({"type": "string"}, False),
+        ({"type": ["string", "null"]}, True),
+        ({"enum": [1, None]}, True),
+        ({"enum": [1]}, False),
+        ({"const": None}, True),
+        ({"const": 1}, False),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, True),
+        ({"oneOf": [{"type": "string"}]}, False),
+        ({"$ref": "#/$defs/P"}, False),
+        ({"description": "anything"}, True),
+    ],
+)
+def test_whether_null_is_a_value(schema: Any, *, expected: bool) -> None:
+    """A schema tells whether null is one of its values."""
+    assert admits_null(schema) is expected
+
+
+def test_titles_and_discriminators_are_noise() -> None:
+    """Titles repeat names and discriminators are no JSON schema: both go, properties of those names stay."""
+    schema = {
+        "title": "Arguments",
+        "type": "object",
+        "properties": {"title": {"type": "string", "title": "Title"}, "discriminator": {"title": "D"}},
+        "oneOf": [{"title": "x", "const": 1}],
+        "discriminator": {"propertyName": "kind"},
+        "items": True,
+        "default": {"title": "kept: this is a value"},
+    }
+    assert tidied(schema) == {
+        "type": "object",
+        "properties": {"title": {"type": "string"}, "discriminator": {}},
+        "oneOf": [{"const": 1}],
+        "items": True,
+        "default": {"title": "kept: this is a value"},
+    }
+
+
+@pytest.mark.parametrize("value", [float("inf"), [float("nan")], {"a": [-float("inf")]}])
+def test_numbers_that_json_cannot_write_are_left_out(value: Any) -> None:
+    """An infinite default or bound would make the schema invalid JSON."""
+    assert tidied({"type": "number", "default": value, "maximum": value, "minimum": 1.5}) == {
+        "type": "number",
+        "minimum": 1.5,
+    }
+
+
+def test_definitions_are_put_where_they_are_used() -> None:
+    """Many servers do not follow references: a definition stands where it is used, with what was said there."""
+    schema = {
+        "properties": {"a": {"$ref": "#/$defs/A", "description": "mine"}, "b": {"$ref": "#/$defs/A"}},
+        "$defs": {
+            "A": {"type": "object", "description": "its own", "properties": {"p": {"$ref": "#/$defs/P"}}},
+            "P": {"type": "string"},
+        },
+    }
+    inner = {"type": "object", "properties": {"p": {"type": "string"}}}
+    assert tidied(schema) == {
+        "properties": {"a": {**inner, "description": "mine"}, "b": {**inner, "description": "its own"}}
+    }
+
+
+def test_only_recursive_definitions_stay() -> None:
+    """What contains itself, directly or by way of others, cannot be written out."""
+    schema = {
+        "properties": {"a": {"$ref": "#/$defs/A"}, "elsewhere": {"$ref": "other.json"}},
+        "$defs": {
+            "A": {"items": {"$ref": "#/$defs/B"}},
+            "B": {"anyOf": [{"$ref": "#/$defs/A"}, {"$ref": "#/$defs/Leaf"}]},
+            "Leaf": {"type": "string"},
+        },
+    }
+    assert tidied(schema) == {
+        "properties": schema["properties"],
+        "$defs": {
+            "A": {"items": {"$ref": "#/$defs/B"}},
+            "B": {"anyOf": [{"$ref": "#/$defs/A"}, {"type": "string"}]},
+        },
+    }
+
+
+def test_definitions_that_would_explode_stay_where_they_are() -> None:
+    """A chain in which each definition uses the next one twice doubles at every step: it is left as it is."""
+    definitions: dict[str, Any] = {
+        f"D{n}": {"properties": {"a": {"$ref": f"#/$defs/D{n + 1}"}, "b": {"$ref": f"#/$defs/D{n + 1}"}}}
+        for n in range(30)
+    }
+    schema = {"properties": {"d": {"$ref": "#/$defs/D0"}}, "$defs": {**definitions, "D30": {"type": "string"}}}
+    assert tidied(schema) == schema
+
+
+def test_a_place_that_is_malformed_is_named() -> None:
+    """What is wrong with a schema is said with the name of the property, and with what may be written."""
+    with pytest.raises(TypeError, match=r"'color' is no type of 'paint': write one of string, number, integer,"):
+        refuse_malformed({"properties": {"paint": {"type": ["string", "color"]}}})
+    with pytest.raises(TypeError, match=r"\[\] is no type of it"):
+        refuse_malformed({"type": []})
+    refuse_malformed(CLOSED_POINT)
+
+
+def test_what_is_required_but_not_described_has_no_strict_form() -> None:
+    """A closed object could never have what its schema requires without naming it."""
+    assert strict({"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x", "y"]}) is None
+
+
+@pytest.mark.parametrize(
+    ("part", "told"),
+    [
+        ({"type": 5}, "'type' of '#/x' must not be a int"),
+        ({"type": [{}]}, "{} is no type of '#/x'"),
+        ({"enum": 5}, "'enum' of '#/x' must not be a int"),
+        ({"allOf": 5}, "'allOf' of '#/x' must not be a int"),
+        ({"prefixItems": 5}, "'prefixItems' of '#/x' must not be a int"),
+        ({"properties": 5}, "'properties' of '#/x' must not be a int"),
+        ({"required": 5}, "'required' of '#/x' must not be a int"),
+        ({"$ref": "#/y"}, "'type' of '#/y' must not be a int"),
+        ([], "'#/x' is a list where"),
+        ({"agentkit-python": [["A", 1]]}, "'agentkit-python' of '#/x' must not be a list"),
+        ({"agentkit-summed": True}, "'agentkit-summed' of '#/x' must not be a bool"),
+    ],
+)
+def test_what_is_referred_to_is_part_of_a_schema(part: Any, told: str) -> None:
+    """What a schema refers to is looked at as all of it is, wherever it stands."""
+    schema = {"properties": {"a": {"$ref": "#/x"}}, "x": part, "y": {"type": 5}}
+    with pytest.raises(TypeError, match=re.escape(told)):
+        refuse_malformed(schema)
+
+
+def nested(inner: Any, keyword: str, levels: int) -> Any:
+    """Lists in lists under a keyword."""
+    for _ in range(levels):
+        inner = {keyword: [inner]}
+    return inner
+
+
+@pytest.mark.parametrize("keyword", ["anyOf", "default", "enum", "x-unknown"])
+def test_a_schema_that_nests_too_deeply_is_refused(keyword: str) -> None:
+    """A hundred levels are all that anybody could walk through, whatever they are."""
+    refuse_malformed(nested({}, keyword, 20))
+    with pytest.raises(TypeError, match="nested more than 100 levels"):
+        refuse_malformed(nested({}, keyword, 100))
+
+
+def test_definitions_are_put_in_only_as_far_as_they_stay_small() -> None:
+    """A large definition that is used often is left where it stands."""
+    large = {"properties": {f"p{number}": {"type": "string"} for number in range(1_000)}}
+    schema = {"$defs": {"large": large}, "properties": {f"q{n}": {"$ref": "#/$defs/large"} for n in range(6)}}
+    assert tidied(schema) == schema
+    once = {"$defs": {"large": large}, "properties": {"q": {"$ref": "#/$defs/large"}}}
+    assert tidied(once) == {"properties": {"q": large}}

@@ -1,0 +1,98 @@
+"""Is every operation bounded before it is computed?"""
+
+import math
+import statistics
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentkit.errors import ToolError
+from agentkit.tools.calculator.evaluator import FUNCTIONS, MAX_BITS, call, negate, operate, show
+
+EXTREMES = [0, 1, -1, 2.5, -7, 10**15, 10**2000, -(10**3000), -1e308, 5e-324]
+NUMBERS = st.lists(st.integers(-(10**6), 10**6) | st.floats(-1e6, 1e6), min_size=2, max_size=20)
+
+
+def outcome(function, *arguments):
+    """What a function returns, or the text of its error."""
+    try:
+        return function(*arguments)
+    except ToolError as error:
+        return str(error)
+
+
+def is_number(value):
+    """Whether a value is a whole number or a finite decimal."""
+    return type(value) is int or (type(value) is float and math.isfinite(value))
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function_gives_a_number_or_says_why_not(name):
+    """Every function gives a finite number of real kind, or an error that begins with its call."""
+    count = max(FUNCTIONS[name].least, 2) if FUNCTIONS[name].most is None else FUNCTIONS[name].least
+    values = [outcome(call, name, [number] * count) for number in EXTREMES]
+    assert [value for value in values if not is_number(value) and not value.startswith(f"{name}(")] == []
+
+
+@pytest.mark.parametrize("symbol", ["+", "-", "*", "/", "//", "%", "**", "<<", ">>", "&", "|"])
+def test_operator_gives_a_number_or_says_why_not(symbol):
+    """Every operator gives a finite number of real kind, or an error that repeats the operator."""
+    values = [outcome(operate, symbol, left, right) for left in EXTREMES for right in EXTREMES]
+    assert [value for value in values if not is_number(value) and f" {symbol} " not in value] == []
+
+
+def test_whole_numbers_are_bounded_in_bits():
+    """A whole number may have ten thousand bits and no more."""
+    assert operate("**", 2, MAX_BITS - 1).bit_length() == MAX_BITS
+    with pytest.raises(ToolError, match="too large"):
+        operate("**", 2, MAX_BITS)
+
+
+def test_invert_needs_a_whole_number():
+    """The bits of a decimal are not flipped."""
+    assert negate("~", 5) == -6
+    with pytest.raises(ToolError, match=r"~2\.5 needs whole numbers"):
+        negate("~", 2.5)
+
+
+def test_large_numbers_are_shown_by_their_length():
+    """An error shows a long whole number by how many digits it has, within one."""
+    assert show(10**20) == "1" + "0" * 20
+    assert show(10**2500) == "<a whole number of about 2501 digits>"
+
+
+def test_long_argument_lists_are_cut():
+    """An error repeats at most four arguments."""
+    with pytest.raises(ToolError, match=r"gcd\(1\.5, 1, 2, 3, \.\.\.\)"):
+        call("gcd", [1.5, 1, 2, 3, 4, 5])
+
+
+def test_a_list_stands_for_its_numbers():
+    """A function of any number of numbers takes them one by one or as one list."""
+    assert call("sum", [[1, 2, 3]]) == call("sum", [1, 2, 3]) == 6
+
+
+@pytest.mark.parametrize("number", [2.0**53 + 2, 1e300])
+def test_decimals_beyond_exactness_are_not_whole(number):
+    """A decimal counts as whole only where every whole number has a decimal of its own."""
+    assert call("isqrt", [2.0**53]) == math.isqrt(2**53)
+    with pytest.raises(ToolError, match="needs whole numbers"):
+        call("isqrt", [number])
+
+
+@settings(max_examples=100)
+@given(NUMBERS)
+def test_statistics_agree_with_the_standard_library(numbers):
+    """Mean, median, variance and deviation are those of the statistics module."""
+    for name in ("mean", "median", "variance", "pvariance", "stdev", "pstdev"):
+        expected = float(getattr(statistics, name)(numbers))
+        assert call(name, [numbers]) == pytest.approx(expected, rel=1e-9, abs=1e-6)
+
+
+@settings(max_examples=100)
+@given(st.integers(0, 1000), st.integers(0, 1000))
+def test_counting_agrees_with_the_standard_library(total, chosen):
+    """Choices are counted exactly as the math module counts them."""
+    assert call("comb", [total, chosen]) == math.comb(total, chosen)
+    assert call("perm", [total, chosen]) == math.perm(total, chosen)

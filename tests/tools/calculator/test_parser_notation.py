@@ -1,0 +1,77 @@
+"""Is every spelling of an operator brought to one?"""
+
+import pytest
+
+from agentkit.errors import ToolError
+from agentkit.tools.calculator.parser import MAX_TOKENS, exponent, tokens_of
+
+
+def texts(expression):
+    """The tokens of an expression as text, without the end."""
+    return [token.text for token in tokens_of(expression)[:-1]]
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("6 \N{MULTIPLICATION SIGN} 7 ÷ 2 \N{MINUS SIGN} 1", ["6", "*", "7", "/", "2", "-", "1"]),
+        ("2^3", ["2", "**", "3"]),
+        ("twelve", ["twelve"]),
+        ("6 multiplied  BY 7", ["6", "*", "7"]),
+        ("the square root of 9", ["square root of", "9"]),
+        ("3 squared", ["3", "²"]),
+        ("surplus", ["surplus"]),
+        ("often", ["often"]),
+        ("math.pi", ["pi"]),
+        ("3 x 4", ["3", "*", "4"]),
+        ("x 4", ["x", "4"]),
+        ("\N{FULLWIDTH DIGIT ONE}2\N{FULLWIDTH ASTERISK}3", ["12", "*", "3"]),
+        ("۴+४", ["4", "+", "4"]),
+        ("0x1F", ["0x1F"]),
+        ("1e-3", ["1e-3"]),
+        ("3e", ["3", "e"]),
+        ("5!", ["5", "!"]),
+    ],
+)
+def test_spellings_become_one(written, read):
+    """Typographic signs, other scripts' digits and small words become the operators of a keyboard."""
+    assert texts(written) == read
+
+
+def test_tokens_know_where_they_stand():
+    """A token says from which character to which it was written."""
+    assert [(token.start, token.end) for token in tokens_of("12 * π")] == [(0, 2), (3, 4), (5, 6), (6, 6)]
+
+
+def test_last_token_is_the_end():
+    """Even an empty text has a last token, of kind end."""
+    assert [token.kind for token in tokens_of("")] == ["end"]
+
+
+@pytest.mark.parametrize(("written", "power"), [("²", 2), ("¹⁰", 10), ("⁻³", -3), ("cubed", 3), ("2", None)])
+def test_superscripts_are_exponents(written, power):
+    """A superscript, or its word, is a power; anything else is none."""
+    assert exponent(tokens_of(written)[0]) == power
+
+
+def test_number_of_tokens_is_bounded():
+    """An expression of too many pieces is refused."""
+    assert len(tokens_of("1" + "+1" * (MAX_TOKENS // 2 - 1))) == MAX_TOKENS
+    with pytest.raises(ToolError, match="more than 500"):
+        tokens_of("1" + "+1" * MAX_TOKENS)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("2 + ¤", "'¤' at character 5 is not understood"),
+        ("2 + naïve", "'naïve' at character 7"),
+        ("1 # 2", "'#' at character 3"),
+        ("2 \t '3'", "at character 5 is not understood: text in quotes"),
+    ],
+)
+def test_strangers_are_shown_where_they_stand(text, says):
+    """A sign or word that no token begins with is named with its place."""
+    with pytest.raises(ToolError) as caught:
+        tokens_of(text)
+    assert says in str(caught.value)

@@ -1,0 +1,43 @@
+"""What are the tools that talk to a person?"""
+
+import pytest
+
+from agentkit import SafetyLevel
+from agentkit.errors import Postponed
+from agentkit.tools.human import ask_user_tool, dialogue_tools, finish_tool, tell_user_tool
+
+
+def test_the_three_tools():
+    """They are ask_user, tell_user and finish, all of them safe, and described for a model."""
+    tools = dialogue_tools()
+    assert tools.names == ("ask_user", "tell_user", "finish")
+    assert {tool.level for tool in tools} == {SafetyLevel.SAFE}
+    assert [list(tool.parameters["properties"]) for tool in tools] == [["question"], ["message"], ["answer"]]
+    assert all(tool.description for tool in tools)
+
+
+def test_asking_has_no_time_limit():
+    """A person may take any time to answer."""
+    assert ask_user_tool().timeout_seconds is None
+
+
+def test_ask_user():
+    """Called directly, `ask_user` gives the function's answer; without a function it is postponed."""
+    assert ask_user_tool(str.upper)(question="why?") == "WHY?"
+    with pytest.raises(Postponed, match="why\\?"):
+        ask_user_tool()(question="why?")
+    assert ask_user_tool().invoke({"question": "why?"}).status == "waiting"
+
+
+def test_tell_user():
+    """`tell_user` shows the message where there is somewhere to show it."""
+    told = []
+    assert tell_user_tool(told.append).invoke({"message": "Halfway."}).ok
+    assert tell_user_tool().invoke({"message": "Halfway."}).ok
+    assert told == ["Halfway."]
+
+
+def test_finish():
+    """`finish` gives its argument, and ends a run."""
+    assert finish_tool(answer="It is 4.") == "It is 4."
+    assert finish_tool.ends_run

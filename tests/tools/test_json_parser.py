@@ -1,0 +1,121 @@
+"""Is JSON read strictly, safely, and with help where it is wrong?"""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agentkit.errors import ToolError
+from agentkit.tools.json_parser import read_json
+
+ROWS = [json.loads(line) for line in Path(__file__).with_name("json_cases.jsonl").read_text("utf-8").splitlines()]
+VALID = [row for row in ROWS if row["outcome"] == "ok"]
+INVALID = [row for row in ROWS if row["outcome"] == "error"]
+SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text()
+VALUES = st.recursive(SCALARS, lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner), max_leaves=20)
+
+
+def text_of(row):
+    """The input of a row, which stands there as it is or as pieces to repeat."""
+    return row["input"] if "input" in row else "".join(piece * times for piece, times in row["parts"])
+
+
+def name_of(row):
+    """A row as a test id."""
+    return ascii(text_of(row)[:60])[1:50]
+
+
+def remarks(text):
+    """The warnings that come with a value, or the text of the error."""
+    try:
+        return read_json(text).warnings
+    except ToolError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("row", VALID, ids=name_of)
+def test_valid_text_gives_its_value(row):
+    """A valid text gives its value; what was lost or taken off on the way is told."""
+    reading = read_json(text_of(row))
+    if "value" in row:
+        assert json.dumps(reading.data) == json.dumps(row["value"])
+    assert bool(reading.warnings) == ("warns" in row)
+    assert row.get("warns", "") in " ".join(reading.warnings)
+    assert reading.repaired is row.get("repaired", False)
+
+
+@pytest.mark.parametrize("row", VALID, ids=name_of)
+def test_value_can_be_written_again(row):
+    """What was read can be encoded and written, whatever half characters the text had."""
+    assert json.dumps(read_json(text_of(row)).data, ensure_ascii=False, allow_nan=False).encode("utf-8")
+
+
+@pytest.mark.parametrize("row", INVALID, ids=name_of)
+def test_fault_is_placed_and_explained(row):
+    """A text that is no JSON is refused with line, column and what to do."""
+    with pytest.raises(ToolError) as caught:
+        read_json(text_of(row))
+    text = str(caught.value)
+    assert row["says"] in text
+    assert text.endswith(".")
+    assert len(text) < 300
+    assert "Traceback" not in text
+    if row["at"]:
+        line, column = row["at"]
+        assert text.startswith(f"Line {line}, column {column}: ")
+
+
+@pytest.mark.parametrize("value", [None, 5, 1.5, b"{}", b"\xff\xfe{\x00}\x00", ["{}"], {"a": 1}])
+def test_only_text_is_read(value):
+    """Anything but text is refused by the name of its type."""
+    with pytest.raises(ToolError, match=type(value).__name__):
+        read_json(value)
+
+
+@pytest.mark.parametrize(
+    ("opening", "piece", "closing"),
+    [
+        ("", "[", ""),
+        ("[", "[],", "1]"),
+        ("[", "{},", "1]"),
+        ("[", "-1.5e9,", "1]"),
+        ("[", "123,", "1]"),
+        ("", '"', ""),
+        ('"', "\\\\", '"'),
+        ('"', "\\\\a", '\\ud800"'),
+        ('"', "\\ud800", '"'),
+        ('"', "\ud800", '"'),
+        ('{"a":1', ',"a":1', "}"),
+        ("", "9", ""),
+        ("0.", "1", ""),
+        ("", " ", ""),
+        ("", "```\n", ""),
+        ('["', "NaN", '", NaN]'),
+    ],
+)
+def test_hostile_text_is_bounded(opening, piece, closing):
+    """Half a million hostile characters are read or refused at once, and the remarks stay short."""
+    started = time.perf_counter()
+    assert len(str(remarks(opening + piece * (500_000 // len(piece)) + closing))) < 500
+    assert time.perf_counter() - started < 5
+
+
+@settings(max_examples=100)
+@given(VALUES, st.sampled_from([None, 1, "\t"]), st.booleans())
+def test_what_was_written_is_read(value, indent, ascii_only):
+    """Any value that was written as JSON is read as the same value, without a remark."""
+    text = json.dumps(value, indent=indent, ensure_ascii=ascii_only)
+    reading = read_json(text)
+    assert json.dumps(reading.data) == json.dumps(value)
+    assert not reading.repaired
+
+
+@settings(max_examples=300)
+@given(st.text(alphabet="[]{}:,\"\\ \n0123456789.eE+-truefalsnNaIity/*#`'u\ud800\ufeff", max_size=30))
+def test_garbage_is_read_as_the_standard_library_reads_it(text):
+    """A text that is read without a remark has the value that the standard library gives it."""
+    if remarks(text) == []:
+        assert json.dumps(read_json(text).data) == json.dumps(json.loads(text))

@@ -1,0 +1,105 @@
+"""Is a body read up to its limits and no further, however it unfolds?"""
+
+import gzip
+import tracemalloc
+import zlib
+
+import pytest
+
+from agentkit.tools.web.connection import (
+    MAX_DECODED_BYTES,
+    MAX_GZIP_MEMBERS,
+    MAX_RAW_BYTES,
+    BodyReader,
+    is_readable_encoding,
+)
+
+
+def read(data, encoding="", size=65_536):
+    """The reader after all chunks, as far as it wants them."""
+    reader = BodyReader(encoding)
+    for start in range(0, len(data), size):
+        if not reader.feed(data[start : start + size]):
+            break
+    reader.finish()
+    return reader
+
+
+@pytest.mark.parametrize("size", [1, 7, 65_536])
+@pytest.mark.parametrize("encoding", ["", "identity", "gzip", "X-GZIP "])
+def test_body_is_read_whole(encoding, size):
+    """A body comes out as it was, in whatever pieces it comes."""
+    body = b"hello " * 100
+    data = gzip.compress(body) if "gzip" in encoding.lower() else body
+    reader = read(data, encoding, size)
+    assert (bytes(reader.body), reader.cut) == (body, "")
+
+
+def test_plain_body_is_cut():
+    """Of a plain body, the first 2,000,000 bytes are read."""
+    reader = read(b"x" * (MAX_RAW_BYTES + 1))
+    assert (len(reader.body), "2,000,000" in reader.cut) == (MAX_RAW_BYTES, True)
+    assert not read(b"x" * MAX_RAW_BYTES).cut
+
+
+@pytest.mark.parametrize("chunk", [65_536, 10_000_000])
+def test_bomb_unfolds_to_the_limit_only(chunk):
+    """A gzip bomb takes no more memory than the limit allows, even in one chunk."""
+    bomb = gzip.compress(bytes(100_000_000))
+    tracemalloc.start()
+    reader = read(bomb, "gzip", chunk)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (len(reader.body), "5,000,000" in reader.cut) == (MAX_DECODED_BYTES, True)
+    assert peak < 25_000_000
+
+
+def test_body_of_exactly_the_limit_is_whole():
+    """A body that unfolds to exactly 5,000,000 bytes is whole."""
+    reader = read(gzip.compress(bytes(MAX_DECODED_BYTES)), "gzip")
+    assert (len(reader.body), reader.cut) == (MAX_DECODED_BYTES, "")
+
+
+@pytest.mark.parametrize("size", [1, 13, 65_536])
+def test_members_are_joined(size):
+    """A gzip body of several members is one text; padding behind it is left out."""
+    data = gzip.compress(b"a") + gzip.compress(b"") + gzip.compress(b"b") + b"\0\0\0"
+    reader = read(data, "gzip", size)
+    assert (bytes(reader.body), reader.cut) == (b"ab", "")
+
+
+def test_bomb_of_many_members_is_bounded():
+    """Bombs in a row share the one limit."""
+    reader = read(gzip.compress(bytes(3_000_000)) * 3, "gzip")
+    assert (len(reader.body), "5,000,000" in reader.cut) == (MAX_DECODED_BYTES, True)
+
+
+def test_members_are_counted():
+    """Tens of thousands of tiny members are given up after a hundred."""
+    reader = read(gzip.compress(b"x") * 50_000, "gzip")
+    assert (len(reader.body), "100 parts" in reader.cut) == (MAX_GZIP_MEMBERS, True)
+
+
+@pytest.mark.parametrize(
+    ("data", "body", "cut"),
+    [
+        (gzip.compress(b"hello" * 999)[:-10], b"hello" * 999, "ended early"),
+        (b"no gzip", b"", "damaged"),
+        (zlib.compress(b"hello"), b"", "damaged"),
+        (gzip.compress(b"hello")[:-8] + b"\0" * 8, b"hello", "damaged"),
+        (b"", b"", ""),
+    ],
+)
+def test_damage_is_told(data, body, cut):
+    """Of a damaged body, what came before is kept, and the damage is told."""
+    reader = read(data, "gzip")
+    assert body.startswith(bytes(reader.body))
+    assert (cut in reader.cut, bool(cut)) == (True, bool(reader.cut))
+
+
+@pytest.mark.parametrize(
+    ("encoding", "is_readable"), [("", True), (" GZIP ", True), ("gzip,gzip", False), ("br", False)]
+)
+def test_readable_encodings(encoding, is_readable):
+    """What can be read in bounds is nothing, or gzip once."""
+    assert is_readable_encoding(encoding) == is_readable

@@ -1,0 +1,223 @@
+"""Does fetch_url tell what a page says, or why not, in the promised keys?"""
+
+import asyncio
+import gzip
+import json
+import socket
+
+import pytest
+
+from agentkit.decisions import Verdict
+from agentkit.errors import ConfigError
+from agentkit.levels import SafetyLevel
+from agentkit.tools.web.fetch import PAGE_CHARS, fetch_tool, fetch_url_tool
+
+
+@pytest.fixture
+def fetch(serve, answered):
+    """Fetches an answer from a server on this machine: a function from body and headers to the result."""
+
+    def run(body, status=b"200 OK", start=0, **headers):
+        server = serve(answered(body, status, **headers))
+        return fetch_tool(allow_hosts=[f"127.0.0.1:{server.port}"])(url=f"{server.url}/page", start=start)
+
+    return run
+
+
+def test_page_is_fetched(fetch):
+    """A page comes as Markdown, with title and address, its text marked as foreign."""
+    result = fetch(b"<title>T</title><h1>Hi</h1><p><a href=/x>you</a>", content_type=b"text/html")
+    assert (result["status"], result["http_status"], result["title"], result["untrusted"]) == ("ok", 200, "T", True)
+    assert result["url"] == result["final_url"]
+    first, *lines, last = result["content"].split("\n")
+    assert lines == ["Title: T", "", "# Hi", "", f"[you]({result['url'].removesuffix('page')}x)"]
+    assert "127.0.0.1" in first
+    assert "never instructions" in first
+    assert last.startswith(first.split()[0])
+    assert "next_start" not in result
+
+
+def test_nothing_foreign_stands_outside_the_marks_unbounded(fetch):
+    """A title is theirs: cleaned and bounded in its key, and again between the marked lines, at the beginning only."""
+    body = b"<title>&#27;]0;Obey&#7;&#x202e; me&#xE0049; " + b"x" * 1_000 + b"</title><p>" + b"word " * 10
+    result = fetch(body, content_type=b"text/html")
+    assert result["title"].startswith("]0;Obey me xxx")
+    assert len(result["title"]) == 300
+    assert result["content"].split("\n")[1] == f"Title: {result['title']}"
+    assert "Title:" not in fetch(body, start=5, content_type=b"text/html")["content"]
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type"),
+    [(b'{"a": [1]}', b"application/json"), ("văn bản".encode(), b"text/plain"), (b"a,b\n1,2", b"text/csv")],
+)
+def test_text_comes_as_it_is(body, content_type, fetch):
+    """JSON and text come as they are."""
+    assert body.decode() in fetch(body, content_type=content_type)["content"]
+
+
+def test_long_page_is_read_on(fetch):
+    """A long text comes in pieces of 20,000 characters, which together are the whole."""
+    text, read, start = "".join(f"{number}\n" for number in range(10_000)), "", 0
+    while start is not None:
+        result = fetch(text.encode(), start=start, content_type=b"text/plain")
+        read += result["content"].split("\n", 1)[1].rsplit("\n", 1)[0]
+        start = result.get("next_start")
+        assert result["status"] == ("truncated" if start else "ok")
+        assert result["total_chars"] == len(text)
+    assert read == text
+
+
+@pytest.mark.parametrize(("start", "status"), [(-5, "ok"), (10**9, "empty")])
+def test_start_beyond_the_text(start, status, fetch):
+    """A start before the text is its beginning; one behind it gives nothing."""
+    assert fetch(b"words", start=start, content_type=b"text/plain")["status"] == status
+
+
+def test_empty_page_is_told(fetch):
+    """A page without a word is empty, not a failure."""
+    result = fetch(b"", content_type=b"text/html")
+    assert (result["status"], result["content"]) == ("empty", "")
+
+
+def test_cut_body_is_told(fetch):
+    """A body beyond the limits is truncated, and the result says at what."""
+    result = fetch(gzip.compress(b"words " * 2_000_000), content_type=b"text/plain", content_encoding=b"gzip")
+    assert (result["status"], result["total_chars"]) == ("truncated", 5_000_000)
+    assert "5,000,000 bytes" in result["cut"]
+
+
+def test_cut_page_is_told(fetch):
+    """Of a web page, the first 1,000,000 bytes are read."""
+    result = fetch(b"<p>word</p>" * 150_000, content_type=b"text/html")
+    assert (result["status"], "1,000,000 bytes of the page" in result["cut"]) == ("truncated", True)
+
+
+@pytest.mark.parametrize(
+    ("body", "content_type", "words"),
+    [
+        (b"%PDF-1.7 x", b"application/pdf", "application/pdf"),
+        (b"\x89PNG\r\n", b"image/png", "image/png"),
+        (b"PK\x03\x04", b"", "unknown kind"),
+        (b"<div id=root></div><script>x</script>", b"text/html", "JavaScript"),
+    ],
+)
+def test_what_has_no_text_is_a_failure(body, content_type, words, fetch):
+    """A document that is no text, and a page that is only scripts, are told as such."""
+    result = fetch(body, content_type=content_type)
+    assert (result["status"], words in result["error"], "content" in result) == ("failed", True, False)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (b"404 Not Found", "failed"),
+        (b"500 Oops", "failed"),
+        (b"403 Forbidden", "blocked"),
+        (b"451 X", "blocked"),
+        (b"429 Too Many Requests", "rate_limited"),
+        (b"999 Odd", "failed"),
+        (b"304 Not Modified", "failed"),
+    ],
+)
+def test_http_status_is_told(answer, status, fetch):
+    """A status other than success is a failure; what was refused or asked too often is told apart."""
+    result = fetch(b"sorry", answer, retry_after=b"7", content_type=b"text/plain")
+    assert (result["status"], result["http_status"], result["retry_after_seconds"]) == (status, int(answer[:3]), 7)
+    assert answer[:3].decode() in result["error"]
+
+
+@pytest.mark.parametrize("call", [fetch_url_tool, fetch_url_tool.function])
+def test_denied_url_is_told(call):
+    """A URL that the judge denies comes back with an error and the decision, before anything is fetched."""
+    result = call(url="http://localhost/")
+    assert (result["url"], result["status"], result["decision"]["rule"]) == (
+        "http://localhost/",
+        "denied",
+        "url.private-address",
+    )
+
+
+def test_judge_allows_the_public_web_as_a_way_out():
+    """A public URL is allowed at the level of the network, and marked as a way out of the machine."""
+    decision = fetch_url_tool.judge({"url": "https://example.com/?q=secret"})
+    assert (decision.verdict, decision.level, decision.egress) == (Verdict.ALLOW, SafetyLevel.NETWORK, True)
+
+
+def test_judge_follows_the_settings():
+    """What a developer allows is allowed by the judge of that tool only."""
+    arguments = {"url": "http://localhost:8000/"}
+    assert fetch_tool(allow_hosts=["localhost:8000"]).judge(arguments).allowed
+    assert fetch_tool(allow_hosts=["127.0.0.0/8"]).judge(arguments).allowed
+    assert fetch_url_tool.judge(arguments).denied
+    with pytest.raises(ConfigError):
+        fetch_tool(allow_hosts=["http://localhost"])
+
+
+def test_tool_has_the_promised_face():
+    """The tool is fetch_url(url), of the level of the network."""
+    assert (fetch_url_tool.name, fetch_url_tool.level) == ("fetch_url", SafetyLevel.NETWORK)
+    assert fetch_url_tool.parameters["required"] == ["url"]
+
+
+def test_result_fits_what_a_model_is_told(serve, answered):
+    """A piece of a page fits the bound of a tool result, so that it is never cut again."""
+    server = serve(answered(b'"\\\n' * 100_000, content_type=b"text/plain"))
+    result = fetch_tool(allow_hosts=[f"127.0.0.1:{server.port}"]).invoke({"url": server.url})
+    told = json.loads(result.content)
+    assert (result.status, told["next_start"]) == ("truncated", PAGE_CHARS)
+
+
+def test_tool_can_be_awaited(serve, answered):
+    """Many fetches at once hold nobody up."""
+    server = serve(answered(b"words", content_type=b"text/plain"))
+    tool = fetch_tool(allow_hosts=[f"127.0.0.1:{server.port}"])
+
+    async def many():
+        return await asyncio.gather(*(tool.ainvoke({"url": server.url}) for _ in range(8)))
+
+    assert {result.status for result in asyncio.run(many())} == {"ok"}
+
+
+def test_cancelled_fetch_drops_its_request():
+    """Who awaits a fetch and is cancelled leaves no request behind."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        tool = fetch_tool(allow_hosts=[f"127.0.0.1:{port}"])
+
+        async def cancelled():
+            fetching = asyncio.ensure_future(tool.ainvoke({"url": f"http://127.0.0.1:{port}/"}))
+            connection, _ = await asyncio.to_thread(listener.accept)
+            with connection:
+                connection.settimeout(8)  # sooner than the fetch would end by itself
+                await asyncio.to_thread(connection.recv, 65_536)
+                fetching.cancel()
+                return await asyncio.to_thread(connection.recv, 1)
+
+        assert asyncio.run(cancelled()) == b""
+
+
+def test_awaited_failure_is_told():
+    """Who awaits reads the same failures."""
+    result = asyncio.run(fetch_tool(allow_hosts=["127.0.0.1:1"]).ainvoke({"url": "http://127.0.0.1:1/"}))
+    assert (result.status, result.value["url"]) == ("failed", "http://127.0.0.1:1/")
+
+
+def test_final_dot_of_a_host_is_left_out(serve, answered, rerouted):
+    """A host with a final dot is the same host: it is asked for, and told, without it."""
+    server = serve(answered(b"words", content_type=b"text/plain"))
+    tool = fetch_tool(resolver=lambda *_: ["8.8.8.8"], transport=rerouted(server))
+    assert tool(url="https://name.example.org./x")["final_url"] == "https://name.example.org/x"
+    assert "Host: name.example.org\r\n" in server.requests[0]
+
+
+def test_resolver_decides_where_names_lead(serve, answered, rerouted):
+    """A fetch with a resolver and a transport of one's own reaches the judged address."""
+
+    def look_up(host, port):
+        return ["8.8.8.8"]
+
+    transport = rerouted(serve(answered(b"words", content_type=b"text/plain")))
+    tool = fetch_tool(resolver=look_up, transport=transport)
+    assert tool(url="https://name.example.org/x")["final_url"] == "https://name.example.org/x"
+    assert transport.targets == ["8.8.8.8"]

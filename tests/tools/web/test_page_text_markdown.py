@@ -1,0 +1,123 @@
+"""Does a page come out as what a reader came for?"""
+
+import time
+
+import pytest
+
+from agentkit.safety.urls import read_url
+from agentkit.tools.web.page_text import read_html
+
+ARTICLE = """<!doctype html><html class="has-sidebar modal"><head><title> The
+ title </title><style>x{}</style><base href="/docs/"></head>
+<body class="cookie-ok"><header>Site header</header><nav>Menu</nav>
+<div id="cookie-banner">We value your privacy</div><div class="Newsletter-box">Subscribe!</div>
+<main class="newsletter-page"><h1>Heading</h1><p>Some <b>bold</b> words and <a href="page?x=1#y">a link</a>.</p>
+<p hidden>secret 1</p><p style="color:red; display: none">secret 2</p><p style="DISPLAY:none">secret 3</p>
+<p aria-hidden="true">secret 4</p><img src="x.png" alt="picture"><pre><code class="language-python">x = 1
+</code></pre><table><tr><th>a<th>b<tr><td>1<td>2</table><ul><li>one<li>two</ul>
+<a href=" javascript:alert(1)">click</a> <a href="data:text/html,x">data</a>
+<form><input value=q><button>Go</button></form><aside>Related</aside></main>
+<div role="contentinfo">Imprint</div><footer>Footer</footer><script>var x;</script>
+<noscript>No script</noscript></body>"""
+
+
+def read(html, url="https://example.com/"):
+    """The page that is found at an address."""
+    return read_html(html, read_url(url))
+
+
+def test_page_reads_as_markdown():
+    """Headings, emphasis, links, code, tables and lists become Markdown."""
+    title, text, remark, _ = read(ARTICLE, "https://example.com/a/b")
+    assert (title, remark) == ("The title", "")
+    assert text.startswith("# Heading\n\nSome **bold** words and [a link](https://example.com/docs/page?x=1#y).")
+    assert "```python\nx = 1\n```" in text
+    assert "| a | b |\n| --- | --- |\n| 1 | 2 |" in text
+    assert "- one\n- two" in text
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        *("Site header", "Menu", "privacy", "Subscribe", "secret 1", "secret 2", "secret 3", "secret 4", "picture"),
+        *("javascript", "data:", "Go", "Related", "Imprint", "Footer", "var x", "No script", "x{}"),
+    ],
+)
+def test_what_surrounds_a_page_is_left_out(words):
+    """Navigation, banners, forms, scripts, hidden text and images are left out."""
+    assert words not in read(ARTICLE, "https://example.com/a/b").text
+
+
+def test_links_are_counted():
+    """The first 10,000 links of a page keep their goal; of the others, the words are kept."""
+    text = read("<a href=x>word</a> " * 10_010).text
+    assert (text.count("https://example.com/x"), text.count("word")) == (10_000, 10_010)
+
+
+def test_links_that_run_code_lose_their_target():
+    """Of links that run code or carry data, the words are kept."""
+    assert read(ARTICLE).text.endswith("click data")
+
+
+@pytest.mark.parametrize(
+    ("base", "link"),
+    [
+        ("https://other.example.net/x/", "https://other.example.net/x/page"),
+        ("//[", "https://example.com/a/page"),
+        ("javascript:x", "https://example.com/a/page"),
+        ("", "https://example.com/a/page"),
+        ("c d/", "https://example.com/a/page"),
+    ],
+)
+def test_links_are_relative_to_a_base_that_is_a_url(base, link):
+    """A page may name what its links are relative to; nonsense is passed over."""
+    assert link in read(f"<base href='{base}'><p><a href='page'>a link</a>", "https://example.com/a/b").text
+
+
+@pytest.mark.parametrize(
+    ("html", "title"),
+    [("<h1>A <i>b</i></h1>", "A b"), ("<p>x", ""), ("<title></title><p>x", ""), ("<svg><title>s</title></svg>x", "")],
+)
+def test_title_is_that_of_the_page(html, title):
+    """Without a title, the first heading is taken; a title in a picture is none."""
+    assert read(html).title == title
+
+
+@pytest.mark.parametrize(
+    ("html", "needs"),
+    [
+        ("<div id=root></div><script src=app.js></script>", True),
+        ("<p>Please enable JavaScript.<script>x</script>", True),
+        ("<p>One two three four five.<script>x</script>", False),
+        ("<p>Short", False),
+        ("", False),
+    ],
+)
+def test_page_of_scripts_is_told(html, needs):
+    """A page that shows nothing until its scripts run is told apart from an empty one."""
+    assert ("JavaScript" in read(html).remark) == needs
+
+
+@pytest.mark.parametrize(
+    "html",
+    [
+        *("<div>" * 50_000 + "x", "<b>" * 500_000, "<ul><li>" * 200_000, "<table><tr><td>" * 100_000),
+        *("<p " + " ".join(f"a{n}=1" for n in range(200_000)) + ">x", "<a href=x>" * 200_000, "<!--" * 400_000),
+        *("\n \n" * 600_000, "<pre>" + "\n \n" * 600_000, "&amp" * 400_000, "<blockquote>" * 150_000, "x" * 10_000_000),
+        *("<p class=cookie>x</p>" * 100_000, "<font><p>" * 200_000, '<p class="' + "cookie " * 250_000 + '">x'),
+    ],
+    ids=lambda html: html[:16],
+)
+def test_hostile_pages_end(html):
+    """Pages made to exhaust a parser are read in seconds."""
+    started = time.monotonic()
+    read(html)
+    assert time.monotonic() - started < 20
+
+
+def test_what_cannot_be_seen_is_left_out_however_it_is_written():
+    """Control and hidden characters that a page writes as character references are left out of title and text."""
+    html = "<title>&#27;]0;T&#7;&#x202e;</title><p>a&#x200b;&#xE0049;&#27;b <a href='x&#x202e;y'>l&#x2066;</a>"
+    page = read(html)
+    assert page.title == "]0;T"
+    assert page.text == "ab [l](https://example.com/xy)"

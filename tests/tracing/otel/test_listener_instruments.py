@@ -1,0 +1,77 @@
+"""What is measured, in which histograms?"""
+
+import pytest
+
+from agentkit import Agent
+from agentkit.decisions import Decision
+from agentkit.errors import RateLimited
+from agentkit.messages import AssistantMessage, Request, Response, ToolCall
+from agentkit.testing import ScriptedLLM
+from agentkit.tracing import semantic_conventions as names
+from agentkit.tracing.listeners import NOWHERE, ModelRequest, ToolUse
+from agentkit.usage import Usage
+
+
+def test_tokens_and_seconds_are_counted(kept, make_agent):
+    """Each request counts its input and output tokens and its seconds, by provider and model."""
+    result = make_agent(listeners=[kept.listener()]).run("go")
+    tokens = {point.attributes["gen_ai.token.type"]: point for point in kept.points("gen_ai.client.token.usage")}
+    assert {kind: point.count for kind, point in tokens.items()} == {"input": 3, "output": 3}
+    assert tokens["input"].sum == result.usage.input_tokens
+    assert tokens["output"].sum == result.usage.output_tokens
+    assert tokens["input"].explicit_bounds == names.TOKEN_BUCKETS
+    (seconds,) = kept.points("gen_ai.client.operation.duration")
+    assert (seconds.count, seconds.explicit_bounds) == (3, names.SECOND_BUCKETS)
+    assert dict(seconds.attributes) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "scripted",
+        "gen_ai.request.model": "scripted",
+        "gen_ai.response.model": "scripted",
+    }
+
+
+def test_tool_calls_are_counted(kept, make_agent):
+    """Each tool call that ran counts its seconds, by tool, verdict and what came of it."""
+    make_agent(listeners=[kept.listener()]).run("go")
+    points = {
+        point.attributes["gen_ai.tool.name"]: dict(point.attributes) for point in kept.points("agentkit.tool.duration")
+    }
+    assert points == {
+        "calculator": {
+            "gen_ai.tool.name": "calculator",
+            "agentkit.decision.verdict": "allow",
+            "agentkit.tool.status": "ok",
+        },
+        "fail": {
+            "gen_ai.tool.name": "fail",
+            "agentkit.decision.verdict": "allow",
+            "agentkit.tool.status": "failed",
+            "error.type": "failed",
+        },
+    }
+
+
+def test_failures_are_counted_by_kind(kept):
+    """A request that failed counts its seconds under its error, and no tokens."""
+    Agent("helper", llm=ScriptedLLM(RateLimited("Slow down.")), listeners=[kept.listener()]).run("go")
+    (seconds,) = kept.points("gen_ai.client.operation.duration")
+    assert seconds.attributes["error.type"] == "RateLimited"
+    assert kept.points("gen_ai.client.token.usage") == []
+
+
+def test_what_nobody_has_counted_is_not_0(kept):
+    """An answer whose tokens the server has not counted is not among the tokens."""
+    work = ModelRequest(NOWHERE, Request([]), "openai", "any")
+    with kept.listener().around(work):
+        work.response = Response(AssistantMessage("Hi."), usage=Usage(requests=1, unreported=1))
+    assert kept.points("gen_ai.client.token.usage") == []
+    assert len(kept.points("gen_ai.client.operation.duration")) == 1
+
+
+def test_tool_call_that_is_cut_off_is_counted(kept):
+    """A tool call that an interrupt cuts off counts its seconds under that."""
+    work = ToolUse(NOWHERE, ToolCall("c1", "look", "{}"), Decision("allow", "level", "It is SAFE."))
+    with pytest.raises(KeyboardInterrupt), kept.listener().around(work):
+        raise KeyboardInterrupt
+    (seconds,) = kept.points("agentkit.tool.duration")
+    assert seconds.attributes["error.type"] == "KeyboardInterrupt"

@@ -1,0 +1,25 @@
+"""Does a tracer that fails keep silent, but for one warning?"""
+
+import logging
+
+from agentkit.tracing.listeners import FailureGuard
+
+
+def fail(text):
+    """Raise something."""
+    raise OSError(text)
+
+
+def test_only_the_first_failure_is_told(caplog):
+    """The first failure is a warning that says what, why and what to do, without secrets; others are not told."""
+    silence = FailureGuard("It cannot be written", "Look at the disk.")
+    with caplog.at_level(logging.DEBUG):
+        assert silence.call(fail, "key sk-abcdefghij0123456789ABCDEFG") is None
+        assert silence.call(fail, "again") is None
+        assert silence.call(str.upper, "a") == "A"
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("agentkit.tracing", "WARNING")
+    assert record.getMessage() == (
+        "It cannot be written (OSError: key [redacted: API key]). Runs go on, and this is not told again. "
+        "Look at the disk."
+    )

@@ -1,0 +1,157 @@
+"""Are spans called what everybody calls them?"""
+
+import pytest
+
+from agentkit.decisions import Decision
+from agentkit.errors import LimitExceeded, Unauthorized
+from agentkit.messages import AssistantMessage, Missed, OutputSchema, Request, Response, ToolCall, ToolResult
+from agentkit.tracing import semantic_conventions as names
+from agentkit.tracing.listeners import ModelRequest, Origin, ToolUse
+from agentkit.usage import Tariff, Usage
+
+CONSTANTS = {name: value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)}
+OURS = {name: value for name, value in CONSTANTS.items() if value.startswith("agentkit")}
+SOURCE = Origin("r1", "helper", iteration=2)
+
+
+def published():
+    """All names that the published conventions have for attributes and metrics."""
+    pytest.importorskip("opentelemetry.semconv", reason="opentelemetry-semantic-conventions is not installed")
+    from opentelemetry.semconv._incubating.attributes import gen_ai_attributes
+    from opentelemetry.semconv._incubating.metrics import gen_ai_metrics
+    from opentelemetry.semconv.attributes import error_attributes, server_attributes
+
+    homes = (gen_ai_attributes, gen_ai_metrics, error_attributes, server_attributes)
+    return {value for home in homes for value in vars(home).values() if isinstance(value, str)}, gen_ai_attributes
+
+
+def test_every_name_is_one_of_the_conventions():
+    """Each attribute and metric that is not our own has a name of the published conventions, which is no old one."""
+    known, home = published()
+    theirs = {name for name, value in CONSTANTS.items() if name not in OURS and "." in value}
+    assert {CONSTANTS[name] for name in theirs} <= known
+    assert len(theirs) >= 30
+    assert {home.GEN_AI_SYSTEM, home.GEN_AI_PROMPT, home.GEN_AI_USAGE_PROMPT_TOKENS}.isdisjoint(CONSTANTS.values())
+
+
+def test_operations_and_providers_are_those_of_the_conventions():
+    """Operations, kinds of tokens and providers bear the conventions' names, where these have one."""
+    _, home = published()
+    operations = {vars(each)["_value_"] for each in home.GenAiOperationNameValues}
+    assert {names.CHAT, names.INVOKE_AGENT, names.EXECUTE_TOOL} <= operations
+    providers = {each.value for each in home.GenAiProviderNameValues}
+    known = ("openai", "azure", "groq", "mistral", "deepseek", "gemini")
+    assert {names.of_model(name, "any")[names.PROVIDER_NAME] for name in known} <= providers
+    assert names.of_model("ollama", "any")[names.PROVIDER_NAME] == "ollama"
+
+
+def test_buckets_are_the_recommended_ones():
+    """Histograms have the buckets that the conventions recommend."""
+    assert names.TOKEN_BUCKETS[:4] == (1, 4, 16, 64)
+    assert names.TOKEN_BUCKETS[-1] == 67_108_864
+    assert names.SECOND_BUCKETS[:4] == (0.01, 0.02, 0.04, 0.08)
+    assert names.SECOND_BUCKETS[-1] == 81.92
+
+
+def test_run_says_whose_it_is():
+    """The span of a run says its id and agent; what set it to work, its session and where it was only if known."""
+    assert names.of_run(SOURCE) == {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": "helper",
+        "agentkit.run.id": "r1",
+    }
+    told = names.of_run(Origin("r1", "helper", "r0", "trip", is_elsewhere=True))
+    assert (told["agentkit.run.parent"], told["gen_ai.conversation.id"]) == ("r0", "trip")
+    assert told["agentkit.run.is_elsewhere"] is True
+
+
+@pytest.mark.parametrize(
+    ("url", "server"),
+    [
+        ("https://api.openai.com/v1", ("api.openai.com", 443)),
+        ("http://127.0.0.1:8000/v1", ("127.0.0.1", 8000)),
+        ("http://box/v1", ("box", 80)),
+        ("this machine", (None, None)),
+        ("://", (None, None)),
+    ],
+)
+def test_server_is_told_by_name_and_port(url, server):
+    """A request says to which server it goes; there is none on this very machine."""
+    told = names.of_model("openai", "any", url)
+    assert (told.get("server.address"), told.get("server.port")) == server
+
+
+def test_request_says_its_settings():
+    """Of a request's settings those are told that the conventions know, and what kind of answer is wanted."""
+    settings = {"temperature": 0.5, "max_completion_tokens": 9, "user": "ada"}
+    request = Request([], output_schema=OutputSchema("row", {}), settings=settings)
+    told = names.of_request(ModelRequest(Origin("r1", "helper", "", "trip", 2), request, "openai", "any", "", True))
+    assert told == {
+        "gen_ai.agent.name": "helper",
+        "agentkit.iteration": 2,
+        "gen_ai.request.temperature": 0.5,
+        "gen_ai.request.max_tokens": 9,
+        "gen_ai.output.type": "json",
+        "gen_ai.request.stream": True,
+        "gen_ai.conversation.id": "trip",
+    }
+    assert names.of_request(ModelRequest(SOURCE, Request([]), "openai", "any"))["gen_ai.output.type"] == "text"
+
+
+def test_response_says_what_it_took():
+    """An answer says its model, id and tokens, special ones where there are some, and none that nobody has counted."""
+    usage = Usage(10, 5, cached_tokens=4, reasoning_tokens=2, requests=1, written_tokens=1)
+    told = names.of_response(Response(AssistantMessage("Hi."), usage=usage, model="any-1", raw={"id": "resp_1"}))
+    assert told == {
+        "gen_ai.response.finish_reasons": ("stop",),
+        "gen_ai.response.model": "any-1",
+        "gen_ai.response.id": "resp_1",
+        "gen_ai.usage.input_tokens": 10,
+        "gen_ai.usage.output_tokens": 5,
+        "gen_ai.usage.cache_read.input_tokens": 4,
+        "gen_ai.usage.cache_creation.input_tokens": 1,
+        "gen_ai.usage.reasoning.output_tokens": 2,
+    }
+    uncounted = Response(AssistantMessage("Hi."), usage=Usage(requests=1, unreported=1))
+    assert names.of_response(uncounted) == {"gen_ai.response.finish_reasons": ("stop",)}
+
+
+@pytest.mark.parametrize(("tariff", "provider"), [(Tariff("gemini", "any"), "gcp.gemini"), (None, None)])
+def test_response_of_another_provider(tariff, provider):
+    """Where a fallback has answered, the provider is its own, as far as it is known, and not that of the first."""
+    lost = Usage(requests=1, unreported=1, tariff=Tariff("groq", "first"))
+    answered = Usage(10, 5, requests=1, tariff=tariff)
+    missed = (Missed("groq:first", "Unreachable", "gone", lost),)
+    response = Response(AssistantMessage("Hi."), usage=lost + answered, missed=missed)
+    assert names.of_response(response).get("gen_ai.provider.name") == provider
+
+
+def test_call_says_what_was_decided():
+    """A tool call says its decision without reason and evidence, which may be pieces of what was said."""
+    decision = Decision("ask", "level", "It is SYSTEM.", evidence="rm -rf")
+    work = ToolUse(SOURCE, ToolCall("c1", "look", "{}"), decision)
+    assert names.of_decision(decision) == {
+        "agentkit.decision.verdict": "ask",
+        "agentkit.decision.rule": "level",
+    }
+    assert "gen_ai.tool.description" not in names.of_call(work)
+    work.description = "Look."
+    assert names.of_call(work)["gen_ai.tool.description"] == "Look."
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "told"),
+    [("ok", None, {}), ("waiting", "Who?", {}), ("timed_out", "Late.", {"error.type": "timed_out"})],
+)
+def test_failure_of_a_tool(status, error, told):
+    """A tool call that failed says how; one that waits for a person has not failed."""
+    assert names.of_failure(ToolResult("look", status, "", error=error)) == told
+
+
+def test_errors_that_hold_no_content():
+    """What a provider or a limit says is told always, other errors' words only with content; leaving is no error."""
+    assert names.is_without_content(Unauthorized("No."))
+    assert names.is_without_content(LimitExceeded("Too long."))
+    assert not names.is_without_content(ValueError("tulip"))
+    assert names.of_error(ValueError("tulip")) == {"error.type": "ValueError"}
+    assert names.of_error(GeneratorExit()) == {}

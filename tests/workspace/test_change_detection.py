@@ -1,0 +1,171 @@
+"""What did a command change in the workspace?"""
+
+import subprocess
+import time
+
+import pytest
+
+from agentkit.errors import ToolError
+from agentkit.workspace.change_detection import WorkspaceSnapshot, differences, take
+from agentkit.workspace.journal import Journal
+from agentkit.workspace.journal_store import InMemoryJournalStore
+from agentkit.workspace.root import Root
+from agentkit.workspace.workspace import Workspace
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A workspace's folder with files, a link and a script."""
+    folder = tmp_path / "ws"
+    (folder / "src/deep").mkdir(parents=True)
+    (folder / "src/a.py").write_text("a = 1\n")
+    (folder / "src/deep/b.py").write_text("b = 1\n")
+    (folder / "run.sh").write_text("true\n")
+    (folder / "link").symlink_to("src/a.py")
+    (folder / ".git").mkdir()
+    (folder / ".git/HEAD").write_text("x")
+    return folder
+
+
+def contents(folder):
+    """Every place below a folder, with its permissions and content."""
+    return {
+        str(place.relative_to(folder)): (
+            place.lstat().st_mode,
+            place.readlink() if place.is_symlink() else place.read_bytes() if place.is_file() else None,
+        )
+        for place in folder.rglob("*")
+    }
+
+
+@pytest.mark.parametrize(
+    ("command", "paths"),
+    [
+        ("true", []),
+        ("echo 'b = 2' > src/deep/b.py", ["src/deep/b.py"]),
+        ("rm -r src", ["src", "src/a.py", "src/deep", "src/deep/b.py"]),
+        ("mkdir -p x/y && echo 1 > x/y/z", ["x", "x/y", "x/y/z"]),
+        ("mv src/a.py src/c.py", ["src/a.py", "src/c.py"]),
+        ("chmod +x run.sh", ["run.sh"]),
+        ("ln -sf run.sh link", ["link"]),
+        ("rm link && echo real > link", ["link"]),
+        ("rm run.sh && mkdir run.sh && echo 1 > run.sh/x", ["run.sh", "run.sh/x"]),
+        ("rm -r src && echo file > src", ["src", "src/a.py", "src/deep", "src/deep/b.py"]),
+        ("rm run.sh && mkfifo run.sh", ["run.sh"]),
+        ("touch src/a.py; echo x > .git/HEAD; mkdir node_modules; echo x > node_modules/m", []),
+        ("chmod 700 src", ["src"]),
+        ("rm -r src && mkdir src && echo 'a = 1' > src/a.py", ["src/deep", "src/deep/b.py"]),
+    ],
+)
+@pytest.mark.parametrize("in_files", [True, False])
+def test_command_is_seen_and_undone(command, paths, in_files, folder, tmp_path):
+    """Whatever a command changed, made, moved or removed is recorded, and undone exactly."""
+    before = contents(folder)
+    run = Workspace(folder, journal=Journal(tmp_path / "j" if in_files else None)).for_run("r")
+    with run.observing("run_shell"):
+        subprocess.run(["sh", "-c", command], cwd=folder, check=True)
+    assert sorted(change.path for change in run.record.changes) == paths
+    assert not list(tmp_path.glob("j/*.before"))
+    run.undo()
+    after = contents(folder)
+    skipped = (".git", "node_modules")
+    assert {p: s for p, s in after.items() if not p.startswith(skipped)} == {
+        p: s for p, s in before.items() if not p.startswith(skipped)
+    }
+
+
+def test_command_that_fails_is_seen_too(folder):
+    """What a command had changed before it failed is recorded."""
+    run = Workspace(folder).for_run()
+
+    def fail():
+        with run.observing("run_shell"):
+            (folder / "run.sh").write_text("changed")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail()
+    assert "+changed" in run.changes
+
+
+def test_folder_that_somebody_else_removed_is_made_again(folder):
+    """A file comes back even when its folder has been removed since."""
+    run = Workspace(folder).for_run()
+    with run.observing("run_shell"):
+        (folder / "src/deep/b.py").unlink()
+    (folder / "src/deep").rmdir()
+    run.undo()
+    assert (folder / "src/deep/b.py").read_text() == "b = 1\n"
+
+
+def test_folder_too_large_is_not_undoable_and_says_so(folder):
+    """When there is too much to remember, the record and the undo say that the command cannot be undone."""
+    for number in range(2_001):
+        (folder / f"{number}").touch()
+    run = Workspace(folder).for_run()
+    with run.observing("run_shell"):
+        (folder / "run.sh").write_text("changed")
+    run.write("src/a.py", "new")
+    (note,) = run.record.notes
+    assert note.startswith("What run_shell changed cannot be undone: the folder has more than 2,000 files or 20 MB")
+    undone = run.undo()
+    assert undone.notes == (note,)
+    assert str(undone).endswith(f"{note}.")
+    assert (folder / "run.sh").read_text() == "changed"
+
+
+def test_many_bytes_are_too_large_too(folder):
+    """The bound counts bytes as well as files."""
+    with pytest.raises(ToolError, match="more than 10 files or 0 MB"):
+        take(Root(folder), most_files=10, most_bytes=10)
+
+
+def test_name_that_cannot_be_recorded_is_counted(folder):
+    """A new file whose name has control characters is counted as not recorded; an old one is left alone."""
+    (folder / "old\nname").write_text("x")
+    run = Workspace(folder).for_run()
+    with run.observing("run_shell"):
+        (folder / "new\nname").write_text("x")
+    assert run.record.changes == ()
+    assert "2 new files have names that cannot be recorded" in run.record.notes[0]
+
+
+def test_too_many_new_files_are_not_all_compared(folder):
+    """When a command makes very many files, the record says that not all were compared."""
+    snapshot = take(Root(folder))
+    (folder / "many").mkdir()
+    for number in range(30):
+        (folder / "many" / str(number)).touch()
+    changes, left_out = differences(snapshot, Root(folder), "run_shell", most_places=20)
+    assert "more than 20 files" in left_out
+    assert len(changes) < 20
+
+
+def test_snapshot_can_be_written_down(folder):
+    """A snapshot that is written down and read again is the same."""
+    store = InMemoryJournalStore()
+    snapshot = take(Root(folder))
+    snapshot.keep(store)
+    assert WorkspaceSnapshot.kept(store) == snapshot
+
+
+def test_observing_is_quick(folder, tmp_path):
+    """Remembering two thousand small files takes well under the time that a person notices."""
+    for number in range(1_900):
+        (folder / f"{number}.txt").write_text("x" * 5_000)
+    run = Workspace(folder, journal=Journal(tmp_path / "j")).for_run("r")
+    started = time.perf_counter()
+    with run.observing("run_shell"):
+        (folder / "1.txt").write_text("changed")
+    assert time.perf_counter() - started < 10
+    assert [change.path for change in run.record.changes] == ["1.txt"]
+
+
+def test_own_records_are_not_remembered(folder, monkeypatch):
+    """What agentkit writes in its own folder, when that is in the workspace, is no change of a command."""
+    monkeypatch.setenv("AGENTKIT_STATE", str(folder / "state"))
+    (folder / "state").mkdir()
+    snapshot = take(Root(folder))
+    (folder / "state/x.journal").write_text("x")
+    assert not any(place.startswith("state") for place in snapshot.places)
+    assert differences(snapshot, Root(folder), "run_shell") == ([], "")

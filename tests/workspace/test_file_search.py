@@ -1,0 +1,156 @@
+"""Which files are searched, and what came of it?"""
+
+import time
+
+import psutil
+import pytest
+
+from agentkit.errors import ToolError
+from agentkit.workspace.root import Root
+from agentkit.workspace.search import Match, Query, search
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A small project."""
+    for path, text in {
+        "app.py": "import os\n\ndef main():\n    pass  # TODO: finish\n",
+        "src/util.py": "def main_part():\n    return 'TODO'\n",
+        "src/web/page.ts": "// todo: style\n",
+        "src/web/page.js": "// TODO\r\n",
+        "node_modules/x.js": "TODO",
+        "notes.md": "Việc TODO: học\n",
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_text(text)
+    (tmp_path / "image.png").write_bytes(b"\x89PNG\0\0TODO")
+    (tmp_path / "link.py").symlink_to("app.py")
+    return Root(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("pattern", "path", "glob", "found"),
+    [
+        ("TODO", ".", None, ["app.py:4", "notes.md:1", "src/util.py:2", "src/web/page.js:1"]),
+        ("(?i)todo", "src", None, ["src/util.py:2", "src/web/page.js:1", "src/web/page.ts:1"]),
+        (r"^def \w+", ".", "*.py", ["app.py:3", "src/util.py:1"]),
+        ("(?i)todo", ".", "*.{js,ts}", ["src/web/page.js:1", "src/web/page.ts:1"]),
+        ("(?i)todo", ".", "src/**/*.ts", ["src/web/page.ts:1"]),
+        ("TODO", ".", "**/util.py", ["src/util.py:2"]),
+        ("TODO", ".", "./src/*.py", ["src/util.py:2"]),
+        ("TODO", ".", "src/*/**", ["src/util.py:2", "src/web/page.js:1"]),
+        ("TODO", ".", "lib/*.py", []),
+        ("TODO", "app.py", None, ["app.py:4"]),
+        ("TODO$", ".", None, ["src/web/page.js:1"]),
+        ("học", ".", None, ["notes.md:1"]),
+    ],
+)
+def test_lines_that_match_are_found(pattern, path, glob, found, root):
+    """Each line that matches is named by file and number; binary files, links and package folders are left out."""
+    matches = search(root, Query(pattern, path, glob))
+    assert sorted(f"{match.path}:{match.line}" for match in matches.matches) == found
+    assert matches.left_out == ""
+
+
+def test_files_can_be_kept_out(root):
+    """Files that must not be read are not searched."""
+    matches = search(root, Query("TODO", skips=lambda place: place.endswith((".py", ".md"))))
+    assert [match.path for match in matches.matches] == ["src/web/page.js"]
+    assert matches.files == 2
+
+
+@pytest.mark.parametrize("pattern", ["(", "*", "(?P<x>", "[z-a]", "(?<=a+)b", "a{99999999999999999999}"])
+def test_bad_pattern_is_explained(pattern, root):
+    """What is no regular expression is told, with the reason."""
+    with pytest.raises(ToolError, match="is not a regular expression of Python"):
+        search(root, Query(pattern))
+
+
+@pytest.mark.parametrize(
+    ("query", "problem"),
+    [
+        (Query(""), "1 to 1,000 characters"),
+        (Query("x" * 1_001), "1 to 1,000 characters"),
+        (Query("x", "missing"), "There is no 'missing'"),
+        (Query("x", "../x"), "outside the workspace"),
+        (Query("x", glob="{a,b}" * 9), "more than 64 alternatives"),
+    ],
+)
+def test_impossible_query_is_explained(query, problem, root):
+    """A query that cannot be answered is refused in a sentence."""
+    with pytest.raises(ToolError, match=problem):
+        search(root, query)
+
+
+def test_pattern_that_never_ends_is_ended(root, tmp_path):
+    """A pattern that would take for ever is ended in time, and what was found before is kept."""
+    (tmp_path / "a.txt").write_text("aa\n")
+    (tmp_path / "b.txt").write_text("a" * 60 + "!\n")
+    started = time.monotonic()
+    matches = search(root, Query(r"^(a+)+$", glob="*.txt", seconds=1))
+    assert time.monotonic() - started < 8
+    assert matches.matches == (Match("a.txt", 1, "aa"),)
+    assert matches.timed_out
+    assert "did not end within 1 seconds" in matches.left_out
+    assert [child for child in psutil.Process().children() if "matching.py" in " ".join(child.cmdline())] == []
+
+
+def test_matches_are_bounded(root, tmp_path):
+    """Only the first matches are given, and it is said that there are more."""
+    (tmp_path / "many.txt").write_text("x\n" * 300)
+    matches = search(root, Query("x", "many.txt", most_matches=20))
+    assert len(matches.matches) == 20
+    assert matches.left_out == "There are more than 20 matches; these are the first."
+
+
+def test_files_and_bytes_are_bounded(root, tmp_path):
+    """Only so many files are searched, none of them too large, and it is said how many."""
+    (tmp_path / "large.txt").write_bytes(b"TODO" * 600_000)
+    assert "large.txt" not in [match.path for match in search(root, Query("TODO")).matches]
+    matches = search(root, Query("x", most_files=3))
+    assert matches.files == 3
+    assert matches.left_out == "Only the first 3 files were searched; give a narrower path or glob."
+
+
+def test_long_lines_are_shown_around_the_match(root, tmp_path):
+    """Of a long line the surroundings of the match are shown."""
+    (tmp_path / "long.txt").write_text("a" * 5_000 + "here" + "b" * 5_000)
+    (match,) = search(root, Query("here", "long.txt")).matches
+    assert "here" in match.text
+    assert len(match.text) <= 300
+
+
+@pytest.mark.parametrize("glob", ["[" * 40_000, "**/" * 80_000, "*/" * 51, "{a,b}" * 101])
+def test_long_globs_are_refused(glob, tmp_path):
+    """A glob that would take long to read is refused before anything is searched."""
+    (tmp_path / "a").write_text("x")
+    with pytest.raises(ToolError, match="at most 500 characters and 50 parts"):
+        search(Root(tmp_path), Query("x", glob=glob))
+
+
+def test_time_is_looked_at_for_files_that_are_not_searched(tmp_path):
+    """Time runs out among files that are left out, too."""
+    for number in range(20):
+        (tmp_path / str(number)).write_text("x")
+    asked = []
+    found = search(Root(tmp_path), Query("x", seconds=-1, skips=lambda place: asked.append(place) or True))
+    assert len(asked) == 1
+    assert "first 0 files" in found.left_out or found.timed_out
+
+
+def test_secrets_are_hidden_before_lines_are_found(tmp_path):
+    """Neither the inner lines of a key nor pieces of a token can be found; other lines keep their numbers."""
+    body = "\n".join("MIIBVgIBADANBgkqhkiG9w0BAQEFAASC" for _ in range(5))
+    key = f"-----BEGIN PRIVATE KEY-----\n{body}\n-----END PRIVATE KEY-----"
+    (tmp_path / "a").write_text(f"first\n{key}\n{'x' * 90} ghp_{'a1' * 150}\nlast\n")
+    assert search(Root(tmp_path), Query("MIIB|a1a1")).matches == ()
+    (last,) = search(Root(tmp_path), Query("^last")).matches
+    assert last.line == 10
+
+
+def test_folder_like_path_of_a_file_is_refused(tmp_path):
+    """A file is named by its own name."""
+    (tmp_path / "a").write_text("x")
+    (tmp_path / "d").mkdir()
+    with pytest.raises(ToolError, match="name a file"):
+        search(Root(tmp_path), Query("x", "d/../a/b/.."))

@@ -1,0 +1,109 @@
+"""How are notes and their contents kept?"""
+
+import stat
+
+import pytest
+
+from agentkit.errors import ToolError
+from agentkit.workspace.journal_store import FileJournalStore, InMemoryJournalStore
+
+NOTES = [({"a": 1}, (b"one\n", None)), ({"b": "\udcff é"}, ()), ({"c": []}, (b"", b"\0\n{}"))]
+
+
+@pytest.fixture
+def store(tmp_path):
+    """A store in a file."""
+    return FileJournalStore(tmp_path / "notes")
+
+
+def test_notes_are_read_as_they_were_added(store):
+    """Notes and contents come back in order, whatever bytes they hold."""
+    store.add(NOTES[:1], durable=True)
+    store.add(NOTES[1:])
+    assert list(store.read()) == NOTES
+    assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
+
+
+def test_no_file_is_no_notes(store):
+    """Where nothing was added nothing is read, mended or removed."""
+    store.mend()
+    store.remove()
+    assert list(store.read()) == []
+
+
+def test_no_folder_is_no_notes(tmp_path):
+    """Where the folder is none, as below a home that is /dev/null, nothing is read or mended."""
+    (tmp_path / "home").touch()
+    store = FileJournalStore(tmp_path / "home" / "notes")
+    store.mend()
+    assert list(store.read()) == []
+
+
+def test_torn_note_is_left_out_wherever_it_was_torn(store):
+    """Whatever is missing at the end of the file, the notes before it are read, and others can follow."""
+    store.add(NOTES)
+    whole = store.path.read_bytes()
+    for length in range(len(whole)):
+        store.path.write_bytes(whole[:length])
+        read = list(store.read())
+        assert read == NOTES[: len(read)]
+        assert len(read) < len(NOTES)
+        store.mend()
+        store.add([({"new": True}, ())])
+        assert list(store.read()) == [*read, ({"new": True}, ())]
+
+
+@pytest.mark.parametrize(
+    "garbage", [b"[]\n\n", b"1\n\n", b'{"sizes": 3}\n\n', b"{}\n\n", b"\xff\n", b'{"sizes": ["a"]}\n\n']
+)
+def test_garbage_ends_the_notes(garbage, store):
+    """What is no note ends the reading."""
+    store.add(NOTES)
+    with store.path.open("ab") as file:
+        file.write(garbage)
+    assert list(store.read()) == NOTES
+
+
+def test_note_that_cannot_be_written_is_an_error(tmp_path):
+    """When notes cannot be written, nothing is done and the reason is told."""
+    with pytest.raises(ToolError, match=r"journal cannot be written \(Is a directory\), so nothing was done"):
+        FileJournalStore(tmp_path).add(NOTES)
+
+
+def test_full_disk_leaves_the_notes_as_they_were(small_disk):
+    """A note that does not fit on the disk leaves no beginning of itself."""
+    store = FileJournalStore(small_disk / "notes")
+    store.add(NOTES)
+    with pytest.raises(ToolError, match="No space left"):
+        store.add([({}, (b"x" * 100_000,))])
+    store.add(NOTES)
+    assert list(store.read()) == NOTES * 2
+
+
+def test_memory_is_bounded():
+    """In memory, contents beyond the bound are forgotten, their notes are not."""
+    store = InMemoryJournalStore(most_bytes=5)
+    store.add([({"a": 1}, (b"12345", b"")), ({"b": 1}, (b"1", None))], durable=True)
+    assert list(store.read()) == [({"a": 1}, (b"12345", b"")), ({"b": 1}, (None, None))]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        *('{"a": 1, "sizes": [99999999999999]}', f'{{"a": 1, "sizes": [{10**22}]}}', "[" * 200_000, '{"a": 1}', "[]"),
+        *('{"sizes": [-1]}', '{"sizes": [true]}', '{"sizes": [1.5]}', '{"sizes": {}}', '{"sizes": ["1"]}', "9" * 5_000),
+    ],
+)
+def test_malformed_note_ends_the_reading(line, tmp_path):
+    """What is not a note ends what can be read, and takes neither memory nor time."""
+    store = FileJournalStore(tmp_path / "f")
+    store.add([({"first": 1}, (b"content",))])
+    with store.path.open("a") as file:
+        file.write(f"{line}\n\n")
+    assert list(store.read()) == [({"first": 1}, (b"content",))]
+
+
+def test_folder_is_no_store(tmp_path):
+    """A folder in the place of the file is an error in words."""
+    with pytest.raises(ToolError, match="cannot be read"):
+        list(FileJournalStore(tmp_path).read())

@@ -1,0 +1,111 @@
+"""Patterns name what a command changes; all of it is remembered, or nothing is."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from agentkit.errors import ToolError
+from agentkit.workspace.restorable import cover
+from agentkit.workspace.root import Root
+
+
+@pytest.fixture
+def root(tmp_path):
+    """A workspace with files, caches, links and a repository."""
+    for name in (
+        "a/b/x.o",
+        "a/y.O",
+        "a/z.c",
+        "node_modules/m.o",
+        ".git/index",
+        ".git/refs/p.q",
+        "[1]",
+        "é.txt",
+        "q/s t.o",
+    ):
+        place = tmp_path / "ws" / name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(name)
+    (tmp_path / "ws/l").symlink_to("a/b")
+    (tmp_path / "ws/f").symlink_to("a/z.c")
+    (tmp_path / "ws/out").symlink_to(tmp_path)
+    (tmp_path / "outside").touch()
+    return Root(tmp_path / "ws")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "places"),
+    [
+        ("a/z.c", ["a/z.c"]),
+        ("a/b", ["a/b", "a/b/x.o"]),
+        ("a/*.o", ["a/y.O"]),
+        ("a/*/*.o", ["a/b/x.o"]),
+        ("a/?", ["a/b", "a/b/x.o"]),
+        ("./**/?.o", ["a/b/x.o", "a/y.O", "node_modules/m.o"]),
+        ("a/**/*", ["a/b", "a/b/x.o", "a/y.O", "a/z.c"]),
+        ("[[]1]", ["[1]"]),
+        ("É.txt", ["É.txt"]),
+        ("new/deep/file", ["new", "new/deep", "new/deep/file"]),
+        ("l/x.o", ["a/b/x.o"]),
+        ("l", ["l"]),
+        ("l/", ["a/b", "a/b/x.o", "l"]),
+        ("f/", ["a/z.c", "f"]),
+        ("f*/", ["a/z.c", "f"]),
+        ("nowhere/*.o", []),
+        ("/a/*.c", ["a/z.c"]),
+        ("out/outside", []),
+        (".git/index", [".git/index"]),
+        ("**/.git/index", [".git/index"]),
+    ],
+)
+def test_a_pattern_names_places_and_all_below_them(pattern, places, root):
+    """What a pattern names is remembered with all below it, whatever its case, also in folders that are skipped."""
+    assert sorted(cover(root, [pattern]).places) == places
+
+
+def test_the_whole_workspace_is_all_that_is_in_it(root):
+    """The pattern of the workspace itself names everything but a repository, which makes it refuse."""
+    with pytest.raises(ToolError, match="part of a git repository"):
+        cover(root, ["."])
+    folder = Path(root.folder)
+    (folder / ".git").rename(folder / "plain")
+    assert {"plain/index", "node_modules/m.o", "l"} <= cover(root, ["."]).places.keys()
+
+
+@pytest.mark.parametrize(
+    ("patterns", "why"),
+    [
+        (["./**/*.q"], "part of a git repository"),
+        (["/**/*.o"], "odd name"),
+        (["*/x.o"], "leads the pattern elsewhere"),
+        (["a", "node_modules", "q", "[[]1]"], "more than 7 files"),
+        (["sub/.git/index"], "not a plain folder of the workspace"),
+    ],
+)
+def test_what_cannot_be_told_or_kept_is_refused(patterns, why, root):
+    """Where a pattern may mean more than it matches, or there is too much, nothing is remembered."""
+    with pytest.raises(ToolError, match=why):
+        cover(root, patterns, most_files=7)
+
+
+def test_what_cannot_be_listed_or_read_is_refused(root):
+    """A folder that may not be listed and a file with attributes of its own could not be put back."""
+    inner = Path(root.folder, "a/b")
+    inner.chmod(0o300)
+    with pytest.raises(ToolError, match="cannot be listed"):
+        cover(root, ["a"])
+    inner.chmod(0o700)
+    try:
+        os.setxattr(f"{root.folder}/a/z.c", "user.note", b"x")
+    except OSError:
+        pytest.skip("this file system has no attributes")
+    with pytest.raises(ToolError, match="extended attributes"):
+        cover(root, ["a"])
+
+
+def test_own_records_are_refused(root, monkeypatch):
+    """What agentkit itself keeps in the workspace is not remembered, and so not deleted unasked."""
+    monkeypatch.setenv("AGENTKIT_STATE", f"{root.folder}/a")
+    with pytest.raises(ToolError, match="record of agentkit"):
+        cover(root, ["a"])

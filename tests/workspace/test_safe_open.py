@@ -1,0 +1,199 @@
+"""Which file does a path name, and how is it opened?"""
+
+import errno
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from agentkit.errors import Blocked, ToolError
+from agentkit.workspace.safe_open import (
+    OPEN_FILE,
+    best_opener,
+    components,
+    explained,
+    open_beneath,
+    open_by_component,
+    real_place,
+    shown,
+)
+
+ROOT = "/home/user/work"
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("a.txt", ("a.txt",)),
+        (".", ()),
+        ("./sub//a.txt/", ("sub", "a.txt")),
+        ("sub/../a.txt", ("a.txt",)),
+        (f"{ROOT}/a.txt", ("a.txt",)),
+        (ROOT, ()),
+        ("/link/to/work/a.txt", ("a.txt",)),
+        ("~/a.txt", ("~", "a.txt")),
+        ("%2e%2e/a", ("%2e%2e", "a")),
+        ("名.txt", ("名.txt",)),
+    ],
+)
+def test_path_is_read_by_name_alone(path, names):
+    """A path is relative to the workspace or absolute and inside it, and its names are literal."""
+    assert components(path, ROOT, "/link/to/work") == names
+
+
+@pytest.mark.parametrize("path", ["..", "/etc/passwd", f"{ROOT}2/a", f"{ROOT}/../a", "a/../../work/a"])
+def test_path_out_of_the_workspace_is_blocked(path):
+    """A path that leads out, be it only on its way, is blocked, with the remedy."""
+    with pytest.raises(Blocked, match=r"is outside the workspace\. .*workspace="):
+        components(path, ROOT)
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [("", "empty"), ("a\0b", "control"), ("\ud800", "characters"), ("a" * 256, "too long"), ("a/" * 101, "deep")],
+)
+def test_malformed_path_is_explained(path, problem):
+    """What cannot be a path is refused with the reason."""
+    with pytest.raises(ToolError, match=problem):
+        components(path, ROOT)
+
+
+def test_root_of_the_file_system_can_be_the_workspace():
+    """When the workspace is the whole file system, every absolute path is inside."""
+    assert components("/etc/hostname", "/") == ("etc", "hostname")
+
+
+def test_long_path_is_shown_by_its_beginning():
+    """An error text shows no more than the beginning of a path, and no control characters."""
+    assert len(shown("a" * 5_000)) < 130
+    assert shown("a\x1b[2J") == r"'a\x1b[2J'"
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "text"),
+    [
+        (OSError(errno.ENOENT, ""), ToolError, "There is no 'f'."),
+        (OSError(errno.ENOSPC, ""), ToolError, "The disk is full; 'f' is as it was."),
+        (OSError(errno.EXDEV, ""), Blocked, "leads out of the workspace"),
+        (OSError(errno.ELOOP, ""), Blocked, "symbolic link"),
+        (OSError(errno.EIO, ""), ToolError, "Input/output error"),
+        (OSError("odd"), ToolError, "odd"),
+    ],
+)
+def test_what_the_system_refuses_is_a_sentence(error, kind, text):
+    """An error of the operating system becomes a sentence about the path; an escape becomes a block."""
+    told = explained(error, "f")
+    assert type(told) is kind
+    assert text in str(told)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """An open folder with a file in it."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub/a.txt").write_text("a")
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    yield descriptor
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize("opener", [open_beneath, open_by_component])
+def test_both_ways_open_the_same_file(opener, folder, tmp_path):
+    """With and without the kernel's help, names lead to the same file."""
+    for names in [(), ("sub",), ("sub", "a.txt")]:
+        descriptor = opener(folder, names, OPEN_FILE)
+        assert real_place(str(tmp_path), descriptor) == "/".join(names)
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("opener", [open_beneath, open_by_component])
+def test_no_descriptor_is_left_open(opener, folder):
+    """Opening, whether it succeeds or fails, leaves no other descriptor behind."""
+    count = len(list(Path("/proc/self/fd").iterdir()))
+    os.close(opener(folder, ("sub", "a.txt"), OPEN_FILE))
+    for names in [("missing",), ("sub", "a.txt", "x"), ("sub", "b", "c")]:
+        with pytest.raises(OSError, match=r"No such file|Not a directory"):
+            opener(folder, names, OPEN_FILE)
+    assert len(list(Path("/proc/self/fd").iterdir())) == count
+
+
+def test_this_machine_lets_the_kernel_follow():
+    """Where the kernel can keep a path inside, it does."""
+    assert best_opener() is open_beneath
+
+
+BLOCKED = """
+import ctypes, struct, sys
+
+def instruction(code, value, if_true=0, if_false=0):
+    return struct.pack("=HBBI", code, if_true, if_false, value)
+
+load, equal, answer = 0x20, 0x15, 0x06
+program = b"".join([
+    instruction(load, 0), instruction(equal, 437, 0, 1),
+    instruction(answer, 0x00050000 | int(sys.argv[2])), instruction(answer, 0x7FFF0000),
+])
+libc = ctypes.CDLL(None)
+held = ctypes.create_string_buffer(program)
+filters = struct.pack("@HP", 4, ctypes.addressof(held))
+assert libc.prctl(38, 1, 0, 0, 0) == 0
+assert libc.prctl(22, 2, filters, 0, 0) == 0
+from agentkit.workspace.safe_open import best_opener
+from agentkit.workspace.root import Root
+print(best_opener().__name__, Root(sys.argv[1]).read("sub/a.txt").content.decode())
+"""
+
+
+@pytest.mark.parametrize("number", [errno.ENOSYS, errno.EAGAIN])
+def test_machine_without_help_of_the_kernel_goes_step_by_step(number, folder, tmp_path):
+    """Where the kernel has no way to keep a path inside, names are followed one by one."""
+    done = subprocess.run(
+        [sys.executable, "-c", BLOCKED, str(tmp_path), str(number)],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stdout.split() == ["open_by_component", "a"]
+
+
+def test_kernel_is_asked_again_when_something_moves(folder, tmp_path):
+    """When folders are renamed while a path goes up, opening still succeeds."""
+    (tmp_path / "other").mkdir()
+    stop = threading.Event()
+
+    def move():
+        while not stop.is_set():
+            (tmp_path / "other").rename(tmp_path / "another")
+            (tmp_path / "another").rename(tmp_path / "other")
+
+    thread = threading.Thread(target=move)
+    thread.start()
+    try:
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            os.close(open_beneath(folder, ("sub", "..") * 40, OPEN_FILE))
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_place_of_a_removed_file_is_its_old_one(folder, tmp_path):
+    """A file that was removed while open is still known by the place it had, one of that name by its own."""
+    descriptor = open_beneath(folder, ("sub", "a.txt"), OPEN_FILE)
+    (tmp_path / "sub/a.txt").unlink()
+    assert real_place(str(tmp_path), descriptor) == "sub/a.txt"
+    os.close(descriptor)
+    (tmp_path / "b (deleted)").write_text("")
+    descriptor = open_beneath(folder, ("b (deleted)",), OPEN_FILE)
+    assert real_place(str(tmp_path), descriptor) == "b (deleted)"
+    os.close(descriptor)
+
+
+def test_place_elsewhere_cannot_be_told(folder):
+    """An open file that is not below the folder has no place in it."""
+    assert real_place("/somewhere/else", folder) is None

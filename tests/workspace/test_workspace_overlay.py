@@ -1,0 +1,82 @@
+"""What would the workspace look like?"""
+
+import pytest
+
+from agentkit.errors import Blocked, ToolError
+from agentkit.workspace.root import DirectoryEntry
+from agentkit.workspace.workspace import Overlay
+
+
+@pytest.fixture
+def overlay(tmp_path):
+    """An overlay over a folder with two files."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "a").write_text("a")
+    (tmp_path / "a").chmod(0o640)
+    (tmp_path / "sub/b").write_text("b")
+    return Overlay(str(tmp_path))
+
+
+def disk(folder):
+    """What is on the disk."""
+    return {str(place.relative_to(folder)): place.is_file() and place.read_text() for place in folder.rglob("*")}
+
+
+def test_changes_are_seen_but_not_made(overlay, tmp_path):
+    """What was written, made and removed is seen by every reading, and the disk stays as it is."""
+    before = disk(tmp_path)
+    places = []
+    overlay.write("a", b"new")
+    overlay.make_folder("d")
+    overlay.write("d/c", b"c")
+    overlay.remove("sub/b")
+    assert disk(tmp_path) == before
+    assert overlay.read("./a", check=places.append).content == b"new"
+    assert overlay.read("d/c", 0).size == 1
+    assert overlay.inspect("a").mode == 0o640
+    assert overlay.inspect("d/c").mode == 0o644
+    assert overlay.entries("sub") == ("sub", [])
+    assert overlay.entries("d") == ("d", [DirectoryEntry("c", "file")])
+    assert overlay.entries(".")[1] == [
+        DirectoryEntry("a", "file"),
+        DirectoryEntry("d", "folder"),
+        DirectoryEntry("sub", "folder"),
+    ]
+    assert list(overlay.files()) == [("a", 3), ("d/c", 1)]
+    assert list(overlay.files("d")) == [("d/c", 1)]
+    assert list(overlay.files(skip={"d"})) == [("a", 3)]
+    assert overlay.missing_folders("d/e/f") == ("d/e/f", ["d/e"])
+    assert places == ["a"]
+
+
+def test_what_was_removed_is_gone(overlay):
+    """A file or folder that would be gone cannot be read or listed."""
+    overlay.remove("a")
+    with pytest.raises(ToolError, match="There is no file 'a'"):
+        overlay.read("a")
+    with pytest.raises(ToolError, match="There is no folder 'a'"):
+        overlay.entries("a")
+
+
+def test_what_was_not_changed_is_read_from_the_disk(overlay):
+    """Everything else is as on the disk, and nothing outside is reached."""
+    assert overlay.read("sub/b").content == b"b"
+    assert overlay.inspect("a").content == b"a"
+    with pytest.raises(Blocked):
+        overlay.read("../x")
+
+
+def test_kinds_are_as_on_the_disk(overlay, tmp_path):
+    """A folder is not written like a file, a file is not gone through, and nothing is made twice."""
+    (tmp_path / "link").symlink_to("a")
+    with pytest.raises(ToolError, match="'sub' is a folder"):
+        overlay.write("sub", b"x")
+    with pytest.raises(Blocked, match="symbolic link"):
+        overlay.write("link", b"x")
+    overlay.write("new", b"x")
+    with pytest.raises(ToolError, match="not a folder"):
+        overlay.missing_folders("new/y")
+    with pytest.raises(ToolError, match="in the way"):
+        overlay.make_folder("new")
+    with pytest.raises(ToolError, match="name a file"):
+        overlay.read("new/.")
