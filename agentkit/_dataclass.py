@@ -1,4 +1,9 @@
-"""Dataclasses with slots whose `__init__` is generated on first use."""
+"""Dataclasses with slots whose `__init__` is generated on first use.
+
+The standard library compiles three to six functions for each class, which takes longer than anything else that is done
+when a module of ours is imported. Decided in `docs/decisions/0047-slotted-dataclasses.md`. A class that has a method
+`_refuse_unknown` is told there what it was given beside its fields.
+"""
 
 from __future__ import annotations
 

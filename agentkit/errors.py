@@ -1,4 +1,32 @@
-"""The exception hierarchy of agentkit, grouped by who has to act."""
+"""The exception hierarchy of agentkit, grouped by who has to act.
+
+AgentKitError
+├── ConfigError            the developer, before any run
+│   ├── NoProvider         also a ValueError
+│   └── MissingExtra       also an ImportError
+├── ModelError             the provider
+│   ├── Unauthorized
+│   ├── RateLimited
+│   ├── Rejected
+│   ├── Unreachable
+│   └── BadResponse
+├── ToolError              the model: it is told and may try again
+│   ├── UnknownTool
+│   ├── BadArguments
+│   ├── ToolTimeout
+│   ├── Blocked
+│   ├── Postponed
+│   ├── LoginNeeded
+│   └── SandboxError
+├── RunError               the caller; carries the result so far
+│   ├── LimitExceeded      also a RuntimeError
+│   ├── Cancelled
+│   └── ReplayError        also an AssertionError
+└── SessionError           the operator
+    └── KnowledgeError
+
+Foreign exceptions are translated once, by a table, in the module that imports their library.
+"""
 
 from __future__ import annotations
 

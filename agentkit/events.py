@@ -1,4 +1,8 @@
-"""Events of a run. `RunFinished`, the last one, is defined with its result in `agents/result.py`."""
+"""Events of a run. `RunFinished`, the last one, is defined with its result in `agents/result.py`.
+
+Those that are a `Milestone` tell all that a run has done: the state of a run is made of them, and they are what
+sessions and cassettes keep. The others are pieces of what is to come.
+"""
 
 from __future__ import annotations
 

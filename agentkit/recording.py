@@ -1,4 +1,8 @@
-"""The interface through which runs are recorded and replayed."""
+"""The interface through which runs are recorded and replayed.
+
+A tape is active for what happens in the context of a `with` block: its tasks, and the threads that copy the context.
+Whoever asks the world goes through `taped` or its likes.
+"""
 
 from __future__ import annotations
 

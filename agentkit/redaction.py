@@ -1,4 +1,8 @@
-"""Redaction of keys and tokens, by their shape and by the values of secret environment variables."""
+"""Redaction of keys and tokens, by their shape and by the values of secret environment variables.
+
+What is written down loses also what only its name makes a secret, as in `{"password": "tulip"}`: a model may need that,
+and a file does not.
+"""
 
 from __future__ import annotations
 

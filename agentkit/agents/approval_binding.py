@@ -11,9 +11,9 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from agentkit import settings
 from agentkit.decisions import Decision, Verdict
 from agentkit.event_rendering import visible
-from agentkit.safety.shell.variables import HOME
 from agentkit.tooling.tool import Tool
 
 _MOST_PATHS = 200
@@ -62,7 +62,9 @@ def _texts(value: Any, levels: int = 4) -> Iterator[str]:
 
 
 def _absolute(paths: list[str], folder: str) -> Iterator[str]:
-    home = os.environ.get("HOME", HOME)
+    from agentkit.safety.shell.variables import HOME
+
+    home = settings.environment().get("HOME", HOME)
     for path in paths:
         place = f"{home}{path.removeprefix(HOME)}" if path.startswith(HOME) else path
         yield place if place.startswith("/") else f"{folder}/{place}"

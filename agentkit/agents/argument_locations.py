@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from agentkit.errors import ToolError
-from agentkit.safety.locations import NOWHERE, Located, Place, Places
+from agentkit.safety.locations import NO_FACTS, CallFacts, Located, Place
 from agentkit.safety.policy import Policy
 from agentkit.safety.rules import rules_from
 from agentkit.tooling.tool import Tool
@@ -19,16 +19,16 @@ _MOST_PATHS = 1_000
 
 def places_of(
     tool: Tool[..., Any], arguments: Mapping[str, Any], policies: Sequence[Policy], workspace: Workspace
-) -> Places:
+) -> CallFacts:
     """Where the paths among the arguments lead, as far as a rule about this tool tests them."""
     rules = [rule for policy in policies for rule in rules_from(policy.rules) if rule.is_about(tool.name)]
     tested = {name for rule in rules for name in (*rule.folders, *(rule.where.keys() & set(tool.paths)))}
     if tested.isdisjoint(arguments):
-        return NOWHERE
+        return NO_FACTS
     home = workspace if tool.is_in_workspace else None
     named = {folder for rule in rules for each in rule.folders.values() for folder in each}
     found = {name: located(home, arguments[name]) for name in tested & arguments.keys()}
-    return Places(found, real_folders(workspace, named) if home is not None else {})
+    return CallFacts(found, real_folders(workspace, named) if home is not None else {})
 
 
 def located(workspace: Workspace | None, value: Any) -> Located:
@@ -47,12 +47,12 @@ def real_folders(workspace: Workspace, folders: Iterable[str]) -> dict[str, str]
         places = _in_workspace(workspace, folder)
         if places is not None and places[0] != places[1]:
             found[folder] = str(places[1].relative)
-        elif places is None and os.path.isabs(folder) and os.path.realpath(folder) != os.path.normpath(folder):  # noqa: PTH117
+        elif places is None and os.path.isabs(folder) and os.path.realpath(folder) != os.path.normpath(folder):
             found[folder] = os.path.realpath(folder)
     return found
 
 
-def expected(arguments: Mapping[str, Any], places: Places) -> dict[str, str]:
+def expected(arguments: Mapping[str, Any], places: CallFacts) -> dict[str, str]:
     """The real place of each path among the arguments, by the path as it is written."""
     found = {}
     for name, located_there in places.arguments.items():
@@ -77,15 +77,15 @@ def _in_workspace(workspace: Workspace, path: str) -> tuple[Place, Place] | None
     except (ToolError, ValueError):
         return None
     roots = workspace.spellings
-    named, real = (Place(each or ".", tuple(os.path.join(root, each) for root in roots)) for each in (name, place))  # noqa: PTH118
+    named, real = (Place(each or ".", tuple(os.path.join(root, each) for root in roots)) for each in (name, place))
     return named, real
 
 
 def _in_current_folder(path: str) -> tuple[Place, ...] | None:
     """The same for a function that opens paths by itself, and may take `~` for the home."""
     try:
-        here, home = Path.cwd(), os.path.expanduser(path)  # noqa: PTH111
-        spelled = {os.path.abspath(each) for each in (path, home)}  # noqa: PTH100
+        here, home = Path.cwd(), os.path.expanduser(path)
+        spelled = {os.path.abspath(each) for each in (path, home)}
         return tuple(_seen_from(here, each) for place in sorted(spelled) for each in (place, os.path.realpath(place)))
     except (OSError, ValueError):
         return None

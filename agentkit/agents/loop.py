@@ -1,4 +1,8 @@
-"""The run loop: a generator without I/O that yields events and effects."""
+"""The run loop: a generator without I/O that yields events and effects.
+
+All that a run knows of itself is its Progress, which milestones alone change. So a run can go on from any milestone:
+after a pause, a limit, a failure or a kill.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Model requests of a run: context window, limits, and hosted tools."""
+"""Model requests of a run: context window, limits, and hosted tools.
+
+Nobody can judge what a provider does within an answer, so each hosted tool is judged before every request that would
+offer it, by what has been read until then. One that may not be used is left out of the request.
+"""
 
 from __future__ import annotations
 

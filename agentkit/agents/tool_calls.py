@@ -1,4 +1,8 @@
-"""Tool calls of one response: judged, approved, executed, checked, and answered with one result each."""
+"""Tool calls of one response: judged, approved, executed, checked, and answered with one result each.
+
+What a check takes out is nowhere: neither in the value nor in the whole text behind a cut one. What the run must know
+stays, whatever a check gives: that the call was made and failed, what it cost, its judgment, and what it may hold.
+"""
 
 from __future__ import annotations
 

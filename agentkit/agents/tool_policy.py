@@ -19,7 +19,7 @@ from agentkit.levels import SafetyLevel
 from agentkit.messages import MadeCall, Message, Pause, ToolCall, ToolResult
 from agentkit.safety.approval import Grants
 from agentkit.safety.data_flow import judge_flow, labels_of, said_in
-from agentkit.safety.locations import Places
+from agentkit.safety.locations import CallFacts
 from agentkit.safety.policy import Policy
 from agentkit.tooling.results import BAD_ARGUMENTS, UNKNOWN_TOOL, denial
 from agentkit.tooling.run_context import RunContext, ToolCondition
@@ -186,16 +186,15 @@ def _judged_by_all(
     bench: ToolPolicyContext,
     tool: Tool[..., Any],
     own: Decision,
-    known: tuple[Mapping[str, Any], Mapping[str, Any], Places],
+    known: tuple[Mapping[str, Any], Mapping[str, Any], CallFacts],
     read: Sequence[Message],
 ) -> Decision:
     """What the strictest policy says. The prompt of agents that have read something is no person's own words."""
     is_about_words = not bench.above and any(policy.is_about_words for policy in bench.policies)
     arguments, canonical, places = known
     said = _said(tool, arguments, read) if is_about_words else frozenset[str]()
-    judged = [
-        policy.judge(tool.name, tool.level, own, arguments, canonical, said, places=places) for policy in bench.policies
-    ]
+    facts = replace(places, said=said)
+    judged = [policy.judge(tool.name, tool.level, own, arguments, canonical, facts) for policy in bench.policies]
     decision, egress = strictest(judged), any(each.egress for each in judged)
     return decision if decision.egress is egress else replace(decision, egress=egress)
 

@@ -6,26 +6,13 @@ import os
 import stat
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import click
 
 import agentkit
-from agentkit.cli.ask import ask
-from agentkit.cli.chat.repl import chat
-from agentkit.cli.config import config, init
-from agentkit.cli.doctor import doctor
-from agentkit.cli.eval import evaluation
-from agentkit.cli.knowledge import knowledge
-from agentkit.cli.manifest import manifest
-from agentkit.cli.mcp import mcp
-from agentkit.cli.models import models
-from agentkit.cli.optimize import optimize
-from agentkit.cli.replay import replay
-from agentkit.cli.serve import serve
-from agentkit.cli.sessions import sessions, show, undo
 from agentkit.cli.terminal import FAILED, INTERRUPTED, LIMIT, USAGE, halves, tell_error
-from agentkit.cli.tools import explain, tools
 from agentkit.errors import AgentKitError, ConfigError, LimitExceeded, ToolError
 
 if TYPE_CHECKING:
@@ -40,18 +27,59 @@ _CODES: tuple[tuple[type[AgentKitError], int], ...] = (
 )
 
 
+COMMANDS = {
+    "ask": ("ask", "ask", "Ask a question (this is the default)."),
+    "chat": ("chat.repl", "chat", "Talk, prompt by prompt, at a terminal or through a pipe."),
+    "serve": ("serve", "serve", "Serve an OpenAI-compatible endpoint and a page to chat on."),
+    "mcp": ("mcp", "mcp", "Offer tools to MCP clients, and look at MCP servers."),
+    "sessions": ("sessions", "sessions", "List, show, fork and delete the conversations that are kept."),
+    "undo": ("sessions", "undo", "Take back what the last run here changed."),
+    "tools": ("tools", "tools", "See the tools, and use one without a model."),
+    "knowledge": ("knowledge", "knowledge", "Add documents, and search them for passages."),
+    "eval": ("eval", "evaluation", "Measure how good an agent is."),
+    "optimize": ("optimize", "optimize", "Improve an agent's instruction by its failures."),
+    "explain": ("tools", "explain", "Say whether a tool call would be allowed, and why."),
+    "manifest": ("manifest", "manifest", "Tell what an agent may do, and fail when it may do more."),
+    "models": ("models", "models", "Say which model is asked, its price and its window."),
+    "config": ("config", "config", "Show the settings, where each is from, and the files they are in."),
+    "init": ("config", "init", "Write a commented file of settings to begin with."),
+    "doctor": ("doctor", "doctor", "Look at what is there, and say how to mend what is missing."),
+    "show": ("sessions", "show", "Show a recorded run or an exported session, also as a page."),
+    "replay": ("replay", "replay", "Play a recorded run, or run a program on it."),
+}
+"""The commands, the most frequent first: module below `agentkit.cli`, name in it, and the line in the help.
+
+A command is imported when it is used, so that `agentkit --version` and the help load no agent and no model.
+"""
+
+
 class QuestionOrCommand(click.Group):
     """A group whose default command is `ask`."""
 
-    def list_commands(self, _context: click.Context) -> list[str]:
-        """The commands, those of every day first."""
-        return list(self.commands)
+    def list_commands(self, _context: click.Context | None = None) -> list[str]:
+        """The names of the commands, the most frequent first."""
+        return list(COMMANDS)
+
+    def get_command(self, _context: click.Context | None, cmd_name: str) -> click.Command | None:
+        """The command of this name, imported when it is first asked for."""
+        if cmd_name not in COMMANDS:
+            return None
+        module, name, _ = COMMANDS[cmd_name]
+        command: click.Command = getattr(import_module(f"agentkit.cli.{module}"), name)
+        return command
+
+    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the list of commands without importing them."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Offer the options of `ask`, too, where its name may be left out."""
         offered = super().shell_complete(ctx, incomplete)
         if not incomplete.startswith("-"):
             return offered
+        from agentkit.cli.ask import ask
+
         known = {each.value for each in offered}
         asking = ask.shell_complete(click.Context(ask, parent=ctx), incomplete)
         return [*offered, *(each for each in asking if each.value not in known)]
@@ -61,7 +89,7 @@ class QuestionOrCommand(click.Group):
         if not args and _is_piped():
             args = ["ask"]
         own = {option for parameter in self.get_params(ctx) for option in parameter.opts}
-        if args and args[0] not in self.commands and args[0] not in own:
+        if args and args[0] not in COMMANDS and args[0] not in own:
             self._refuse_misspelt_command(ctx, args[0])
             self._refuse_misplaced_command(ctx, args)
             args = ["ask", *args]
@@ -74,10 +102,10 @@ class QuestionOrCommand(click.Group):
         from agentkit.event_rendering import suggestion
 
         swapped = [word[:at] + word[at + 1] + word[at] + word[at + 2 :] for at in range(len(word) - 1)]
-        meant = [each for each in swapped if each in self.commands] or [
+        meant = [each for each in swapped if each in COMMANDS] or [
             f"--{word}" for each in ("help", "version") if each == word
         ]
-        hint = suggestion(word, meant, 0.5) or suggestion(word, self.commands, 0.8)
+        hint = suggestion(word, meant, 0.5) or suggestion(word, COMMANDS, 0.8)
         if hint:
             raise click.UsageError(
                 f"There is no command {word!r}.{hint} To ask it as a question, begin with: agentkit ask {word} ...", ctx
@@ -85,8 +113,10 @@ class QuestionOrCommand(click.Group):
 
     def _refuse_misplaced_command(self, ctx: click.Context, args: list[str]) -> None:
         """Raise UsageError when the first word after options is a command, as in `--offline tools list`."""
+        from agentkit.cli.ask import ask
+
         words = ask.make_context("ask", list(args), parent=ctx, resilient_parsing=True).params["question"]
-        if words and words[0] in self.commands:
+        if words and words[0] in COMMANDS:
             raise click.UsageError(
                 f"{words[0]!r} is a command and stands before its options: agentkit {words[0]} ... "
                 "To ask it as a question, begin with: agentkit ask ...",
@@ -115,29 +145,6 @@ Examples:
 @click.version_option(agentkit.__version__, package_name="agentkit-tools", message="agentkit %(version)s")
 def cli() -> None:
     """Ask a model that has tools, or use the tools directly."""
-
-
-for command in (
-    ask,
-    chat,
-    serve,
-    mcp,
-    sessions,
-    undo,
-    tools,
-    knowledge,
-    evaluation,
-    optimize,
-    explain,
-    manifest,
-    models,
-    config,
-    init,
-    doctor,
-    show,
-    replay,
-):
-    cli.add_command(command)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

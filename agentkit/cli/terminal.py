@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from agentkit.cli.display import line_text
 from agentkit.lines import split_lines
 from agentkit.settings import has_colour, is_terminal
 
@@ -189,6 +188,8 @@ class StatusLine:
 
 def _line(sign: str, text: str, seconds: float) -> str:
     """Sign, text and seconds, no wider than the terminal."""
+    from agentkit.cli.display import line_text
+
     columns = shutil.get_terminal_size().columns
     tail = f" {seconds:.0f} s"
     room = max(1, columns - len(tail) - len(sign) - 2)

@@ -1,4 +1,8 @@
-"""`parse_document`: text extraction in the isolated worker, within time and memory limits."""
+"""`parse_document`: text extraction in the isolated worker, within time and memory limits.
+
+`parse_document` is the only way by which the package reads such a file. The parsers run in a process without network,
+without the user's files and without environment variables; see `agentkit.sandbox.module_worker`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reports as terminal tables, Markdown and JUnit XML (pure)."""
+"""Reports as terminal tables, Markdown and JUnit XML (pure).
+
+What others wrote stands in code only, where it can be no link, picture, tag or mention.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Retrieval: documents with citations, and memory of users."""
+"""Retrieval: documents with citations, and memory of users.
+
+`Knowledge` answers from files, folders, web pages and texts; `Memory` keeps what an agent is to know of one user. Both
+live in one SQLite file, or in a PostgreSQL database.
+"""
 
 from agentkit.knowledge.chunks import AddResult, Between, Chunk, Document
 from agentkit.knowledge.knowledge import Knowledge

@@ -1,4 +1,8 @@
-"""Embedding requests: encoding, batching and decoding."""
+"""Embedding requests: encoding, batching and decoding.
+
+How many texts a server takes at once differs from 10 to thousands, and most say so only by refusing more: then half
+as many are sent, and what was learnt holds for later ones.
+"""
 
 from __future__ import annotations
 

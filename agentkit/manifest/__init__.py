@@ -1,4 +1,14 @@
-"""Permission manifests: what an agent may do, as a file to review, commit and compare."""
+"""Permission manifests: what an agent may do, as a file to review, commit and compare.
+
+    from agentkit.manifest import Manifest, differences, manifest_of
+
+    manifest = manifest_of(agent)                              # derived: nothing is run, and no model asked
+    before = Manifest.parse(Path("agentkit.manifest.json").read_text())
+    for difference in differences(before, manifest):
+        print(difference.way, difference)                      # wider line 14: run_shell: level network -> system
+
+The command `agentkit manifest` does the same, and fails when something is wider.
+"""
 
 from __future__ import annotations
 

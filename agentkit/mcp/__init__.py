@@ -1,4 +1,12 @@
-"""MCP: tools from servers, and our tools for clients, under the same policy engine."""
+"""MCP: tools from servers, and our tools for clients, under the same policy engine.
+
+    from agentkit.mcp import MCPServer, serve
+
+    Agent("helper", tools=[MCPServer("uvx mcp-server-time")])   # the tools of a server, for an agent
+    serve(core_tools)                                           # our tools, for any MCP client
+
+It needs the extra `mcp`. Importing this loads nothing of it.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""A process that ends an MCP server when its client exits."""
+"""A process that ends an MCP server when its client exits.
+
+It hands on what is written to the server and what the server answers, in bytes, and reads none of it. Its own input
+ends when whoever started it closes it or dies, by whatever signal: then the server is given a moment, and ended with
+all that it has started.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -57,15 +57,19 @@ class Located:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
-    """What is known of the places of a call: those of its arguments, and where folders that rules name really are."""
+class CallFacts:
+    """Facts about a call that rules need: real locations of its paths and of folders in rules, quoted arguments.
+
+    `said` are the names of the arguments whose values the person wrote.
+    """
 
     arguments: Mapping[str, Located] = field(default_factory=dict)
     folders: Mapping[str, str] = field(default_factory=dict)
+    said: Collection[str] = ()
 
 
-NOWHERE = Places()
-"""The places of a call whose arguments are no paths."""
+NO_FACTS = CallFacts()
+"""The facts of a call without paths, none of whose arguments the person wrote."""
 
 
 def is_below(path: Any, folder: str) -> bool:

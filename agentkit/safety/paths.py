@@ -1,4 +1,8 @@
-"""Secret and protected paths."""
+"""Secret and protected paths.
+
+Every part of agentkit that treats some files differently from others (the sandbox, the file tools, the judge of shell
+commands, the documentation) takes the kinds of paths from `GROUPS`. Nothing here touches the file system.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict, strictest
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
-from agentkit.safety.locations import NOWHERE, Places
+from agentkit.safety.locations import NO_FACTS, CallFacts
 from agentkit.safety.rules import Rule, rules_from
 
 NO_RULE = "no-rule"
@@ -59,21 +59,19 @@ class Policy:
         own: Decision,
         arguments: Mapping[str, Any] | None = None,
         canonical: Mapping[str, Any] | None = None,
-        said: Collection[str] = (),
-        *,
-        places: Places = NOWHERE,
+        facts: CallFacts = NO_FACTS,
     ) -> Decision:
         """The decision on a call of `tool`, which has the safety level `level` and whose own judge said `own`.
 
-        Rules look at the arguments in their canonical spelling; those that tighten, also as they were written. `said`
-        are the names of those that the person wrote, `places` are where paths lead. The judge may have said that this
-        call has a level of its own. Where both say the same, the tool's judge explains it: it has seen the arguments.
+        Rules look at the arguments in their canonical spelling; those that tighten, also as they were written. The
+        judge may have said that this call has a level of its own. Where both say the same, the tool's judge explains
+        it: it has seen the arguments.
         """
         if own.denied:
             return own
         by_level = self._by_level(tool, level if own.level is None else own.level)
         default = strictest((by_level, own) if own.rule == NO_RULE else (own, by_level))
-        fitting = self._fitting(tool, (arguments or {}, canonical or arguments or {}), said, places)
+        fitting = self._fitting(tool, (arguments or {}, canonical or arguments or {}), facts)
         ruled = strictest(rule.decision(arguments or {}) for rule in fitting) if fitting else None
         decision = default if ruled is None else ruled if ruled.allowed else strictest((ruled, default))
         # where the person said that it should go, no stranger gets it
@@ -86,15 +84,14 @@ class Policy:
         self,
         tool: str,
         spellings: tuple[Mapping[str, Any], Mapping[str, Any]],
-        said: Collection[str],
-        places: Places,
+        facts: CallFacts,
     ) -> list[Rule]:
         written, canonical = spellings
         return [
             rule
             for rule in rules_from(self.rules)
-            if rule.fits(tool, canonical, said, places)
-            or (rule.verdict is not Verdict.ALLOW and rule.fits(tool, written, said, places))
+            if rule.fits(tool, canonical, facts.said, facts)
+            or (rule.verdict is not Verdict.ALLOW and rule.fits(tool, written, facts.said, facts))
         ]
 
     def _by_level(self, tool: str, level: SafetyLevel) -> Decision:

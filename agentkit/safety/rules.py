@@ -20,7 +20,7 @@ from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import value_text
-from agentkit.safety.locations import NOWHERE, Located, Places, folded, is_below
+from agentkit.safety.locations import NO_FACTS, CallFacts, Located, folded, is_below
 from agentkit.suggestions import refuse_made
 
 _TEXTUAL = ("urn", "unicode_string")
@@ -172,7 +172,7 @@ class Rule:
         example = "run_shell" if self.is_about("run_shell") else self.tool
         for examples, should in ((self.match, True), (self.not_match, False)):
             for arguments in examples:
-                if self._fits(example, arguments, None, NOWHERE) is not should:
+                if self._fits(example, arguments, None, NO_FACTS) is not should:
                     found, where = ("does not fit", "match") if should else ("fits", "not_match")
                     raise ConfigError(
                         f"The rule {self.label!r} {found} its own example {arguments!r:.200} in {where}=; "
@@ -213,7 +213,7 @@ class Rule:
         }
 
     def fits(
-        self, tool: str, arguments: Arguments, said: Collection[str] | None = (), places: Places = NOWHERE
+        self, tool: str, arguments: Arguments, said: Collection[str] | None = (), places: CallFacts = NO_FACTS
     ) -> bool:
         """Whether this rule is about a call of `tool` with these checked arguments, of which the person `said` some.
 
@@ -221,7 +221,7 @@ class Rule:
         """
         return self.is_about(tool) and self._fits(tool, arguments, said, places)
 
-    def _fits(self, tool: str, arguments: Arguments, said: Collection[str] | None, places: Places) -> bool:
+    def _fits(self, tool: str, arguments: Arguments, said: Collection[str] | None, places: CallFacts) -> bool:
         """Whether the arguments of a call of a tool that it is about all fit."""
         is_allowed = self.verdict is Verdict.ALLOW
         if is_allowed and (any(map(_is_nan, arguments.values())) or self._may_hide(tool, arguments)):
@@ -239,7 +239,7 @@ class Rule:
         argument: str,
         asked: tuple[str, Any],
         said: Collection[str] | None,
-        places: Places,
+        places: CallFacts,
     ) -> bool:
         """Whether an argument passes a test: in all the ways in which it may be read, or in any where it tightens."""
         test, operand = asked

@@ -1,4 +1,9 @@
-"""Removal of settings that a command created and that other programs would execute."""
+"""Removal of settings that a command created and that other programs would execute.
+
+After a command has ended, the settings that were not there before are set aside: read, removed and returned to the
+caller. Settings that run nothing (a new repository as `git init` makes it, the paths that an installer adds to a
+virtual environment) stay.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +16,7 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 
 from agentkit._dataclass import dataclass
+from agentkit.lines import split_lines
 from agentkit.safety import paths
 from agentkit.sandbox.secret_search import Survey
 
@@ -133,7 +139,7 @@ def _is_empty(path: str) -> bool:
 
 def _names_no_program(settings: str) -> bool:
     allowed: list[str] = []
-    for line in settings.splitlines():
+    for line in split_lines(settings):
         text = line.strip()
         section = _GIT_SECTION.fullmatch(text)
         if section:

@@ -1,4 +1,13 @@
-"""Access of sandboxed git to the repository of the workspace."""
+"""Access of sandboxed git to the repository of the workspace.
+
+Nothing here runs git. A command gets
+
+- the repository that `agentkit.git.repository.find` accepts for the workspace, also when it lies above or beside it;
+- a system-wide git configuration with the user's name and e-mail, and nothing else of the user's settings;
+- covers of hidden files that look unchanged to git, and an exclude file that names them.
+
+The settings and hooks of the repository, and what other work trees have checked out, cannot be changed by a command.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The message protocol between host and sandbox."""
+"""The message protocol between host and sandbox.
+
+A frame is its length in four bytes, then for each name and each text its length in four bytes and its UTF-8.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Search of a workspace for secret and protected paths."""
+"""Search of a workspace for secret and protected paths.
+
+What a folder holds is remembered with its inode and its change time, which no program can set, so that a second
+search only looks at the folders that have changed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Read-only access to SQLite databases in WAL mode."""
+"""Read-only access to SQLite databases in WAL mode.
+
+The workspace of such a command is mounted read-only, so SQLite cannot create `app.db-shm`. The folder of the database
+is therefore replaced by an empty one in memory that shows all its entries, each read-only: files can be created in it,
+and are gone after the command.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Enforcement of time, memory and output limits, and termination of process trees."""
+"""Enforcement of time, memory and output limits, and termination of process trees.
+
+Used by the host and inside the sandbox, so it imports little.
+"""
 
 from __future__ import annotations
 

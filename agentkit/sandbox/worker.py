@@ -1,4 +1,10 @@
-"""The sandbox worker: it isolates itself, reports its boundary, then receives its task."""
+"""The sandbox worker: it isolates itself, reports its boundary, then receives its task.
+
+The keeper stays outside of the process namespace it makes, watches whether the host still lives and whether the task
+does, and reports how the task ended, which it sees itself. The process that runs code has no way to the report: what
+it claims goes to the keeper, which passes it on as a claim. What is set here, nobody else sees.
+It imports little, because every start pays for it.
+"""
 
 from __future__ import annotations
 

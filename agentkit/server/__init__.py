@@ -1,4 +1,12 @@
-"""The HTTP server: an OpenAI-compatible endpoint and a chat page."""
+"""The HTTP server: an OpenAI-compatible endpoint and a chat page.
+
+    from agentkit.server import app
+
+    application = app(agent)            # an ASGI application; its token is application.state.token
+    # uvicorn module:application
+
+Everything but the page's own files needs the token. `agentkit serve` makes the agent, the token and the server.
+"""
 
 from __future__ import annotations
 

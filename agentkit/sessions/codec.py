@@ -1,4 +1,9 @@
-"""JSON encoding of events (pure)."""
+"""JSON encoding of events (pure).
+
+A field that has its default is left out, so that what a later version adds is no burden; keys that this version does
+not know are passed over. Three fields are never kept: `Response.raw`, `ToolResult.value`, which may be any object, and
+`ToolResult.records`.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,11 @@
-"""Test tools: a scripted LLM, a fake model server, and recorded runs."""
+"""Test tools: a scripted LLM, a fake model server, and recorded runs.
+
+`ScriptedLLM` takes the model's place inside the program; `FakeServer` stands at the other end of a socket. Both say
+the same lines: a text, `call(...)`, `say(...)`. The server can also misbehave: `fail`, `refuse`, `filtered`, `slow`,
+`cut`, `drop`, `raw`. `record` keeps in a cassette what models, tools and people answered, and `replay` gives it again.
+
+pytest imports this package whenever it starts, for its plugin: each name is imported when it is first used.
+"""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,14 @@
-"""The pytest plugin for recorded runs."""
+"""The pytest plugin for recorded runs.
+
+    @pytest.mark.cassette
+    def test_trip():
+        assert "Hanoi" in agent("What is the capital of Vietnam?")
+
+In `test_travel.py`, its cassette is `cassettes/test_travel.test_trip.cassette` beside that file. Where a test's name
+has other characters than lower-case letters, digits, `_` and `.`, as that of a parametrized one, a short hash of it is
+added, so that no two tests share a cassette, also where file names ignore case. `pytest --record=once` records what
+there is no cassette of, `--record=all` records everything anew, and without it nothing is ever asked.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Binding of named arguments to function parameters."""
+"""Binding of named arguments to function parameters.
+
+A model gives a list for `*values` and an object for `**options`, both of which it may leave out.
+"""
 
 from __future__ import annotations
 

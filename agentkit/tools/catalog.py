@@ -1,4 +1,7 @@
-"""The collections of built-in tools."""
+"""The collections of built-in tools.
+
+`default_tools` are the twelve, in order of harm; `file_tools` has two more, for agents that work on files.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,8 @@
-"""Core tools: date and time, calculator, string length, JSON."""
+"""Core tools: date and time, calculator, string length, JSON.
+
+Each is bounded by what it reads and computes, so none of them needs a timeout. `core_tools` stands here and not in the
+catalog, so that who wants only these imports no others.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""File tools: read, write, edit, list and search, each call judged."""
+"""File tools: read, write, edit, list and search, each call judged.
+
+What lies outside the workspace is denied, not asked about: an approval could not make it reachable, another workspace
+can. Inside, secrets are denied; what programs run or obey later is asked about when it is named, and denied when a link
+leads there.
+"""
 
 from __future__ import annotations
 

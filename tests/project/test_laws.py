@@ -15,25 +15,30 @@ GLOBAL_CALLS = {
 GLOBAL_TARGETS = ("os.environ", "sys.stdout", "sys.stderr", "sys.stdin", "sys.path", "sys.modules", "builtins.")
 ENVIRONMENT = {"os.environ", "os.environb", "os.getenv", "os.getenvb"}
 STREAMS = ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__", "print(")
-READS_THE_ENVIRONMENT = {"config.py"}
+READS_THE_ENVIRONMENT = {"settings.py"}
 # A worker, or a command that runs a program in its place, is the whole of its process: nobody else sees what it sets.
 OWN_PROCESS = {
-    "cli/chat/stopping.py",
-    "cli/loading/programs.py",
-    "cli/runs/replay.py",
+    "cli/chat/repl.py",
+    "cli/loading.py",
+    "cli/replay.py",
     "llm/providers/offline/worker.py",
     "sandbox/worker.py",
     "sandbox/kernel/namespaces.py",
     "sandbox/guard/__init__.py",
-    "sandbox/guard/substitutes.py",
+    "sandbox/guard/replacements.py",
 }
 # An approver that a developer puts there to ask a person at the terminal.
-ASKS = {"safety/terminal.py"}
+ASKS = {"safety/terminal_approver.py"}
 # A console is given by whoever wants to see runs there; its default is the standard error.
 TELLS = {"tracing/console.py"}
 # What untrusted code imports is one of a fixed table of names of the standard library.
 # What the isolated worker runs is named by its host: `run_module("agentkit.documents.worker", …)`.
-IMPORTS_BY_TABLE = {"sandbox/guard/facades/modules.py", "sandbox/guard/formatting.py", "sandbox/worker.py"}
+IMPORTS_BY_TABLE = {
+    "cli/main.py",
+    "sandbox/guard/attributes.py",
+    "sandbox/guard/module_facades.py",
+    "sandbox/worker.py",
+}
 
 
 def name_of(path):

@@ -1,4 +1,7 @@
-"""The loop of `agentkit chat`: dispatch of chat input, and interruption by Ctrl-C."""
+"""The loop of `agentkit chat`: dispatch of chat input, and interruption by Ctrl-C.
+
+It imports little, so that the first prompt is there soon; the rest is imported while the person types.
+"""
 
 from __future__ import annotations
 

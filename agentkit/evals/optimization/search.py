@@ -1,4 +1,8 @@
-"""The search over candidate texts, and its Pareto set (pure)."""
+"""The search over candidate texts, and its Pareto set (pure).
+
+Everything is decided by the seed and by the answers, so that the same answers lead to the same search again: a search
+that was cut off goes on by being told what it has been told before.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Anthropic's Messages protocol (pure)."""
+"""Anthropic's Messages protocol (pure).
+
+Their calls and results are blocks like others: they stay where they stood in the answer, and go back as they came.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The Responses protocol of OpenAI and Azure (pure)."""
+"""The Responses protocol of OpenAI and Azure (pure).
+
+They are items like others: they stay where they stood in the answer, and go back as they came.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Arithmetic expansion, whose operands bash evaluates as code (pure)."""
+"""Arithmetic expansion, whose operands bash evaluates as code (pure).
+
+Such a text is code: bash replaces each name in it by the variable's value, evaluates that value in turn, and runs the
+command substitutions in subscripts, so the value `a[$(command)]` runs the command. `is_harmless` follows a text the
+same way. It accepts only numbers, operators, and variables whose value is itself known to be harmless.
+"""
 
 from __future__ import annotations
 

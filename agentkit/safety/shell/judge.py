@@ -27,9 +27,9 @@ class Judgment:
     """The decision on a command, and patterns of what the workspace's journal must be able to restore for it to hold.
 
     Where it cannot restore all that is `destroyed`, the decision is `otherwise`. It should restore what is `touched`
-    too. `agentkit.workspace.restorable` describes the patterns. `places` are the absolute paths that the command names as
-    files, with `/home/~` for the home folder, and `scripts` those whose content it runs; of a command that is too long
-    to be read there are none.
+    too. `agentkit.workspace.restorable` describes the patterns. `places` are the absolute paths that the command names
+    as files, with `/home/~` for the home folder, and `scripts` those whose content it runs; of a command that is too
+    long to be read there are none.
     """
 
     decision: Decision

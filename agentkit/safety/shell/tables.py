@@ -1,4 +1,8 @@
-"""Tables of known commands, read from rules.toml and commands.toml."""
+"""Tables of known commands, read from rules.toml and commands.toml.
+
+Both files are indexed once. A row is parsed, and its patterns are compiled, when one of its commands is first looked
+up: parsing all of them would take longer than most commands take to run.
+"""
 
 from __future__ import annotations
 

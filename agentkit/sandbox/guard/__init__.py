@@ -1,4 +1,7 @@
-"""The restricted Python language for model-written code, enforced in the worker process."""
+"""The restricted Python language for model-written code, enforced in the worker process.
+
+It is the first layer only: the child process and the operating system are the boundary.
+"""
 
 import gc
 import sys

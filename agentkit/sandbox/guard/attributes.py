@@ -1,4 +1,8 @@
-"""Attribute access and class creation in guarded code."""
+"""Attribute access and class creation in guarded code.
+
+Anything public may be read, unless it leads to frames, code or modules; underscore names belong to the classes that
+the code itself wrote, and only those may be changed. All decisions look at `type(x)`, which an object cannot forge.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,9 @@
-"""Importable modules, name by name."""
+"""Importable modules, name by name.
+
+A program never holds a module: it gets a facade that has the names listed here and nothing else, as a module leads
+to every other one. What is listed was looked at one by one; where a function would follow attribute names, call or
+build what it is told, `replacements` has one that does the same under guard.
+"""
 
 import builtins
 from collections.abc import Callable

@@ -1,4 +1,8 @@
-"""Permitted names and underscore names in guarded code."""
+"""Permitted names and underscore names in guarded code.
+
+Python's own methods hand inner objects to each other under such names, and read what a program may not: whoever
+calls them, or takes the place of one, sees all of that.
+"""
 
 from __future__ import annotations
 

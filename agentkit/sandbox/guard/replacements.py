@@ -1,4 +1,7 @@
-"""Safe replacements for standard-library functions that follow attribute names."""
+"""Safe replacements for standard-library functions that follow attribute names.
+
+What they make keeps nothing of the guard where an attribute could be read.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""The syntax transformer: unlisted syntax is refused, accesses are guarded."""
+"""The syntax transformer: unlisted syntax is refused, accesses are guarded.
+
+The engine refuses every kind of syntax that has no `visit_` method, so what a new Python adds stays refused until it
+is looked at.
+
+Guards are global names with a leading dot, which no program can spell, read or shadow.
+"""
 
 from __future__ import annotations
 

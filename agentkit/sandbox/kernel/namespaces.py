@@ -1,4 +1,7 @@
-"""Namespaces, a private root file system, and dropped privileges."""
+"""Namespaces, a private root file system, and dropped privileges.
+
+Runs in the child, on Linux, and imports little, because every start pays for it.
+"""
 
 from __future__ import annotations
 

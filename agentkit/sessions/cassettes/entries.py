@@ -1,4 +1,7 @@
-"""The entries of a cassette: encoding, deduplication and redaction."""
+"""The entries of a cassette: encoding, deduplication and redaction.
+
+What is new stands there whole, with its number; what was there before is named, a row of it as `"3-17"`.
+"""
 
 from __future__ import annotations
 

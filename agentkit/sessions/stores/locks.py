@@ -1,4 +1,8 @@
-"""File locks that show which runs are in progress, released by the system when a process dies."""
+"""File locks that show which runs are in progress, released by the system when a process dies.
+
+On Linux each lock is a byte range of one file, far apart, that belongs to an open file and not to a process, so that it
+also tells apart the threads and objects of one process. Elsewhere each lock is a file.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,10 @@
-"""Tokenizer and parser of the calculator."""
+"""Tokenizer and parser of the calculator.
+
+One pass over the tokens, by binding power. Notation that has two readings is refused with both of them named;
+it never becomes a silent other value.
+
+Typographic signs, other digits and small words become the operators of a keyboard, where they have one meaning.
+"""
 
 from __future__ import annotations
 

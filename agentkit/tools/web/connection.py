@@ -1,4 +1,8 @@
-"""HTTP requests to judged addresses, with size and time limits."""
+"""HTTP requests to judged addresses, with size and time limits.
+
+A name is resolved once, every answer is judged, and the connection goes to a judged answer, with the name in the Host
+header and in the TLS handshake. No cookies, no credentials, no proxy but an explicit one, no environment.
+"""
 
 from __future__ import annotations
 

@@ -32,7 +32,8 @@ def _commands(command: click.Command, parent: click.Context | None) -> Iterator[
     context.max_content_width = context.terminal_width = _WIDTH
     if parent is not None:
         yield joined(_entry(command, context))
-    for below in command.commands.values() if isinstance(command, click.Group) else ():
+    for name in command.list_commands(context) if isinstance(command, click.Group) else ():
+        below = command.get_command(context, name)
         yield from _commands(below, context)
 
 

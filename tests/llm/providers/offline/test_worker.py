@@ -162,7 +162,8 @@ def test_a_host_that_is_killed_takes_the_process_along():
         [
             sys.executable,
             "-c",
-            "import os, signal; from agentkit.llm.providers.offline.worker import EngineProcess; worker = EngineProcess();"
+            "import os, signal; from agentkit.llm.providers.offline.worker import EngineProcess;"
+            "worker = EngineProcess();"
             f"worker.ask({QUESTION!r}, {PATIENCE}); print(worker._engine.process.pid, flush=True);"
             "os.kill(os.getpid(), signal.SIGKILL)",
         ],
