@@ -62,7 +62,7 @@ def __getattr__(name: str) -> object:
         raise AttributeError(f"module 'agentkit.testing' has no attribute {name!r}")
     from agentkit.testing import cassettes, fake_responses, fake_server, scripted_llm
 
-    homes = (cassettes, fake_responses, fake_responses, scripted_llm, scripted_llm, fake_server)
+    homes = (cassettes, fake_responses, scripted_llm, fake_server)
     return next(vars(home)[name] for home in homes if name in vars(home))
 
 

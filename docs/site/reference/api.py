@@ -50,8 +50,8 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Remembering": ("agentkit.Session",),
     "Knowledge": (
-        *("agentkit.knowledge.Knowledge", "agentkit.knowledge.Memory", "agentkit.knowledge.Passage"),
-        *("agentkit.knowledge.Document", "agentkit.knowledge.Report", "agentkit.knowledge.Between"),
+        *("agentkit.knowledge.Knowledge", "agentkit.knowledge.Memory", "agentkit.knowledge.Chunk"),
+        *("agentkit.knowledge.Document", "agentkit.knowledge.AddResult", "agentkit.knowledge.Between"),
         *("agentkit.knowledge.Note", "agentkit.knowledge.rerank_with", "agentkit.knowledge.rewrite_with"),
     ),
     "MCP": (
@@ -63,16 +63,16 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Tracing": (
         *("agentkit.tracing.Console", "agentkit.tracing.JSONLines", "agentkit.tracing.OpenTelemetry"),
-        *("agentkit.tracing.origin", "agentkit.tracing.Origin", "agentkit.tracing.Surrounding"),
+        *("agentkit.tracing.origin", "agentkit.tracing.Origin", "agentkit.tracing.ContextListener"),
         *("agentkit.tracing.ModelRequest", "agentkit.tracing.ToolUse"),
     ),
     "Evals": (
         *("agentkit.evals.Suite", "agentkit.evals.Case", "agentkit.evals.ExpectedCall", "agentkit.evals.Report"),
-        *("agentkit.evals.Trial", "agentkit.evals.Figures", "agentkit.evals.Comparison", "agentkit.evals.Score"),
+        *("agentkit.evals.Trial", "agentkit.evals.Metrics", "agentkit.evals.Comparison", "agentkit.evals.Score"),
         *("agentkit.evals.Scorer", "agentkit.evals.exact", "agentkit.evals.contains", "agentkit.evals.matches"),
         *("agentkit.evals.numeric", "agentkit.evals.json_equal", "agentkit.evals.tool_calls"),
         *("agentkit.evals.semantic", "agentkit.evals.optimize", "agentkit.evals.Improvement"),
-        *("agentkit.evals.Candidate", "agentkit.evals.Failure"),
+        *("agentkit.evals.Candidate", "agentkit.evals.FailedCase"),
     ),
     "Testing": tuple(f"agentkit.testing.{name}" for name in agentkit.testing.__all__ if _is_described(name)),
 }
