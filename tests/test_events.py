@@ -14,6 +14,7 @@ KINDS = [kind for kind in vars(events).values() if dataclasses.is_dataclass(kind
 CALL = ToolCall("a", "look", "{}")
 VALUES = {
     "agent": "helper",
+    "bound": {"/w/deploy.sh": "file 9f86d081"},
     "prompt": "Hi!",
     "iteration": 1,
     "text": "Hel",

@@ -95,7 +95,11 @@ def session_told(session: Session | str | None) -> str:
     if session is None or (isinstance(session, Session) and session.store is None):
         return IN_MEMORY
     store = KEPT if isinstance(session, str) else type(session.store).__name__
-    return {"SQLiteStore": KEPT, "MemoryStore": IN_MEMORY, "PostgresStore": "kept on a server"}.get(store, store)
+    return {
+        "SQLiteSessionStore": KEPT,
+        "InMemorySessionStore": IN_MEMORY,
+        "PostgresSessionStore": "kept on a server",
+    }.get(store, store)
 
 
 def model_facts(known: LLM | str | None) -> Iterator[tuple[str, str | None]]:

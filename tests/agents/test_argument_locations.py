@@ -10,6 +10,7 @@ import pytest
 from agentkit import Agent, Approval, Policy, Rule, Tool
 from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
 from agentkit.errors import ConfigError
+from agentkit.events import ToolCallStarted
 from agentkit.messages import ToolCall
 from agentkit.safety.approval import Grants
 from agentkit.testing import ScriptedLLM, call
@@ -210,8 +211,28 @@ def test_a_link_that_is_moved_between_judging_and_running_does_not_help(folder, 
     llm = ScriptedLLM(call(tool.name, **arguments), "Done.")
     agent = Agent("x", [tool], llm=llm, policy=Policy("SYSTEM", rules), workspace=folder, approve=approve)
     result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
-    assert "leads elsewhere now" in result.tool_calls[0].result.content
+    refused = result.tool_calls[0].result
+    assert (refused.status, refused.decision.rule) == ("denied", "approval-lapsed")
     assert ((folder / "prod/q").read_text(), (folder / "src/q").read_text()) == ("live", "test")
+
+
+def test_a_link_that_is_moved_after_the_call_was_judged_does_not_help(folder):
+    """A path that leads elsewhere when the tool runs than when rules were matched against it is refused."""
+
+    def on_event(event):
+        if isinstance(event, ToolCallStarted):
+            (folder / "docs/out").unlink()
+            (folder / "docs/out").symlink_to("../prod")
+
+    rules = [Rule("deny", "write_file", {"path": {"below": "prod"}})]
+    (folder / "prod/q").write_text("live")
+    llm = ScriptedLLM(call("write_file", path="docs/out/q", content="x"), "Done.")
+    agent = Agent(
+        "x", [write_file_tool], llm=llm, policy=Policy("SYSTEM", rules), workspace=folder, listeners=[on_event]
+    )
+    result = agent.run("go")
+    assert "leads elsewhere now" in result.tool_calls[0].result.content
+    assert (folder / "prod/q").read_text() == "live"
 
 
 @pytest.mark.parametrize("folder", ["~/prod", "$HOME/prod", "../prod", "a/../../prod", ""])

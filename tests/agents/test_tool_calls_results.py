@@ -332,8 +332,8 @@ def quoting(result):
 @pytest.mark.parametrize(
     ("check", "reason"),
     [
-        (quoting, "The check quoting failed (KeyError in test_results.py, line "),
-        (awaiting(quoting), "The check later failed (KeyError in test_results.py, line "),
+        (quoting, "The check quoting failed (KeyError in test_tool_calls_results.py, line "),
+        (awaiting(quoting), "The check later failed (KeyError in test_tool_calls_results.py, line "),
         (numbered, "The check numbered gave int; it returns None to pass, a text or another ToolResult."),
     ],
 )

@@ -155,8 +155,8 @@ def test_a_hung_function_does_not_keep_the_interpreter_alive() -> None:
         "import asyncio, time\n"
         "from agentkit.tooling import execution\n"
         "async def one(): return 1\n"
-        "assert running.call(one, 5, is_async=True) == 1\n"
-        "try: running.call(lambda: time.sleep(600), 0.05)\n"
+        "assert execution.call(one, 5, is_async=True) == 1\n"
+        "try: execution.call(lambda: time.sleep(600), 0.05)\n"
         "except Exception as error: print(type(error).__name__)\n"
     )
     done = subprocess.run(
@@ -265,7 +265,7 @@ def test_many_threads_that_start_the_background_loop_at_once_share_it() -> None:
         "start, found = threading.Barrier(16), []\n"
         "def work():\n"
         "    start.wait()\n"
-        "    found.append(running.call(loop, 20, is_async=True))\n"
+        "    found.append(execution.call(loop, 20, is_async=True))\n"
         "threads = [threading.Thread(target=work) for _ in range(16)]\n"
         "[thread.start() for thread in threads]; [thread.join() for thread in threads]\n"
         "print(len(found), len(set(found)))\n"
@@ -381,7 +381,7 @@ def test_interrupting_the_caller_cancels_the_coroutine() -> None:
         "    threading.Timer(0.1, signal.pthread_kill, [main, signal.SIGINT]).start()\n"
         "    try: await asyncio.sleep(600)\n"
         "    except asyncio.CancelledError: cancelled.set(); raise\n"
-        "try: running.call(hang, None, is_async=True)\n"
+        "try: execution.call(hang, None, is_async=True)\n"
         "except KeyboardInterrupt: print('interrupted', cancelled.wait(20))\n"
     )
     done = subprocess.run(
