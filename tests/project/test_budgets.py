@@ -94,31 +94,36 @@ def functions(path: Path) -> Iterator[tuple[Function, ast.ClassDef | None]]:
         yield node, owners.get(id(node))
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_module_is_at_most_900_lines(path):
+def test_modules_are_at_most_900_lines():
     """A module has at most 900 lines; 600 are the rule."""
-    assert len(path.read_text("utf-8").splitlines()) <= 900, f"{name_of(path)} {SPLIT}"
+    sizes = {name_of(path): len(path.read_text("utf-8").splitlines()) for path in MODULES}
+    assert {name: size for name, size in sizes.items() if size > 900} == {}, f"Each of these {SPLIT}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_function_is_at_most_40_lines(path):
-    """A function has at most 40 lines beside its docstring."""
-    sizes = [(function.name, lines_without_docstring(function)) for function, _ in functions(path)]
-    assert [(name, size) for name, size in sizes if size > 40] == [], f"Each of these in {name_of(path)} {SPLIT}"
+def test_functions_are_at_most_40_lines():
+    """A function has at most 40 lines, not counting its docstring."""
+    sizes = [
+        (name_of(path), function.name, lines_without_docstring(function))
+        for path in MODULES
+        for function, _ in functions(path)
+    ]
+    assert [found for found in sizes if found[-1] > 40] == [], f"Each of these {SPLIT}"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_function_takes_at_most_six_arguments(path):
+def test_functions_take_at_most_six_arguments():
     """A function takes at most six arguments; a constructor may take more by keyword only."""
-    counts = [(function.name, counted_arguments(function, owner)) for function, owner in functions(path)]
-    told = f"These in {name_of(path)} take more than six: make of those that go together a dataclass"
-    assert [(name, count) for name, count in counts if count > 6] == [], told
+    counts = [
+        (name_of(path), function.name, counted_arguments(function, owner))
+        for path in MODULES
+        for function, owner in functions(path)
+    ]
+    assert [found for found in counts if found[-1] > 6] == [], "Group arguments that belong together in a dataclass"
 
 
-@pytest.mark.parametrize("folder", sorted({path.parent for path in MODULES}), ids=name_of)
-def test_folder_is_seen_by_the_contracts(folder):
+def test_folders_are_seen_by_the_contracts():
     """Every folder has an `__init__.py`; without one the contracts on layers and cycles do not see it."""
-    assert (folder / "__init__.py").is_file(), f"Write {name_of(folder)}/__init__.py, with a docstring"
+    folders = {path.parent for path in MODULES}
+    assert [name_of(folder) for folder in folders if not (folder / "__init__.py").is_file()] == []
 
 
 def test_package_has_at_most_50_public_names():
@@ -126,16 +131,16 @@ def test_package_has_at_most_50_public_names():
     assert len(agentkit.__all__) <= 50
 
 
-@pytest.mark.parametrize("path", PYTHON_FILES, ids=name_of)
-def test_module_name_says_what_is_inside(path):
+def test_module_names_say_what_is_inside():
     """No module is called utils, helpers, common, base, misc, manager or handler."""
-    assert not BANNED_NAMES.intersection(path.stem.split("_"), path.parent.name.split("_"))
+    words = {name_of(path): {*path.stem.split("_"), *path.parent.name.split("_")} for path in PYTHON_FILES}
+    assert [name for name, used in words.items() if used & BANNED_NAMES] == []
 
 
-@pytest.mark.parametrize("path", MODULES, ids=name_of)
-def test_module_says_in_one_sentence_what_it_answers(path):
-    """Every module opens with a docstring."""
-    assert ast.get_docstring(parse(path)), f"{name_of(path)} begins with no docstring: say which question it answers"
+def test_modules_state_what_they_contain():
+    """Every module opens with a docstring that states what the module contains, and asks no question."""
+    summaries = {name_of(path): (ast.get_docstring(parse(path)) or "").split("\n\n")[0] for path in MODULES}
+    assert [name for name, summary in summaries.items() if not summary or "?" in summary] == []
 
 
 def test_ignores_are_few():

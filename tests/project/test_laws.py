@@ -97,46 +97,64 @@ def import_time_calls(source):
     ]
 
 
-@pytest.mark.parametrize("name", sorted(MODULES.keys() - OWN_PROCESS))
-def test_nothing_global_is_changed(name):
+def test_nothing_global_is_changed():
     """No module changes what the whole process shares: streams, folder, environment, signals, filters."""
-    source = MODULES[name].read_text("utf-8")
-    assert global_calls(source) + global_assignments(source) == []
+    found = {
+        name: global_calls(MODULES[name].read_text("utf-8")) + global_assignments(MODULES[name].read_text("utf-8"))
+        for name in sorted(MODULES.keys() - OWN_PROCESS)
+    }
+    assert {name: each for name, each in found.items() if each} == {}
 
 
-@pytest.mark.parametrize("name", sorted(MODULES.keys() - READS_THE_ENVIRONMENT - OWN_PROCESS))
-def test_the_environment_has_one_reader(name):
+def test_the_environment_has_one_reader():
     """Only the settings read the environment."""
-    assert environment_reads(MODULES[name].read_text("utf-8")) == []
+    found = {
+        name: environment_reads(MODULES[name].read_text("utf-8"))
+        for name in sorted(MODULES.keys() - READS_THE_ENVIRONMENT - OWN_PROCESS)
+    }
+    assert {name: each for name, each in found.items() if each} == {}
 
 
-@pytest.mark.parametrize(
-    "name", sorted(name for name in MODULES.keys() - OWN_PROCESS - ASKS - TELLS if not name.startswith("cli/"))
-)
-def test_the_library_never_prints(name):
+def test_the_library_never_prints():
     """Only the command line writes to the terminal, and what a user has made to ask or to tell there."""
-    assert stream_uses(MODULES[name].read_text("utf-8")) == []
+    found = {
+        name: stream_uses(MODULES[name].read_text("utf-8"))
+        for name in sorted(name for name in MODULES.keys() - OWN_PROCESS - ASKS - TELLS if not name.startswith("cli/"))
+    }
+    assert {name: each for name, each in found.items() if each} == {}
 
 
 # The lazy names at the root are repeated as imports for type checkers, which the build reads.
-@pytest.mark.parametrize("name", sorted(MODULES.keys() - {"__init__.py"} - IMPORTS_BY_TABLE))
-def test_every_import_can_be_read(name):
+def test_every_import_can_be_read():
     """Modules are imported by statement, so that no import escapes the contracts on layers and packages."""
-    assert dynamic_imports(MODULES[name].read_text("utf-8")) == []
+    found = {
+        name: dynamic_imports(MODULES[name].read_text("utf-8"))
+        for name in sorted(MODULES.keys() - {"__init__.py"} - IMPORTS_BY_TABLE)
+    }
+    assert {name: each for name, each in found.items() if each} == {}
 
 
-@pytest.mark.parametrize("name", sorted(MODULES))
-def test_lines_are_split_by_one_function(name):
+def test_lines_are_split_by_one_function():
     """Texts are split by `split_lines`: `str.splitlines` also splits at characters that show no end of a line."""
-    source = MODULES[name].read_text("utf-8")
-    assert [at for text, at in expressions(source, ast.Attribute) if text.endswith(".splitlines")] == []
+    found = {
+        name: [
+            at
+            for text, at in expressions(MODULES[name].read_text("utf-8"), ast.Attribute)
+            if text.endswith(".splitlines")
+        ]
+        for name in sorted(MODULES)
+    }
+    assert {name: each for name, each in found.items() if each} == {}
 
 
 # The command line puts its group of commands together where it is defined.
-@pytest.mark.parametrize("name", sorted(name for name in MODULES if not name.startswith("cli/")))
-def test_importing_does_nothing(name):
+def test_importing_does_nothing():
     """Importing a module defines things and calls nothing for its effect."""
-    assert import_time_calls(MODULES[name].read_text("utf-8")) == []
+    found = {
+        name: import_time_calls(MODULES[name].read_text("utf-8"))
+        for name in sorted(name for name in MODULES if not name.startswith("cli/"))
+    }
+    assert {name: each for name, each in found.items() if each} == {}
 
 
 @pytest.mark.parametrize(
