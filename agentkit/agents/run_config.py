@@ -173,7 +173,7 @@ class PausingTool(Tool[P, R]):
         return self._with(sitting=sitting)
 
     def run(self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None) -> ToolResult:
-        """Run the tool; the result carries the labels of what was read meanwhile, and the pause of a waiting nested call."""
+        """Run the tool; the result carries the labels of what was read meanwhile, and the pause if a call waits."""
         with hearing(sitting=self.sitting) as found:
             result = super().run(arguments, decision, timeout_seconds)
         return self._told(result, found)
