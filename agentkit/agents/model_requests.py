@@ -124,7 +124,10 @@ class HostedToolUse:
     def _asked(
         self, request: ApprovalRequest, plan: RunConfig, bench: ToolPolicyContext
     ) -> Generator[Event | Question, None, Decision]:
-        """Ask a person: once per run, or once per request if the data-flow rule asks."""
+        """Ask a person.
+
+        The answer holds for the run, except that an approval of the data-flow rule holds for one request only.
+        """
         question = AskPerson(request, plan.approve, seconds_left=self._budget.seconds_left)
         yield question
         said = question.answer or question.nobody

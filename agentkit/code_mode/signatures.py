@@ -94,7 +94,7 @@ def _of_class(kind: type, within: tuple[type, ...]) -> Schema:
     if fields:
         required = list(getattr(kind, "__required_keys__", fields))
         properties = {name: _schema(hint, (*within, kind)) for name, hint in fields.items()}
-        is_root = hasattr(kind, "model_fields") and "root" in fields  # which no other model of pydantic can have
+        is_root = hasattr(kind, "model_fields") and "root" in fields  # only a RootModel has a field of this name
         return properties["root"] if is_root else {"type": "object", "properties": properties, "required": required}
     if issubclass(kind, Mapping):
         return {"type": "object"}

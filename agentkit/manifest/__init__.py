@@ -1,4 +1,4 @@
-"""Permission manifests: what an agent can do, as a file to review, commit and compare.
+"""Permission manifests: the permissions of an agent as a file to review, commit and compare.
 
     from agentkit.manifest import Manifest, differences, manifest_of
 
