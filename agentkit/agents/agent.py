@@ -601,7 +601,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         those of `RunResult.resume`; without answers and without an approver nobody is asked, and the result lists the
         waiting calls. `agents` are agents that a tool returned and that are not in the handoffs. `context` is the new
         context of the run; a result of this process has its own, and the output type that its run requested. Elsewhere,
-        `run(Resumption(text, answers), output_type=...)` requests it again. Raises SessionError if there is no run to
+        `run(Resumption(text, answers), output_type=...)` requests it again. Raises SessionError if there is nothing to
         resume, and ConfigError, before anything is answered, if the agent that led the run is unknown, a call that
         waits for approval was requested in another folder, or its tool is missing.
         """

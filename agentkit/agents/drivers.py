@@ -344,7 +344,7 @@ def _in_time_each(ask: Callable[[], Iterator[_Value]], seconds_left: float) -> G
 
 
 def _on(attempt: Attempt) -> AbstractContextManager[None]:
-    """Make the attempt the active recording in the block, if there is a recording."""
+    """Make the attempt the active recording in the block, unless nothing is recorded."""
     return nullcontext() if TAPE.get() is None else active(attempt)
 
 

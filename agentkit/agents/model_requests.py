@@ -171,7 +171,7 @@ class ModelRequester:
         self.hosting = HostedToolUse(run, budget)
 
     def bench(self) -> ToolPolicyContext:
-        """The context in which calls are judged, with the `read_more` tool if there are shortened outputs."""
+        """The context in which calls are judged, with the `read_more` tool once an output was shortened."""
         bench = self.plan.bench
         if not (self._reads_on or self.run.has_wholes) or READ_MORE in bench.tools.names:
             return bench

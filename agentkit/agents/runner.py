@@ -463,7 +463,7 @@ class _Task:
         return plan if self.rules is None else replace(plan, answers=plan.answers.or_type_of(self.rules))
 
     def opened(self) -> SessionRun:
-        """Open the run in its session. Raises SessionError if there is no run to resume."""
+        """Open the run in its session. Raises SessionError if the run to resume does not exist."""
         return _reopened(self.session, self.prompt) if isinstance(self.prompt, Resumption) else self.session.begin()
 
 
@@ -480,7 +480,7 @@ def _led_by(agent: Runner, progress: RunState, plan: RunConfig, known: Sequence[
 
 
 def _reopened(session: Session, resumption: Resumption) -> SessionRun:
-    """Open the run to resume. Raises SessionError if there is no such run."""
+    """Open the run to resume. Raises SessionError if it does not exist."""
     saved = resumption.saved
     if isinstance(saved, str) and saved in session.unfinished:
         return session.reopen(saved)

@@ -17,7 +17,7 @@ from agentkit.safety.rules import Rule
 from agentkit.usage import Limits, is_number
 
 ANYTHING = "any"
-"""Host entry for code whose hosts are unknown: stands for all hosts."""
+"""Host entry for all hosts, used for code whose hosts are unknown."""
 
 ALWAYS_YES = "always yes: "
 """Prefix of an approver that approves everything."""
