@@ -1,1 +1,1 @@
-"""Agents: the run loop, its drivers, and what surrounds it."""
+"""Agents: run loop, drivers, policy, approvals and budgets."""

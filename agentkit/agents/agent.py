@@ -52,7 +52,7 @@ T = TypeVar("T")
 
 
 class MapMixin(Runner, Generic[T]):
-    """An agent that answers each of many prompts in a conversation of its own."""
+    """An agent that can run many prompts, each in a separate conversation."""
 
     def map(
         self,
@@ -64,20 +64,20 @@ class MapMixin(Runner, Generic[T]):
         executor: Executor | None = None,
         **unknown: Never,
     ) -> list[RunResult[T]]:
-        """Run each prompt in a session of its own, so many at the same time; the results in the order of the prompts.
+        """Run each prompt in a separate session, `concurrency` at a time; returns results in the order of the prompts.
 
-        A failure is a result, and the others go on. `limits` are for all runs together; once they are used up, the
-        rest are results with the status `limit` that cost nothing. `progress` is called in this thread with how many
-        prompts are done, how many there are (None when nobody knows) and the newest result. A lazy iterable is asked
-        for a prompt when there is room for it.
+        A failure is a result, and the others continue. `limits` apply to all runs together; once they are exhausted,
+        the remaining prompts get results with the status `limit` at no cost. `progress` is called in this thread with
+        the number of finished prompts, the total (None if unknown) and the newest result. A lazy iterable is consumed
+        as slots become free.
 
-        With a stored session `trip` the runs are the sessions `trip/0000`, `trip/0001`, …: mapped again, a prompt that
-        has its answer costs nothing, and one that was cut off goes on. Ctrl-C begins no more runs and ends the others
-        at their next event.
+        With a stored session `trip` the runs are the sessions `trip/0000`, `trip/0001`, …: mapped again, a finished
+        prompt costs nothing, and an interrupted one is resumed. Ctrl-C starts no more runs and stops the others at
+        their next event.
 
-        `executor` runs them instead of own threads: a ThreadPoolExecutor, a ProcessPoolExecutor, Dask's
-        `client.get_executor()`. Other processes get a copy of the agent; its listeners hear of a run, and `limits`
-        count it, when its result comes back. Raises ConfigError and NoProvider before anything runs.
+        `executor` runs them instead of internal threads: a ThreadPoolExecutor, a ProcessPoolExecutor, Dask's
+        `client.get_executor()`. Other processes get a copy of the agent; listeners get the events of a run, and
+        `limits` its usage, when its result arrives. Raises ConfigError and NoProvider before anything runs.
         """
         _refuse("map", unknown)
         from agentkit.agents.batch import BatchRun
@@ -94,7 +94,7 @@ class MapMixin(Runner, Generic[T]):
         executor: Executor | None = None,
         **unknown: Never,
     ) -> list[RunResult[T]]:
-        """Like `map`, awaiting: without an executor the runs are tasks of this event loop, cancelled with this one."""
+        """Async version of `map`. Without an executor the runs are tasks, which are cancelled with the calling task."""
         _refuse("amap", unknown)
         from agentkit.agents.batch import BatchRun
 
@@ -102,7 +102,7 @@ class MapMixin(Runner, Generic[T]):
 
 
 def _refuse(function: str, given: Iterable[str]) -> None:
-    """Raise TypeError for an argument that is not taken, with what was probably meant."""
+    """Raise TypeError for an unknown argument, with a suggestion."""
     if given:
         from agentkit.suggestions import arguments_of, refuse
         from agentkit.suggestions.other_toolkits import MAPPING
@@ -115,14 +115,14 @@ PARAGRAPH = "\n\n"
 
 @dataclass(slots=True)
 class StreamedText:
-    """What somebody was told of a run that is streamed. With `holds_back` nothing is told before it was checked."""
+    """The text streamed so far in a run. With `holds_back` text is only emitted after it was checked."""
 
     holds_back: bool
     said: list[str] = field(default_factory=list)
-    """What was told of each response."""
+    """The text emitted for each response."""
 
     def piece(self, event: Event) -> str:
-        """What an event adds; what each response has said stands in paragraphs of its own."""
+        """The text to emit for an event; each response starts a new paragraph."""
         if isinstance(event, RequestStarted):
             self.said.append("")
         if not isinstance(event, TextDelta) or self.holds_back:
@@ -132,7 +132,7 @@ class StreamedText:
         return before + event.text
 
     def rest(self, answer: str) -> str:
-        """What of the answer is still to be told."""
+        """The part of the answer that was not emitted yet."""
         told = next((said for said in reversed(self.said) if said and answer.startswith(said)), None)
         if told is not None:
             return answer[len(told) :]
@@ -144,13 +144,13 @@ _Kind = TypeVar("_Kind", bound=Event)
 
 @explained("AGENT")
 class ConversationMixin(Runner):
-    """What an agent has said, spent, and tells to whom. What is set is checked as if the agent was made with it."""
+    """The conversation, usage and listeners of an agent. Attributes are validated like arguments when they are set."""
 
     if TYPE_CHECKING:
 
         @property
         def tools(self) -> Toolset:
-            """What a model may use. Set it to a list or a toolset."""
+            """The tools of the agent. Set it to a list or a toolset."""
 
         @tools.setter
         def tools(self, tools: Iterable[Any] | Callable[..., Any] | None) -> None: ...
@@ -159,40 +159,40 @@ class ConversationMixin(Runner):
     def history(self) -> list[dict[str, Any]]:
         """The conversation so far as plain dictionaries in the chat format, without the instruction. A copy.
 
-        Set it to go on with a conversation that was kept elsewhere: a list of such dictionaries, or typed messages.
-        What was said before is forgotten as by `reset`. Of a tool's result that comes without labels, those of the tool
-        are held to be true; of an unknown tool's, that it may hold private data and text of strangers. Raises
-        ConfigError for what is no message, and SessionError when a tool call has not exactly one result.
+        Set it to continue a conversation stored elsewhere: a list of such dictionaries, or typed messages. The previous
+        conversation is forgotten as by `reset`. A tool result without labels gets those of its tool; a result of an
+        unknown tool counts as private and untrusted. Raises ConfigError for an invalid message, and SessionError if a
+        tool call does not have exactly one result.
         """
         return [encode_message(without_extra(message)) for message in self.messages]
 
     @history.setter
     def history(self, messages: Iterable[Message | Mapping[str, Any]]) -> None:
         said = options.conversation_from(messages, self.tools)
-        Session().append(said)  # what is no conversation is told before the one that is there is put away
+        Session().append(said)  # validate before the current conversation is discarded
         self.reset()
         self.session.append(said)
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """The conversation so far as typed messages. A tool that reads them bears the labels of what they hold."""
+        """The conversation so far as typed messages. A tool that reads them gets the labels of their contents."""
         messages = self.session.messages
         LINEAGE.get().note(labels_of(messages))
         return messages
 
     @property
     def usage(self) -> Usage:
-        """What all runs of this object have spent so far; `reset` does not undo spending."""
+        """The usage of all runs of this object; `reset` does not clear it."""
         return self._usage
 
     @property
     def cost(self) -> Cost | None:
-        """What all runs of this object have cost, as far as anybody knows the prices; None when nobody does."""
+        """The cost of all runs of this object, as far as prices are known; None if no price is known."""
         return cost_of(self._usage)
 
     @property
     def holds_back(self) -> bool:
-        """Whether an answer of this agent, or of one that may take over, is typed or checked before it may be seen."""
+        """Whether text is held back because this agent or a reachable handoff target has a typed or checked output."""
         staff = [self, *handoffs.reachable(self.leads)]
         rules = [each.answer_rules for each in staff if isinstance(each, ConversationMixin)]
         return any(each.output is not None or each.of("output") for each in rules)
@@ -200,9 +200,10 @@ class ConversationMixin(Runner):
     def stream_text(
         self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None
     ) -> Generator[str, None, None]:
-        """The text of a run as it is written; what the model says around tool calls stands in paragraphs of its own.
+        """The text of a run as it is written; text around tool calls is in separate paragraphs.
 
-        What is typed or checked comes in one piece, when it may. Raises, at its end, what a call of the agent raises.
+        A typed or checked answer is emitted in one piece after validation. Raises at its end what a call of the agent
+        raises.
         """
         spoken = self._spoken(prompt)
         with closing(self.events(prompt, streaming=True, limits=limits, context=context)) as events:
@@ -213,7 +214,7 @@ class ConversationMixin(Runner):
     async def astream_text(
         self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None
     ) -> AsyncGenerator[str, None]:
-        """Like `stream_text`, awaiting."""
+        """Async version of `stream_text`."""
         spoken = self._spoken(prompt)
         async with aclosing(self.aevents(prompt, streaming=True, limits=limits, context=context)) as events:
             async for event in events:
@@ -221,30 +222,30 @@ class ConversationMixin(Runner):
                     yield piece
 
     def _spoken(self, prompt: Prompt | Resumption) -> StreamedText:
-        """What will be told of a run; one that goes on may have asked for a type of its own."""
+        """The state of a text stream; a resumed run can have requested an output type."""
         return StreamedText(self.holds_back or (isinstance(prompt, Resumption) and prompt.rules is not None))
 
     def _said_by(self, event: Event, spoken: StreamedText) -> str:
-        """What an event adds to the text. Raises the error of a run that got to no answer."""
+        """The text to emit for an event. Raises the error of a run without an answer."""
         if isinstance(event, RunFinished):
             return spoken.rest(event.result.raise_for_status().text)
         return spoken.piece(event)
 
     def stop(self) -> None:
-        """End all runs of this object that are going on, from any thread; each raises Cancelled where it was begun.
+        """Stop all active runs of this object, from any thread; each raises Cancelled where it was started.
 
-        A run ends at its next event: a delta, an answer, the result of a tool call; so do those of agents that its
-        tools have set to work. A tool that takes long may look at `RunContext.is_stopped`. What was done is kept, and
-        `resume` goes on with it.
+        A run stops at its next event: a delta, an answer, the result of a tool call; so do the runs of agents that its
+        tools started. A long-running tool can check `RunContext.is_stopped`. Finished work is stored, and `resume`
+        continues the run.
         """
         vars(self)["_stops"] = self._stops + 1
 
     def reset(self) -> None:
-        """Forget the conversation; a stored one is kept, and begins anew."""
+        """Forget the conversation and start a new one; a stored conversation is not deleted."""
         self.session = self.session.anew()
 
     def on(self, kind: type[_Kind], listener: Callable[[_Kind], object]) -> Callable[[_Kind], object]:
-        """Call `listener` with every event of that kind, in every run from now on. Raises ConfigError."""
+        """Call `listener` with every event of this type in all future runs. Raises ConfigError."""
         if not (isinstance(kind, type) and issubclass(kind, Event)):
             raise ConfigError(f"on() takes a kind of event, e.g. agent.on(TextDelta, print). Got {kind!r:.200}.")
         if issubclass(kind, HistoryGiven | RunEnded):
@@ -261,7 +262,7 @@ class ConversationMixin(Runner):
         return listener
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Set what an agent has. Raises ConfigError for a wrong value, AttributeError for what would change nothing."""
+        """Set an attribute. Raises ConfigError for an invalid value, AttributeError for an unknown attribute."""
         if name in options.SETTABLE:
             value = options.SETTABLE[name](value)
             if name in ("policy", "tools"):
@@ -273,15 +274,15 @@ class ConversationMixin(Runner):
 
     @property
     def _has_own_attributes(self) -> bool:
-        """Whether this is an agent of a user's own class, which may have more attributes than ours."""
+        """Whether this is an instance of a user's subclass, which can have further attributes."""
         return not type(self).__module__.startswith("agentkit.")
 
 
 @dataclass(frozen=True, slots=True)
 class AgentTool:
-    """What the tool of an agent calls: it has the agent answer a request, each in a conversation of its own.
+    """The function of an agent's tool: the agent answers each request in a separate conversation.
 
-    Where a call of the agent waits for a person, so does the call of the tool, which then goes on with the same run.
+    If a call of the agent waits for a person, the tool call waits too, and resumes the same run later.
     """
 
     agent: Runner
@@ -295,7 +296,7 @@ class AgentTool:
         return self._told(result_in(list(self.agent.events(_work(request), session=Session()))))
 
     async def acall(self, request: str) -> str:
-        """Like a call, awaiting."""
+        """Async version of a call."""
         return self._told(result_in([event async for event in self.agent.aevents(_work(request), session=Session())]))
 
     def _told(self, result: RunResult[Any]) -> str:
@@ -311,13 +312,13 @@ class AgentTool:
 
 
 def _work(request: str) -> str | Resumption:
-    """The request, or the run that was begun for it, with what a person has said of its call."""
+    """The request, or the waiting run that it started, with the person's answer."""
     sitting = LINEAGE.get().sitting
     return request if sitting is None or not sitting.waiting else _resumption(sitting)
 
 
 def _resumption(sitting: CallProgress) -> Resumption:
-    """Going on with the run that waits. Raises ToolError where a person was asked about another call than waits."""
+    """Resume the waiting run. Raises ToolError if the person was asked about a different call."""
     (postponed,) = (each for each in sitting.waiting if isinstance(each, ToolCallPostponed))
     (said,) = (each for each in sitting.waiting if isinstance(each, Approved))
     saved = RunResult.from_json(json.dumps(postponed.inner_run))
@@ -338,7 +339,7 @@ def _answer(said: Approved) -> Any:
 
 
 def _pause(result: RunResult[Any]) -> Pause:
-    """Where the agent's run stands still: at the first of its calls that wait, under an id of its own in ours."""
+    """The pause of the agent's run, at its first waiting call, with an id that is unique in the parent run."""
     waits = RunState.of(result.milestones).waiting[0]
     asked = replace(waits.asked, id=f"{(CONTEXT.get() or NO_RUN).call}.{waits.asked.id}")
     decision, folder = (None, "") if waits.postponed is None else (waits.postponed.decision, waits.postponed.folder)
@@ -349,11 +350,11 @@ S = TypeVar("S")
 Streamed = Generator[Event | RunFinished[S], None, None]
 AStreamed = AsyncGenerator[Event | RunFinished[S], None]
 Saved = RunResult[Any] | str | None
-"""A run to go on with: its result, the text of it, or its id in the session; None for the session's newest."""
+"""A run to resume: its result, the text of it, or its id in the session; None for the newest in the session."""
 
 
 class AgentOptions(TypedDict, total=False):
-    """The keyword arguments of Agent beside `output_type`, which says what kind of agent it is."""
+    """The keyword arguments of Agent except `output_type`, which determines the type parameter."""
 
     llm: LLM | None
     model: str | None
@@ -377,37 +378,37 @@ _TAKEN = ("name", "tools", "instruction", "max_iterations", *AgentOptions.__anno
 class Agent(ConversationMixin, MapMixin[T], Generic[T]):
     """Answers prompts with a model and tools, and remembers the conversation.
 
-    Any number of runs may go on at the same time, in threads or on event loops. Each begins with the history as it is
-    then, and enters its own messages in one piece when it ends.
+    Any number of runs can be active at the same time, in threads or on event loops. Each starts with the history at
+    that time, and appends its own messages as a block when it ends.
 
     Args:
-        name: What the agent is called in events and approvals.
+        name: Name of the agent in events and approvals.
         tools: Tools, toolsets or plain functions.
-        instruction: The standing order the model is given: a text, or a function that writes it anew for each run, of
-            nothing or of the RunContext.
-        max_iterations: How many requests to the model one run may take.
-        llm: The model's client; by default the one the environment names, made when first needed.
+        instruction: The system instruction: a text, or a function called for each run, with no parameters or the
+            RunContext.
+        max_iterations: Maximum number of model requests in one run.
+        llm: The model's client; by default created from the environment on first use.
         model: The model's name, instead of `llm`.
-        safety: The highest level of calls that run unasked.
-        policy: The judge of all calls, with rules of your own; its level takes the place of `safety`.
-        approve: Who is asked about the rest: a function, sync or async, from an ApprovalRequest, and maybe the run's
-            RunContext, to True, False or an Approval, words that say why not, or a dictionary of other arguments.
-        output_type: What `RunResult.output` must be: a dataclass, pydantic model, TypedDict, Literal, list, union, ….
-        session: The name of the conversation on this machine that the agent goes on with, or a Session.
-        limits: What one run may take at most.
+        safety: The highest level of calls that run without approval.
+        policy: The policy for all calls, with custom rules; its level replaces `safety`.
+        approve: The approver for the other calls: a function, sync or async, of an ApprovalRequest, and optionally the
+            RunContext, that returns True, False, an Approval, a reason for a refusal, or other arguments as a dict.
+        output_type: Type of `RunResult.output`: a dataclass, pydantic model, TypedDict, Literal, list, union, ….
+        session: Name of a stored conversation on this machine to continue, or a Session.
+        limits: Limits of one run.
         window: How much of a long conversation the model reads: a Window, or a number of tokens; by default as much as
             it can.
-        handoffs: Agents that the conversation may be handed to.
-        workspace: The folder that file tools, shell and journal work in; the current folder by default.
-        checks: Functions of one parameter, called `prompt`, `output` or `result` (of a tool) after what they look at,
-            and of a RunContext if they want to know of the run. They return None to pass, another value to amend, and
-            raise ValueError to refuse with a reason.
-        dry_run: Show in `RunResult.changes` what would be changed, and change nothing.
-        context: What tools need to know that no model tells them: they get it in a RunContext.
-        listeners: Functions called with every event of every run. One that raises ends its run.
+        handoffs: Agents that the conversation can be handed to.
+        workspace: The folder of the file tools, shell and journal; the current folder by default.
+        checks: Functions with one parameter named `prompt`, `output` or `result` (of a tool) after what they check, and
+            optionally a RunContext. They return None to pass, another value to amend, and raise ValueError to refuse
+            with a reason.
+        dry_run: Report changes in `RunResult.changes` without making them.
+        context: Data for tools that the model does not provide; passed to them in a RunContext.
+        listeners: Functions called with every event of every run. An exception in one ends its run.
 
     Raises:
-        ConfigError: An argument is not what it should be.
+        ConfigError: An argument is invalid.
     """
 
     @overload
@@ -468,7 +469,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         **unknown: object,
     ) -> None:
         settings.refuse_unknown(unknown, _TAKEN)
-        own = vars(self)  # set at once, as each value is checked here
+        own = vars(self)  # bypass __setattr__, as each value is validated here
         own["name"], own["dry_run"] = settings.checked("name", name), settings.checked("dry_run", dry_run)
         own["instruction"], own["tools"] = settings.instruction_from(instruction), settings.tools_from(tools)
         own["max_iterations"] = settings.checked("max_iterations", max_iterations)
@@ -486,17 +487,17 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
 
     @classmethod
     def from_file(cls, path: str | Path, tools: Iterable[Any] = (), **options: Unpack[AgentOptions]) -> Agent[str]:
-        """The agent that a plain text file describes: settings a line each, an empty line, the instruction.
+        """Load an agent from a plain text file: one setting per line, an empty line, the instruction.
 
-        `tools` are tools of your own that the file may name; `options` come before what it says. Its runs are saved in
-        a session of this very file, wherever a program finds it. Raises ConfigError, which tells the line.
+        `tools` are custom tools that the file can name; `options` override its settings. Its runs are saved in a
+        session of this very file, wherever a program finds it. Raises ConfigError with the line.
         """
-        from agentkit.agents.agent_file import read_manifesto  # which knows every shipped tool
+        from agentkit.agents.agent_file import read_manifesto  # loads all shipped tools
 
         return Agent(**read_manifesto(path, tools).arguments(options))
 
     def __call__(self, prompt: Prompt, *, limits: Limits | None = None, context: Any = None, **unknown: Never) -> str:
-        """The answer as text. Raises ModelError, or RunError with the result so far, when there is none."""
+        """The answer as text. Raises ModelError, or RunError with the result so far, if the run does not finish."""
         settings.refuse_of_run("__call__", unknown, ("prompt", "limits", "context"))
         return self.run(prompt, limits=limits, context=context).raise_for_status().text
 
@@ -515,10 +516,10 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         context: Any = None,
         **unknown: object,
     ) -> RunResult[Any]:
-        """Run to the end, blocking; a failure of the model or a limit is told in the result, not raised.
+        """Run to the end, blocking; a model failure or a limit is reported in the result, not raised.
 
-        `output_type`, `limits` and `context` are this run's, in the place of the agent's, the first of those it hands
-        off to as well; `output_type=str` is any text. What goes on with the run is given limits anew.
+        `output_type`, `limits` and `context` override those of the agent for this run; `output_type` also applies to
+        the agents it hands off to, and `output_type=str` is any text. Pass limits again when the run is resumed.
         """
         settings.refuse_of_run("run", unknown)
         return result_in(list(self.events(prompt, output_type=output_type, limits=limits, context=context)))
@@ -538,7 +539,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         context: Any = None,
         **unknown: object,
     ) -> RunResult[Any]:
-        """Like `run`, awaiting."""
+        """Async version of `run`."""
         settings.refuse_of_run("arun", unknown)
         events = self.aevents(prompt, output_type=output_type, limits=limits, context=context)
         return result_in([event async for event in events])
@@ -558,10 +559,10 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         context: Any = None,
         **unknown: object,
     ) -> Generator[Event | RunFinished[Any], None, None]:
-        """Run and yield what happens, with the text as it is written; the last event is RunFinished.
+        """Run and yield events, with the text as it is written; the last event is RunFinished.
 
-        Nothing happens before the first event is asked for. Closing the generator, as leaving a `for` loop does, cuts
-        the run off: what was done is kept in the history, and `resume` goes on with it.
+        The run starts when the first event is requested. Closing the generator, for example by leaving a `for` loop,
+        interrupts the run: finished work stays in the history, and `resume` continues it.
         """
         settings.refuse_of_run("stream", unknown)
         return self.events(prompt, streaming=True, output_type=output_type, limits=limits, context=context)
@@ -581,7 +582,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         context: Any = None,
         **unknown: object,
     ) -> AsyncGenerator[Event | RunFinished[Any], None]:
-        """Like `stream`, awaiting. To leave it early, use it as `async with contextlib.aclosing(...)`."""
+        """Async version of `stream`. To leave it early, use it as `async with contextlib.aclosing(...)`."""
         settings.refuse_of_run("astream", unknown)
         return self.aevents(prompt, streaming=True, output_type=output_type, limits=limits, context=context)
 
@@ -594,15 +595,15 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         agents: Sequence[HandoffTarget] = (),
         context: Any = None,
     ) -> RunResult[T]:
-        """Go on with a run, blocking: a result, the text of `RunResult.to_json`, an id, or else the session's newest.
+        """Resume a run, blocking: a result, the text of `RunResult.to_json`, an id, or by default the session's newest.
 
-        Ids are those in `session.unfinished`, the runs that were cut off or are paused; its newest is the last.
-        `answers` are what `RunResult.resume` takes; without any, and without an approver, nobody is asked, and the
-        result has what waits. `agents` are those that a tool returned, and that no handoff names. `context` is what the
-        run is given anew; a result of this process knows its own, and the type of answer that its run asked for.
-        Elsewhere `run(Resumption(text, answers), output_type=...)` asks for it again. Raises SessionError when there is
-        nothing to go on with, and ConfigError, before anything is answered, when the agent that led the run is not
-        known, a call that waits for approval was asked for in another folder, or its tool is not there.
+        Ids are those in `session.unfinished`, the interrupted or paused runs; the newest is the last. `answers` are
+        those of `RunResult.resume`; without answers and without an approver nobody is asked, and the result lists the
+        waiting calls. `agents` are agents that a tool returned and that are not in the handoffs. `context` is the new
+        context of the run; a result of this process has its own, and the output type that its run requested. Elsewhere,
+        `run(Resumption(text, answers), output_type=...)` requests it again. Raises SessionError if there is nothing to
+        resume, and ConfigError, before anything is answered, if the agent that led the run is unknown, a call that
+        waits for approval was requested in another folder, or its tool is missing.
         """
         return self.run(Resumption(saved, answers, limits, agents), context=context)
 
@@ -615,11 +616,11 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         agents: Sequence[HandoffTarget] = (),
         context: Any = None,
     ) -> RunResult[T]:
-        """Like `resume`, awaiting."""
+        """Async version of `resume`."""
         return await self.arun(Resumption(saved, answers, limits, agents), context=context)
 
     def as_tool(self, name: str | None = None, description: str | None = None, **unknown: Never) -> Tool[[str], str]:
-        """This agent as a tool of another. Each call is a conversation of its own, within the caller's limits."""
+        """This agent as a tool of another. Each call is a separate conversation, within the caller's limits."""
         settings.refuse_of_run("as_tool", unknown, ("name", "description"))
         worker = AgentTool(self)
         return team.agent_tool(self, worker, worker.acall, name, description)

@@ -1,4 +1,4 @@
-"""Real locations of the paths in tool arguments."""
+"""Resolution of the paths in tool arguments to real locations."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_PATHS = 1_000
 def places_of(
     tool: Tool[..., Any], arguments: Mapping[str, Any], policies: Sequence[Policy], workspace: Workspace
 ) -> CallFacts:
-    """Where the paths among the arguments lead, as far as a rule about this tool tests them."""
+    """Resolve the path arguments that a rule about this tool tests."""
     rules = [rule for policy in policies for rule in rules_from(policy.rules) if rule.is_about(tool.name)]
     tested = {name for rule in rules for name in (*rule.folders, *(rule.where.keys() & set(tool.paths)))}
     if tested.isdisjoint(arguments):
@@ -32,7 +32,7 @@ def places_of(
 
 
 def located(workspace: Workspace | None, value: Any) -> Located:
-    """The places of a path or a list of paths in a workspace; with None, as seen from the current folder."""
+    """Resolve a path or a list of paths in a workspace; with None, relative to the current folder."""
     is_list = isinstance(value, list | tuple | set | frozenset)
     given = list(value) if is_list else [value]
     found = [_places(workspace, each) for each in given[:_MOST_PATHS]]
@@ -41,7 +41,7 @@ def located(workspace: Workspace | None, value: Any) -> Located:
 
 
 def real_folders(workspace: Workspace, folders: Iterable[str]) -> dict[str, str]:
-    """Where those of the folders really are that a link leads to: relative to the workspace, or absolute outside."""
+    """The real paths of the folders that are symlinks: relative to the workspace, or absolute if outside."""
     found = {}
     for folder in folders:
         places = _in_workspace(workspace, folder)
@@ -53,7 +53,7 @@ def real_folders(workspace: Workspace, folders: Iterable[str]) -> dict[str, str]
 
 
 def expected(arguments: Mapping[str, Any], places: CallFacts) -> dict[str, str]:
-    """The real place of each path among the arguments, by the path as it is written."""
+    """The real location of each path argument, keyed by the path as written."""
     found = {}
     for name, located_there in places.arguments.items():
         given = arguments[name] if located_there.is_list else [arguments[name]]
@@ -71,7 +71,7 @@ def _places(workspace: Workspace | None, path: Any) -> tuple[Place, ...] | None:
 
 
 def _in_workspace(workspace: Workspace, path: str) -> tuple[Place, Place] | None:
-    """The place that is named and the real one; None for what is outside or no path."""
+    """The named and the real location; None for a value outside the workspace or not a path."""
     try:
         name, place = workspace.locate(path)
     except (ToolError, ValueError):
@@ -82,7 +82,7 @@ def _in_workspace(workspace: Workspace, path: str) -> tuple[Place, Place] | None
 
 
 def _in_current_folder(path: str) -> tuple[Place, ...] | None:
-    """The same for a function that opens paths by itself, and may take `~` for the home."""
+    """The locations for a function that opens paths itself and can expand `~` to the home folder."""
     try:
         here, home = Path.cwd(), os.path.expanduser(path)
         spelled = {os.path.abspath(each) for each in (path, home)}

@@ -1,4 +1,4 @@
-"""`Agent.map`: many prompts at once, with a blocking and an async driver."""
+"""`Agent.map`: run a batch of prompts, with a blocking and an async driver."""
 
 from __future__ import annotations
 
@@ -44,25 +44,25 @@ from agentkit.tracing.listeners import Origin
 from agentkit.usage import Limits, is_whole
 
 MOST_LOSSES = 2
-"""How often a prompt is handed to an executor that loses it, as its workers die at it."""
+"""Maximum number of attempts for a prompt whose executor workers die."""
 
 OnProgress = Callable[[int, int | None, RunResult[Any]], object]
-"""Called with how many prompts are done, how many there are (None when nobody knows), and the newest result."""
+"""Called with the number of finished prompts, the total (None if unknown), and the newest result."""
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetShare:
-    """What was set aside for a run elsewhere, and whether nothing was left for any other."""
+    """The budget reserved for a run in another process; `is_all` if it is all that was left."""
 
     limits: Limits
     is_all: bool
 
 
 class BatchRun:
-    """The prompts of one map: what is still to be done, and the results.
+    """The prompts of one map: pending jobs and results.
 
-    Raises ConfigError for an argument that cannot be right or an agent that cannot be sent to the executor's
-    processes, NoProvider and SessionError when no run at all could begin.
+    Raises ConfigError for an invalid argument or an agent that cannot be pickled for the executor's processes,
+    NoProvider and SessionError if no run could start.
     """
 
     def __init__(
@@ -113,7 +113,7 @@ class BatchRun:
                 pool.shutdown()
 
     async def arun(self) -> list[RunResult[Any]]:
-        """The same, awaiting."""
+        """Async version of `run`."""
         at_work: dict[asyncio.Future[Any], Job] = {}
         try:
             while True:
@@ -131,7 +131,7 @@ class BatchRun:
             await asyncio.gather(*at_work, return_exceptions=True)
 
     def _next(self, most: int) -> Iterator[Job]:
-        """The jobs that can begin now. A prompt is asked for when there is room for it, not before."""
+        """The jobs that can start now. The next prompt is only fetched when a slot is free."""
         for _ in range(most):
             job = self._again.popleft() if self._again else next(self._jobs, None)
             if job is None:
@@ -142,7 +142,10 @@ class BatchRun:
             yield replace(job, is_alone=self._slots == 1)
 
     def _has_part(self, job: Job) -> bool:
-        """Set aside what a run elsewhere may take; whether it can begin now, if only to hear that nothing is left."""
+        """Reserve budget for a run in another process; returns whether it can start.
+
+        It also starts if the budget is exhausted, to produce its `limit` result.
+        """
         part, is_all = None, False
         if used_up(self._budget, self._price) is None:
             free = self._slots - len(self._parts)
@@ -152,7 +155,7 @@ class BatchRun:
             part = part_of(self._budget, 1) if is_all and part is None else part
         if part is not None:
             self._parts[job.index] = BudgetShare(part, is_all)
-        elif self._parts:  # what the others leave of theirs comes back
+        elif self._parts:  # the unspent budget of the others is returned
             self._slots = len(self._parts)
             return False
         return True
@@ -169,13 +172,13 @@ class BatchRun:
         )
 
     def _started(self, job: Job) -> asyncio.Future[Any]:
-        """A run that has begun on the event loop, or in the executor."""
+        """Start a run on the event loop or in the executor."""
         if self.executor is None:
             return asyncio.ensure_future(self._single(job).arun())
         return asyncio.wrap_future(self._submitted(self.executor, job))
 
     def _submitted(self, pool: Executor, job: Job) -> Future[Any]:
-        """A run that has been handed to a thread or to another process; for one that can have nothing, its result."""
+        """Submit a run to a thread or another process; without remaining budget its result is created here."""
         try:
             if self._data is None:
                 return pool.submit(copy_context().run, self._single(job).run)
@@ -189,33 +192,35 @@ class BatchRun:
         return _done(copy_context().run(self._single(job).run))
 
     def _enter(self, job: Job, future: Future[Any] | asyncio.Future[Any]) -> None:
-        """Take in what has come of a job, and tell of it unless the job must be done again."""
-        part = self._parts.pop(job.index, None)  # of a run that is lost nobody knows what it took: all, at worst
+        """Store the outcome of a job, and report progress unless the job is retried."""
+        part = self._parts.pop(
+            job.index, None
+        )  # the spending of a lost run is unknown, so its whole part stays charged
         lost = RunError("The executor has cancelled the run.") if future.cancelled() else future.exception()
         if isinstance(lost, Exception):
             result = self._lost(job, lost)
         else:
-            outcome = future.result()  # raises what must end the whole map, such as SystemExit
+            outcome = future.result()  # raises exceptions that end the whole map, such as SystemExit
             result = self._ended(job, outcome) if part is None else self._arrived(job, outcome, part)
         if result is not None:
-            LINEAGE.get().note(labels_of(result.messages))  # also of what was read when an earlier map got the answer
+            LINEAGE.get().note(labels_of(result.messages))  # includes what an earlier map read
             self._results[job.index] = result
             if self._progress is not None:
                 self._progress(len(self._results), self._total, result)
 
     def _ended(self, job: Job, outcome: Outcome) -> RunResult[Any] | None:
-        """The result; None when it must wait for others to end, as they hold, at worst, all that is left."""
+        """The result; None if the job must wait because other runs reserve all that is left."""
         if outcome.must_wait and not job.is_alone:
             self._put_off(job, outcome.result)
             return None
         return outcome.result
 
     def _arrived(self, job: Job, report: RemoteOutcome, part: BudgetShare) -> RunResult[Any] | None:
-        """The result of a run elsewhere: its spending counted, its milestones told to the listeners.
+        """The result of a run in another process: charges its spending and emits its milestones to the listeners.
 
-        None when its part was too little for it, and it must wait for others to end.
+        None if its part of the budget was too small, and it must wait for others to end.
         """
-        self._budget.hold(part.limits, -1)  # what it took stands in the place of what was set aside for it
+        self._budget.hold(part.limits, -1)  # replace the reservation by the actual charge
         self._budget.charge(report.charge)
         try:
             run, progress, _ = read_saved(report.saved)
@@ -234,26 +239,26 @@ class BatchRun:
         return result
 
     def _put_off(self, job: Job, result: RunResult[Any]) -> None:
-        """Do the job again later, or go on with it, with fewer beside it."""
+        """Queue the job again with its progress, and reduce the concurrency."""
         self._slots = max(self._slots - 1, 1)
         self._again.append(replace(job, earlier=result if result.iterations and not self._is_stored else None))
 
     def _tell(self, new: Sequence[Event], known: Sequence[Event], run: str, job: Job) -> None:
-        """Count what a run elsewhere has done, and tell the listeners of it, who know of a part already."""
+        """Count the events of a run in another process, and emit those that are new to the listeners."""
         for event in new:
             self.agent.count(event)
         source = Origin(run, self.agent.name, LINEAGE.get().context.run, kept_name(session_of(self.agent, job)))
         tell_afterwards(self.agent.listeners, known, new, source)
 
     def _lost(self, job: Job, error: Exception) -> RunResult[Any] | None:
-        """What is known of a run from which nothing came back; None when it is worth another try."""
+        """The result of a run whose worker was lost; None if it is retried."""
         try:
             earlier = earlier_result(self.agent, session_of(self.agent, job), job.prompt)
         except AgentKitError as fault:
             return failed(self.agent, job, fault)
         if earlier is not None and earlier.status == "done":
             return earlier
-        # Without a stored session it would begin anew, and what its tools have done would be done twice.
+        # Without a stored session a retry would start over, and repeat the side effects of its tools.
         if self._is_stored and has_killed_workers(error) and job.losses + 1 < MOST_LOSSES:
             self._again.append(replace(job, losses=job.losses + 1))
             return None
@@ -263,7 +268,7 @@ class BatchRun:
 
 
 def _done(outcome: Outcome | Exception) -> Future[Any]:
-    """A future that has ended already."""
+    """A completed future."""
     future: Future[Any] = Future()
     if isinstance(outcome, Exception):
         future.set_exception(outcome)
@@ -283,7 +288,7 @@ def _why_lost(error: Exception, losses: int, *, is_stored: bool) -> str:
 
 
 def _budget(limits: Limits | None) -> Budget:
-    """What all runs together may take, within what the run may that maps."""
+    """The shared budget of all runs, within that of the current run, if any."""
     return Budget(limits or UNLIMITED, LINEAGE.get().budget, recording.clock())
 
 

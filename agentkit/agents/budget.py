@@ -16,7 +16,7 @@ from agentkit.recording import Clock
 from agentkit.usage import NO_USAGE, Charge, Limits, Price, Usage, dearest
 
 FEWEST_TOKENS = 16
-"""With less room than this no answer is asked for."""
+"""With room for fewer tokens, no answer is requested."""
 
 _MOST_RESERVED_TOKENS, _MOST_TOKENS = 16_384, 10_000_000
 _PLACES = 12
@@ -27,17 +27,17 @@ UNLIMITED = Limits(tool_calls=None, seconds=None, repeated_calls=None)
 _FREE = Price(0, 0)
 
 Known = Price | None | tuple[Price | None, ...]
-"""What is known of the price of a request: that of the model, or of each that may answer. None is not known."""
+"""The price of a request: that of the model, or of each model that can answer. None is unknown."""
 
 GO_ON = "What was done so far is in the result; go on with result.resume()."
 
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What one request may take at most; `max_tokens` is None where nothing limits how long its answer may be.
+    """The maximum that one request can take; `max_tokens` is None if the length of the answer is not limited.
 
-    `dollars` are what each budget has set aside, from the run's own upwards; none where nothing was set aside.
-    `narrowed` is the limit that leaves the answer less room than it would have had.
+    `dollars` holds the reserved amount of each budget, from the run's own upwards; empty if nothing was reserved.
+    `narrowed` is the limit that shortens the answer.
     """
 
     input_tokens: int = 0
@@ -48,10 +48,10 @@ class Reservation:
 
 @dataclass(slots=True)
 class Spending:
-    """What was taken so far, with what is reserved.
+    """Spending so far, including reservations.
 
-    `above` are the dollars that the same has cost the budgets above; `overlap` counts tokens that are held for input or
-    output, whichever they will be.
+    `above` holds the dollars charged to the parent budgets for the same work; `overlap` counts tokens reserved as both
+    input and output.
     """
 
     input_tokens: int = 0
@@ -63,11 +63,11 @@ class Spending:
 
     @property
     def total_tokens(self) -> int:
-        """Input and output together."""
+        """Input and output tokens together."""
         return self.input_tokens + self.output_tokens - self.overlap
 
     def add(self, input_tokens: int, output_tokens: int, dollars: float, above: Sequence[float] = ()) -> None:
-        """Count so much more."""
+        """Add to the spending."""
         self.input_tokens += input_tokens
         self.output_tokens += output_tokens
         self.dollars = _sum(self.dollars, dollars)
@@ -77,10 +77,10 @@ class Spending:
 
 @dataclass(slots=True)
 class Budget:
-    """What a run and all that it sets to work may take; `parent` is that of the run which set this one to work.
+    """The limits and spending of a run and its nested runs; `parent` is the budget of the parent run.
 
-    Any thread may use it. `price` is asked only where money is limited. `max_iterations` is what holds where `limits`
-    names no number of iterations.
+    Thread-safe. `price` is only called if cost is limited. `max_iterations` applies if `limits` does not limit
+    iterations.
     """
 
     limits: Limits
@@ -99,19 +99,19 @@ class Budget:
 
     @property
     def seconds_left(self) -> float:
-        """How long the run may still take; infinite without a limit."""
+        """Seconds left for the run; infinite without a limit."""
         left = min(map(_own_seconds_left, self.chain()))
         return self.clock.left(left) if isinstance(self.clock, Clock) and left < math.inf else left
 
     @property
     def charged(self) -> Charge:
-        """What was charged through this budget to it and those above."""
+        """The amount charged through this budget to it and its parents."""
         with self.lock:
             spent = self.spent
             return Charge(spent.input_tokens, spent.output_tokens, spent.tool_calls, (spent.dollars, *spent.above))
 
     def charge(self, charge: Charge) -> None:
-        """Charge what work has cost that was done before, and is only told of now."""
+        """Charge work that was done elsewhere and is reported afterwards."""
         chain = list(self.chain())
         with self.lock:
             told = charge.dollars or (0.0,)
@@ -127,10 +127,10 @@ class Budget:
         price: Callable[[], Known],
         fewest: int = FEWEST_TOKENS,
     ) -> Reservation | LimitReached:
-        """Set aside what a request takes at worst, or the limit that it would break.
+        """Reserve the worst case of a request; returns the limit that it would exceed.
 
-        `max_tokens` is how long the answer may be as far as the user has said so; with room for fewer than `fewest`
-        tokens it is not worth asking.
+        `max_tokens` returns the user's maximum answer length, if set. A request with room for fewer than `fewest`
+        answer tokens is refused.
         """
         late = self.out_of_time()
         if late is not None:
@@ -154,9 +154,10 @@ class Budget:
         return Reservation(input_tokens, room if is_limited else None, dollars, narrowed)
 
     def settle(self, reservation: Reservation, usage: Usage, price: Callable[[], Known]) -> None:
-        """Put what a request has taken in the place of what was reserved.
+        """Replace a reservation by the actual usage.
 
-        Of each time that it was sent and no figures came the worst is charged: one stays, and others come to it.
+        Each attempt without reported usage is charged at its worst case: the reservation covers the first, further ones
+        are added.
         """
         chain = list(self.chain())
         more = usage.unreported - 1
@@ -172,11 +173,11 @@ class Budget:
             _book(chain, usage.input_tokens + more * held, usage.output_tokens + more * reserved, dollars)
 
     def release(self, reservation: Reservation) -> None:
-        """Give back what was reserved for a request that came to nothing."""
+        """Return the reservation of a request that was not charged."""
         self.settle(reservation, NO_USAGE, lambda: None)
 
     def take_tool_calls(self, wanted: int) -> int:
-        """How many of so many tool calls may be made; these are counted."""
+        """Count up to `wanted` tool calls within the limits; returns how many are granted."""
         chain = list(self.chain())
         with self.lock:
             rooms = [budget.limits.tool_calls - budget.spent.tool_calls for budget in chain if budget.limits.tool_calls]
@@ -186,7 +187,7 @@ class Budget:
         return granted
 
     def hold(self, part: Limits, sign: int = 1) -> None:
-        """Set aside a part of what is left, for somebody elsewhere who keeps to it; a sign of -1 gives it back."""
+        """Reserve a part of the budget for a run in another process; a sign of -1 returns it."""
         input_tokens, output_tokens, overlap = _held(part)
         chain = list(self.chain())
         with self.lock:
@@ -196,19 +197,19 @@ class Budget:
                 budget.spent.tool_calls += sign * (part.tool_calls or 0)
 
     def note(self, usage: Usage) -> None:
-        """Enter what was used, and has been charged already."""
+        """Record usage that was already charged."""
         with self.lock:
             for budget in self.chain():
                 budget.usage += usage
 
     def out_of_time(self) -> LimitReached | None:
-        """The limit of time that holds, in words, once it is hit."""
+        """The time limit, if it is reached."""
         if self.seconds_left > 0:
             return None
         return LimitReached("seconds", f"The time of the run is up ({self._seconds():g} seconds). {GO_ON}")
 
     def no_tool_calls(self) -> LimitReached:
-        """The limit of tool calls that holds, in words."""
+        """The tool call limit that applies."""
         limited = [budget for budget in self.chain() if budget.limits.tool_calls]
         most = min(
             limited, key=lambda budget: (budget.limits.tool_calls or 0) - budget.spent.tool_calls
@@ -216,20 +217,20 @@ class Budget:
         return LimitReached("tool_calls", f"The run may make no more than {most} tool calls. {GO_ON}")
 
     def chain(self) -> Iterator[Budget]:
-        """This budget and all above it."""
+        """This budget and all its parents."""
         budget: Budget | None = self
         while budget is not None:
             yield budget
             budget = budget.parent
 
     def _seconds(self) -> float:
-        """The limit of time of the budget in which the least of it is left."""
+        """The time limit of the budget with the least time left."""
         return min(self.chain(), key=_own_seconds_left).limits.seconds or math.inf
 
     def answer_room(self, input_tokens: int, price: Price | None, fewest: int) -> tuple[int, str] | LimitReached:
-        """How many tokens an answer may have within this budget alone and by which limit, or which leaves no room.
+        """The answer tokens available in this budget alone and the limit that sets them, or the limit that leaves none.
 
-        Each budget of the chain is asked with the price that it reckons with, while nobody else can take anything.
+        Called under the lock for each budget of the chain, with the price under that budget's limits.
         """
         if self.limits.cost is not None and price is None:
             return LimitReached("cost", f"{UNKNOWN_PRICE} {GO_ON}")
@@ -240,7 +241,7 @@ class Budget:
         return self._reached(name, "Another request could go beyond")
 
     def narrow(self, limit: str) -> LimitReached:
-        """Take note that a limit of this budget leaves an answer less room than it would have had, and say so."""
+        """Record that a limit of this budget shortens an answer; returns that limit."""
         return self._reached(limit, "The answer was cut at")
 
     def _reached(self, name: str, what: str) -> LimitReached:
@@ -264,20 +265,20 @@ class Budget:
 
 
 def _own_seconds_left(budget: Budget) -> float:
-    """How long a budget lasts, whatever those above it say."""
+    """Seconds left in a budget, ignoring its parents."""
     limits = budget.limits
     return math.inf if limits.seconds is None else limits.seconds - (budget.clock() - budget.started)
 
 
 def _limits_requests(limits: Limits) -> bool:
-    """Whether anything is limited that a request takes."""
+    """Whether any limit on tokens or cost is set."""
     return (limits.input_tokens, limits.output_tokens, limits.total_tokens, limits.cost) != _NO_LIMITS
 
 
 def _price_under(limits: Limits, price: Callable[[], Known]) -> Price | None:
-    """What a request costs; what the user has said stands in for a price that nobody knows.
+    """The price of a request; the user's `unknown_price` replaces an unknown price.
 
-    Of several models that may answer it is the dearest.
+    The highest price if several models can answer.
     """
     if limits.cost is None:
         return None
@@ -289,12 +290,12 @@ def _price_under(limits: Limits, price: Callable[[], Known]) -> Price | None:
 
 
 def _sum(one: float, two: float) -> float:
-    """A sum of dollars, the same in whatever order it is made: a replay charges all that a call has cost at once."""
+    """Sum dollars independently of their order: a replay charges the total of a call at once."""
     return round(one + round(two, _PLACES), _PLACES)
 
 
 def _held(part: Limits) -> tuple[int, int, int]:
-    """The input and output tokens to hold for a part, and how many of them are held twice."""
+    """The input and output tokens to reserve for a part, and how many of them are reserved twice."""
     total, least_input, least_output = part.total_tokens, part.input_tokens or 0, part.output_tokens or 0
     if total is None:
         return least_input, least_output, 0
@@ -307,7 +308,7 @@ def _held(part: Limits) -> tuple[int, int, int]:
 
 
 def _book(chain: Sequence[Budget], input_tokens: int, output_tokens: int, dollars: Sequence[float]) -> None:
-    """Count so much more in each budget, from the lowest upwards."""
+    """Add to the spending of each budget, from the lowest upwards."""
     for place, budget in enumerate(chain):
         budget.spent.add(input_tokens, output_tokens, dollars[place], dollars[place + 1 :])
 

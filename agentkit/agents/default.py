@@ -23,9 +23,9 @@ from agentkit.usage import Usage
 class QuickAgent:
     """One-line chat: `agent("hi")`.
 
-    Made from the environment when first used. What is passed to a call holds from then on, until a call names another
-    provider, base URL or Azure endpoint, or the environment does: a key goes only where it was meant for. The
-    environment is read at every call, so that a key set later takes effect without a restart.
+    Created from the environment on first use. Arguments of a call persist until a call names another provider, base URL
+    or Azure endpoint, or the environment does: a key is only sent to the host it was given for. The environment is read
+    at every call, so that a key set later takes effect without a restart.
     """
 
     def __init__(self) -> None:
@@ -47,8 +47,8 @@ class QuickAgent:
     ) -> str:
         """The answer to `message`; the conversation is remembered until `reset()`.
 
-        `system_prompt` is the standing order; `options` are further arguments of LLM, such as `base_url`. Raises
-        NoProvider when no provider is named, ModelError when there is no answer.
+        `system_prompt` is the instruction; `options` are further arguments of LLM, such as `base_url`. Raises
+        NoProvider if no provider is configured, ModelError if the request fails.
         """
         chosen = {"model": model, "provider": provider, "api_key": api_key, **options}
         return self._prepared(message, system_prompt, chosen)(message)
@@ -63,21 +63,21 @@ class QuickAgent:
         api_key: str | None = None,
         **options: Any,
     ) -> Generator[Event | RunFinished[str], None, None]:
-        """The answer as events while it is written; the last is RunFinished. Takes what a call takes."""
+        """The answer as events while it is written; the last is RunFinished. Takes the arguments of a call."""
         chosen = {"model": model, "provider": provider, "api_key": api_key, **options}
         return self._prepared(message, system_prompt, chosen).stream(message)
 
     def stream_text(
         self, message: Prompt, *, system_prompt: str | None = None, **options: Any
     ) -> Generator[str, None, None]:
-        """The answer as text while it is written. Takes what a call takes, and raises the same."""
+        """The answer as text while it is written. Takes the arguments of a call, and raises the same exceptions."""
         return self._prepared(message, system_prompt, options).stream_text(message)
 
     @property
     def history(self) -> list[dict[str, Any]]:
         """The conversation so far as plain dictionaries in the chat format, without the system prompt. A copy.
 
-        Set it to go on with a conversation that was kept elsewhere.
+        Set it to continue a conversation stored elsewhere.
         """
         return self._agent.history
 
@@ -87,11 +87,11 @@ class QuickAgent:
 
     @property
     def usage(self) -> Usage:
-        """What all calls have spent."""
+        """The usage of all calls."""
         return self._agent.usage
 
     def stop(self) -> None:
-        """End what is being answered, from any thread: the call raises Cancelled at its next event."""
+        """Stop the current answer, from any thread: the call raises Cancelled at its next event."""
         self._agent.stop()
 
     def reset(self) -> None:
@@ -126,14 +126,14 @@ _OF_A_PLACE = {*_PLACE, "model", "api_key", "azure_api_version", "azure_token_pr
 
 @cache
 def _taken() -> tuple[str, ...]:
-    """What a call takes beside its message."""
+    """The keyword arguments of a call."""
     from agentkit.suggestions import arguments_of
 
     return ("system_prompt", *arguments_of(LLM))
 
 
 def _refuse_unknown(chosen: dict[str, Any]) -> None:
-    """Raise TypeError for an argument that a call does not take, with the one that was probably meant."""
+    """Raise TypeError for an unknown argument, with a suggestion."""
     unknown = [name for name in chosen if name not in _taken()]
     if unknown:
         from agentkit.suggestions import refuse
@@ -143,12 +143,12 @@ def _refuse_unknown(chosen: dict[str, Any]) -> None:
 
 
 def _host(llm: LLM) -> tuple[str, str]:
-    """Who is sent the key: the provider and its host."""
+    """The recipient of the key: the provider and its host."""
     return llm.provider, urlsplit(llm.describe().endpoint).netloc
 
 
 def _merged(remembered: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]:
-    """The options that hold from now on: those given, and of those remembered what was not said of another place."""
+    """Merge the given options with the remembered ones, dropping remembered options of another provider or endpoint."""
     prefix, colon, _ = str(given.get("model", "")).partition(":")
     if colon and prefix.lower() in PROVIDERS and "base_url" not in remembered | given:
         given = {"provider": prefix.lower(), **given}
@@ -159,4 +159,4 @@ def _merged(remembered: dict[str, Any], given: dict[str, Any]) -> dict[str, Any]
 
 
 agent = QuickAgent()
-"""The one that `from agentkit import agent` gives."""
+"""The instance exported as `from agentkit import agent`."""

@@ -32,21 +32,21 @@ from agentkit.tooling.signature import is_asynchronous
 from agentkit.workspace.root import EXPECTED
 
 MOST_THREADS = 32
-"""How many calls of one response run at the same time, in threads or as tasks."""
+"""Maximum number of concurrent tool calls of one response, as threads or tasks."""
 
 _FAR_SECONDS = 600.0
-"""A run that may take longer than this does not watch over a single answer: the connection's own limits are shorter."""
+"""With more time left than this, a single request has no deadline, as the timeouts of the connection are shorter."""
 
 _ASKED_SECONDS = 2.0
-"""How long a recording waits, at most, for a question to be put that is given up already: else nobody knows of it."""
+"""Maximum wait for an abandoned request to start, as it would otherwise be missing from the recording."""
 
 _Value = TypeVar("_Value")
 
 
 def drive(steps: Steps, *, streaming: bool) -> Generator[Event, None, None]:
-    """Run the loop to its end, blocking; yields its events and those on the way to an answer.
+    """Run the loop to its end, blocking; yields its events and those of streamed answers.
 
-    `streaming` wants the model's answers in pieces.
+    `streaming` requests the model's answers in chunks.
     """
     with closing(steps):
         for step in steps:
@@ -57,7 +57,7 @@ def drive(steps: Steps, *, streaming: bool) -> Generator[Event, None, None]:
 
 
 async def adrive(steps: Steps, *, streaming: bool) -> AsyncGenerator[Event, None]:
-    """Like `drive`, awaiting."""
+    """Async version of `drive`."""
     with closing(steps):
         for step in steps:
             if isinstance(step, Event):
@@ -69,7 +69,7 @@ async def adrive(steps: Steps, *, streaming: bool) -> AsyncGenerator[Event, None
 
 
 def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
-    """Enter the world's answer in the question; yields what happens meanwhile."""
+    """Perform an effect and store its answer; yields the events emitted meanwhile."""
     match question:
         case AskModel(request, llm, seconds_left) if streaming:
             pieces = _in_time_each(partial(llm().stream, request), seconds_left)
@@ -77,7 +77,7 @@ def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
                 for event in events:
                     if isinstance(event, ResponseReceived):
                         question.answer = event.response
-                        break  # what is the answer cannot be too late any more
+                        break  # a complete answer cannot time out any more
                     yield event
         case AskModel(request, llm, seconds_left):
             with question.asking(), question.around():
@@ -92,7 +92,7 @@ def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
 
 
 async def _aanswer(question: Question, *, streaming: bool) -> AsyncGenerator[Event, None]:
-    """Like `_answer`, awaiting."""
+    """Async version of `_answer`."""
     match question:
         case AskModel() if streaming:
             with question.asking():
@@ -121,7 +121,7 @@ async def _astreamed(question: AskModel) -> AsyncGenerator[Event, None]:
             events = question.llm().astream(question.request)
         async with _closed(events):
             while question.answer is None:
-                # not across a yield: that would strike whoever is reading
+                # not across a yield: the timeout would cancel the consumer
                 async with _abandoned(ends - time.monotonic(), attempt):
                     event = await anext(events, None)
                 if event is None:
@@ -133,7 +133,7 @@ async def _astreamed(question: AskModel) -> AsyncGenerator[Event, None]:
 
 
 def _approved(question: AskPerson, approve: Approver | None) -> Approved:
-    """What the approver has said or raised."""
+    """Call the approver and convert its return value or exception."""
     with question.asking():
         if approve is not None:
             question.answer = question.approved(_called(partial(approve, question.request), question.seconds_left))
@@ -150,9 +150,9 @@ async def _aapproved(question: AskPerson, approve: Approver | None) -> Approved:
 
 
 def _called(function: Callable[[], Any], seconds_left: float) -> Any:
-    """The value of a user's function, sync or async. Raises ToolTimeout when it does not come in time.
+    """Call a user's function, sync or async. Raises ToolTimeout if it exceeds the time left.
 
-    One that blocks runs in the caller's thread, where it cannot be left, unless the end is near.
+    A blocking function runs in the caller's thread, which cannot be interrupted, unless a deadline is near.
     """
     is_async = is_asynchronous(function)
     is_watched = seconds_left < math.inf and (is_async or seconds_left <= _FAR_SECONDS)
@@ -160,14 +160,14 @@ def _called(function: Callable[[], Any], seconds_left: float) -> Any:
 
 
 async def _acalled(function: Callable[[], Any], seconds_left: float) -> Any:
-    """The same without blocking the event loop: what is awaited is cancelled in time, a thread is left behind."""
+    """Async version of `_called`: on timeout an awaitable is cancelled, and a thread is abandoned."""
     timeout_seconds = None if math.isinf(seconds_left) else max(seconds_left, 0.0)
     return await execution.acall(function, timeout_seconds, is_async=is_asynchronous(function))
 
 
 @asynccontextmanager
 async def _closed(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[Event]]:
-    """Close a stream that is left early here and now, and with it its connection."""
+    """Close a stream that is left early immediately, and its connection with it."""
     try:
         yield events
     finally:
@@ -176,7 +176,7 @@ async def _closed(events: AsyncIterator[Event]) -> AsyncIterator[AsyncIterator[E
 
 
 def _use_tools(question: UseTools) -> Iterator[Event]:
-    """Run the calls at the same time, and report each as it ends. A single one runs in the caller's thread."""
+    """Run the calls concurrently, and emit each as it finishes. A single call runs in the caller's thread."""
     uses = [partial(copy_context().run, partial(_use, judged, question)) for judged in question.calls]
     ended = _concurrently(uses) if len(uses) > 1 else (use() for use in uses)
     return (event for event in ended if event.result.status != "waiting")
@@ -207,14 +207,15 @@ async def _arun(judged: JudgedCall, timeout_seconds: float | None, budget: Budge
 
 
 def _holds_an_agent(result: ToolResult) -> bool:
-    """Whether a result is an agent to hand over to, which no file can hold."""
+    """Whether a result is an agent to hand over to, which cannot be serialised."""
     return isinstance(result.value, HandoffTarget)
 
 
 def _refuse_unknown(judged: JudgedCall) -> None:
-    """In a replay, no call runs because its recording says so: the program must know that it gives an agent.
+    """Raise ReplayError for a live call in a replay that the program does not declare as a handoff.
 
-    Nor may the recording have approved it. Raises ReplayError.
+    A recording cannot make a tool run: the program must declare that the tool returns an agent, and the call must not
+    have been approved from the recording.
     """
     if is_replaying() and not _may_be_live(judged):
         raise ReplayError(
@@ -225,7 +226,7 @@ def _refuse_unknown(judged: JudgedCall) -> None:
 
 
 def _may_be_live(judged: JudgedCall) -> bool:
-    """Whether this call gives an agent, as far as the program tells, and no person was asked whether it may."""
+    """Whether the call is declared to return an agent, and no person was asked to approve it."""
     if judged.tool is None or isinstance(judged.tool.function, HandoffCall):
         return True
     try:
@@ -239,7 +240,7 @@ def _may_be_live(judged: JudgedCall) -> bool:
 
 
 def _set_lineage(lineage: ParentRun, call: str) -> Budget:
-    """What this call knows of its run, and what agents inside it must keep to, in its context; what they spend."""
+    """Set the lineage and RunContext of the current call; returns the budget that counts what its agents spend."""
     budget = Budget(UNLIMITED, lineage.budget)
     LINEAGE.set(replace(lineage, budget=budget, depth=LINEAGE.get().depth + 1, found=set()))
     CONTEXT.set(lineage.context.called(call, lineage.context.messages))
@@ -247,19 +248,19 @@ def _set_lineage(lineage: ParentRun, call: str) -> Budget:
 
 
 def _with_usage(result: ToolResult, budget: Budget) -> ToolResult:
-    """The result with what the agents inside its call have spent, and the labels of what they have read."""
+    """The result with the usage of the agents run inside the call, and the labels of what they read."""
     found = LINEAGE.get().found
     result = replace(result, labels=result.labels | found) if found else result
     return replace(result, usage=budget.usage) if budget.usage.requests else result
 
 
 def _limit(question: UseTools) -> float | None:
-    """How long a call may take as far as the run's time goes."""
+    """Timeout of a call from the remaining time of the run."""
     return None if math.isinf(question.seconds_left) else max(question.seconds_left, 0.001)
 
 
 def _concurrently(functions: Sequence[Callable[[], _Value]]) -> Iterator[_Value]:
-    """The values of the functions, as they end. The threads are daemons: one that hangs cannot keep a process."""
+    """The values of the functions as they finish. The threads are daemons, so that a hanging one cannot block exit."""
     waiting = deque(functions)
     ended: queue.SimpleQueue[tuple[_Value] | BaseException] = queue.SimpleQueue()
     try:
@@ -275,7 +276,7 @@ def _concurrently(functions: Sequence[Callable[[], _Value]]) -> Iterator[_Value]
 
 
 def _work(waiting: deque[Callable[[], _Value]], ended: queue.SimpleQueue[tuple[_Value] | BaseException]) -> None:
-    """Call what is waiting until nothing is. Even SystemExit ends the run, not just this thread."""
+    """Call queued functions until the queue is empty. Exceptions, even SystemExit, are passed on to the run."""
     while True:
         try:
             function = waiting.popleft()
@@ -288,7 +289,7 @@ def _work(waiting: deque[Callable[[], _Value]], ended: queue.SimpleQueue[tuple[_
 
 
 async def _ause_tools(question: UseTools) -> AsyncGenerator[Event, None]:
-    """Run the calls as tasks at the same time, and report each as it ends."""
+    """Run the calls as concurrent tasks, and emit each as it finishes."""
     room = asyncio.Semaphore(MOST_THREADS)
     tasks = [asyncio.create_task(_ause(judged, question, room)) for judged in question.calls]
     try:
@@ -313,7 +314,7 @@ async def _ause(judged: JudgedCall, question: UseTools, room: asyncio.Semaphore)
 
 
 def _in_time(ask: Callable[[], _Value], seconds_left: float) -> _Value:
-    """The value of `ask()`. Raises Unreachable when it does not come in time."""
+    """The value of `ask()`. Raises Unreachable on timeout."""
     if seconds_left > _FAR_SECONDS:
         return ask()
     (value,) = _in_time_each(lambda: iter([ask()]), seconds_left)
@@ -321,7 +322,7 @@ def _in_time(ask: Callable[[], _Value], seconds_left: float) -> _Value:
 
 
 def _in_time_each(ask: Callable[[], Iterator[_Value]], seconds_left: float) -> Generator[_Value, None, None]:
-    """What `ask()` yields, as it comes. Raises Unreachable when the rest does not come in time."""
+    """The values yielded by `ask()`. Raises Unreachable if the rest does not arrive in time."""
     ends = time.monotonic() + seconds_left
     if seconds_left > _FAR_SECONDS:
         yield from until(ask(), ends)
@@ -343,12 +344,12 @@ def _in_time_each(ask: Callable[[], Iterator[_Value]], seconds_left: float) -> G
 
 
 def _on(attempt: Attempt) -> AbstractContextManager[None]:
-    """The attempt is the tape in the block, where there is a tape at all."""
+    """Make the attempt the active recording in the block, unless nothing is recorded."""
     return nullcontext() if TAPE.get() is None else active(attempt)
 
 
 def until(values: Iterator[_Value], ends: float) -> Iterator[_Value]:
-    """The values, until the clock is past `ends`: also what comes piece by piece must end. Raises Unreachable."""
+    """Yield the values until the clock passes `ends`, so that a slow stream ends too. Raises Unreachable."""
     for value in values:
         yield value
         if time.monotonic() > ends:
@@ -364,7 +365,7 @@ def _next(
         error = _too_late()
         if TAPE.get() is not None:
             attempt.has_begun.wait(_ASKED_SECONDS)
-        return error if attempt.give_up(error) else came.get()  # the answer came just now, and is on its way
+        return error if attempt.give_up(error) else came.get()  # the answer arrived just now and is in the queue
 
 
 def _pump(
@@ -372,7 +373,7 @@ def _pump(
     came: queue.SimpleQueue[tuple[_Value] | BaseException | None],
     is_given_up: threading.Event,
 ) -> None:
-    """Hand on what comes until nobody waits any more; what is raised is raised where it is waited for."""
+    """Put values and exceptions into the queue until the consumer gives up."""
     try:
         events = ask()
         for value in events:
@@ -386,7 +387,7 @@ def _pump(
 
 @asynccontextmanager
 async def _abandoned(seconds_left: float, attempt: Attempt) -> AsyncIterator[None]:
-    """Give up what is awaited within, in time. Raises Unreachable."""
+    """Cancel what is awaited in the block at the deadline. Raises Unreachable."""
     with _on(attempt):
         if seconds_left > _FAR_SECONDS:
             yield

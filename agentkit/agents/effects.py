@@ -21,28 +21,28 @@ from agentkit.sessions.run_log import SessionRun
 from agentkit.tracing.listeners import apieces_within, pieces_within
 
 ABANDONED = "abandoned"
-"""The code of the error that takes the place of an answer which came too late for its run."""
+"""Error code of a model request that was abandoned because the run's time was up."""
 
 _NOT_ANSWERED = "The time of the run is up, and nobody has answered."
 
 WORDS = "question"
-"""The rule of what is asked when a tool waits for words."""
+"""Rule name of the decision for a tool that waits for a text answer."""
 
 
 _NOTHING = nullcontext()
 
 
 def alone(*_work: object) -> AbstractContextManager[None]:
-    """What stands around work that nobody but the run itself has to do with."""
+    """The default context manager around an effect: does nothing."""
     return _NOTHING
 
 
 @dataclass(slots=True)
 class AskModel:
-    """Send the request to the model and enter its response, or the ModelError that came instead.
+    """Send the request to the model; `answer` becomes its response or the ModelError.
 
-    `llm` gives the model's client, which is made when it is first needed. No answer later than `seconds_left` counts.
-    What `around` gives stands around all of it.
+    `llm` returns the client, created on first use. An answer that arrives after `seconds_left` is discarded. `around`
+    returns the context manager that wraps the whole request.
     """
 
     request: Request
@@ -53,21 +53,21 @@ class AskModel:
     is_streamed: bool = False
 
     def within(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
-        """The pieces of a streamed answer, each waited for within what stands around the request."""
+        """Wrap a stream in the context manager of the request, which is active while each chunk is awaited."""
         if self.around is alone:
             return pieces
         self.is_streamed = True
         return pieces_within(self.around(), self._heard(pieces))
 
     def awithin(self, pieces: AsyncGenerator[Event, None]) -> AsyncGenerator[Event, None]:
-        """Like `within`, awaiting; who gives the pieces has entered the answer."""
+        """Async version of `within`; the caller sets `answer`."""
         if self.around is alone:
             return pieces
         self.is_streamed = True
         return apieces_within(self.around(), pieces)
 
     def _heard(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
-        """The pieces; the answer is entered before what stands around it is left."""
+        """Yield the chunks, and set `answer` before the context manager exits."""
         with closing(pieces):
             for piece in pieces:
                 if isinstance(piece, ResponseReceived):
@@ -76,7 +76,7 @@ class AskModel:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Take a ModelError for the answer."""
+        """Store a ModelError as the answer."""
         try:
             yield
         except ModelError as error:
@@ -85,9 +85,9 @@ class AskModel:
 
 @dataclass(slots=True)
 class AskPerson:
-    """Ask the approver and enter what it said or raised; None when there is no approver.
+    """Ask the approver and store its answer or exception; `answer` stays None without an approver.
 
-    No answer later than `seconds_left` counts.
+    An answer that arrives after `seconds_left` is discarded.
     """
 
     request: ApprovalRequest
@@ -97,12 +97,12 @@ class AskPerson:
 
     @property
     def needs_words(self) -> bool:
-        """Whether a tool waits for words that become its result, rather than for approval."""
+        """Whether the tool waits for a text that becomes its result, rather than for approval."""
         return self.request.decision.rule == WORDS
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Take an exception for the answer: an approver that fails, or is too late, has not approved."""
+        """Convert an exception to an answer: an approver that fails or is too late has not approved."""
         try:
             yield
         except Exception as error:
@@ -111,10 +111,10 @@ class AskPerson:
             self.answer = no if is_late else self.approved(error)
 
     def approved(self, said: object) -> Approved:
-        """What an approver said, or raised, as it is kept."""
+        """Convert the return value or exception of an approver to the Approved event that is stored."""
         call_id = self.request.call_id
         if self.needs_words and (said is None or isinstance(said, bool | Approval)) and said is not Approval.NO:
-            said = Approval.LATER  # who approves everything has not answered anything
+            said = Approval.LATER  # an approver that approves everything has not answered the question
         if self.needs_words and not isinstance(said, Exception | Approval | None):
             words = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, default=str)
             return Approved(call_id, Approval.ONCE, words)
@@ -125,23 +125,23 @@ class AskPerson:
 
     @property
     def nobody(self) -> Approved:
-        """The answer where there is no approver."""
+        """The answer without an approver."""
         return Approved(self.request.call_id, NOBODY.approval, NOBODY.text)
 
     @property
     def asked(self) -> PersonAsked:
-        """The question as a recording knows it."""
+        """The question as stored in a recording."""
         request = self.request
         return PersonAsked(ToolCall(request.call_id, request.tool, recorded(request.arguments)), request.decision)
 
 
 @dataclass(slots=True)
 class UseTools:
-    """Run the calls, all of which may happen, none longer than `seconds_left`.
+    """Run the allowed calls, none longer than `seconds_left`.
 
-    Each result is entered under its call's id as soon as it is there, so that what was finished is kept when the
-    rest is cut off. `lineage` is what agents that the tools set to work must keep to. What `around` gives stands
-    around a call.
+    Each result is stored under its call's id as soon as it arrives, so that finished results survive an interruption of
+    the rest. `lineage` constrains the agents that the tools run. `around` returns the context manager that wraps a
+    call.
     """
 
     calls: tuple[JudgedCall, ...]
@@ -153,7 +153,7 @@ class UseTools:
 
 @dataclass(slots=True)
 class CallFunction:
-    """Call a function of the user's, such as a check, and enter what it returned or raised in the time that is left."""
+    """Call a user's function, such as a check; `answer` becomes its return value, its exception or a timeout."""
 
     function: Callable[..., Any]
     given: tuple[Any, ...]
@@ -162,7 +162,7 @@ class CallFunction:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Take an exception for the answer: it is how a check refuses."""
+        """Store an exception as the answer: a check refuses by raising."""
         try:
             yield
         except Exception as error:
@@ -172,10 +172,10 @@ class CallFunction:
 Question = AskModel | AskPerson | UseTools | CallFunction
 
 Steps = Generator[Event | Question, None, None]
-"""What happens in a run, and what must be answered for it to go on."""
+"""The events and effects of a run; the driver performs each effect before the loop continues."""
 
 
 def tell(run: SessionRun, milestone: Milestone) -> Steps:
-    """Apply a milestone to the run, and report it."""
+    """Apply a milestone to the run, and emit it."""
     run.progress.apply(milestone)
     yield milestone

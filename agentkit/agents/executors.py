@@ -21,12 +21,12 @@ from agentkit.tooling.signature import WITHOUT_MAIN
 from agentkit.usage import Charge, Limits
 
 _MOST_AGENTS = 4
-"""How many agents a worker process keeps, with their connections."""
+"""Maximum number of unpickled agents, with their connections, that a worker process caches."""
 
 
 @dataclass(frozen=True, slots=True)
 class PickledAgent:
-    """An agent, and what binds it as part of the run that set it to work; nobody can be asked on the way."""
+    """An agent and the lineage of the run that started it, without an approver."""
 
     agent: Runner
     lineage: ParentRun
@@ -34,10 +34,11 @@ class PickledAgent:
 
 @dataclass(frozen=True, slots=True)
 class RemoteOutcome:
-    """What a run elsewhere has come to: `saved` is its result as text, of whose milestones `known` are older.
+    """The outcome of a run in another process.
 
-    `kind` is the name of its error's class, empty when there is none. `charge` is what it took of its part;
-    `must_wait` says that the part was too little for it.
+    `saved` is the serialised result; its first `known` milestones are older than the run. `kind` is the name of the
+    error's class, or empty. `charge` is what the run spent of its part of the budget; `must_wait` is True if that part
+    was too small.
     """
 
     saved: str
@@ -49,11 +50,11 @@ class RemoteOutcome:
 
 
 def packed(agent: Runner) -> bytes:
-    """The agent as another process needs it. Raises ConfigError that names what cannot be sent."""
+    """Serialise the agent for another process. Raises ConfigError that names the part that cannot be pickled."""
     above = LINEAGE.get()
     context = RunContext(above.context.value, run=above.context.run)
     lineage = replace(above, budget=None, approve=None, found=None, context=context, plan=None, attached=None)
-    # Where nothing is kept, each run has a conversation of its own, so that nobody there needs this one.
+    # Without a store each run starts an empty session, so the current conversation is not sent.
     sent = agent if agent.session.store is not None else agent.within(Session())
     try:
         return _dumped(PickledAgent(sent, lineage))
@@ -66,9 +67,9 @@ def packed(agent: Runner) -> bytes:
 
 
 def run_elsewhere(data: bytes, job: Job, limits: Limits) -> RemoteOutcome:
-    """Run a job here for another process. `limits` is its part of what is left for all runs together.
+    """Run a job of another process in this one. `limits` is the job's part of the remaining shared budget.
 
-    What binds it binds nothing that this thread does afterwards.
+    The run gets a copy of the context, so that its lineage does not leak into later work of this thread.
     """
     return copy_context().run(_run_here, data, job, limits)
 
@@ -86,7 +87,7 @@ def _run_here(data: bytes, job: Job, limits: Limits) -> RemoteOutcome:
 
 
 def _unpacked_job(agent: Runner, job: Job) -> Job:
-    """The job with what it came to so far."""
+    """The job with its saved progress restored."""
     if not job.saved:
         return job
     run, progress, _ = read_saved(job.saved)
@@ -94,7 +95,7 @@ def _unpacked_job(agent: Runner, job: Job) -> Job:
 
 
 def has_killed_workers(error: Exception) -> bool:
-    """Whether workers of a Dask cluster died at the run, so that the next one may do better."""
+    """Whether the error is Dask's KilledWorker, in which case a retry can succeed."""
     if type(error).__module__.partition(".")[0] != "distributed":
         return False
     from distributed.scheduler import KilledWorker
@@ -104,13 +105,13 @@ def has_killed_workers(error: Exception) -> bool:
 
 @lru_cache(maxsize=_MOST_AGENTS)
 def _unpacked(data: bytes) -> PickledAgent:
-    """The agent, once for all its runs in this process, so that they share its connections."""
+    """Unpickle the agent, cached so that all its runs in this process share its connections."""
     traveller: PickledAgent = pickle.loads(data)
     return traveller
 
 
 def _dumped(thing: object) -> bytes:
-    """A thing as bytes; with cloudpickle's help, if it is installed, when it needs what only this program has."""
+    """Pickle an object; cloudpickle, if installed, handles what pickle rejects and what is defined in `__main__`."""
     cloudpickle = _cloudpickle()
     try:
         data = pickle.dumps(thing)
@@ -127,7 +128,7 @@ def _dumped(thing: object) -> bytes:
 
 
 def _cloudpickle() -> Any:
-    """What puts functions and classes themselves into the bytes, where pickle puts their names; None without it."""
+    """The cloudpickle module, which pickles functions and classes by value; None if it is not installed."""
     try:
         import cloudpickle
     except ImportError:
@@ -136,7 +137,7 @@ def _cloudpickle() -> Any:
 
 
 def _culprit(agent: Runner) -> str:
-    """What of the agent cannot be sent."""
+    """The name of the first part of the agent that cannot be pickled."""
     return next((name for name, part in _parts(agent) if not _can_be_sent(part)), f"The agent {agent.name!r}")
 
 

@@ -22,18 +22,18 @@ MOST_RETRIES = 2
 _STAGES = ("prompt", "output", "result")
 
 REFUSALS = (ValueError, AssertionError)
-"""What a check raises to refuse, its text being the reason. Anything else is a fault of the check."""
+"""Exceptions by which a check refuses, with the reason as text. Any other exception is a failure of the check."""
 
 
 CheckFunction = Callable[[Any], Any] | Callable[[Any, Any], Any]
-"""What looks at a prompt, an output or a result, and may want to know of the run."""
+"""A check of a prompt, an output or a result, with an optional RunContext parameter."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guardrail:
-    """A function that looks at each prompt, output or tool result; the name of its parameter says which.
+    """A function that checks each prompt, output or tool result; the name of its parameter selects which.
 
-    `of_run` is the parameter that the run gives, if there is one.
+    `of_run` is its RunContext parameter, if it has one.
     """
 
     function: Callable[..., Any]
@@ -42,23 +42,23 @@ class Guardrail:
 
     @property
     def name(self) -> str:
-        """What the check is called in errors."""
+        """The name of the check in errors."""
         return getattr(innermost(self.function), "__name__", repr(self.function))
 
     def within(self, context: RunContext[Any]) -> Guardrail:
-        """The check as that run calls it, with what it looks at alone."""
+        """The check with its RunContext parameter bound."""
         return self if self.of_run is None else replace(self, function=self.of_run.bound(self.function, context))
 
     def refusal(self, error: BaseException) -> str:
-        """Why it refuses what it has looked at."""
+        """The reason for a refusal."""
         return str(error) or f"The check {self.name} refuses it."
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerValidator:
-    """What an answer must be: of a type, and to the liking of all checks; a refused one is mended `retries` times.
+    """The rules for answers: an output type and checks; a refused answer is retried up to `retries` times.
 
-    `is_of_run` tells that the type was asked for by a run, and holds for every agent that leads it.
+    `is_of_run` is True if the type was requested by a run; it then applies to every agent that leads the run.
     """
 
     output: OutputType[Any] | None = None
@@ -68,7 +68,7 @@ class AnswerValidator:
 
     @classmethod
     def of_agent(cls, output_type: Any, checks: Iterable[CheckFunction]) -> AnswerValidator:
-        """The rules of an agent's arguments. Raises ConfigError for what is no type, or no check."""
+        """Create the rules from an agent's arguments. Raises ConfigError for an invalid type or check."""
         if output_type in (None, str):
             return cls(None, _checks_from(checks))
         from agentkit.tooling.output_types import OutputType
@@ -77,38 +77,38 @@ class AnswerValidator:
 
     @classmethod
     def of_run(cls, output_type: Any) -> AnswerValidator:
-        """What one run asks for: the type of its answer, `str` for a text. Raises ConfigError for what is no type."""
+        """Create the rules from a run's output type, `str` for a text. Raises ConfigError for an invalid type."""
         return replace(cls.of_agent(output_type, ()), is_of_run=True)
 
     @property
     def schema(self) -> OutputSchema | None:
-        """What the provider is asked to enforce."""
+        """The schema that the provider is asked to enforce."""
         return None if self.output is None else self.output.schema
 
     def or_type_of(self, other: AnswerValidator) -> AnswerValidator:
-        """The same rules, with the other's type of answer when it is the run's, or they have none of their own."""
+        """The same rules with the other's output type, if that was requested by the run or these rules have none."""
         if self.output is not None and not other.is_of_run:
             return self
         return replace(self, output=other.output, is_of_run=other.is_of_run)
 
     def within(self, context: RunContext[Any]) -> AnswerValidator:
-        """The same rules in that run, of which checks may want to know."""
+        """The same rules with the RunContext bound to the checks that take it."""
         if all(check.of_run is None for check in self.checks):
             return self
         return replace(self, checks=tuple(check.within(context) for check in self.checks))
 
     def check_context(self, value: Any) -> None:
-        """Raise ConfigError when the context of a run is not what a check gets from it."""
+        """Raise ConfigError if the context of a run does not match a check's annotation."""
         for check in self.checks:
             if check.of_run is not None:
                 check_value(value, [check.of_run.parameter], f"The check {check.name}")
 
     def of(self, stage: str) -> tuple[Guardrail, ...]:
-        """The checks of prompts, of outputs, or of results."""
+        """The checks of a stage: prompt, output or result."""
         return tuple(check for check in self.checks if check.stage == stage)
 
     def parse(self, text: str) -> Any:
-        """The answer as a value. Raises ValueError with what the model must mend."""
+        """Parse the answer. Raises ValueError with the reason for the model."""
         if self.output is None:
             return text
         try:
@@ -117,24 +117,24 @@ class AnswerValidator:
             raise ValueError(str(error)) from error
 
     def encode(self, value: Any) -> str:
-        """A value as the text of an answer, as a model writes it."""
+        """Encode a value as answer text, in the format that a model writes."""
         return str(value) if self.output is None else self.output.encode(value)
 
     def read(self, value: Any) -> str:
-        """A value as people read it: a text as it is, what is none as JSON."""
+        """Render a value for people: texts unchanged, other values as JSON."""
         plain = str(value) if self.output is None else self.output.plain(value)
         return plain if isinstance(plain, str) else json.dumps(plain, ensure_ascii=False)
 
 
 class PartialAnswer:
-    """What a typed answer says so far, while it is streamed. `output` tells the type of the agent that leads now."""
+    """Parser of a streamed typed answer. `output` returns the output type of the agent that currently leads."""
 
     def __init__(self, output: Callable[[], OutputType[Any] | None]) -> None:
         self._output = output
         self._growing: GrowingAnswer | None = None
 
     def with_partial_output(self, event: Event) -> tuple[Event, ...]:
-        """The event, and behind a piece of text what the answer says with it, when that is to be told."""
+        """The event, followed by a PartialOutput if its text extends the value."""
         if isinstance(event, RequestStarted):
             output = self._output()
             self._growing = None if output is None else output.growing()
@@ -145,7 +145,7 @@ class PartialAnswer:
 
 
 def _checks_from(functions: Iterable[CheckFunction]) -> tuple[Guardrail, ...]:
-    """Functions as checks. Raises ConfigError for one whose parameter does not say what it looks at."""
+    """Convert functions to checks. Raises ConfigError if a parameter name does not select a stage."""
     if not isinstance(functions, Iterable):
         raise ConfigError(f"checks= takes a list of functions. Got {functions!r:.200}.")
     return tuple(_check(function) for function in functions)
@@ -154,11 +154,11 @@ def _checks_from(functions: Iterable[CheckFunction]) -> tuple[Guardrail, ...]:
 def _check(function: CheckFunction) -> Guardrail:
     try:
         given = [each for each in inspect.signature(function).parameters.values() if each.kind not in REST]
-    except (TypeError, ValueError):  # it cannot be called, or is written in C without telling its parameters
+    except (TypeError, ValueError):  # not callable, or a C function without a signature
         given = []
     of_run = run_parameter_of(function)
     others = [each for each in given if of_run is None or each.name != of_run.parameter.name]
-    asked = [each.name for each in others if each.default is each.empty]  # the rest keep what they have
+    asked = [each.name for each in others if each.default is each.empty]  # parameters with defaults keep them
     names = [each.name for each in others]
     if not names or (asked or names) != names[:1] or names[0] not in _STAGES:
         raise ConfigError(

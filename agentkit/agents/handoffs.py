@@ -16,7 +16,7 @@ _MOST_CHARS = 300
 
 
 def handoff_tools(leads: Iterable[HandoffTarget]) -> list[Tool[..., Any]]:
-    """A tool for each agent that the conversation may be handed to."""
+    """A handoff tool for each agent."""
     return [_handoff_tool(lead) for lead in leads]
 
 
@@ -32,10 +32,10 @@ def agent_tool(
     name: str | None,
     description: str | None,
 ) -> Tool[[str], str]:
-    """An agent as a tool: it answers one request, without knowing the conversation.
+    """An agent as a tool: it answers one request, without access to the conversation.
 
-    Its level is the highest that a call of its tools can have without being asked about; those of agents that it may
-    hand over to count, too.
+    Its level is the highest that a call of its tools can have without approval, including the tools of the agents it
+    can hand over to.
     """
     staff = [lead, *reachable(lead.leads)]
     level = max(min(each.policy.level, _level_of(each.tools)) for each in staff)
@@ -51,19 +51,19 @@ def agent_tool(
 
 
 def check_context(value: Any, lead: HandoffTarget) -> None:
-    """Raise ConfigError when a tool of an agent, or of one that it may hand over to, needs another context."""
+    """Raise ConfigError if a tool of the agent or of its handoff targets needs a different context."""
     for each in (lead, *reachable(lead.leads)):
         for tool in each.tools:
             tool.check_context(value)
 
 
 def find_lead(name: str, leads: Mapping[str, HandoffTarget]) -> HandoffTarget | None:
-    """The agent of that name among those that can be reached by handing off, the nearest first."""
+    """The agent of that name among those reachable by handoffs, nearest first."""
     return next((lead for lead in reachable(leads) if lead.name == name), None)
 
 
 def reachable(leads: Mapping[str, HandoffTarget]) -> list[HandoffTarget]:
-    """All agents that the conversation can come to, each once, the nearest first."""
+    """All agents reachable by handoffs, each once, nearest first."""
     found = list(leads.values())
     for lead in found:
         found += [each for each in lead.leads.values() if not any(each is known for known in found)]
@@ -71,7 +71,7 @@ def reachable(leads: Mapping[str, HandoffTarget]) -> list[HandoffTarget]:
 
 
 def _name_for_tool(name: str) -> str:
-    """An agent's name in the characters that a tool's name may have."""
+    """An agent's name in the characters allowed in a tool name."""
     return _NOT_IN_A_NAME.sub("_", name).strip("_").lower()[:50] or "agent"
 
 
@@ -80,7 +80,7 @@ def _level_of(tools: Iterable[Tool[..., Any]]) -> SafetyLevel:
 
 
 def _about(lead: HandoffTarget) -> str:
-    """What an agent is for: its instruction, or what the function that writes it says of itself."""
+    """The description of an agent: its instruction, or the docstring of its instruction function."""
     order = lead.instruction
     about = " ".join((order if isinstance(order, str) else inspect.getdoc(order) or "").split())[:_MOST_CHARS]
     return f" {lead.name}: {about}" if about else ""

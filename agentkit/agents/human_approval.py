@@ -27,7 +27,7 @@ from agentkit.tooling.run_context import NO_RUN, RunContext, can_be_called, chec
 
 @dataclass(frozen=True, slots=True)
 class HumanApproval:
-    """Who is asked about calls of a run, which the bench judges; `within` is the tool whose call makes them, if any."""
+    """Approval of the calls of a run, judged in `bench`; `within` is the tool that made them, if any."""
 
     plan: RunConfig
     bench: ToolPolicyContext
@@ -36,20 +36,20 @@ class HumanApproval:
     within: str = ""
 
     def decided(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, JudgedCall | None]:
-        """The call with the decision on it, by a person where that must be; None when it must wait."""
+        """The call with its decision, made by a person if the policy asks; None if the call must wait."""
         judged = self._judged(step, read)
         if judged.decision.verdict is Verdict.ASK:
             return (yield from self._approved(judged, step, read))
         return judged
 
     def settled(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, bool]:
-        """Whether it is settled by now what becomes of a call that waits."""
+        """Whether a waiting call now has a decision or an answer."""
         if step.needs_words:
             return (yield from self.words(step)) is not None
         return (yield from self.decided(step, read)) is not None
 
     def relayed(self, step: Step) -> Generator[Event | Question, None, bool]:
-        """Whether a person has said by now what an agent that is at work waits for."""
+        """Whether a person has now answered what a nested agent waits for."""
         waits, call = step.postponed, step.call
         if waits is None or waits.decision is None:
             return (yield from self.words(step)) is not None
@@ -62,7 +62,7 @@ class HumanApproval:
         return answer.answer != Approval.LATER
 
     def words(self, step: Step) -> Generator[Event | Question, None, Approved | None]:
-        """What a person says to a question, now or before; None as long as nobody says anything."""
+        """A person's answer to a question, given now or earlier; None without an answer."""
         answer = step.answer
         if answer is None:
             asked = Decision(Verdict.ASK, WORDS, step.question)
@@ -74,7 +74,7 @@ class HumanApproval:
         return answer
 
     def _judged(self, step: Step, read: Sequence[Message]) -> JudgedCall:
-        """The call with the decision on it; one about which a person was asked is the person's to decide."""
+        """Judge the call; once a person was asked about it, `allow` does not replace the person's decision."""
         judged, postponed = judge_call(step.call, self.bench, read), step.postponed
         if postponed is None or postponed.inner is not None:
             return judged
@@ -85,9 +85,9 @@ class HumanApproval:
     def _approved(
         self, judged: JudgedCall, step: Step, read: Sequence[Message]
     ) -> Generator[Event | Question, None, JudgedCall | None]:
-        """The call with the decision that a person's answer, now or earlier, makes of `ask`; None when it must wait.
+        """Apply a person's answer, given now or earlier, to a call with the verdict `ask`; None if the call must wait.
 
-        The person sees a copy of the arguments: what runs is what was judged.
+        The person sees a copy of the arguments, so that the call runs with the arguments that were judged.
         """
         bench, kept, waits = self.bench, copied(judged.arguments), step.postponed
         bound = binding(judged.tool, judged.arguments, bench.workspace.folder)
@@ -108,7 +108,7 @@ class HumanApproval:
                 return replace(judged, decision=decision, by_person=True, bound=bound)
             request = replace(request, bound=then)
             answer = yield from self._asked(step, replace(request, arguments=copied(judged.arguments)))
-            if answer.answer == Approval.LATER and decision.allowed:  # by what was said of a call like it since
+            if answer.answer == Approval.LATER and decision.allowed:  # by an approval given since for a similar call
                 return replace(judged, decision=decision, by_person=True, bound=bound)
             if answer.answer == Approval.LATER:
                 yield from self._postpone(step, request)
@@ -118,7 +118,7 @@ class HumanApproval:
         return self._decided(replace(judged, bound=answer.bound or then), answer, read)
 
     def _decided(self, judged: JudgedCall, said: Approved, read: Sequence[Message]) -> JudgedCall:
-        """The call as the person's answer leaves it: other arguments are judged anew, and `deny` still binds."""
+        """Apply the person's answer: changed arguments are judged again, and a `deny` still applies."""
         if said.arguments is not None:
             judged = judge_call(replace(judged.call, arguments=said.arguments), self.bench, read)
             bound = binding(judged.tool, judged.arguments, self.bench.workspace.folder)
@@ -131,7 +131,7 @@ class HumanApproval:
     def _asked(self, step: Step, request: ApprovalRequest) -> Generator[Event | Question, None, Approved]:
         approve, left = self.plan.said(step.call) or self.plan.approve, self.budget.seconds_left
         late = self.budget.out_of_time() if left <= 0 else None
-        if late is not None:  # nobody is asked what cannot happen any more
+        if late is not None:  # do not ask about a call that cannot run any more
             return Approved(request.call_id, Approval.NO.value, late.reason)
         question = AskPerson(request, approve, seconds_left=left)
         yield question
@@ -147,7 +147,7 @@ def _waiting(step: Step, request: ApprovalRequest) -> ToolCallPostponed:
 
 
 def _lasting(approval: Approval) -> Approval:
-    """How long an approval counts: what a recording has somebody say ends with the run that replays it."""
+    """The duration of an approval: in a replay, a recorded ALWAYS only applies to the run."""
     return Approval.RUN if approval is Approval.ALWAYS and is_replaying() else approval
 
 
@@ -155,36 +155,36 @@ _CANNOT_WAIT = "The person wants to decide later, and a run inside another run c
 
 
 def is_approver(value: object) -> bool:
-    """Whether it is a function that a run can ask."""
+    """Whether a value can be called as an approver."""
     return callable(value) and can_be_called(told_of_run(value, NO_RUN), object())
 
 
 def approver_in(context: RunContext[Any], approve: GivenApprover | None, above: ParentRun) -> Approver | None:
-    """Who is asked in a run: its agent's own approver, or else that of the agents above. Not every call can wait."""
+    """The approver of a run: its agent's own, or that of the parent run. Not every call can wait."""
     asked = above.approve if approve is None else told_of_run(approve, context)
     return without_waiting(asked) if above.depth and above.sitting is None else asked
 
 
 def told_of_run(approve: Callable[..., Any], context: RunContext[Any]) -> Approver:
-    """The approver as that run asks it, with the request alone."""
+    """The approver with its RunContext parameter bound, so that it takes only the request."""
     of_run = run_parameter_of(approve)
     return approve if of_run is None else of_run.bound(approve, context)
 
 
 def check_approver(approve: GivenApprover | None, value: Any) -> None:
-    """Raise ConfigError when what a run was given is not what its approver says that it gets."""
+    """Raise ConfigError if the context of a run does not match the approver's annotation."""
     of_run = None if approve is None else run_parameter_of(approve)
     if of_run is not None:
         check_value(value, [of_run.parameter], "The approver")
 
 
 def without_waiting(approver: Approver | None) -> Approver | None:
-    """The approver of a run inside another: what it wants to answer later is a no."""
+    """The approver of a nested run that cannot wait: LATER becomes a refusal."""
     return None if approver is None else _AtOnce(approver)
 
 
 class _AtOnce:
-    """An approver that never answers later, whether it must be awaited or not."""
+    """An approver, sync or async, that refuses instead of answering LATER."""
 
     def __init__(self, approver: Approver) -> None:
         self._approver = approver

@@ -1,6 +1,6 @@
 """The run loop: a generator without I/O that yields events and effects.
 
-All that a run knows of itself is its Progress, which milestones alone change. So a run can go on from any milestone:
+The state of a run is its Progress, which only milestones change. A run can therefore be resumed from any milestone:
 after a pause, a limit, a failure or a kill.
 """
 
@@ -39,7 +39,7 @@ from agentkit.sessions.run_log import SessionRun
 
 
 def judged_by(check: Guardrail, value: Any, budget: Budget) -> Generator[CallFunction, None, Any]:
-    """What a check makes of a value. Raises what it refuses with, and RunError when it fails or ends too late."""
+    """Call a check on a value. Raises ValueError if it refuses, RunError if it fails, LimitExceeded on timeout."""
     question = CallFunction(check.function, (value,), budget.seconds_left)
     yield question
     answer, late = question.answer, budget.out_of_time()
@@ -57,7 +57,7 @@ def judged_by(check: Guardrail, value: Any, budget: Budget) -> Generator[CallFun
 
 
 _FEWEST_LAST_TOKENS = 200
-"""With less room than this a last answer is not worth what it costs."""
+"""With fewer tokens left, a last answer is not requested."""
 
 _LANDING = (
     "You have reached the limit of this run ({limit}) and cannot use tools any more. "
@@ -68,8 +68,8 @@ _LANDING = (
 class RunLoop:
     """One run of one conversation.
 
-    `iteration` is the number of the newest request to which its tool calls belong, 0 before the first.
-    `lead` is the agent whose run it is, when another one leads it by now.
+    `iteration` is the number of the newest request, to which its tool calls belong; 0 before the first. `lead` is the
+    agent that owns the run; a handoff changes the plan, not `lead`.
     """
 
     def __init__(self, plan: RunConfig, run: SessionRun, budget: Budget, lead: HandoffTarget | None = None) -> None:
@@ -90,11 +90,11 @@ class RunLoop:
 
     @property
     def plan(self) -> RunConfig:
-        """The plan of the agent that leads now, with what is offered now."""
+        """The configuration of the agent that currently leads, with the tools currently offered."""
         return self.asking.plan
 
     def begin(self, prompt: Content) -> Steps:
-        """A new run, from RunStarted to RunFinished."""
+        """Start a new run, from RunStarted to RunFinished."""
         yield from self.asking.instruct()
         prompt, refusal = yield from self._checked_prompt(prompt)
         started = RunStarted(self.plan.agent, prompt, len(self.run.history), self.plan.bench.workspace.record.id)
@@ -104,23 +104,25 @@ class RunLoop:
         yield from self._go_on()
 
     def resume(self) -> Steps:
-        """A run that goes on where it was left."""
+        """Resume a run where it stopped."""
         yield from self.asking.instruct()
         is_landed = self.progress.is_answered and self.progress.status == "limit"
         self.was_done = self.progress.is_answered and self.progress.status == "done"
         yield from tell(self.run, RunResumed("Go on where you were stopped: there is room again." if is_landed else ""))
-        if self.progress.prompt is not None:  # no model has read it yet, perhaps because a check refused it
+        if self.progress.prompt is not None:  # not sent to a model yet, perhaps because a check refused it
             _, refusal = yield from self._checked_prompt(self.progress.prompt)
             if refusal is not None:
                 yield from self._fail(refusal)
         if self.progress.steps or self.progress.results:
             yield from self._offer()
-        if self.progress.results and self.progress.ended is None:  # nothing had followed from them when it was left
+        if (
+            self.progress.results and self.progress.ended is None
+        ):  # the results were not processed before the run stopped
             yield from self._use_tools()
         yield from self._go_on()
 
     def _go_on(self) -> Steps:
-        """Use the tools that are wished for, take the answer, or ask the model, until the run has ended."""
+        """Execute tool calls, take the answer or query the model until the run ends."""
         while self.progress.ended is None:
             if self.progress.steps:
                 yield from self._use_tools()
@@ -131,7 +133,7 @@ class RunLoop:
         yield RunFinished(self._result())
 
     def _ask(self) -> Steps:
-        """Ask the model, unless a limit would be broken."""
+        """Query the model unless a limit would be exceeded."""
         limit = self._limit()
         if limit is not None:
             yield from self._land(limit)
@@ -157,7 +159,7 @@ class RunLoop:
             yield from self._fail(answer)
 
     def _offer(self) -> Steps:
-        """Find out which tools are there now; the run ends when that cannot be told."""
+        """Determine the available tools; the run ends if a condition fails."""
         try:
             yield from self.asking.offer()
         except RunError as error:
@@ -169,7 +171,7 @@ class RunLoop:
         return RequestStarted(self.iteration)
 
     def _use_tools(self) -> Steps:
-        """Use the tools that the model wishes for, and do what follows from their results."""
+        """Execute the requested tool calls, and act on their results."""
         batch = ToolCallBatch(self.plan, self.asking.bench(), self.run, self.budget, self.repeats)
         yield from batch.use()
         if self.progress.steps:
@@ -182,7 +184,7 @@ class RunLoop:
             yield from tell(self.run, HandedOff(batch.lead.name))
 
     def _plan_of(self, lead: HandoffTarget) -> RunConfig:
-        """The plan of the agent that leads from here on; one that led before finds what was approved for this run."""
+        """The configuration of the agent that takes over; an agent that led before keeps its approvals for this run."""
         self.grants[id(self.plan.lead)] = self.plan.bench.grants
         plan = lead.plan_beside(self.plan)
         plan.room.recall(self.run.summary, self.run.history)
@@ -190,7 +192,7 @@ class RunLoop:
         return replace(plan, bench=replace(plan.bench, grants=grants))
 
     def _limit(self) -> LimitReached | None:
-        """The limit of iterations or of repeated calls, when one of them is hit."""
+        """The limit of iterations or of repeated calls if one is reached."""
         if self.iterations >= self.max_iterations:
             return LimitReached(
                 "iterations",
@@ -206,7 +208,7 @@ class RunLoop:
         return None
 
     def _land(self, limit: LimitReached) -> Steps:
-        """End at a limit: with a last answer without tools, when the limit leaves room for one."""
+        """End at a limit, with a last answer without tools if the limit leaves room for one."""
         yield from tell(self.run, limit)
         self.error = LimitExceeded(limit.reason)
         if not self.progress.is_answered and self.budget.seconds_left > 0:
@@ -214,7 +216,7 @@ class RunLoop:
         yield from self._end("limit")
 
     def _answer_last(self, limit: LimitReached) -> Steps:
-        """Have the model answer from what it has found, without tools; nobody mends what is wrong with the answer."""
+        """Request a last answer without tools; an invalid answer is not retried."""
         request = yield from self.asking.request(_LANDING.format(limit=limit.limit.replace("_", " ")))
         reservation = self.asking.reserve(request, _FEWEST_LAST_TOKENS)
         if isinstance(reservation, LimitReached):
@@ -230,7 +232,7 @@ class RunLoop:
                 self.error = LimitExceeded(f"{limit.reason} The last answer was refused: {refusal}")
 
     def _conclude(self) -> Steps:
-        """Take the answer, or tell the model what is wrong with it."""
+        """Accept the answer, or send the model the reason for its refusal."""
         refusal = yield from self._checked_output()
         if self.progress.finish_reason == "length":
             self.value = None
@@ -247,7 +249,7 @@ class RunLoop:
             yield from tell(self.run, AnswerRefused(f"This answer cannot be used. {refusal} Answer again, in full."))
 
     def _checked_output(self) -> Generator[Event | Question, None, Exception | None]:
-        """Parse the answer and show it to the checks; what is wrong with it, or None."""
+        """Parse the answer and run the checks; returns the error, or None."""
         rules, self.has_passed = self.plan.answers, False
         try:
             self.value = rules.parse(self.progress.text)
@@ -263,7 +265,7 @@ class RunLoop:
         return None
 
     def _checked_prompt(self, prompt: Content) -> Generator[Event | Question, None, tuple[Content, RunError | None]]:
-        """The prompt as the checks leave each text of it, and why it is refused, if it is."""
+        """The prompt after the checks amended each of its texts, and the error if a check refused it."""
         parts = [prompt] if isinstance(prompt, str) else list(prompt)
         refusal = None
         for place, check in product(range(len(parts)), self.plan.answers.of("prompt")):
@@ -279,11 +281,11 @@ class RunLoop:
         return str(parts[0]) if isinstance(prompt, str) else tuple(parts), refusal
 
     def _withhold(self) -> None:
-        """What was refused is not what the run gives; it stands in the messages, where the model wrote it."""
+        """Withhold a refused answer from the result; it stays in the messages as the model wrote it."""
         self.value, self.withheld = None, True
 
     def _fail(self, error: AgentKitError) -> Steps:
-        if isinstance(error, LimitExceeded):  # the time was up before a check had ended
+        if isinstance(error, LimitExceeded):  # the time ran out during a check
             yield from self._land(LimitReached("seconds", str(error)))
             return
         self.error = error
@@ -301,7 +303,7 @@ class RunLoop:
 
     @property
     def _text(self) -> str:
-        """What the run gives as text: where checks look at answers, only what has passed them."""
+        """The text of the result; with output checks, only text that passed them."""
         is_held = self.withheld or (not self.has_passed and bool(self.plan.answers.of("output")))
         return "" if is_held else self.progress.text
 
@@ -311,7 +313,7 @@ class RunLoop:
 
 
 def _amended(rules: AnswerValidator, check: Guardrail, value: Any) -> tuple[str, Any]:
-    """What a check has put in the answer's place, as text and as value. Raises RunError when it is no answer."""
+    """The replacement answer of a check, as text and as value. Raises RunError if it is not a valid answer."""
     try:
         text = rules.encode(value)
         return text, rules.parse(text)

@@ -1,7 +1,7 @@
 """Model requests of a run: context window, limits, and hosted tools.
 
-Nobody can judge what a provider does within an answer, so each hosted tool is judged before every request that would
-offer it, by what has been read until then. One that may not be used is left out of the request.
+A provider runs hosted tools while it answers, where no call can be judged. Each hosted tool is therefore judged before
+every request that would offer it, based on what has been read so far; a denied tool is left out of the request.
 """
 
 from __future__ import annotations
@@ -45,19 +45,19 @@ from agentkit.tools.output_store import read_more_tool
 from agentkit.usage import Usage, unreported
 
 _UNTOLD = frozenset({Label.UNTRUSTED})
-"""What the result of a tool may hold of which the agent knows nothing, as it was named among the LLM's settings."""
+"""Labels of the results of a hosted tool that is configured only in the LLM's settings."""
 
 _FOR_RUN = "The provider uses it by itself while it answers; a yes holds for this run."
 _FOR_ONE = "The provider uses it by itself while it answers; a yes holds for one request."
-"""What a person must know beside why it is asked."""
+"""Added to the reason in the approval request."""
 
 _LATER = "A tool of the provider cannot wait for a later answer."
 _OTHER_ARGUMENTS = "Nobody can choose the arguments of a tool that the provider runs; the answer is True or False."
-"""Why an answer is a no that would hold elsewhere: a request does not wait for days, and has no arguments yet."""
+"""Why such an answer counts as a refusal here: a request cannot be postponed, and has no arguments yet."""
 
 
 class HostedToolUse:
-    """The hosted tools of one run. `offered` are those of the newest request, with the judgment on each."""
+    """The hosted tools of one run. `offered` are those of the newest request, with their decisions."""
 
     def __init__(self, run: SessionRun, budget: Budget) -> None:
         self._run, self._budget = run, budget
@@ -67,7 +67,7 @@ class HostedToolUse:
         self._told: set[tuple[str, str, str]] = set()
 
     def judge(self, names: Sequence[str], plan: RunConfig, bench: ToolPolicyContext, read: Sequence[Message]) -> Steps:
-        """Find out which of these tools the provider may use for the next answer, given what was read."""
+        """Decide which of these tools the provider can use for the next answer, given what was read."""
         self.offered = {}
         for name in names:
             call = ToolCall(f"hosted_{name}", name, "{}")
@@ -78,11 +78,11 @@ class HostedToolUse:
         self._labels = frozenset[Label]().union(*(bench.tools.find(name).labels for name in self.offered))
 
     def permitted(self, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
-        """The tools without those that the provider may not use."""
+        """The tool specs without the hosted tools that are not permitted."""
         return tuple(spec for spec in specs if spec.hosted is None or spec.name in self.offered)
 
     def labelled(self, response: Response) -> Response:
-        """The response, its message with what the tools that the provider has used may have brought into it."""
+        """The response, with the labels of the hosted tools it used on its message."""
         if not response.hosted:
             return response
         known = all(use.call.name in self.offered for use in response.hosted)
@@ -90,7 +90,7 @@ class HostedToolUse:
         return replace(response, message=replace(response.message, labels=labels))
 
     def uses(self, response: Response) -> Steps:
-        """What the provider has used its tools for, as calls of the run, which count among those that it may make."""
+        """Emit the hosted tool uses of a response as tool calls, which count against the tool call limit."""
         self._budget.take_tool_calls(len(response.hosted))
         begun = self._run.progress.iterations + 1
         for number, use in enumerate(response.hosted, 1):
@@ -107,7 +107,7 @@ class HostedToolUse:
     def _decided(
         self, call: ToolCall, decision: Decision, plan: RunConfig, bench: ToolPolicyContext
     ) -> Generator[Event | Question, None, Decision]:
-        """The decision on a tool when a person was asked where that must be; why it is withheld is told once."""
+        """The decision on a tool, after asking a person if required; a refusal is emitted once."""
         key = plan.agent, call.name, decision.rule
         if decision.verdict is Verdict.ASK:
             reason = f"{decision.reason} {_FOR_ONE if decision.rule == FLOW else _FOR_RUN}"
@@ -124,7 +124,10 @@ class HostedToolUse:
     def _asked(
         self, request: ApprovalRequest, plan: RunConfig, bench: ToolPolicyContext
     ) -> Generator[Event | Question, None, Decision]:
-        """What a person says, once for the run; of what may leave with what was read, once for each request."""
+        """Ask a person.
+
+        The answer holds for the run, except that an approval of the data-flow rule holds for one request only.
+        """
         question = AskPerson(request, plan.approve, seconds_left=self._budget.seconds_left)
         yield question
         said = question.answer or question.nobody
@@ -138,7 +141,7 @@ class HostedToolUse:
 
 
 def _conditions(name: str, bench: ToolPolicyContext) -> Iterator[Decision]:
-    """What rules say that ask about a tool or deny it for some arguments: which it will have, nobody knows before."""
+    """Decisions of rules that ask about or deny some arguments, as the arguments are not known in advance."""
     rules = (
         rule for policy in bench.policies for rule in rules_from(policy.rules) if rule.is_about(name) and rule.where
     )
@@ -146,17 +149,17 @@ def _conditions(name: str, bench: ToolPolicyContext) -> Iterator[Decision]:
 
 
 _MOST_SHORTER_REQUESTS = 3
-"""Where the server names no limit each is a quarter shorter than the one before: the last has 42 % of its length."""
+"""Without a limit named by the server each retry is a quarter shorter: the last has 42 % of the original length."""
 
 _CHOOSING = {"tool_choice": "auto"}
 _FREE = (None, "auto", "none")
-"""Where the model need not use a tool."""
+"""Values of `tool_choice` that do not force a tool call."""
 
 
 class ModelRequester:
-    """The requests of one run. `plan` is that of the agent which leads it.
+    """The model requests of one run. `plan` is the configuration of the agent that currently leads it.
 
-    `narrowed` is the limit that left the newest answer less room than it would have had.
+    `narrowed` is the limit that shortened the newest answer.
     """
 
     def __init__(self, plan: RunConfig, run: SessionRun, budget: Budget) -> None:
@@ -168,7 +171,7 @@ class ModelRequester:
         self.hosting = HostedToolUse(run, budget)
 
     def bench(self) -> ToolPolicyContext:
-        """What calls are judged by now: with the tool that reads on in long outputs, when there are any."""
+        """The context in which calls are judged, with the `read_more` tool once an output was shortened."""
         bench = self.plan.bench
         if not (self._reads_on or self.run.has_wholes) or READ_MORE in bench.tools.names:
             return bench
@@ -177,17 +180,17 @@ class ModelRequester:
         return replace(bench, tools=bench.tools + self._reader)
 
     def instruct(self) -> Steps:
-        """Have the instruction written where a function writes it. Raises what that raises, ConfigError for no text."""
+        """Call the instruction function, if any. Raises its exception, or ConfigError if it does not return a text."""
         plan = self.plan
         if isinstance(plan.instruction, str):
             return
         question = CallFunction(plan.instruction, taken_of(plan.instruction, plan.context), self.budget.seconds_left)
         yield question
-        if self.budget.out_of_time() is None:  # else nothing is asked any more
+        if self.budget.out_of_time() is None:  # after that no request is sent
             self.plan = replace(plan, written=_text_in(question.answer))
 
     def offer(self) -> Steps:
-        """Find out which tools may be offered from here on. Raises RunError when a condition of one fails."""
+        """Determine which tools are offered from now on. Raises RunError if a condition fails."""
         plan = self.plan
         if not plan.conditions:
             return
@@ -198,19 +201,19 @@ class ModelRequester:
             self.plan = replace(plan, specs=specs, bench=replace(plan.bench, tools=tools, met=met))
 
     def _read(self) -> Sequence[Message]:
-        """The conversation as it stands, all that a model has read or will read next."""
+        """The whole conversation, including a prompt that is not sent yet."""
         progress = self.run.progress
         pending = [] if progress.prompt is None else [UserMessage(progress.prompt)]
         return [*self.run.history, *progress.messages, *pending]
 
     def request(self, order: str = "") -> Generator[Event | Question, None, Request]:
-        """What the model is sent now; with an order that only this request gives, it is offered no tools."""
+        """Build the next request; with `order`, an additional instruction for this request only, it offers no tools."""
         request = yield from self._fitted(order)
         told = self.plan.room.window.edited(request.messages)
         return request if told is request.messages else replace(request, messages=told)
 
     def _fitted(self, order: str) -> Generator[Event | Question, None, Request]:
-        """The same before the user's own function has edited it."""
+        """Build the request before the user's `edit` function is applied."""
         plan, self._order = self.plan, order
         messages = self._read()
         instruction = f"{plan.order}\n\n{order}".strip() if order else plan.order
@@ -232,16 +235,16 @@ class ModelRequester:
         return replace(request, messages=fitted.messages, tools=specs)
 
     def reserve(self, request: Request, fewest: int = FEWEST_TOKENS) -> Reservation | LimitReached:
-        """Set aside what the request takes at worst, or the limit that it would break.
+        """Reserve the worst-case cost of the request; returns the limit that it would exceed.
 
-        An answer of fewer than `fewest` tokens is not worth asking for.
+        An answer of fewer than `fewest` tokens is not worth a request.
         """
         return self.budget.reserve(self.plan.room.tokens(request), self._most_tokens, self.plan.price, fewest)
 
     def ask(
         self, request: Request, reservation: Reservation
     ) -> Generator[Event | Question, None, Response | ModelError]:
-        """The model's answer; a request that was too long for it is sent again, shorter each time."""
+        """Send the request; retry with shorter requests if the model refuses it as too long."""
         answer = yield from self._asked(request, reservation)
         for _ in range(_MOST_SHORTER_REQUESTS):
             if isinstance(answer, Response) or not answer.is_too_long:
@@ -261,7 +264,7 @@ class ModelRequester:
     def _asked(
         self, request: Request, reservation: Reservation
     ) -> Generator[Event | Question, None, Response | ModelError]:
-        """One answer; its tool calls are told apart from all others of the conversation."""
+        """Send one request; its tool calls get ids that are unique in the conversation."""
         if reservation.max_tokens is not None:
             request = replace(request, settings={**request.settings, "max_tokens": reservation.max_tokens})
         question = AskModel(request, self.plan.llm, self.budget.seconds_left)
@@ -271,13 +274,13 @@ class ModelRequester:
             spent = self._lost(answer)
             if spent.requests:
                 self.budget.settle(reservation, spent, self.plan.price)
-            elif answer.status is not None:  # it was refused; else the server may have been at work, and charge it
+            elif answer.status is not None:  # the server refused it; without a status it can still charge for it
                 self.budget.release(reservation)
             yield from tell(self.run, RequestFailed(str(answer), type(answer).__name__, spent))
             return answer
         for missed in answer.missed:
             yield from tell(self.run, RequestFailed(missed_told(missed), missed.kind))
-        if not answer.hosted:  # what its tools have found was counted, too, once for each trip to the model
+        if not answer.hosted:  # with hosted tools the count includes their results, once per internal request
             self.plan.room.learn(request, answer.usage.input_tokens)
         self.narrowed = reservation.narrowed
         tariff = answer.tariff
@@ -286,14 +289,14 @@ class ModelRequester:
         return self.hosting.labelled(answer if message is answer.message else replace(answer, message=message))
 
     def _lost(self, error: ModelError) -> Usage:
-        """What servers may charge for although no answer came."""
+        """The usage that servers can charge although no answer arrived."""
         if error.missed:
             return usage_of(error.missed)
         lost = max(requests_lost(error), int(error.code == ABANDONED))
         return unreported(lost, self.plan.llm().tariff)
 
     def _summarise(self, old: Sequence[Message], left: int) -> Steps:
-        """Have the model write what is told of the oldest part of the conversation from here on."""
+        """Have the model write a summary that replaces the oldest part of the conversation."""
         request = self.plan.room.summary_request(old, left)
         reservation = self.reserve(request)
         if isinstance(reservation, LimitReached):
@@ -306,12 +309,12 @@ class ModelRequester:
             yield from tell(self.run, Summarised(response.text, covered, response.usage))
 
     def _settings(self) -> Mapping[str, Any]:
-        """What this request says in the place of the LLM's settings: a tool that must be used need be only once."""
+        """Overrides of the LLM's settings: `tool_choice` returns to "auto" after the first tool call."""
         forced = self.plan.llm().settings.get("tool_choice") not in _FREE
         return _CHOOSING if forced and self.run.progress.tool_calls else {}
 
     def _specs(self, messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
-        """The tools that the model is offered now; what was found stands behind what it has known before."""
+        """The tools offered now; tools found by search come after the initial ones."""
         plan, bench = self.plan, self.bench()
         specs = plan.specs
         if plan.bench.tools.searchable_names:
@@ -319,12 +322,12 @@ class ModelRequester:
         return specs if bench is plan.bench else (*specs, bench.tools[READ_MORE].spec)
 
     def _most_tokens(self) -> int | None:
-        """How long an answer may be: as the user has said, else as far as the window that was learnt has room."""
+        """Maximum answer length: the user's setting, else the room in the learnt context window."""
         return self.plan.max_tokens() or self.plan.room.answer_tokens
 
 
 def _text_in(answer: object) -> str:
-    """What a function of an instruction has written. Raises what it has raised, and ConfigError for no text."""
+    """The text returned by an instruction function. Raises its exception, or ConfigError if it is not a text."""
     if isinstance(answer, Exception):
         raise answer
     if not isinstance(answer, str):
@@ -333,5 +336,5 @@ def _text_in(answer: object) -> str:
 
 
 def _is_shorter(new: Request, reserved: Reservation, old: Request, reserved_before: Reservation) -> bool:
-    """Whether a request asks the server for less than the one before."""
+    """Whether a request asks less of the server than the previous one."""
     return list(new.messages) != list(old.messages) or (reserved.max_tokens or 0) < (reserved_before.max_tokens or 0)

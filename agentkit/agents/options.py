@@ -30,12 +30,12 @@ from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
 
 Prompt = str | Image | File | Path | Sequence[str | Image | File | Path]
-"""What a person says: a text, or texts, images and files in order; the path of a file stands for what is in it."""
+"""A prompt: a text, or texts, images and files in order; a path is replaced by the contents of the file."""
 
 _Value = TypeVar("_Value")
 
 _SEVERAL = (tuple, list, Iterable)
-"""What can be gone through; the usual kinds are known at a glance, which an abstract class is not."""
+"""Iterable types; the common ones come first, because an isinstance check of an abstract class is slow."""
 
 _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "name": (lambda value: isinstance(value, str) and bool(value.strip()), "a text that is not empty"),
@@ -62,21 +62,21 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "session": (lambda value: isinstance(value, str | Session), "a session's name, or a Session"),
     "workspace": (lambda value: isinstance(value, str | Path | Workspace), "the path of a folder, or a Workspace"),
 }
-"""What each argument of Agent must be, as a test and in words."""
+"""The valid values of each argument of Agent, as a test and a description."""
 
 
 DEFAULT_INSTRUCTION = "You are a helpful assistant."
 
 _PARTS = (str, Image, File, Path)
 _TOOLS, _LIMITS, _WINDOW, _RULES = Toolset(), Limits(), Window(), AnswerValidator()
-"""What holds where nothing is said: one for all agents, as they never change."""
+"""Immutable defaults, shared by all agents."""
 
 
 _OF_RUN = ("prompt", "output_type", "limits", "context")
 
 
 def refuse_unknown(given: Iterable[str], takes: Sequence[str]) -> None:
-    """Raise TypeError for an argument that Agent does not take, with the one that was probably meant."""
+    """Raise TypeError for an unknown argument of Agent, with a suggestion."""
     if given:
         from agentkit.suggestions import refuse
         from agentkit.suggestions.other_toolkits import MAKING
@@ -85,7 +85,7 @@ def refuse_unknown(given: Iterable[str], takes: Sequence[str]) -> None:
 
 
 def refuse_of_run(function: str, given: Iterable[str], takes: Sequence[str] = _OF_RUN) -> None:
-    """The same of what runs an agent."""
+    """Raise TypeError for an unknown argument of a method that runs an agent, with a suggestion."""
     if given:
         from agentkit.suggestions import refuse
         from agentkit.suggestions.other_toolkits import RUNNING, WORKING
@@ -94,7 +94,7 @@ def refuse_of_run(function: str, given: Iterable[str], takes: Sequence[str] = _O
 
 
 def checked(name: str, value: _Value) -> _Value:
-    """The value of an argument as it is. Raises ConfigError when it is not what it should be."""
+    """Validate the value of an argument. Raises ConfigError."""
     fits, wanted = _TAKES[name]
     if not fits(value):
         raise ConfigError(f"{name}= takes {wanted}. Got {value!r:.200}.")
@@ -102,36 +102,36 @@ def checked(name: str, value: _Value) -> _Value:
 
 
 def if_said(name: str, value: _Value) -> _Value:
-    """The same where None stands for nothing said."""
+    """Validate a value unless it is None. Raises ConfigError."""
     return value if value is None else checked(name, value)
 
 
 def workspace_from(given: str | Path | Workspace | None) -> Workspace | None:
-    """The workspace that is meant, with this machine's journal; None where the agent makes its own."""
+    """Convert to a workspace with this machine's journal; None if the agent creates its own."""
     if given is None or isinstance(given, Workspace):
         return given
     return Workspace(checked("workspace", given), journal=Journal.of_this_machine())
 
 
 def instruction_from(given: Instruction | None) -> Instruction:
-    """The standing order that is meant."""
+    """Validate the instruction, or return the default."""
     return DEFAULT_INSTRUCTION if given is None else checked("instruction", given)
 
 
 def tools_from(given: Iterable[Any] | Callable[..., Any] | None) -> Toolset:
-    """The tools that are meant. Raises ConfigError for what cannot be a tool."""
+    """Convert to a toolset. Raises ConfigError for an invalid tool."""
     if given is None:
         return _TOOLS
     return given if isinstance(given, Toolset) else Toolset(given)
 
 
 def listeners_from(given: Iterable[_Value]) -> list[_Value]:
-    """The listeners that are meant, in a list of the agent's own. Raises ConfigError."""
+    """Copy the listeners to a new list. Raises ConfigError for an invalid one."""
     return [] if given == () else [checked_listener(listener) for listener in checked("listeners", given)]
 
 
 def llm_from(llm: LLM | None, model: str | None, name: str = "") -> LLM | None:
-    """The client that was given, if any. Raises ConfigError for a model beside it, or in the place of the name."""
+    """Validate the client. Raises ConfigError if a model is given too, or in place of the agent's name."""
     if if_said("llm", llm) is not None and model is not None:
         raise ConfigError("Give llm= or model=, not both: an LLM already has its model.")
     if llm is None and model is None and ":" in name and name.partition(":")[0] in PROVIDERS:
@@ -140,24 +140,24 @@ def llm_from(llm: LLM | None, model: str | None, name: str = "") -> LLM | None:
 
 
 def window_from(given: Window | int | None) -> Window:
-    """The window that is meant. Raises ConfigError."""
+    """Convert to a Window. Raises ConfigError."""
     if given is None:
         return _WINDOW
     return given if isinstance(given, Window) else Window(tokens=given)
 
 
 def limits_from(given: Limits | None) -> Limits:
-    """The limits that are meant."""
+    """Validate the limits, or return the default."""
     return _LIMITS if given is None else checked("limits", given)
 
 
 def rules_from(output_type: Any, checks: Iterable[CheckFunction]) -> AnswerValidator:
-    """What an answer must be. Raises ConfigError for what is no type, or no check."""
+    """Create the answer rules. Raises ConfigError for an invalid type or check."""
     return _RULES if output_type is None and checks == () else AnswerValidator.of_agent(output_type, checks)
 
 
 def policy_from(level: SafetyLevel, policy: Policy | None) -> Policy:
-    """The agent's judge. Raises ConfigError when the two arguments say different things."""
+    """The agent's policy. Raises ConfigError if `safety` contradicts the level of the policy."""
     if policy is None:
         return _policy_of(level)
     if level not in (SafetyLevel.NETWORK, checked("policy", policy).level):
@@ -171,14 +171,14 @@ def _policy_of(level: SafetyLevel) -> Policy:
 
 
 def checked_listener(listener: _Value) -> _Value:
-    """The listener itself. Raises ConfigError for one that cannot be called, or that nobody would await."""
+    """Validate a listener. Raises ConfigError if it is not callable or async."""
     if not callable(listener) or inspect.iscoroutinefunction(listener):
         raise ConfigError(f"A listener is a plain function of an event, not async. Got {listener!r:.200}.")
     return listener
 
 
 def leads_from(agents: Iterable[HandoffTarget]) -> dict[str, HandoffTarget]:
-    """Agents by name. Raises ConfigError for what is no agent, and for two of one name."""
+    """Agents by name. Raises ConfigError for an invalid agent and for duplicate names."""
     leads: dict[str, HandoffTarget] = {}
     for agent in checked_leads("handoffs", agents):
         if agent.name in leads:
@@ -188,7 +188,7 @@ def leads_from(agents: Iterable[HandoffTarget]) -> dict[str, HandoffTarget]:
 
 
 def checked_leads(argument: str, agents: Iterable[HandoffTarget]) -> list[HandoffTarget]:
-    """The agents that an argument takes. Raises ConfigError for what is no list of agents."""
+    """Validate a list of agents. Raises ConfigError."""
     if agents == ():
         return []
     leads = list(agents) if isinstance(agents, _SEVERAL) else None
@@ -198,7 +198,7 @@ def checked_leads(argument: str, agents: Iterable[HandoffTarget]) -> list[Handof
 
 
 def content_from(prompt: Prompt) -> Content:
-    """A prompt as a message's content. Raises ConfigError for what is none, and for a file that cannot be read."""
+    """Convert a prompt to message content. Raises ConfigError for an invalid prompt or an unreadable file."""
     if isinstance(prompt, str):
         return prompt
     parts = (prompt,) if isinstance(prompt, _PARTS) else prompt
@@ -212,7 +212,7 @@ def content_from(prompt: Prompt) -> Content:
 
 
 def _part(part: str | Image | File | Path) -> str | Image | File:
-    """A part of a prompt; of a file that is a text, its words. Raises ConfigError."""
+    """Convert a part of a prompt; a text file becomes its text. Raises ConfigError."""
     try:
         return worded(part)
     except OSError as error:
@@ -226,7 +226,7 @@ def _is_message(part: object) -> bool:
 
 
 def conversation_from(messages: Iterable[Message | Mapping[str, Any]], tools: Toolset) -> list[Message]:
-    """A conversation that was kept elsewhere, with labels on what tools have said. Raises ConfigError for none."""
+    """Convert a stored conversation to typed messages with labelled tool results. Raises ConfigError."""
     if isinstance(messages, str | Mapping):
         raise ConfigError(f"A history is a list of messages. Got {messages!r:.200}.")
     try:
@@ -240,9 +240,9 @@ def conversation_from(messages: Iterable[Message | Mapping[str, Any]], tools: To
 
 
 def _labelled(message: Message, called: Mapping[str, str], tools: Toolset) -> Message:
-    """The message without what only one provider knows; of a tool, with its name, and what it may hold.
+    """The message without provider-specific data; a tool result with its tool's name and labels.
 
-    The tool is the one that was called: a result under another name may hold anything.
+    The tool is the one that was called: a result under another name gets all labels.
     """
     if not isinstance(message, ToolMessage):
         return without_extra(message)
@@ -253,7 +253,7 @@ def _labelled(message: Message, called: Mapping[str, str], tools: Toolset) -> Me
 
 
 def _policy_that_is_said(given: Policy | None) -> Policy:
-    """A policy that takes the place of another: nothing would be more than some allow."""
+    """Validate a replacement policy; None is refused, as the default can allow more than the current policy."""
     if given is None:
         raise ConfigError("An agent has a policy: set one, such as Policy('SAFE'). The level alone is policy.level.")
     return checked("policy", given)
@@ -270,4 +270,4 @@ SETTABLE: Mapping[str, Callable[[Any], Any]] = {
     "listeners": listeners_from,
     **dict.fromkeys(("leads", "context"), lambda value: value),
 }
-"""The attributes of an agent that hold what was set, and what is made of a value. Raises ConfigError."""
+"""The settable attributes of an agent, with their converters, which raise ConfigError."""

@@ -1,4 +1,4 @@
-"""Answers given later to tool calls of a paused run."""
+"""Answers to the waiting tool calls of a paused run."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from agentkit.tooling.toolset import Toolset
 
 
 def with_answers(plan: RunConfig, answers: Answers | None, waiting: Sequence[Step]) -> RunConfig:
-    """The plan for going on with these answers; who has no approver decides later.
+    """The configuration for resuming with these answers; without an approver calls keep waiting.
 
-    What was said is of the calls that wait now, of each once, and of none that the run or one inside it may wish for
-    yet: of those the agent's own approver is asked. Raises ConfigError for what is no answer, and for the id of a call
-    that does not wait.
+    An answer applies once, to a call that waits now, not to later calls of the run or of nested runs: the agent's own
+    approver is asked about those. Raises ConfigError for an invalid answer, and for the id of a call that does not
+    wait.
     """
     plan = replace(plan, approve=plan.approve or _later)
     if answers is None:
@@ -42,7 +42,7 @@ def with_answers(plan: RunConfig, answers: Answers | None, waiting: Sequence[Ste
 
 
 def _check_said(answers: Mapping[str, Any], waiting: Sequence[Step], tools: Toolset) -> None:
-    """Raise ConfigError for what is said of no call that waits, and for what is no answer to the one that it is of."""
+    """Raise ConfigError for an answer to an unknown call, and for one that does not fit its call."""
     ids = [step.asked.id for step in waiting]
     unknown = [str(each) for each in answers if each not in ids]
     if unknown:
@@ -59,14 +59,14 @@ def _check_said(answers: Mapping[str, Any], waiting: Sequence[Step], tools: Tool
 
 
 def _check_arguments(arguments: Mapping[str, Any], step: Step, tools: Toolset) -> None:
-    """Raise ConfigError where the tool cannot take what a person gives it in the place of the call's own arguments."""
-    if step.postponed is None or step.postponed.inner_run:  # in which the worker's own tools are
+    """Raise ConfigError if the tool does not accept the arguments with which a person replaces those of the call."""
+    if step.postponed is None or step.postponed.inner_run:  # the worker's own tools are not known here
         return
     tools = tools if step.inner is None else _tools_of(step.call.name, tools)
     try:
         tools.find(step.asked.name).check(arguments)
     except UnknownTool:
-        return  # which is told when it is seen what waits
+        return  # `check_waiting` reports it
     except BadArguments as error:
         raise ConfigError(
             f"The call {step.asked.id!r} cannot have these arguments: {error} Nothing was answered."
@@ -74,12 +74,12 @@ def _check_arguments(arguments: Mapping[str, Any], step: Step, tools: Toolset) -
 
 
 def check_waiting(steps: Iterable[Step], bench: ToolPolicyContext) -> None:
-    """Raise ConfigError when what a person decides about would be another call here: without its tool, or elsewhere."""
+    """Raise ConfigError if a waiting call would differ here: its tool is missing, or its folder is another one."""
     for step in steps:
         postponed, tools = step.postponed, bench.tools
         if postponed is None or step.result is not None:
             continue
-        if postponed.inner_run:  # which checks its own when it goes on
+        if postponed.inner_run:  # the nested run checks its calls when it resumes
             _ = _tool_there(step.call.name, tools)
             continue
         if postponed.inner is not None:
@@ -95,7 +95,7 @@ def check_waiting(steps: Iterable[Step], bench: ToolPolicyContext) -> None:
 
 
 def _tool_there(name: str, tools: Toolset) -> Tool[..., Any]:
-    """The tool of that name. Raises ConfigError when there is none."""
+    """The tool of that name. Raises ConfigError if the agent does not have it."""
     if name in tools.names:
         return tools.find(name)
     which = ", ".join(tools.names) or "none"
@@ -106,7 +106,7 @@ def _tool_there(name: str, tools: Toolset) -> Tool[..., Any]:
 
 
 def _tools_of(name: str, tools: Toolset) -> Toolset:
-    """The tools that a tool may call itself. Raises ConfigError when it is not there, or makes no calls."""
+    """The tools that a tool can call. Raises ConfigError if it is missing or makes no calls."""
     tool = _tool_there(name, tools)
     if isinstance(tool, CallingTool):
         return tool.tools
@@ -128,31 +128,31 @@ def _no_answer(to: str, said: object) -> ConfigError:
 
 
 def _can_be_said(said: object, step: Step) -> bool:
-    """Whether it is an answer to this call: any value where the call waits for words, which it becomes."""
+    """Whether the answer fits this call; a call that waits for a text takes any value."""
     if step.needs_words:
         return said is not None and not callable(said)
     return isinstance(said, bool | str | Approval | ApproverAnswer | Mapping) and not is_mistaken(said)
 
 
 def _is_clear(said: object, waiting: Sequence[Step]) -> bool:
-    """Whether what was said of all can be told to each: a text that reads as a yes is none to what wants approval."""
+    """Whether one answer for all is unambiguous: a text that reads as a yes is not accepted as approval."""
     return not is_mistaken(said) or all(step.needs_words for step in waiting)
 
 
 def _is_answer(said: object, step: Step) -> bool:
-    """Whether what was said of all is an answer to what this call waits for: a question wants words."""
+    """Whether one answer for all fits this call: a question needs a text."""
     return not (step.needs_words and isinstance(said, bool | Approval))
 
 
 class _LaterAnswers:
-    """What was said of calls that wait: for the very call with this id, tool and arguments, and for it once."""
+    """Answers to waiting calls; each applies once, to the call with the same id, tool and arguments."""
 
     def __init__(self, said: Mapping[str, Any], waiting: Sequence[Step]) -> None:
         asked = (step.asked for step in waiting)
         self._said = {call.id: (call, said[call.id]) for call in asked if call.id in said}
 
     def __call__(self, call: ToolCall) -> Approver | None:
-        """An approver for this call alone; None when nothing was said of it."""
+        """An approver for this call only; None if it was not answered."""
         asked, said = self._said.get(call.id, (None, None))
         if asked != call:
             return None

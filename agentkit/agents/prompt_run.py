@@ -33,9 +33,10 @@ from agentkit.usage import Limits, Price
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One prompt: which it is, counted from 0; how often an executor lost it; how far it came before it had to wait.
+    """One prompt of a batch: its index from 0, how often an executor lost it, and the result so far if it had to wait.
 
-    `saved` is how far it came, as text for another process; `is_alone` says that nothing else of the map goes on.
+    `saved` is the result so far, serialised for another process; `is_alone` is True if no other run of the batch is
+    active.
     """
 
     index: int
@@ -48,11 +49,11 @@ class Job:
 
 @dataclass(slots=True)
 class SharedBudget(Budget):
-    """The budget that all runs share, as one of them sees it.
+    """One run's view of the budget that all runs of a batch share.
 
-    `refusal` says why a request was too much for what the others, at worst, leave of it: beside others, the run
-    then takes nothing more, as it goes on when they have ended. `is_narrowed` says whether the newest request had room
-    for a shorter answer than it would have had.
+    `refusal` is the limit that a request would exceed in the worst case of the other runs: the run then reserves
+    nothing more while others are active, and continues when they have ended. `is_narrowed` is True if the budget
+    shortened the newest answer.
     """
 
     has_others: bool = False
@@ -61,13 +62,13 @@ class SharedBudget(Budget):
 
     @classmethod
     def of(cls, shared: Budget, *, is_alone: bool) -> SharedBudget:
-        """A view of the same limits, and of the same spending."""
+        """A view with the same limits and the same spending."""
         share = cls(shared.limits, shared.parent, shared.clock, shared.spent, has_others=not is_alone)
         share.started, share.lock = shared.started, shared.lock
         return share
 
     def answer_room(self, input_tokens: int, price: Price | None, fewest: int) -> tuple[int, str] | LimitReached:
-        """Like any budget's; once the others have left too little, that is what holds beside them."""
+        """Like `Budget.answer_room`; while other runs are active, an earlier refusal is repeated."""
         self.is_narrowed = False
         refused = self.refusal if self.has_others else None
         left = refused or Budget.answer_room(self, input_tokens, price, fewest)
@@ -75,12 +76,12 @@ class SharedBudget(Budget):
         return left
 
     def narrow(self, limit: str) -> LimitReached:
-        """Like any budget's, and remembered."""
+        """Like `Budget.narrow`, and recorded in `is_narrowed`."""
         self.is_narrowed = True
         return Budget.narrow(self, limit)
 
     def is_too_little(self, limit: str) -> bool:
-        """Whether a run that met the limit of that name would have come further with more than this."""
+        """Whether a larger budget would have let a run that hit this limit continue."""
         if limit == "tool_calls":
             return self.limits.tool_calls is not None and self.spent.tool_calls >= self.limits.tool_calls
         return limit in SHARED and (self.refusal is not None or self.is_narrowed)
@@ -88,7 +89,7 @@ class SharedBudget(Budget):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A result; `must_wait` when others may leave more for the run once they have ended."""
+    """A result; `must_wait` is True if other runs can leave more budget for this one once they have ended."""
 
     result: RunResult[Any]
     must_wait: bool
@@ -96,9 +97,9 @@ class Outcome:
 
 @dataclass(slots=True)
 class PromptRun:
-    """The run of one job. Once `is_stopped`, it ends as soon as it can.
+    """The run of one job. It ends at the next event after `is_stopped` returns True.
 
-    After `run` or `arun`, `milestones` are those of the result, of which `known` are older than this run.
+    After `run` or `arun`, `milestones` are those of the result; the first `known` of them are older than this run.
     """
 
     agent: Runner
@@ -111,7 +112,7 @@ class PromptRun:
     result: RunResult[Any] | None = None
 
     def run(self) -> Outcome:
-        """The outcome, blocking. Whatever an exception would tell is told in it."""
+        """Run, blocking. Exceptions are returned in the outcome."""
         try:
             start = self._start()
             if not isinstance(start, RunResult):
@@ -125,7 +126,7 @@ class PromptRun:
         return self._ended()
 
     async def arun(self) -> Outcome:
-        """Like `run`, awaiting."""
+        """Async version of `run`."""
         try:
             start = self._start()
             if not isinstance(start, RunResult):
@@ -137,10 +138,10 @@ class PromptRun:
         return self._ended()
 
     def _start(self) -> Prompt | Resumption | RunResult[Any]:
-        """The prompt; the run of it that was left, to go on with; or the result of the one that got to its answer."""
+        """The prompt, the interrupted run to resume, or the result of an earlier finished run."""
         LINEAGE.set(replace(LINEAGE.get(), budget=self.share))
         heard = TAPE.get()
-        if heard is not None:  # the others run at the same time, and whose time is up is told of each by itself
+        if heard is not None:  # runs are concurrent, so each records its own timeouts
             TAPE.set(ScopedRecording(heard, f"map {self.job.index}"))
             self.share.clock = clock()
         self.session = session_of(self.agent, self.job)
@@ -164,7 +165,7 @@ class PromptRun:
             self.result = event.result
 
     def _ended(self) -> Outcome:
-        """The outcome; of a run that was stopped, what was done until then."""
+        """The outcome; for a stopped run, the results so far."""
         if self.result is None:
             return Outcome(self._failed(Cancelled("The run was stopped from outside.")), must_wait=False)
         self.milestones = list(self.result.milestones)
@@ -182,7 +183,7 @@ class PromptRun:
 
 
 class ResumingAgent(HandoffTarget):
-    """An agent that goes on with a run in the session of that run, and not in its own."""
+    """An agent that resumes a run in the run's session instead of its own."""
 
     def __init__(self, agent: Runner, session: Session) -> None:
         self.name, self.instruction, self.leads = agent.name, agent.instruction, agent.leads
@@ -190,21 +191,21 @@ class ResumingAgent(HandoffTarget):
         self._agent, self._session = agent, session
 
     def plan_beside(self, other: RunConfig) -> RunConfig:
-        """The agent's plan for a run that `other` began."""
+        """The agent's configuration for a run that `other` started."""
         return self._agent.plan_beside(other)
 
     def run(self, resumption: Resumption) -> RunResult[Any]:
-        """Go on, blocking."""
+        """Resume a run, blocking."""
         return _led_by(self, result_in(list(self._agent.events(resumption, session=self._session))))
 
     async def arun(self, resumption: Resumption) -> RunResult[Any]:
-        """Go on, awaiting."""
+        """Resume a run, async."""
         events = self._agent.aevents(resumption, session=self._session)
         return _led_by(self, result_in([event async for event in events]))
 
 
 def _led_by(lead: HandoffTarget, result: RunResult[Any]) -> RunResult[Any]:
-    """The result, to go on with `lead`."""
+    """The result, with `lead` as the agent that resumes it."""
     result = replace(result, lead=lead)
     if isinstance(result.error, RunError):
         result.error.result = result
@@ -212,15 +213,15 @@ def _led_by(lead: HandoffTarget, result: RunResult[Any]) -> RunResult[Any]:
 
 
 def session_of(agent: Runner, job: Job) -> Session:
-    """The session of a job's run: beside the agent's own where that is stored, else in memory."""
+    """The session of a job's run: stored as a child of the agent's session, or in memory."""
     own = agent.session
     return Session() if own.store is None else Session(f"{own.name}/{job.index:04d}", own.store)
 
 
 def earlier_result(agent: Runner, session: Session, prompt: Prompt) -> RunResult[Any] | None:
-    """How far the prompt came in an earlier run of the session; None when there is none.
+    """The result of an earlier run of the prompt in the session; None if there was no earlier run.
 
-    Raises SessionError when the session is another prompt's. What checks have made of a prompt cannot be compared.
+    Raises SessionError if the session belongs to another prompt. Prompts that checks can amend are not compared.
     """
     entries = _kept(session)
     if not entries:
@@ -239,7 +240,7 @@ def earlier_result(agent: Runner, session: Session, prompt: Prompt) -> RunResult
 def rebuilt(
     agent: Runner, session: Session, run: str, progress: RunState, *, error: AgentKitError | None = None
 ) -> RunResult[Any]:
-    """The result that milestones tell of, with the answer read anew. Raises SessionError when it cannot be read."""
+    """Rebuild the result from milestones, parsing the answer again. Raises SessionError if it cannot be parsed."""
     rules = _rules(agent, progress.agent)
     value: Any = None if rules.output is not None else progress.text
     if progress.status == "done":
@@ -254,20 +255,20 @@ def rebuilt(
 
 
 def _rules(agent: Runner, name: str) -> AnswerValidator:
-    """What the answer must be, as the agent of that name had the last word."""
+    """The answer rules of the agent of that name, which led last."""
     lead = None if name in ("", agent.name) else handoffs.find_lead(name, agent.leads)
     return lead.answer_rules.or_type_of(agent.answer_rules) if isinstance(lead, Runner) else agent.answer_rules
 
 
 def stopped(agent: Runner, session: Session, run: str, milestones: Sequence[Milestone]) -> RunResult[Any]:
-    """The result of a run that has met a limit before it could go on: what was done until then. It can be resumed."""
+    """The result of a run that hit a limit before it could continue, with what was done so far. It can be resumed."""
     so_far = RunState.of(milestones)
     why = "" if so_far.limit is None else so_far.limit.reason
     return rebuilt(agent, session, run, RunState.of([*milestones, RunEnded("limit", so_far.text, why)]))
 
 
 def failed(agent: Runner, job: Job, error: AgentKitError, earlier: RunResult[Any] | None = None) -> RunResult[Any]:
-    """The result of a prompt of which nothing came back but an error; `earlier` is what its session knows."""
+    """The result of a prompt that ended with an error; `earlier` is the result stored in its session."""
     session = session_of(agent, job)
     known = [_begun(agent, job)] if earlier is None else earlier.milestones
     progress = RunState.of([*known, RunEnded("failed", "", str(error))])
@@ -275,7 +276,7 @@ def failed(agent: Runner, job: Job, error: AgentKitError, earlier: RunResult[Any
 
 
 def as_error(error: Exception) -> AgentKitError:
-    """The error as a result bears it."""
+    """Convert an exception to the error of a result."""
     if isinstance(error, AgentKitError):
         return error
     told = RunError(f"The run was ended by an exception ({type(error).__name__}: {error}).")
@@ -284,7 +285,7 @@ def as_error(error: Exception) -> AgentKitError:
 
 
 def made_error(kind: str, text: str) -> AgentKitError:
-    """The error of that name with that text, as far as it can be made of a text; else a RunError."""
+    """Recreate an error from its class name and text; a RunError if that is not possible."""
     found = getattr(errors, kind, None)
     if isinstance(found, type) and issubclass(found, AgentKitError) and found is not MissingExtra:
         return found(text)
@@ -292,13 +293,13 @@ def made_error(kind: str, text: str) -> AgentKitError:
 
 
 def price_teller(agent: Runner) -> Callable[[], Known]:
-    """What tells the prices of the agent's models. Raises NoProvider when it has none."""
+    """A function that returns the prices of the agent's models. Raises NoProvider if it has no model."""
     llm = agent.llm
     return lambda: prices_under(llm.tariffs)
 
 
 def used_up(budget: Budget, price: Callable[[], Known]) -> LimitReached | None:
-    """The limit that leaves nothing for another run."""
+    """The limit that prevents another run, if any."""
     limits = budget.limits
     if limits.tool_calls is not None and budget.spent.tool_calls >= limits.tool_calls:
         return LimitReached("tool_calls", f"All {limits.tool_calls} tool calls of these runs have been made. {GO_ON}")
@@ -310,7 +311,7 @@ def used_up(budget: Budget, price: Callable[[], Known]) -> LimitReached | None:
 
 
 def left_of(budget: Budget) -> Limits:
-    """What is left for other runs, of which `used_up` says that it is something."""
+    """The remaining budget for other runs, after `used_up` found no exhausted limit."""
     left: dict[str, Any] = {}
     for each, (name, taken) in product(budget.chain(), SHARED.items()):
         limit = getattr(each.limits, name)
@@ -322,7 +323,7 @@ def left_of(budget: Budget) -> Limits:
 
 
 def part_of(budget: Budget, runs: int) -> Limits | None:
-    """One of so many equal parts of what is left, set aside; None when it is too little to be parted so."""
+    """Reserve one of `runs` equal parts of the remaining budget; None if it is too small to divide."""
     with budget.lock:
         left = left_of(budget)
         limited = {name: getattr(left, name) for name in SHARED if getattr(left, name) is not None}
@@ -341,13 +342,13 @@ SHARED: Mapping[str, Callable[[Spending], float]] = {
     "total_tokens": attrgetter("total_tokens"),
     "cost": attrgetter("dollars"),
 }
-"""The limits that can be parted, and what has been taken of each; time passes for all at once."""
+"""The limits that can be divided among runs, with their spending; time passes for all runs at once."""
 
 _LEAST_DOLLARS, _LEAST_SECONDS = 1e-9, 1e-3
 
 
 def _error_of(progress: RunState) -> AgentKitError | None:
-    """Why the run did not get to its answer."""
+    """The reason why the run did not finish."""
     ended = progress.ended
     if ended is None or ended.status in ("done", "paused"):
         return None
@@ -360,7 +361,7 @@ def _error_of(progress: RunState) -> AgentKitError | None:
 
 
 def _run_id(session: Session) -> str:
-    """The id of the run that the session was made for, or a new one."""
+    """The id of the run stored in the session, or a new one."""
     try:
         entries = _kept(session)
     except SessionError:
@@ -369,12 +370,12 @@ def _run_id(session: Session) -> str:
 
 
 def _kept(session: Session) -> list[SessionEntry]:
-    """What a store holds of the session. Raises SessionError."""
+    """The stored entries of the session. Raises SessionError."""
     return [] if session.store is None else session.entries
 
 
 def _begun(agent: Runner, job: Job) -> RunStarted:
-    """What a run of the job begins with; what is no prompt is shown as text."""
+    """The first milestone of the job's run; an invalid prompt is shown as text."""
     try:
         return RunStarted(agent.name, content_from(job.prompt))
     except AgentKitError:
@@ -382,4 +383,4 @@ def _begun(agent: Runner, job: Job) -> RunStarted:
 
 
 def _nothing() -> None:
-    """Nobody holds a run that is only told of."""
+    """Do nothing: a rebuilt run has no lock to release."""

@@ -1,4 +1,4 @@
-"""`RunResult`, the outcome of a run, and how a paused or unfinished run is resumed."""
+"""`RunResult`, the outcome of a run, and resumption of paused or unfinished runs."""
 
 from __future__ import annotations
 
@@ -31,19 +31,19 @@ _FORMAT = 1
 T = TypeVar("T")
 
 GivenApprover = Approver | Callable[[ApprovalRequest, RunContext[Any]], Said | Awaitable[Said]]
-"""What `approve=` takes: an approver, of which a parameter that is annotated RunContext gets that of the run."""
+"""The type of `approve=`: an approver, which can have a parameter annotated RunContext."""
 
 Answers = bool | Approval | str | GivenApprover | Mapping[str, Said]
-"""What is said of calls that wait: the same of all, a function that is asked, or what is said of each by its id."""
+"""Answers to waiting calls: one for all, a function, or a mapping from call ids to answers."""
 
 
 @explained("WAITING")
 @dataclass(frozen=True, slots=True)
 class Pending:
-    """A tool call that waits for a person. `question` is what the person is asked.
+    """A tool call that waits for a person. `question` is the text shown to the person.
 
-    `needs_answer` tells a call that waits for words, which become its result, from one that waits for approval.
-    `within` is the tool whose call makes this one, such as `run_program`; empty where the model makes it.
+    `needs_answer` is True for a call that waits for a text, which becomes its result, rather than for approval.
+    `within` is the tool that made the call, such as `run_program`; empty for calls of the model.
     """
 
     id: str
@@ -56,10 +56,10 @@ class Pending:
 
 @dataclass(frozen=True, slots=True)
 class Resumption:
-    """A run to go on with, in place of a prompt: what it was, what is said of its waiting calls, and its new limits.
+    """A run to resume, in place of a prompt: the saved run, the answers to its waiting calls, and its new limits.
 
-    `saved` is a result, the text of one, or the id of a run in `session.unfinished`; None for the newest run of the
-    agent's session that was cut off or is paused. `agents` are those that a tool of the run may have returned.
+    `saved` is a result, its text, or the id of a run in `session.unfinished`; None for the newest interrupted or paused
+    run of the agent's session. `agents` are agents that a tool of the run returned.
     """
 
     saved: RunResult[Any] | str | None = None
@@ -77,24 +77,24 @@ class Resumption:
 
     @property
     def context(self) -> Any:
-        """What the run was given, as far as its result knows it."""
+        """The context of the run, if its result has it."""
         return self.saved.context if isinstance(self.saved, RunResult) else None
 
     @property
     def rules(self) -> AnswerValidator | None:
-        """What its answer must be where the run had asked for that, as far as its result knows it."""
+        """The answer rules that the run itself requested, if its result has them."""
         rules = self.saved.rules if isinstance(self.saved, RunResult) else None
         return rules if rules is not None and rules.is_of_run else None
 
     @property
     def returned(self) -> list[Any]:
-        """The agents that tools of the run have returned, as far as its result knows them."""
+        """The agents returned by tools of the run, if its result has them."""
         used = self.saved.tool_calls if isinstance(self.saved, RunResult) else ()
         return [each.result.value for each in used if each.result.lead and each.result.value is not None]
 
     @property
     def state(self) -> tuple[str, RunState, tuple[Message, ...]] | None:
-        """The run's id, how far it has come, and the conversation before it. Raises SessionError for another text."""
+        """The run's id, its state, and the conversation before it. Raises SessionError for an invalid text."""
         if self.saved is None:
             return None
         saved = self.saved if isinstance(self.saved, RunResult) else RunResult.from_json(self.saved)
@@ -107,16 +107,16 @@ _STAYS = ("lead", "context", "rules")
 @explained("RESULT")
 @dataclass(frozen=True, slots=True, repr=False)
 class RunResult(Generic[T]):
-    """A run from its prompt to its end, whatever the end was.
+    """The result of a run, whatever its status.
 
-    `value` is the answer, None when there is none: the last text that the model wrote, also when the run did not get to
-    an answer, or a value of the agent's output type; `output` is the same, and raises when there is none. `messages`
-    are those of this run; `tool_calls` holds each call with its result, in the order asked; `error` says why the status
-    is not `done`, `limit` which limit was hit; `pending` are the calls that wait for a person; `agent` is the one that
-    had the last word; `record` is what the run changed in its workspace; `milestones` is all that happened, `history`
-    the conversation before. `context` is what the run was given, `rules` what its answer must be.
+    `value` is the answer: a value of the agent's output type, or the last text that the model wrote, even if the run
+    did not finish; None without either. `output` is the same, but raises an error without a value. `messages` are those
+    of this run; `tool_calls` holds each call with its result, in the order requested; `error` says why the status is
+    not `done`, `limit` which limit was hit; `pending` are the calls that wait for a person; `agent` is the agent that
+    led last; `record` is the record of changes in the workspace; `milestones` holds all milestones, `history` the
+    conversation before. `context` is the context of the run, `rules` its answer rules.
 
-    A result can be pickled and copied: it leaves its agent, context and rules behind, and the values of tool calls that
+    A result can be pickled and copied, without its agent, context and rules, and without values of tool calls that
     cannot be pickled.
     """
 
@@ -140,7 +140,7 @@ class RunResult(Generic[T]):
 
     @classmethod
     def of(cls, run: SessionRun, error: AgentKitError | None, value: T | None, **known: Any) -> RunResult[T]:
-        """The result of a run that has ended; `known` is what else is known of it: lead, record, context, rules."""
+        """Create the result of a finished run; `known` holds further fields: lead, record, context, rules."""
         result = cls._told_by(run.progress, run.id, run.history, error, value=value, **known)
         if isinstance(error, RunError):
             error.result = result
@@ -148,10 +148,10 @@ class RunResult(Generic[T]):
 
     @classmethod
     def from_json(cls, text: str) -> RunResult[Any]:
-        """The run that `to_json` saved, to look at what waits; `agent.resume(result, answers)` goes on with it.
+        """Load the run that `to_json` saved, to inspect its waiting calls; `agent.resume(result, answers)` resumes it.
 
-        Raises SessionError for another text, and for one that says that waiting calls were approved: a run is never
-        saved like that, and only a person may say so.
+        Raises SessionError for an invalid text, and for one in which waiting calls are already approved: a run is never
+        saved like that, and only a person can approve.
         """
         run_id, progress, history = read_saved(text)
         why = "" if progress.ended is None else progress.ended.error
@@ -166,7 +166,7 @@ class RunResult(Generic[T]):
         error: AgentKitError | None,
         **known: Any,
     ) -> RunResult[T]:
-        """The result that progress tells of, with what else is known of it: its value, and perhaps record and lead."""
+        """Create the result from the run's state, with further fields."""
         return cls(
             status=progress.status or "interrupted",
             messages=progress.valid_messages(),
@@ -184,7 +184,7 @@ class RunResult(Generic[T]):
         )
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but what stays in its process: the agent, and what the run was given."""
+        """All fields except those bound to the process: agent, context and rules."""
         return {each.name: getattr(self, each.name) for each in fields(self) if each.name not in _STAYS}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -192,7 +192,7 @@ class RunResult(Generic[T]):
             object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
-        """What came of it in short: the answer, how it ended, what it took; `messages` and the like have all."""
+        """A summary: the answer, status and usage; fields such as `messages` are left out."""
         told: dict[str, object] = {"output": self.value, "status": self.status, "iterations": self.iterations}
         told["tool_calls"] = [used.call.name for used in self.tool_calls]
         told |= {name: getattr(self, name) for name in ("limit", "pending", "error") if getattr(self, name)}
@@ -201,9 +201,9 @@ class RunResult(Generic[T]):
 
     @property
     def output(self) -> T:
-        """The answer. Of an agent without an output type it is a text, what it had said when it got to no answer.
+        """The answer. Without an output type it is a text, possibly incomplete if the run did not finish.
 
-        Raises the run's error when there is no value of the output type; `value` is None then.
+        Raises the run's error if the run has not produced a value of the output type; `value` is None in that case.
         """
         if self.value is None and self.status != "done":
             self.raise_for_status()
@@ -212,67 +212,66 @@ class RunResult(Generic[T]):
 
     @property
     def text(self) -> str:
-        """The answer as text, a value that is none as JSON; empty where there is no answer."""
+        """The answer as text, other values as JSON; empty without an answer."""
         if self.value is None and self.status != "done":
             return ""
         return (self.rules or AnswerValidator.of_agent(type(self.value), ())).read(self.value)
 
     def values(self, tool: str) -> list[Any]:
-        """What the tool of that name has returned in this run: the value of each call that succeeded, in order."""
+        """The return values of the successful calls of a tool in this run, in order."""
         return [used.result.value for used in self.tool_calls if used.call.name == tool and used.result.ok]
 
     @property
     def decisions(self) -> tuple[Decision, ...]:
-        """The judgment on each tool call, in the order of `tool_calls`."""
+        """The decision on each tool call, in the order of `tool_calls`."""
         return tuple(used.result.decision for used in self.tool_calls if used.result.decision is not None)
 
     @property
     def cost(self) -> Cost | None:
-        """What the run has cost, as far as anybody knows the prices; None when nobody does."""
+        """The cost of the run, as far as prices are known; None if no price is known."""
         return cost_of(self.usage)
 
     @property
     def changes(self) -> str:
-        """What the run changed in its workspace, or would have in a dry run, as a unified diff; also after undo."""
+        """The changes in the workspace as a unified diff; in a dry run, those it would make. Unaffected by undo."""
         return "" if self.record is None else redact(self.record.diff)
 
     def undo(self) -> Undone:
-        """Take back what the run changed, and say what was restored and removed.
+        """Revert the changes of the run; returns what was restored and removed.
 
-        Raises ToolError, and changes nothing, when a file was changed since.
+        Raises ToolError, and changes nothing, if a file was changed since.
         """
         return Undone() if self.record is None else self.record.undo()
 
     def resume(self, answers: Answers | None = None, *, limits: Limits | None = None) -> RunResult[T]:
-        """Go on where the run was left, blocking: after a pause, a limit or a failure.
+        """Resume the run, blocking: after a pause, a limit or a failure.
 
-        `answers` says what waiting calls may do: True or False for all, words that say why not or that are the answer,
-        or a mapping from `pending` ids to True, False, an Approval, such words, or a dictionary of other arguments.
-        Those it does not name go on waiting, unless the agent has an approver; so do questions that are told True or
-        False for all. What is said is of these calls and no later ones; a function, as `approve=` takes, is asked about
-        later ones, too. `limits` are for what is still to come. Raises ConfigError for other answers, and SessionError
-        when the run has gone on since.
+        `answers` decides waiting calls: True or False for all, a text that is the reason for a refusal or the answer,
+        or a mapping from `pending` ids to True, False, an Approval, such a text, or a dictionary of other arguments.
+        Calls it does not name keep waiting, unless the agent has an approver; so do questions answered with True or
+        False for all. Answers apply to these calls only; a function, as for `approve=`, is also asked about later ones.
+        `limits` apply to the rest of the run. Raises ConfigError for invalid answers, and SessionError if the run was
+        resumed since.
         """
         result: RunResult[T] = self._lead().run(self.resumption(answers, limits=limits))
         return result
 
     async def aresume(self, answers: Answers | None = None, *, limits: Limits | None = None) -> RunResult[T]:
-        """Like `resume`, awaiting."""
+        """Async version of `resume`."""
         result: RunResult[T] = await self._lead().arun(self.resumption(answers, limits=limits))
         return result
 
     def resumption(self, answers: Answers | None = None, *, limits: Limits | None = None) -> Resumption:
-        """What `run`, `arun`, `stream` and `astream` of an agent take in place of a prompt to go on with this run."""
+        """The run to resume, which an agent's `run`, `arun`, `stream` and `astream` take in place of a prompt."""
         return Resumption(self, answers, limits)
 
     def to_json(self) -> str:
-        """The run as text, to go on with it elsewhere: `agent.resume(text, answers)`. It holds the conversation.
+        """Serialise the run, to resume it elsewhere with `agent.resume(text, answers)`. Contains the conversation.
 
-        Keep it as safe as a session's file. Whoever can change it can change what was said, which of the agents leads,
-        what the calls that wait are to do and in which folder, and whether what was read counts as private or
-        untrusted; not what the policy denies, nor what is approved. Who answers with a function is asked about the call
-        as it would run. An agent whose session knows the run believes its session, and refuses a text in which other
-        calls wait.
+        Protect it like a session file. An attacker who can change it can change the conversation, which agent leads,
+        what the waiting calls do and in which folder, and whether what was read counts as private or untrusted; but not
+        what the policy denies, nor what is approved. A function as `answers` is asked about the call as it would run.
+        An agent whose session contains the run uses its session, and refuses a text with other waiting calls.
         """
         saved = {
             "agentkit_run": _FORMAT,
@@ -285,7 +284,7 @@ class RunResult(Generic[T]):
         return to_line(saved)
 
     def raise_for_status(self) -> RunResult[T]:
-        """The result itself when the run got to its answer; raises its error otherwise."""
+        """Return the result if the run finished; raise its error otherwise."""
         if self.error is not None:
             raise self.error
         if self.status == "paused":
@@ -301,13 +300,13 @@ class RunResult(Generic[T]):
 
 @dataclass(frozen=True, slots=True)
 class RunFinished(Event, Generic[T]):
-    """The run is over, or paused. The last event of every stream."""
+    """The run has ended or paused. The last event of every stream."""
 
     result: RunResult[T]
 
 
 def result_in(events: Sequence[Event]) -> RunResult[Any]:
-    """The result that the events of a run end with."""
+    """The result in the last event of a run."""
     return next(event.result for event in reversed(events) if isinstance(event, RunFinished))
 
 
@@ -317,7 +316,7 @@ def pending_of(progress: RunState) -> tuple[Pending, ...]:
 
 
 def read_saved(text: str) -> tuple[str, RunState, tuple[Message, ...]]:
-    """What `to_json` wrote: the run's id, how far it has come, and the conversation before it. Raises SessionError."""
+    """Parse the output of `to_json`: run id, state, and conversation before. Raises SessionError."""
     try:
         data = from_line(text)
         version = data["agentkit_run"]
@@ -331,12 +330,14 @@ def read_saved(text: str) -> tuple[str, RunState, tuple[Message, ...]]:
     fault = _change_in(run_id, progress, history)
     if fault is not None:
         raise SessionError(f"This saved run was changed: {fault}")
-    unmade = set(map(id, unmade_approvals(progress.milestones, progress)))  # as of a program that a call of it waits in
+    unmade = set(
+        map(id, unmade_approvals(progress.milestones, progress))
+    )  # for example of a program with a waiting call
     return run_id, RunState.of(each for each in progress.milestones if id(each) not in unmade), history
 
 
 def _change_in(run_id: str, progress: RunState, history: tuple[Message, ...]) -> str | None:
-    """What a saved run says that no run says, if it does."""
+    """An inconsistency that shows that a saved run was edited, if any."""
     if not run_id:
         return "it names no run."
     if any(step.answer is not None and step.result is None for step in progress.steps.values()):

@@ -1,4 +1,4 @@
-"""Detection of rules that can never apply to the tools of an agent."""
+"""Detection of rules that can never match a tool of an agent."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from agentkit.tooling.tool import Tool, names_in_use
 from agentkit.tooling.toolset import AnyTool, Toolset
 
 _ALIKE = 0.85
-"""How alike two names of tools must be for one to be a slip of the other: `read_mail` is none of `read_file`."""
+"""Similarity from which a tool name counts as a misspelling of another; `read_mail` and `read_file` are below it."""
 
 
 def check_rules(policy: Policy, tools: Iterable[AnyTool]) -> None:
-    """Raise ConfigError for a rule whose tool, or whose argument, is a slip of one that the agent's tools have.
+    """Raise ConfigError for a rule whose tool or argument name is a misspelling of one of the agent's tools.
 
-    A name that is no slip may be that of another agent's tool: one policy may be shared by many. So may every name of a
-    tool in this process, and of a tool of ours.
+    An unknown name that is not a misspelling is accepted, because several agents can share one policy. The name of any
+    tool in this process and of any shipped tool is accepted as well.
     """
     rules = rules_from(policy.rules)
     if not rules:
@@ -35,7 +35,7 @@ def check_rules(policy: Policy, tools: Iterable[AnyTool]) -> None:
 
 
 def _with_inner(tools: Iterable[AnyTool]) -> Iterable[AnyTool]:
-    """The tools, with those that a tool's programs may call."""
+    """The tools, including those that the programs of a tool can call."""
     for tool in tools:
         yield tool
         inner = getattr(tool, "tools", None)
@@ -57,19 +57,19 @@ def _check_name(rule: Rule, own: Mapping[str, AnyTool]) -> None:
 
 
 def _meant(name: str, known: Iterable[str], own: Iterable[str]) -> str:
-    """The name that was probably meant: the same in other letters, one of the agent's in fewer words, or a near one."""
+    """The probable intended name: the same words, a close match, or a name of the agent that contains the words."""
     same = next((each for each in known if _words(each) == _words(name)), "")
     longer = next((each for each in own if _words(name) and _words(name) < _words(each)), "")
     return same or closest(name.lower(), known, _ALIKE) or longer
 
 
 def _words(name: str) -> frozenset[str]:
-    """The words of a name in small letters: those of `WriteFile` are those of `write_file`."""
+    """The words of a name in lower case: `WriteFile` and `write_file` have the same words."""
     return frozenset(re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()))
 
 
 def _check_arguments(rule: Rule, own: Mapping[str, AnyTool]) -> None:
-    """Raise ConfigError for an argument that none of the tools has which the rule is about."""
+    """Raise ConfigError for a rule about an argument that none of the matching tools has."""
     about = [tool for name, tool in own.items() if rule.is_about(name)]
     about = about or [tool for name, tool in _shipped().items() if name == rule.tool]
     if not about or any(map(_is_open, about)):
@@ -85,7 +85,7 @@ def _check_arguments(rule: Rule, own: Mapping[str, AnyTool]) -> None:
 
 
 def _is_open(tool: AnyTool) -> bool:
-    """Whether a tool may get arguments that its schema does not list."""
+    """Whether a tool accepts arguments that its schema does not list."""
     return tool.spec.hosted is not None or closed(dict(tool.spec.parameters)).get("additionalProperties") is not False
 
 
@@ -96,7 +96,7 @@ def _shipped() -> dict[str, AnyTool]:
 
 
 def _exports() -> dict[str, str]:
-    """The names of our tools by those of the variables that hold them: `shell_tool` is `run_shell`."""
+    """The names of the shipped tools by variable name: `shell_tool` is `run_shell`."""
     from agentkit.tools import catalog, core
 
     found = {**vars(core), **vars(catalog)}

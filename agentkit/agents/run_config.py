@@ -35,22 +35,22 @@ Instruction = (
     | Callable[[RunContext[Any]], str]
     | Callable[[RunContext[Any]], Awaitable[str]]
 )
-"""A standing order: a text, or the function that writes it anew for each run, which may want to know of the run."""
+"""A system instruction: a text, or a function called once per run that returns it, optionally from the RunContext."""
 
 
 class HandoffTarget(ABC):
-    """Whoever can lead a conversation: an agent."""
+    """An agent that can own a conversation (handoff target)."""
 
     name: str
     instruction: Instruction
     tools: Toolset
     policy: Policy
     leads: Mapping[str, HandoffTarget]
-    """Whom it may hand the conversation to, by name."""
+    """The agents it can hand the conversation to, by name."""
 
     @abstractmethod
     def plan_beside(self, other: RunConfig) -> RunConfig:
-        """This agent's plan for a run that `other` began."""
+        """The configuration of this agent for a run that `other` started."""
 
 
 def _nothing_said(_call: ToolCall) -> Approver | None:
@@ -59,23 +59,23 @@ def _nothing_said(_call: ToolCall) -> Approver | None:
 
 @dataclass(frozen=True)
 class HandoffCall:
-    """What a tool calls that does nothing but pass the conversation to an agent known beforehand."""
+    """The function of a handoff tool: returns a fixed agent."""
 
     lead: HandoffTarget
 
     def __call__(self) -> HandoffTarget:
-        """The agent."""
+        """Return the agent."""
         return self.lead
 
 
 @dataclass(frozen=True, slots=True)
 class RunConfig:
-    """An agent as its run knows it; `lead` is the agent itself.
+    """The configuration of an agent for one run; `lead` is the agent itself.
 
-    `said` gives what was said of a call that waited when the run went on, once; no other run inherits it. `known` are
-    agents that the program has named, beside those that may be handed to. `written` is the instruction as a text, once
-    a function has written it. `conditions` are those of the tools, each with the name of one that has it; the bench
-    knows which of them hold.
+    `said` returns the answer given on resume for a waiting call, once; other runs do not inherit it. `known` holds
+    agents that the program named in addition to the handoffs. `written` is the instruction returned by an instruction
+    function. `conditions` maps the conditions of the tools to the name of a tool that has them; `bench.met` holds those
+    that are met.
     """
 
     lead: HandoffTarget
@@ -103,22 +103,22 @@ class RunConfig:
         return self.instruction if isinstance(self.instruction, str) else self.written
 
     def price(self) -> tuple[Price | None, ...]:
-        """What each model costs that may answer; None when nobody knows."""
+        """The price of each model that can answer; None for an unknown price."""
         return prices_under(self.llm().tariffs)
 
     def max_tokens(self) -> int | None:
-        """How long an answer may be as far as the user has said so."""
+        """The maximum length of an answer if the user set one."""
         return self.llm().max_tokens
 
 
 @dataclass(frozen=True, slots=True)
 class ParentRun:
-    """The budget, policies and approver of the run above, and whether it only shows what it would change.
+    """The budget, policies, approver and dry-run flag inherited from the parent run.
 
-    `depth` is 0 where there is none. `read` is what the runs above may have read; `found` takes what is read here.
-    `context` is that of the run above, `plan` its plan where it is at work in this process; `attached` puts around the
-    calls of a program what the run's listeners put around its own. `sitting` is that of the call that is at work here,
-    where it sets off others and may wait.
+    `depth` is 0 without a parent run. `read` holds the labels of what the parent runs have read; `found` collects the
+    labels of what is read here. `context` is the RunContext of the parent run, `plan` its configuration if it runs in
+    this process. `attached` wraps the calls of a program in the context managers of the run's listeners. `sitting` is
+    the progress of the current tool call if the calls it makes can wait for a person.
     """
 
     budget: Budget | None = None
@@ -134,48 +134,46 @@ class ParentRun:
     sitting: CallProgress | None = None
 
     def note(self, labels: frozenset[Label]) -> None:
-        """Let the run above know what was read here."""
+        """Report the labels of what was read here to the parent run."""
         if self.found is not None:
             self.found.update(labels)
 
 
 NONE = ParentRun()
 LINEAGE: ContextVar[ParentRun] = ContextVar("agentkit_lineage", default=NONE)
-"""The lineage of what runs here: set in the context of each tool call, each prompt of many, and a run elsewhere."""
+"""The lineage of the current context: set for each tool call, prompt of a batch, and run in another process."""
 
 
 @contextmanager
 def hearing(**changed: Any) -> Iterator[set[Label]]:
-    """What is read in the block, also by agents at work in it; whoever the block works for is let known.
+    """Collect the labels of what is read in the block, also by agents run in it, and report them to the parent run.
 
-    `changed` is how the lineage of what runs in the block differs from that of the block.
+    `changed` are the fields of the lineage that differ inside the block.
     """
     above, found = LINEAGE.get(), set[Label]()
     token = LINEAGE.set(replace(above, found=found, **changed))
     try:
         yield found
     finally:
-        with suppress(
-            ValueError
-        ):  # a coroutine that nobody awaits any more is closed in a context that knows of nothing
+        with suppress(ValueError):  # a coroutine that is no longer awaited is closed in a different context
             LINEAGE.reset(token)
         above.note(frozenset(found))
 
 
 class PausingTool(Tool[P, R]):
-    """A tool whose call stands still while a person is asked about a call that it has set off: that of an agent, say.
+    """A tool whose call pauses while a call that it made waits for a person, for example the tool of an agent.
 
-    `sitting` is that of the one call of a run that it is for; without one nothing that it sets off may wait.
+    `sitting` is the progress of one call of a run; without it no nested call can wait.
     """
 
     sitting: CallProgress | None = None
 
     def for_sitting(self, sitting: CallProgress) -> Self:
-        """The tool for one call of a run."""
+        """The tool bound to one call of a run."""
         return self._with(sitting=sitting)
 
     def run(self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None) -> ToolResult:
-        """Like that of any tool; the result bears the labels of what was read meanwhile, and says where it waits."""
+        """Run the tool; the result carries the labels of what was read meanwhile, and the pause if a call waits."""
         with hearing(sitting=self.sitting) as found:
             result = super().run(arguments, decision, timeout_seconds)
         return self._told(result, found)
@@ -183,7 +181,7 @@ class PausingTool(Tool[P, R]):
     async def arun(
         self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None
     ) -> ToolResult:
-        """Like `run`, without blocking the event loop."""
+        """Async version of `run`."""
         with hearing(sitting=self.sitting) as found:
             result = await super().arun(arguments, decision, timeout_seconds)
         return self._told(result, found)
@@ -194,10 +192,10 @@ class PausingTool(Tool[P, R]):
 
 
 class CallingTool(PausingTool[P, R]):
-    """A tool that makes calls of tools itself, such as one that runs programs; `tools` are those that it may call."""
+    """A tool that makes tool calls itself, such as `run_program`; `tools` are those it can call."""
 
     tools: Toolset
 
 
 MOST_DEPTH = 8
-"""How deep agents may set agents to work."""
+"""Maximum nesting depth of agents that run as tools."""

@@ -67,7 +67,7 @@ from agentkit.workspace.workspace import Workspace
 
 
 class EventDispatcher:
-    """The listeners of one run; the list is the agent's own, which may grow."""
+    """Emits the events of one run to the agent's listeners; the list can grow during the run."""
 
     def __init__(self, listeners: Sequence[Listener], loop: RunLoop, session: Session) -> None:
         self._listeners, self._loop, self._session = listeners, loop, session
@@ -75,19 +75,19 @@ class EventDispatcher:
         self.is_over = False
 
     def origin(self) -> Origin:
-        """Where what happens in the run just now comes from."""
+        """The origin of the current events of the run."""
         loop, session = self._loop, self._session
         return Origin(loop.run.id, loop.plan.agent, self._parent, kept_name(session), loop.iteration)
 
     def tell(self, event: Event, *, is_last: bool = False) -> None:
-        """Let the listeners hear an event."""
+        """Emit an event to the listeners."""
         self.is_over = is_last
         if self._listeners:
             tell(tuple(self._listeners), event, self.origin())
 
     @contextmanager
     def to_the_end(self) -> Iterator[None]:
-        """Let the listeners hear when the run is left before its end within the block."""
+        """Emit RunLeft if the block is left before the run has ended."""
         try:
             yield
         except BaseException as error:
@@ -96,7 +96,7 @@ class EventDispatcher:
             raise
 
     def attached(self, steps: Steps) -> Steps:
-        """The steps of the run; around what they ask of the world stands what the listeners put there."""
+        """The steps of the run, with the listeners' context managers around model requests and tool calls."""
         listeners = [listener for listener in self._listeners if is_surrounding(listener)]
         return self._attached(steps, listeners) if listeners else steps
 
@@ -132,7 +132,7 @@ class EventDispatcher:
 def tell_afterwards(
     listeners: Sequence[Listener], known: Iterable[Event], new: Iterable[Event], source: Origin
 ) -> None:
-    """Let the listeners hear what a run in another process has done, of which they know a part."""
+    """Emit the new events of a run in another process to the listeners, after those they know."""
     source = replace(source, is_elsewhere=True)
     for event in known:
         source = _after(event, source)
@@ -142,19 +142,19 @@ def tell_afterwards(
 
 
 def _after(event: Event, source: Origin) -> Origin:
-    """Where an event comes from that follows another one from there."""
+    """The origin of the events that follow this one."""
     if isinstance(event, ResponseReceived):
         return replace(source, iteration=source.iteration + 1)
     return replace(source, agent=event.agent) if isinstance(event, HandedOff) else source
 
 
 def kept_name(session: Session) -> str:
-    """The name under which a conversation is kept; empty when it is not."""
+    """The name of a stored session; empty for a session in memory."""
     return "" if session.store is None else session.name
 
 
 def spent_in(event: Event) -> Usage | None:
-    """What an event tells of tokens spent."""
+    """The usage that an event reports."""
     match event:
         case ResponseReceived(response):
             return response.usage
@@ -168,28 +168,28 @@ def spent_in(event: Event) -> Usage | None:
 
 
 Work = Prompt | Resumption
-"""What a run begins with: a prompt, or the run to go on with."""
+"""The input of a run: a prompt, or a run to resume."""
 
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
 _STOPPED = "The run was stopped. What was done is kept, and agent.resume() goes on with it."
 
 
 class RunOptions(TypedDict, total=False):
-    """What a run is given in the place of the agent's own, beside the type of its answer."""
+    """Options of a run that override those of the agent, except the output type."""
 
     limits: Limits | None
     context: Any
 
 
 class RunArguments(RunOptions, total=False):
-    """The same with that type, and with the conversation of the run."""
+    """Run options including the output type and the session."""
 
     session: Session | None
     output_type: Any
 
 
 class Runner(HandoffTarget):
-    """What an agent is made of, and how its runs begin and are heard."""
+    """The parts of an agent, and the execution of its runs."""
 
     max_iterations: int
     approve: GivenApprover | None
@@ -210,7 +210,7 @@ class Runner(HandoffTarget):
 
     @property
     def llm(self) -> LLM:
-        """The model's client. Raises NoProvider when it must be made and nothing names a provider."""
+        """The model's client, created on first use. Raises NoProvider if no provider is configured."""
         if self._llm is None:
             self._llm = LLM(model=self._model)
         return self._llm
@@ -221,12 +221,12 @@ class Runner(HandoffTarget):
 
     @property
     def known_llm(self) -> LLM | str | None:
-        """The client as far as there is one: else its model's name, or None where the environment names that, too."""
+        """The client if it exists, else the model's name, or None if the environment decides."""
         return self._model if self._llm is None else self._llm
 
     @property
     def session(self) -> Session:
-        """The conversation; set it to go on with another. Raises SessionError when a stored one cannot be opened."""
+        """The conversation; set it to continue another. Raises SessionError if a stored one cannot be opened."""
         with self._lock:
             if not isinstance(self._session, Session):
                 self._session = Session() if self._session is None else Session.open(name=self._session)
@@ -239,12 +239,12 @@ class Runner(HandoffTarget):
 
     @property
     def known_session(self) -> Session | str | None:
-        """The conversation as far as it was needed: else the name of one to be opened, or None for a new one."""
+        """The session if it was opened; else the name of the one to open, or None for a new one."""
         return self._session
 
     @property
     def workspace(self) -> Workspace:
-        """The folder that file tools, shell and journal work in; made when first needed where none was given."""
+        """The folder of the file tools, shell and journal; created on first use if none was given."""
         with self._lock:
             if self._workspace is None:
                 self._workspace = Workspace(journal=Journal.of_this_machine())
@@ -257,22 +257,22 @@ class Runner(HandoffTarget):
 
     @property
     def answer_rules(self) -> AnswerValidator:
-        """What an answer must be: its type, and the checks that it passes."""
+        """The output type and the checks of answers."""
         return self._answers
 
     def within(self, session: Session) -> Self:
-        """The same agent in another conversation, with its listeners; what it is granted and spends is its own."""
+        """A copy of the agent in another session, with its listeners; approvals and usage are separate."""
         other = copy.copy(self)
         other.listeners, other.session = list(self.listeners), session
         return other
 
     def __getstate__(self) -> dict[str, Any]:
-        """What it was made with, and the conversation.
+        """The arguments it was created with, and the session.
 
-        Listeners and approvals for later calls stay with this object, and a copy has spent nothing yet.
+        Listeners and standing approvals stay with this object, and the usage of a copy starts at zero.
         """
         own = {"listeners", "_grants", "_usage", "_lock"}
-        state = self.__dict__ | {"_workspace": self.workspace}  # a copy writes under the same lock
+        state = self.__dict__ | {"_workspace": self.workspace}  # a copy shares the workspace and its write lock
         return {name: value for name, value in state.items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -281,7 +281,7 @@ class Runner(HandoffTarget):
 
     @property
     def handoffs(self) -> tuple[HandoffTarget, ...]:
-        """The agents that the conversation may be handed to; set it when they are to hand it back."""
+        """The agents that the conversation can be handed to; set it for agents that hand off to each other."""
         return tuple(self.leads.values())
 
     @handoffs.setter
@@ -289,7 +289,7 @@ class Runner(HandoffTarget):
         self.leads = options.leads_from(agents)
 
     def plan_beside(self, other: RunConfig) -> RunConfig:
-        """This agent's plan for a run that `other` began: the same record of changes, and the same policies above."""
+        """The configuration for a run that `other` started, with the same change record and parent policies."""
         bench = other.bench
         depth, is_dry = LINEAGE.get().depth, bench.workspace.dry_run
         above = ParentRun(None, bench.policies[1:], other.approve, depth, is_dry, bench.above)
@@ -312,18 +312,18 @@ class Runner(HandoffTarget):
     def events(
         self, prompt: Work, *, streaming: bool = False, **given: Unpack[RunArguments]
     ) -> Generator[Event, None, None]:
-        """The events of a run in the agent's own conversation or another, each kept and heard before it is told.
+        """Yield the events of a run in the agent's own session or another, each stored and sent to listeners first.
 
-        With `streaming` there are those of each piece of text, too. `limits`, `context` and `output_type` take the
-        place of the agent's. What cannot be run is said at once: raises ConfigError for what is no prompt, no limits,
-        no type, or not what tools need to know, and NoProvider when there is nobody to ask.
+        `streaming` adds an event for each chunk of text. `limits`, `context` and `output_type` override those of the
+        agent. Arguments are validated before the first event: raises ConfigError for an invalid prompt, limits, type or
+        context, and NoProvider if no provider is configured.
         """
         return self._told(self._task(prompt, **given), streaming=streaming)
 
     def aevents(
         self, prompt: Work, *, streaming: bool = False, **given: Unpack[RunArguments]
     ) -> AsyncGenerator[Event, None]:
-        """Like `events`, awaiting."""
+        """Async version of `events`."""
         return self._atold(self._task(prompt, **given), streaming=streaming)
 
     def _task(
@@ -334,7 +334,7 @@ class Runner(HandoffTarget):
         context: Any = None,
         output_type: Any = None,
     ) -> _Task:
-        """A run that may begin. Raises ConfigError for what cannot be right, NoProvider when there is nobody to ask."""
+        """Validate the arguments of a run. Raises ConfigError for an invalid one, NoProvider without a provider."""
         earlier, rules = (prompt.context, prompt.rules) if isinstance(prompt, Resumption) else (None, None)
         known = (context, earlier, self.context, LINEAGE.get().context.value)
         task = _Task(
@@ -390,7 +390,7 @@ class Runner(HandoffTarget):
             run.close()
 
     def _begun(self, task: _Task) -> tuple[SessionRun, RunLoop, Steps]:
-        """A run that is about to begin or to go on: where it is kept, its loop, and the loop's steps."""
+        """Set up a new or resumed run: its log, its loop, and the loop's steps."""
         lineage = LINEAGE.get()
         if lineage.depth > MOST_DEPTH:
             raise RunError(
@@ -425,7 +425,7 @@ class Runner(HandoffTarget):
         return Budget(chosen, lineage.budget, recording.clock(), max_iterations=self.max_iterations)
 
     def _hear(self, event: Event, run: SessionRun, hearing: EventDispatcher) -> bool:
-        """Keep what has happened, and tell the listeners; whether it is for the caller, too."""
+        """Store the event and emit it to the listeners; returns whether the caller gets it too."""
         if isinstance(event, Milestone):
             run.keep(event)
             recording.told(run.id, event)
@@ -439,7 +439,7 @@ class Runner(HandoffTarget):
         return True
 
     def count(self, event: Event) -> None:
-        """Count what an event tells of tokens spent, and note what was read."""
+        """Add the usage an event reports, and note the labels of what was read."""
         if isinstance(event, ToolCallFinished):
             LINEAGE.get().note(event.result.labels)
         spent = spent_in(event)
@@ -450,7 +450,7 @@ class Runner(HandoffTarget):
 
 @dataclass(frozen=True, slots=True)
 class _Task:
-    """A run that may begin: its prompt or the run to go on with, its conversation, and what it is given."""
+    """A validated run: its prompt or the run to resume, its session, and its options."""
 
     prompt: Content | Resumption
     session: Session
@@ -459,16 +459,16 @@ class _Task:
     rules: AnswerValidator | None = None
 
     def asked_for(self, plan: RunConfig) -> RunConfig:
-        """The plan with the type of answer that this run asks for, if it does."""
+        """The configuration with this run's output type, if it has one."""
         return plan if self.rules is None else replace(plan, answers=plan.answers.or_type_of(self.rules))
 
     def opened(self) -> SessionRun:
-        """The run as its conversation keeps it. Raises SessionError when there is none to go on with."""
+        """Open the run in its session. Raises SessionError if the run to resume does not exist."""
         return _reopened(self.session, self.prompt) if isinstance(self.prompt, Resumption) else self.session.begin()
 
 
 def _led_by(agent: Runner, progress: RunState, plan: RunConfig, known: Sequence[HandoffTarget]) -> RunConfig:
-    """The plan of the agent that led the run when it was left. Raises ConfigError when it cannot be found."""
+    """The configuration of the agent that led the run when it stopped. Raises ConfigError if that agent is unknown."""
     name = progress.agent
     if name in ("", agent.name):
         return plan
@@ -480,7 +480,7 @@ def _led_by(agent: Runner, progress: RunState, plan: RunConfig, known: Sequence[
 
 
 def _reopened(session: Session, resumption: Resumption) -> SessionRun:
-    """The run to go on with. Raises SessionError when there is none."""
+    """Open the run to resume. Raises SessionError if it does not exist."""
     saved = resumption.saved
     if isinstance(saved, str) and saved in session.unfinished:
         return session.reopen(saved)
@@ -502,7 +502,7 @@ def _reopened(session: Session, resumption: Resumption) -> SessionRun:
 
 @contextmanager
 def _left_on_error(run: SessionRun) -> Iterator[None]:
-    """Do not keep others from a run that could not begin here."""
+    """Release the run if it fails to start here, so that another process can resume it."""
     try:
         yield
     except BaseException:

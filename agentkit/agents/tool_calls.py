@@ -1,7 +1,7 @@
 """Tool calls of one response: judged, approved, executed, checked, and answered with one result each.
 
-What a check takes out is nowhere: neither in the value nor in the whole text behind a cut one. What the run must know
-stays, whatever a check gives: that the call was made and failed, what it cost, its judgment, and what it may hold.
+Content that a check removes is removed everywhere: from the value and from the full text of a cut result. A check
+cannot change that the call was made and failed, its cost, its decision, and its labels.
 """
 
 from __future__ import annotations
@@ -69,25 +69,25 @@ _Key = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ResultNotes:
-    """What is known about a call when its result comes: how often it came before, and whether a person changed it."""
+    """Notes on a call's result: how often the same result came before, and whether a person edited the arguments."""
 
     call: ToolCall
     earlier: Mapping[str, int] = field(default_factory=dict)
-    """How often the call has brought each result before, as `Repeats.of` tells it."""
+    """How often the call returned each result before, from `Repeats.of`."""
     repeated_calls: int | None = None
     is_edited: bool = False
     labels: frozenset[Label] = frozenset()
-    """What the conversation that the call reads on in may hold."""
+    """Labels of the conversation that a `read_more` call reads from."""
 
     def labelled(self, result: ToolResult) -> ToolResult:
-        """The result with what it may hold, and with whom it hands over to."""
+        """The result with these labels; for a handoff, with the name of the agent."""
         if isinstance(result.value, HandoffTarget):
             name = result.value.name
             result = replace(result, status="ok", content=f"The conversation is passed to {name}.", lead=name)
         return replace(result, labels=result.labels | self.labels) if self.labels else result
 
     def amend(self, result: ToolResult) -> ToolResult:
-        """The result as the model is told it."""
+        """The result as sent to the model, with notes."""
         notes = []
         result = self.labelled(result)
         before = self.earlier.get(_content_without_notes(result), 0)
@@ -100,10 +100,10 @@ class ResultNotes:
 
 
 class Repeats:
-    """How often each call has brought each result. `calls` may grow: each of them is read once.
+    """Counts how often each call returned each result. `calls` can grow; each is counted once.
 
-    Those that are there at the beginning belong to what the run did before it was taken up again: they count for what
-    the model is told, and not for the limit, which is for what is to come.
+    Calls present at the start belong to an earlier part of a resumed run: they count for the note to the model, but not
+    for the limit, which applies to the calls to come.
     """
 
     def __init__(self, calls: Sequence[ToolCallFinished]) -> None:
@@ -114,14 +114,14 @@ class Repeats:
         self._most: tuple[int, str] = (0, "")
 
     def of(self, call: ToolCall) -> Mapping[str, int]:
-        """How often this call has brought each result."""
+        """How often this call returned each result."""
         self._read_on()
         key = _key(call)
         self._asked[call.id] = call, key
         return self._counts.get(key, {})
 
     def broken(self, repeated_calls: int | None) -> tuple[int, str] | None:
-        """How often a call came too often with the same result, and its tool's name: as many times after the note."""
+        """The highest repeat count and its tool, once it is `repeated_calls` beyond the note to the model."""
         self._read_on()
         if not repeated_calls or self._most[0] < _told_at(repeated_calls) + repeated_calls:
             return None
@@ -142,12 +142,12 @@ class Repeats:
 
 
 def _told_at(repeated_calls: int) -> int:
-    """At which time the model is told: never at the first, which repeats nothing."""
+    """The repetition at which the note is added; at least the second call."""
     return max(repeated_calls, 2)
 
 
 def _content_without_notes(result: ToolResult) -> str:
-    """What a result says, without our notes and without the handle, which is another one for each call."""
+    """The content of a result without our notes and without the handle, which differs for each call."""
     said, _, note = result.content.rpartition(_NOTE)
     is_ours = note == f"{_AGAIN}.]" or note.startswith(_EDITED)
     told = result.whole if result.whole is not None else said if is_ours else result.content
@@ -155,14 +155,14 @@ def _content_without_notes(result: ToolResult) -> str:
 
 
 def _digest(shown: Sequence[Image | File]) -> str:
-    """What tells pictures and files apart that are told in the same words."""
+    """A hash that distinguishes images and files with the same text."""
     import hashlib
 
     return hashlib.sha256(" ".join(part.url for part in shown).encode(errors="replace")).hexdigest()
 
 
 def _key(call: ToolCall) -> _Key:
-    """The tool, and the arguments in one spelling, whatever the order and spacing of the model's JSON."""
+    """The tool and the canonical arguments, independent of the order and spacing in the model's JSON."""
     try:
         return call.name, json.dumps(json.loads(call.arguments), sort_keys=True)
     except (ValueError, RecursionError):
@@ -173,9 +173,9 @@ _WITHHELD = "The call was made, but its result is withheld: {reason}"
 
 
 class ResultChecks:
-    """The checks of one call's result; `result` is what they have left of it. `prepare` says what is known of it.
+    """The checks of one call's result; `result` is the checked result. `prepare` adds labels and handoff data first.
 
-    They are called where the tool was, so that calls which run at the same time are checked at the same time.
+    They run in the thread or task of the tool, so that the results of concurrent calls are checked concurrently.
     """
 
     def __init__(
@@ -185,7 +185,7 @@ class ResultChecks:
         self.result: ToolResult | None = None
 
     def questions(self, result: ToolResult, ends: float = math.inf) -> Generator[CallFunction, None, ToolResult]:
-        """Have each check called until one withholds the result; a call that waits or hands over has given nothing."""
+        """Call each check until one withholds the result; waiting calls and handoffs are not checked."""
         result = self._prepare(result)
         for check in () if result.status == "waiting" or result.lead else self._checks:
             seen = _uncut(result)
@@ -200,7 +200,7 @@ class ResultChecks:
         return result
 
     def run(self, result: ToolResult, ends: float) -> ToolResult:
-        """The result as the checks leave it, blocking; `ends` is when the run's time is up."""
+        """The checked result, blocking; `ends` is the deadline of the run."""
         for asked in self.questions(result, ends):
             with asked.asking():
                 work = partial(asked.function, *asked.given)
@@ -208,7 +208,7 @@ class ResultChecks:
         return self.result or result
 
     async def arun(self, result: ToolResult, ends: float) -> ToolResult:
-        """Like `run`, awaiting; a check that is not async has a thread of its own."""
+        """Async version of `run`; a sync check runs in a thread."""
         for asked in self.questions(result, ends):
             with asked.asking():
                 work = partial(asked.function, *asked.given)
@@ -217,7 +217,7 @@ class ResultChecks:
 
 
 def _uncut(result: ToolResult) -> ToolResult:
-    """The result with all that can be read of it: piece by piece, a model could read past any check of the pieces."""
+    """The full result: a check of single pieces would miss content that the model can read across pieces."""
     return result if result.whole is None else replace(result, content=result.whole)
 
 
@@ -230,7 +230,7 @@ def _is_async(asked: CallFunction) -> bool:
 
 
 def _objection(check: Guardrail, answer: object) -> str:
-    """Why the result is withheld, if it is. Of a fault its place is told, as its words may quote the result."""
+    """The reason to withhold the result, if any. A failure is given by location: its text can quote the result."""
     match answer:
         case ToolTimeout():
             return f"The check {check.name} was not done in time."
@@ -250,16 +250,16 @@ def _place(traceback: TracebackType | None) -> str:
 
 
 def _withheld(result: ToolResult, reason: str) -> ToolResult:
-    """What is told in the place of the result."""
+    """The result that replaces a withheld one."""
     status = "blocked" if result.ok else result.status
     told = failure(result.tool, _WITHHELD.format(reason=reason), status, result.decision)
     return _known(told, result)
 
 
 def _amended(result: ToolResult, seen: ToolResult, given: object, max_chars: int) -> ToolResult:
-    """The result with what a check has put in place of what it has seen.
+    """Apply the return value of a check to the result.
 
-    What the check gave anew stays; the rest follows its words.
+    Fields that the check changed are used as given; the others follow the new content.
     """
     if isinstance(given, str):
         given = replace(seen, content=given, images=(), files=())
@@ -288,14 +288,14 @@ def _amended(result: ToolResult, seen: ToolResult, given: object, max_chars: int
 
 
 def _with_content(result: ToolResult, content: str, max_chars: int) -> ToolResult:
-    """Other words in the place of those of a call that went well, within its tool's bounds."""
+    """Replace the content of a successful result, within the bounds of its tool."""
     made = returned(result.tool, content, max_chars, result.decision)
     is_other = "truncated" in (made.status, result.status)
     return made if is_other else replace(made, status=result.status)
 
 
 def _known(told: ToolResult, result: ToolResult, labels: frozenset[Label] = frozenset()) -> ToolResult:
-    """What is told, with what is known of the call: no check can make that unsaid, though it may add labels."""
+    """Restore the facts of the call that a check cannot change; it can only add labels."""
     held = result.labels | labels
     return replace(told, decision=result.decision, seconds=result.seconds, labels=held, usage=result.usage)
 
@@ -306,22 +306,22 @@ def _clean(text: str | None) -> str | None:
 
 _MOST_LOOKED_AT = 100
 _CONCURRENT = ("_thread", "threading", "queue", "_queue", "concurrent", "asyncio", "multiprocessing")
-"""The modules whose objects a function holds that reckons with calls at the same time."""
+"""Modules of synchronisation objects: a function that holds one is assumed to be thread-safe."""
 
 _ATTRIBUTES = ("__dict__", "__pydantic_private__")
-"""Where an object keeps the functions that it calls."""
+"""Attributes that hold the functions called by an object."""
 
 _UNCHANGING = (type, types.NoneType, types.EllipsisType, types.ModuleType, types.MethodWrapperType)
 _FUNCTIONS = (types.FunctionType, types.BuiltinFunctionType, types.MethodType, functools.partial)
 
 
 def shared_by(function: Callable[..., Any]) -> list[object]:
-    """The objects that a function is called on, and that may change.
+    """The mutable objects that a function is called on.
 
-    Of a method it is its object; of others what partials give, an object that is called, and what functions in these or
-    in the closure are called on. Other variables of a closure are not looked at, nor what a module holds: a client that
-    many functions use at the same time stands there. A function that holds a lock or the like looks after itself, as do
-    those of this package: they share nothing.
+    For a method this is its object; otherwise the arguments of partials, a callable object, and the objects that
+    functions in these or in the closure are called on. Other closure variables and module globals are ignored: they
+    often hold a client that is designed for concurrent use. A function that holds a lock or similar is assumed to be
+    thread-safe, as are those of this package: they share nothing.
     """
     owner = instance_of(function)
     return _given_to(function) if owner is None else [owner]
@@ -351,7 +351,7 @@ def _is_our_own(value: object) -> bool:
 
 
 def _held(value: object) -> Iterator[object]:
-    """What a function, a method, a partial or an object that is called works with."""
+    """The objects that a function, a method, a partial or a callable object uses."""
     match value:
         case functools.partial():
             yield from (value.func, *value.args, *value.keywords.values())
@@ -373,26 +373,26 @@ def _in_cells(cells: tuple[types.CellType, ...]) -> Iterator[object]:
     for cell in cells:
         try:
             yield cell.cell_contents
-        except ValueError:  # a variable that was given no value yet
+        except ValueError:  # an empty cell
             continue
 
 
 def _may_change(value: object) -> bool:
-    """Whether a value is an object that others may find changed: what is equal by its content cannot change."""
+    """Whether a value is a mutable object: values that are compared by content and hashable are immutable."""
     if isinstance(value, _UNCHANGING + _FUNCTIONS) or type(value) is object:
         return False
     return type(value).__hash__ in (None, object.__hash__)
 
 
 _MOST_WORDS_CHARS = 50_000
-"""How much a check may put in the place of a person's words."""
+"""Maximum length of a check's replacement for a person's answer."""
 
 _UNANSWERED = "The person gives no answer. Do without it, or say what you cannot do."
 
 
 @dataclass(slots=True)
 class ToolCallBatch:
-    """The calls of the newest response. After `use`, `limit` and `lead` say what follows from them."""
+    """The tool calls of the newest response. After `use`, `limit` and `lead` hold what follows from them."""
 
     plan: RunConfig
     bench: ToolPolicyContext
@@ -402,10 +402,10 @@ class ToolCallBatch:
     limit: LimitReached | None = None
     lead: HandoffTarget | None = None
     within: str = ""
-    """The tool whose call makes these calls; empty where the model makes them."""
+    """The tool that makes these calls; empty for calls of the model."""
 
     def use(self) -> Steps:
-        """Give each call its result, or find out that it must wait."""
+        """Give each call its result, or postpone it."""
         read = [*self.run.history, *self.run.progress.messages]
         calls = yield from self._judged(read)
         new = [judged.call.id for judged in calls if not judged.has_begun]
@@ -423,7 +423,7 @@ class ToolCallBatch:
         yield from self._followed()
 
     def _judged(self, read: Sequence[Message]) -> Generator[Event | Question, None, list[JudgedCall]]:
-        """The calls without a result that may run now. Those beyond a limit get their result without being judged."""
+        """The calls without a result that can run now. Calls beyond a limit are refused without being judged."""
         calls = []
         for place, step in enumerate(tuple(self.run.progress.steps.values())):
             limit = None if step.result is not None else self._limit_at(place, step)
@@ -435,9 +435,9 @@ class ToolCallBatch:
         return calls
 
     def _limit_at(self, place: int, step: Step) -> str | None:
-        """Why the call at this place of the response is not even judged; None where it is.
+        """The reason why a call is not judged; None if it is.
 
-        To judge a call takes time as well, and a response can hold tens of thousands.
+        Judging takes time as well, and a response can contain tens of thousands of calls.
         """
         if step.decision is not None or step.postponed is not None:
             return None
@@ -454,7 +454,7 @@ class ToolCallBatch:
         return HumanApproval(self.plan, self.bench, self.run, self.budget, self.within)
 
     def _prepared(self, step: Step, read: Sequence[Message]) -> Generator[Event | Question, None, JudgedCall | None]:
-        """The call as it may run now; None when it has got its result without running, or must wait."""
+        """The call, ready to run; None if it already has its result or must wait."""
         if step.needs_words and step.inner is None:
             yield from self._answered_by_person(step)
             return None
@@ -474,21 +474,21 @@ class ToolCallBatch:
         return replace(judged, amend=telling.amend, checks=self._checks(telling, judged.tool))
 
     def _checks(self, telling: ResultNotes, tool: Tool[..., Any] | None = None) -> ResultChecks | None:
-        """What looks at the result of a call before anybody is told of it; None where nothing does."""
+        """The checks of a call's result, applied before it is emitted; None without checks."""
         rules = self.plan.answers
         checks = rules.of("result") if rules.checks else ()
         most_chars = _MOST_WORDS_CHARS if tool is None else tool.max_chars
         return ResultChecks(checks, most_chars, telling.labelled) if checks else None
 
     def _telling(self, judged: JudgedCall, step: Step, read: Sequence[Message]) -> ResultNotes:
-        """What the model is told of the call's result beside it."""
+        """The notes on the call's result for the model."""
         is_edited = step.consent is not None and step.consent.arguments is not None
         labels = labels_of(read) if judged.call.name == READ_MORE else frozenset()
         earlier = self.repeats.of(judged.call)
         return ResultNotes(judged.call, earlier, self.budget.limits.repeated_calls, is_edited, labels)
 
     def _may_be_repeated(self, step: Step) -> bool:
-        """Whether a call that was at work when its run was killed may be made again."""
+        """Whether a call that was running when its run was killed can be repeated."""
         try:
             return self.bench.tools.find(step.call.name).idempotent
         except UnknownTool:
@@ -497,10 +497,10 @@ class ToolCallBatch:
     def _may_go_on(
         self, judged: JudgedCall, step: Step, read: Sequence[Message]
     ) -> Generator[Event | Question, None, bool]:
-        """Whether nothing stands in the way of a call that was left while one that it set off waited for a person.
+        """Whether a call can resume that was paused while a nested call waited for a person.
 
-        The person is asked about that one, unless an answer is there: what a program calls as it would be made now,
-        what an agent calls as that has asked; it judges it anew when it goes on.
+        Without an answer the person is asked about the nested call: for a program, as the call would be made now; for
+        an agent, as the agent asked. The agent judges the call again when it resumes.
         """
         inner = step.within
         if inner is step or inner.answer is not None or not judged.decision.allowed:
@@ -512,7 +512,7 @@ class ToolCallBatch:
         return (yield from among.settled(inner, [*read, *told_of(step.made)]))
 
     def _answered_by_person(self, step: Step) -> Steps:
-        """The answer that a call waits for, now or given already, as its result."""
+        """Make the person's answer, given now or earlier, the result of the call."""
         answer = yield from self._persons.words(step)
         if answer is None:
             return
@@ -530,7 +530,7 @@ class ToolCallBatch:
         yield from tell(self.run, ToolCallFinished(judged.call, error))
 
     def _run(self, calls: tuple[JudgedCall, ...], read: Sequence[Message]) -> Steps:
-        """Run the calls; what was finished is entered also when the rest is cut off."""
+        """Run the calls; finished results are stored even if the rest is interrupted."""
         is_dry = self.bench.workspace.dry_run
         plan, context, known = self.plan, self.plan.context.called("", read), self._known(read)
         lineage = ParentRun(self.budget, self.bench.policies, plan.approve, 0, is_dry, known, None, context, plan)
@@ -551,9 +551,9 @@ class ToolCallBatch:
         yield from postponed
 
     def _told_apart(self, milestone: ToolCallPostponed, read: Sequence[Message]) -> ToolCallPostponed:
-        """The milestone, with an id on a nested call that no other call has: by its id a person answers it.
+        """The milestone with a unique id for the nested call, by which a person answers it.
 
-        Ids are the models' own words, so that one could have another call named like the one that a person is shown.
+        Ids are chosen by the models, so that one could give a call the id of another that a person is shown.
         """
         if milestone.inner is None:
             return milestone
@@ -563,17 +563,17 @@ class ToolCallBatch:
         return replace(milestone, inner=distinct.tool_calls[0])
 
     def _known(self, read: Sequence[Message]) -> frozenset[Label]:
-        """All that was read so far, also by calls of this response that have ended."""
+        """The labels of everything read so far, including by finished calls of this response."""
         earlier = (step.result.labels for step in self.run.progress.steps.values() if step.result is not None)
         return self.bench.above.union(labels_of(read), *earlier)
 
     def _followed(self) -> Steps:
-        """What follows from the results, once all are there: another agent leads, or the answer is given."""
+        """Act on the results once all are complete: hand off, or end the run with an answer."""
         for used in self.run.progress.results:
             if used.result.ok and used.result.lead:
                 self.lead = self._lead_of(used.result)
             elif used.result.ok and self._ends_run(used.call.name):
-                whole = used.result.value  # the content is bounded, and may bear a note for the model
+                whole = used.result.value  # the content is bounded, and can contain a note for the model
                 answer = whole if isinstance(whole, str) else used.result.whole or used.result.content
                 yield from tell(self.run, AnswerGiven(answer))
                 return
@@ -585,7 +585,7 @@ class ToolCallBatch:
             return False
 
     def _lead_of(self, result: ToolResult) -> HandoffTarget:
-        """The agent that the conversation is passed to. Raises ConfigError when only another process has known it."""
+        """The agent to hand off to. Raises ConfigError if it is unknown in this process."""
         if isinstance(result.value, HandoffTarget):
             return result.value
         known = [*self.plan.lead.leads.values(), *self.plan.known]
@@ -596,7 +596,7 @@ class ToolCallBatch:
 
 
 def told_of(made: Sequence[MadeCall]) -> list[Message]:
-    """Calls that a program has made as the messages of a conversation, with what came of each."""
+    """The calls that a program made, as messages with their results."""
     told: list[Message] = []
     for each in made:
         content = json.dumps(each.value) if each.error is None else failure_content(each.call.name, each.error)
@@ -605,9 +605,9 @@ def told_of(made: Sequence[MadeCall]) -> list[Message]:
 
 
 def _seated(judged: JudgedCall, step: Step) -> JudgedCall:
-    """The call, with what it has come to where it sets off others that may wait.
+    """The call with its progress attached, if calls that it makes can wait.
 
-    They may where its run is within no other, or is that of an agent at work for a call which may wait itself.
+    They can wait in a top-level run, and in the run of an agent whose own tool call can wait.
     """
     tool, waits, above = judged.tool, step.within, LINEAGE.get()
     if not isinstance(tool, PausingTool) or (above.depth and above.sitting is None):
@@ -618,7 +618,7 @@ def _seated(judged: JudgedCall, step: Step) -> JudgedCall:
 
 
 def _postponed(call: ToolCall, result: ToolResult) -> ToolCallPostponed:
-    """What a call waits for, or one that it makes itself."""
+    """The milestone of a waiting call, or of a call with a waiting nested call."""
     pause, usage = result.pause, result.usage
     if pause is None:
         return ToolCallPostponed(call, result.error or "", usage=usage)
@@ -628,9 +628,10 @@ def _postponed(call: ToolCall, result: ToolResult) -> ToolCallPostponed:
 
 
 def rounds(calls: Sequence[JudgedCall]) -> list[tuple[JudgedCall, ...]]:
-    """Which calls run at the same time, round after round: of those that share an object only one a round, as asked.
+    """Group the calls into rounds that run concurrently; calls that share an object run in separate rounds, in order.
 
-    A model that asks for `cd` and `ls` in one response means them so, and two threads would change one object at once.
+    A model that requests `cd` and `ls` in one response expects this order, and two threads would modify one object
+    concurrently.
     """
     if len(calls) == 1:
         return [tuple(calls)]
@@ -646,12 +647,12 @@ def rounds(calls: Sequence[JudgedCall]) -> list[tuple[JudgedCall, ...]]:
 
 
 def _shared(tool: Tool[..., Any] | None) -> list[object]:
-    """What calls of a tool may find changed by others; nothing where they are awaited, and look after themselves."""
+    """The mutable objects that calls of a tool share; empty for async tools, which handle concurrency themselves."""
     return [] if tool is None or tool.is_async else shared_by(tool.function)
 
 
 def unknown_lead(name: str, agent: str) -> ConfigError:
-    """What is raised when a run that goes on is led by an agent that this program has not named."""
+    """The error for resuming a run that is led by an agent unknown to the program."""
     return ConfigError(
         f"The run is led by {name!r}, which is none of the handoffs of {agent!r}; a tool that returned it is not used "
         "again. Name that agent with resume(..., agents=[...]), or give handoffs= with it."

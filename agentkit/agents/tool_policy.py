@@ -28,11 +28,11 @@ from agentkit.tooling.toolset import Toolset
 from agentkit.workspace.workspace import Workspace
 
 NOT_OFFERED = "not-offered"
-"""The rule of the decision on a tool whose condition does not hold."""
+"""Rule name of the decision on a tool whose condition is not met."""
 
 
 def recorded(arguments: Mapping[str, Any]) -> str:
-    """Arguments as a recording knows them, whatever order they came in."""
+    """Arguments as stored in a recording, independent of their order."""
     return json.dumps(dict(arguments), ensure_ascii=False, default=str, sort_keys=True)
 
 
@@ -41,28 +41,28 @@ def _as_it_is(result: ToolResult) -> ToolResult:
 
 
 def _ends(timeout_seconds: float | None) -> float:
-    """When the time of a call is up, by the clock of this process."""
+    """The deadline of a call on the monotonic clock."""
     return math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
 
 
 class Checking(Protocol):
-    """What looks at the result of a call, and may put another one in its place until the time is up."""
+    """Checks of a call's result, which can replace it before the deadline."""
 
     def run(self, result: ToolResult, ends: float) -> ToolResult:
-        """What is left of the result, blocking."""
+        """The result after the checks, blocking."""
         ...
 
     async def arun(self, result: ToolResult, ends: float) -> ToolResult:
-        """Like `run`, awaiting."""
+        """Async version of `run`."""
         ...
 
 
 @dataclass(slots=True)
 class CallProgress:
-    """How a call of a run goes that sets off others: from where it was left to where it stands still again, if so.
+    """The progress of a call that makes other calls, across pauses.
 
-    `tool` is whose call it is, `made` what it had made before it was left, `waiting` what is known of the call that
-    waited then: how it was postponed, and what a person has said.
+    `tool` is the name of the called tool, `made` the calls it made before the pause, and `waiting` the milestones of
+    the call that waited: its postponement and the person's answer. `pause` is set if it pauses again.
     """
 
     tool: str
@@ -73,12 +73,12 @@ class CallProgress:
 
 @dataclass(frozen=True, slots=True)
 class JudgedCall:
-    """A tool call with the judgment on it. `tool` is None when there is no such tool.
+    """A tool call with its decision. `tool` is None for an unknown tool.
 
-    `amend` makes of the tool's result what the model is told. `by_person` says that a person's answer let it happen.
-    `checks` look at the result before anybody is told of it. `has_begun` says that it goes on, and was counted before.
-    `expected` is where the paths led that rules were matched against: the call is refused where they lead elsewhere.
-    `bound` is what the person's answer is bound to: a call for which that has changed since is refused.
+    `amend` converts the tool's result to the one sent to the model. `by_person` is True if a person approved the call.
+    `checks` run on the result before it is emitted. `has_begun` marks a resumed call, which was counted before.
+    `expected` holds the real paths that rules were matched against: the call is refused if they changed. `bound` holds
+    what the approval is bound to: the call is refused if that changed since.
     """
 
     call: ToolCall
@@ -93,7 +93,7 @@ class JudgedCall:
     bound: Mapping[str, str] = field(default_factory=dict)
 
     def run(self, timeout_seconds: float | None = None) -> ToolResult:
-        """Run it, blocking, if the decision allows it, in the time that is left to it."""
+        """Run the call if the decision allows it, blocking, within the timeout."""
         if self.tool is None or not self.decision.allowed:
             return self.refusal()
         lapsed = lapse(self.decision, self.bound)
@@ -105,7 +105,7 @@ class JudgedCall:
         return self.amend(self.checks.run(self.tool.run(self.arguments, self.decision, timeout_seconds), ends))
 
     async def arun(self, timeout_seconds: float | None = None) -> ToolResult:
-        """Like `run`, awaiting."""
+        """Async version of `run`."""
         if self.tool is None or not self.decision.allowed:
             return self.refusal()
         lapsed = lapse(self.decision, self.bound)
@@ -119,21 +119,21 @@ class JudgedCall:
 
     @property
     def asked(self) -> ToolCall:
-        """The call as a recording knows it: with the arguments that were judged."""
+        """The call as stored in a recording, with the arguments that were judged."""
         return ToolCall(self.call.id, self.call.name, recorded(self.arguments), self.call.extra)
 
     def refusal(self) -> ToolResult:
-        """What the model is told of a call that may not happen."""
+        """The result of a denied call, as sent to the model."""
         return denial(self.call.name, self.decision)
 
 
 @dataclass(frozen=True, slots=True)
 class ToolPolicyContext:
-    """What the calls of a run are judged by: its tools and policies, what was approved for later, and its workspace.
+    """The context in which calls are judged: tools, policies, standing approvals and workspace.
 
-    The first policy is the agent's own; the others are those of the agents that set it to work, and `above` is what
-    these have read. `met` are the conditions of tools that hold now, `context` is what the run tells their judges:
-    outside of a run no condition holds, and nothing is told.
+    The first policy is the agent's own; the others are those of the parent agents, and `above` holds the labels of what
+    these have read. `met` holds the tool conditions that are met, `context` the RunContext passed to judges; outside of
+    a run no condition is met and judges get no context.
     """
 
     tools: Toolset
@@ -145,16 +145,16 @@ class ToolPolicyContext:
     context: RunContext[Any] | None = None
 
     def within(self, tools: Toolset, messages: Sequence[Message], read: frozenset[Label]) -> ToolPolicyContext:
-        """What the calls of a call are judged by: of these tools, after these messages; `read` is all that was read."""
-        # Of what the messages do not tell calls made just before have read. Once all is read, what programs send is no
-        # person's own words: of such the flow lets a few through, and would let a few through for each program.
+        """The context for nested calls: with these tools, after these messages; `read` holds the labels read so far."""
+        # Labels missing in the messages come from calls made just before. Once all labels are present, arguments of
+        # programs are not a person's own words: the data-flow rule would let a few of those through per program.
         known = labels_of(messages)
         above = self.above | (read if known.issuperset(Label) else read - known)
         return replace(self, tools=tools, above=above)
 
 
 def judge_call(call: ToolCall, bench: ToolPolicyContext, read: Sequence[Message]) -> JudgedCall:
-    """The call with its tool, its checked arguments and the decision on it, given what the model has read."""
+    """Look up the tool, validate the arguments, and decide on the call, given what the model has read."""
     try:
         tool = bench.tools.find(call.name)
     except UnknownTool as error:
@@ -168,10 +168,12 @@ def judge_call(call: ToolCall, bench: ToolPolicyContext, read: Sequence[Message]
         level = own.level or tool.level
         if level is SafetyLevel.SYSTEM and not tool.is_in_workspace:
             return JudgedCall(call, _not_in_dry_run(tool.name))
-        if tool.is_in_workspace:  # nothing is changed, so nothing must be asked for; what others send is sent
+        if (
+            tool.is_in_workspace
+        ):  # nothing changes, so no approval is needed; tools outside the workspace still send data
             own = replace(own, level=min(level, *(policy.level for policy in bench.policies)))
     try:
-        spelled = tool.canonical(arguments) if arguments else arguments  # what was bad has none
+        spelled = tool.canonical(arguments) if arguments else arguments  # invalid arguments are empty
         places = places_of(tool, arguments, bench.policies, bench.workspace)
         decision = _judged_by_all(bench, tool, own, (arguments, spelled, places), read)
         if any(policy.flow for policy in bench.policies):
@@ -189,7 +191,10 @@ def _judged_by_all(
     known: tuple[Mapping[str, Any], Mapping[str, Any], CallFacts],
     read: Sequence[Message],
 ) -> Decision:
-    """What the strictest policy says. The prompt of agents that have read something is no person's own words."""
+    """The strictest decision of all policies.
+
+    With labels from parent agents, the prompt does not count as a person's own words.
+    """
     is_about_words = not bench.above and any(policy.is_about_words for policy in bench.policies)
     arguments, canonical, places = known
     said = _said(tool, arguments, read) if is_about_words else frozenset[str]()
@@ -200,13 +205,13 @@ def _judged_by_all(
 
 
 def _said(tool: Tool[..., Any], arguments: Mapping[str, Any], read: Sequence[Message]) -> frozenset[str]:
-    """The names of the arguments that the person wrote, with those that have their default: nothing of these is new."""
+    """The names of the arguments that the person wrote, and of those with default values, which add no content."""
     written = _written(tool, arguments)
     return said_in(read, written) | (arguments.keys() - written.keys())
 
 
 def _written(tool: Tool[..., Any], arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-    """What the model has written of the arguments: no defaults, and a name that the tool does not know, as words."""
+    """The arguments written by the model: without defaults; the name of an unknown argument counts as text as well."""
     known = tool.spec.parameters.get("properties", {})
     written = tool.without_defaults(arguments)
     return {name: value if name in known else {name: value} for name, value in written.items()}

@@ -19,10 +19,10 @@ from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import AnyTool, Toolset
 
 FIND_TOOLS = "find_tools"
-"""The tool with which a model searches for others."""
+"""Name of the tool that searches for other tools."""
 
 MOST_FOUND = 8
-"""How many tools one search finds."""
+"""Maximum number of tools returned by one search."""
 
 _MOST_LISTED_CHARS = 2_000
 _DESCRIPTION = (
@@ -35,13 +35,13 @@ _NOTHING = "No tool has any of these words. Search with others, or do without."
 
 
 Met = frozenset[ToolCondition]
-"""The conditions of tools that hold now."""
+"""The conditions of tools that are currently met."""
 
 _NONE = Met()
 
 
 def offered(tools: Toolset, met: Met = _NONE) -> tuple[Toolset, tuple[ToolSpec, ...]]:
-    """All tools of a run, and those that its model is told of before it has searched, given what holds now."""
+    """All tools of a run, and the specs initially sent to the model under the conditions that are met."""
     there = [tool for tool in tools if met.issuperset(tool.conditions)]
     hidden = tools.searchable_names
     specs = tuple(tool.spec for tool in there if tool.name not in hidden)
@@ -53,9 +53,9 @@ def offered(tools: Toolset, met: Met = _NONE) -> tuple[Toolset, tuple[ToolSpec, 
 
 
 def found_in(messages: Iterable[Message], tools: Toolset, met: Met = _NONE) -> tuple[ToolSpec, ...]:
-    """Of the tools that must be searched for those that a conversation has come to, in the order of its doing so.
+    """The searchable tools that a conversation has found or called, in order of appearance.
 
-    One that was called without having been found has been come to as well. Those that are not there now are left out.
+    A tool that was called without a search counts as found. Tools whose conditions are not met are left out.
     """
     names = dict.fromkeys(name for message in messages for name in _named(message))
     found = [tools[name] for name in names if name in tools.searchable_names]
@@ -63,7 +63,7 @@ def found_in(messages: Iterable[Message], tools: Toolset, met: Met = _NONE) -> t
 
 
 def _named(message: Message) -> Iterator[str]:
-    """The tools that a message calls, or says were found."""
+    """The tools that a message calls or lists as found."""
     if isinstance(message, AssistantMessage):
         yield from (call.name for call in message.tool_calls)
     elif isinstance(message, ToolMessage) and message.name == FIND_TOOLS:
@@ -71,7 +71,7 @@ def _named(message: Message) -> Iterator[str]:
 
 
 def _told(content: str) -> list[str]:
-    """The names in what `find_tools` has said, which a note may follow."""
+    """The tool names in a `find_tools` result, which can be followed by a note."""
     try:
         said, _ = json.JSONDecoder().raw_decode(content)
     except (ValueError, RecursionError):
@@ -81,11 +81,9 @@ def _told(content: str) -> list[str]:
 
 
 def _find_tools(tools: Toolset) -> AnyTool:
-    """The tool that searches. What it says of others is what the model would have been told anyway."""
+    """The search tool. Its descriptions of other tools are those the model would have received anyway."""
 
     def find_tools(query: str) -> dict[str, Any]:
-        # which takes long to load, and few need
-
         found = [tool.name for tool in tools_that_fit(query, tools)[:MOST_FOUND]]
         if not found:
             return {"status": "empty", "tools": [], "note": _NOTHING}
@@ -102,7 +100,7 @@ def _find_tools(tools: Toolset) -> AnyTool:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """What there is to find: all names, or the words in them, the most frequent first, as far as there is room."""
+    """Describe what can be found: all names, or their most frequent words if the names are too long."""
     if len(", ".join(names)) <= _MOST_LISTED_CHARS:
         return f"They are: {', '.join(names)}."
     counted = Counter(word for name in names for word in dict.fromkeys(name.lower().replace("-", "_").split("_")))
@@ -111,7 +109,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _within(words: Collection[str], most_chars: int) -> str:
-    """As many words as there is room for."""
+    """Join as many words as fit."""
     text = ", ".join(words)
     return text if len(text) <= most_chars else text[:most_chars].rpartition(",")[0]
 
@@ -123,17 +121,17 @@ _TABLE = (
 _PUT = "INSERT INTO tools (rowid, name, description, parameters, variants) VALUES (?, ?, ?, ?, ?)"
 _FIND = "SELECT rowid, -bm25(tools, ?, ?, ?, ?) AS score FROM tools WHERE tools MATCH ? ORDER BY score DESC, rowid"
 _WEIGHTS = (4.0, 2.0, 1.0, 2.0)
-"""How much a word counts in a tool's name, description and parameters, and in another spelling."""
+"""Weights of a match in a tool's name, description, parameters and spelling variants."""
 
 _MOST_CHARS = 4_000
-"""Of a longer description the beginning says what the tool is for."""
+"""Only this much of a long text is indexed."""
 
 _MOST_LEAVES = 500
 _SAID = ("description", "title")
 
 
 def tools_that_fit(query: str, tools: Sequence[AnyTool]) -> list[AnyTool]:
-    """All tools that share a word with the query, in any of its English forms, the best first."""
+    """All tools that share a word with the query, in any English inflection, best match first."""
     import sqlite3
 
     terms = terms_of(query)
@@ -159,7 +157,7 @@ def _words_of(tool: AnyTool) -> tuple[str, str, str, str]:
 
 
 def _texts(schema: Mapping[str, Any]) -> Iterator[str]:
-    """The names of parameters and fields, and what is said of them, the outermost first."""
+    """The names and descriptions of parameters and fields, outermost first."""
     waiting: list[Any] = [schema]
     for place, part in enumerate(waiting):
         if place >= _MOST_LEAVES:
@@ -176,7 +174,7 @@ def _texts(schema: Mapping[str, Any]) -> Iterator[str]:
 
 
 def conditions_of(tools: Iterable[AnyTool]) -> dict[ToolCondition, str]:
-    """The conditions of tools, and of those that programs may call; each with the name of a tool that has it."""
+    """Map the conditions of the tools, and of those that programs can call, to the name of a tool that has them."""
     found: dict[ToolCondition, str] = {}
     for tool in tools:
         if tool.conditions:
@@ -189,7 +187,10 @@ def conditions_of(tools: Iterable[AnyTool]) -> dict[ToolCondition, str]:
 def met_conditions(
     plan: RunConfig, read: Sequence[Message], seconds_left: float
 ) -> Generator[CallFunction, None, frozenset[ToolCondition]]:
-    """The conditions that hold now, after these messages. Raises RunError when one fails, is late, or says neither."""
+    """The conditions that are met after these messages.
+
+    Raises RunError if a condition fails, times out or does not return a bool.
+    """
     met: set[ToolCondition] = set()
     context = plan.context.called("", read)
     for condition, tool in plan.conditions.items():

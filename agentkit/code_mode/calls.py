@@ -49,13 +49,13 @@ from agentkit.tooling.toolset import Toolset
 from agentkit.workspace.workspace import Workspace
 
 _MOST_KEPT_CHARS = 1_000_000
-"""How much of what a program has read is kept while it waits for a person."""
+"""Maximum size of the recorded call results while a program waits for a person."""
 
 _MOST_TOLD, _MOST_CHARS, _MOST_NAME_CHARS = 20, 100, 64
 _MOST_REFUSED = 200
-_MOST_ALONE = 100  # as many as a run may make that was given no limits
+_MOST_ALONE = 100  # the default tool call limit of a run
 _TICK_SECONDS = 0.05
-_MOST_VALUE_CHARS = MOST_BYTES // 4  # of which each is at most four bytes
+_MOST_VALUE_CHARS = MOST_BYTES // 4  # a character has at most four bytes
 _NO_WAITING = "This call cannot wait for a person: make it by itself."
 _TOO_MUCH = (
     f"This call cannot wait for a person: the program has read more than the {_MOST_KEPT_CHARS:,} characters that are "
@@ -73,11 +73,11 @@ _STOPPED = "The run was stopped."
 
 
 class ProgramCalls:
-    """The calls of one program. Within a run they are judged and counted as its own, and their changes are its.
+    """The calls of one program. Within a run they are judged, counted and recorded like the run's own.
 
-    One that waits for a person ends the program, which is run again when the person has answered: the calls that it had
-    made are not made again, but answered as they were. Outside of a run they are judged as those of an agent that has
-    nobody to ask, and there may be 100.
+    A call that waits for a person ends the program. After the answer the program is run again: its earlier calls are
+    answered from the record instead of repeated. Outside of a run calls are judged like those of an agent without an
+    approver, and limited to 100.
     """
 
     def __init__(self, functions: Mapping[str, Tool[..., Any]]) -> None:
@@ -97,19 +97,19 @@ class ProgramCalls:
 
     @property
     def told(self) -> list[str]:
-        """What came of each call, a line each; of many the first."""
+        """One line for each call, up to a maximum."""
         more = self._number - len(self._told)
         return self._told + ([f"and {more} more"] if more > 0 else [])
 
     @property
     def missing(self) -> str:
-        """What is told of a program that has ended before it had done again what it did; else empty."""
+        """The error for a program that ended before it repeated its earlier calls; else empty."""
         known = len(self._past) + (self._waited is not None)
         what = f"it ended after {self._number} of {known} calls."
         return _NOT_AGAIN.format(what) if self._number < known else ""
 
     def answer(self, function: str, arguments: str) -> Mapping[str, str]:
-        """Make a call, blocking: its value as JSON, or why there is none. Raises Postponed when it must wait."""
+        """Make a call, blocking: returns its value as JSON, or its error. Raises Postponed if it must wait."""
         call = self._asked(function, arguments)
         known = self._known(call)
         if known is not None:
@@ -119,11 +119,11 @@ class ProgramCalls:
                 result = self._judged(call).run()
             return self._reply(call, result, found)
         for _ in drive(self._used(self._within, call), streaming=False):
-            """Nobody but the program waits for it."""
+            """Only the result matters to the program."""
         return self._reply(call, self._result_in(self._within.run.progress))
 
     def awaited(self) -> Callable[[Cancellation, str, str], Mapping[str, str]]:
-        """`answer` for another thread: the calls are made on the event loop that awaits the program."""
+        """`answer` for another thread: the calls run on the event loop that awaits the program."""
         loop, context = asyncio.get_running_loop(), copy_context()
 
         def answer(cancellation: Cancellation, function: str, arguments: str) -> Mapping[str, str]:
@@ -132,7 +132,7 @@ class ProgramCalls:
             if known is not None:
                 return known
             used = context.run(asyncio.run_coroutine_threadsafe, self._aused(call), loop)
-            while not wait([used], _TICK_SECONDS).done:  # also when cancelled, not before the call has ended
+            while not wait([used], _TICK_SECONDS).done:  # when cancelled, wait for the call to end
                 if loop.is_closed():
                     raise SandboxError(_STOPPED)
                 if cancellation.is_wished:
@@ -142,20 +142,20 @@ class ProgramCalls:
         return answer
 
     async def _aused(self, call: ToolCall) -> tuple[ToolResult, Set[Label]]:
-        """What comes of a call, and what was read on the way that the result does not say."""
+        """The result of a call, and the labels of what was read that the result does not carry."""
         if self._within is None:
             with hearing() as found:
                 return await self._judged(call).arun(), found
         async with aclosing(adrive(self._used(self._within, call), streaming=False)) as events:
             async for _ in events:
-                """Nobody but the program waits for it."""
+                """Only the result matters to the program."""
         return self._result_in(self._within.run.progress), frozenset()
 
     def _asked(self, function: str, arguments: str) -> ToolCall:
-        """A call as a model would have written it.
+        """A tool call as the model would have written it.
 
-        Raises SandboxError, which ends the program, when nobody waits for it any more, and when it goes on and on with
-        calls that may not happen: no limit of a run counts these.
+        Raises SandboxError, which ends the program, if the run has stopped, or if too many calls were refused: the
+        limits of a run do not count refused calls.
         """
         is_late = self._within is not None and self._within.budget.seconds_left <= 0
         if is_late or self._context.is_stopped:
@@ -173,9 +173,9 @@ class ProgramCalls:
         return f"{number}.program" if number in self._taken else number
 
     def _known(self, call: ToolCall) -> Mapping[str, str] | None:
-        """What came of the call before the program waited; None when it is to be made.
+        """The recorded outcome of a call made before the pause; None if the call must be made.
 
-        Raises SandboxError, which ends the program, for another call than was made then.
+        Raises SandboxError, which ends the program, if the call differs from the recorded one.
         """
         place = self._number - 1
         made = self._past[place] if place < len(self._past) else None
@@ -191,7 +191,7 @@ class ProgramCalls:
         return {"value": json.dumps([made.value])} if made.error is None else {"error": made.error}
 
     def _batch(self, plan: RunConfig) -> ToolCallBatch:
-        """What the run uses its own calls with, for these tools; nobody answers later where the program cannot wait."""
+        """The batch that runs calls of these tools within the run; without a pausable call nobody can answer later."""
         messages, budget = tuple(self._context.messages), self._above.budget or Budget(UNLIMITED)
         history = (*messages, *told_of(self._past))
         run = SessionRun(Session(), self._context.run, RunState(), history, lambda: None)
@@ -202,7 +202,7 @@ class ProgramCalls:
         return ToolCallBatch(plan, bench, run, budget, Repeats([]), within=within)
 
     def _used(self, batch: ToolCallBatch, call: ToolCall) -> Steps:
-        """Judge the call and run it; with what a person has said of it, where it is the one that waited."""
+        """Judge the call and run it, with the person's answer if it is the call that waited."""
         waited = self._waited if self._number == len(self._past) + 1 else None
         batch.run.progress.apply(ResponseReceived(Response(AssistantMessage("", (waited or call,)))))
         for milestone in () if waited is None or self._sitting is None else self._sitting.waiting:
@@ -211,7 +211,7 @@ class ProgramCalls:
         yield from batch.use() if attached is None else attached(batch.use())
 
     def _judged(self, call: ToolCall) -> JudgedCall:
-        """The call of a program that no run has, with the decision on it: nobody is there to be asked."""
+        """Judge the call of a program outside of a run, without an approver."""
         if self._number > _MOST_ALONE:
             return JudgedCall(call, Decision(Verdict.DENY, "limit", _TOO_MANY))
         workspace, policies = Workspace(dry_run=self._above.dry_run), self._above.policies or (Policy(),)
@@ -222,7 +222,7 @@ class ProgramCalls:
         return replace(judged, decision=answered(judged.decision, NOBODY)) if is_asked else judged
 
     def _result_in(self, progress: RunState) -> ToolResult:
-        """The result of the call that was just used. Raises Postponed when it waits for a person."""
+        """The result of the call that was just made. Raises Postponed if it waits for a person."""
         step = next(iter(progress.steps.values()), None)
         if step is None:
             return progress.tool_calls[-1].result
@@ -232,7 +232,7 @@ class ProgramCalls:
         raise Postponed(step.question)
 
     def _pause(self, step: Step) -> Pause:
-        """Where the program stands still, with the calls that it has made since it waited last."""
+        """The pause of the program, with the calls made since the last one."""
         made = (each if value is None else replace(each, value=json.loads(value)[0]) for each, value in self._made)
         postponed = step.postponed or ToolCallPostponed(step.call, "")
         return Pause(
@@ -240,7 +240,7 @@ class ProgramCalls:
         )
 
     def _reply(self, call: ToolCall, result: ToolResult, found: Set[Label] = frozenset()) -> Mapping[str, str]:
-        """What the program is told; whoever it works for knows from then on what was read."""
+        """The reply to the program; reports the labels of what was read to the run."""
         labels = result.labels | found
         if not labels <= labels_of(self._read):
             self._read += [AssistantMessage("", (call,)), ToolMessage(call.id, call.name, "", labels)]
@@ -258,7 +258,7 @@ class ProgramCalls:
         return {"value": text or ""} if made.error is None else {"error": made.error}
 
     def _outcome(self, call: ToolCall, result: ToolResult) -> str:
-        """What came of a call in a word or two, and with which arguments where a person has changed them."""
+        """The status of a call, and the arguments if a person changed them."""
         rule = f" ({result.decision.rule})" if result.decision is not None and result.decision.denied else ""
         used = call if self._within is None else self._within.run.progress.tool_calls[-1].call
         is_edited = _told_call(used) != _told_call(call)
@@ -269,7 +269,7 @@ class ProgramCalls:
             self._told.append(well_formed(f"{_shown(made.call)}: {made.outcome}"))
 
     def _keep(self, made: MadeCall, value: str | None) -> None:
-        """Keep what came of a call until the program may wait; `value` is JSON. Of too much nothing is kept."""
+        """Record the outcome of a call for a later pause; `value` is JSON. A record above the size limit is dropped."""
         if self._sitting is not None:
             self._kept_chars += len(made.call.arguments) + len(made.error or value or "")
             self._made.append((made, value))
@@ -278,11 +278,11 @@ class ProgramCalls:
 
 
 def _told_call(call: ToolCall) -> tuple[str, str]:
-    """What must be the same of a call that a program makes again."""
+    """The parts of a call that must be identical when a program repeats it."""
     return call.name, json.dumps(arguments_of(call), sort_keys=True)
 
 
 def _shown(call: ToolCall) -> str:
-    """A call in a line: of what code has written, which may be anything, so much as a person reads."""
+    """A call in one line, cut to a readable length, as programs can write arbitrary text."""
     more = "…" if len(call.arguments) > _MOST_CHARS else ""
     return f"{call.name[:_MOST_NAME_CHARS]} {call.arguments[:_MOST_CHARS]}{more}"

@@ -35,7 +35,7 @@ _PLAIN: tuple[tuple[tuple[type, ...], str], ...] = (
 
 
 def schema_returned(tool: Tool[..., Any]) -> Schema:
-    """What a program gets of a call, as far as the function's annotation tells; empty where it tells nothing."""
+    """The JSON schema of a call's value from the function's return annotation; empty if unknown."""
     function = innermost(tool.function)
     try:
         annotation = inspect.signature(function).return_annotation
@@ -47,7 +47,7 @@ def schema_returned(tool: Tool[..., Any]) -> Schema:
 
 
 def _hints(annotations: Mapping[str, Any], function: Callable[..., Any]) -> dict[str, Any]:
-    """These annotations as types; none of them where a name is not known."""
+    """The resolved annotations; empty if a name cannot be resolved."""
     holder = types.SimpleNamespace(__annotations__=dict(annotations))
     try:
         return get_type_hints(holder, names_around(inspect.unwrap(function)))
@@ -56,8 +56,8 @@ def _hints(annotations: Mapping[str, Any], function: Callable[..., Any]) -> dict
 
 
 def _schema(hint: Any, within: tuple[type, ...]) -> Schema:
-    """What a value of this type becomes; `within` are the classes in whose fields it stands."""
-    hint = getattr(hint, "__value__", getattr(hint, "__supertype__", hint))  # of an alias, and of a NewType
+    """The schema of a value of this type after serialisation; `within` are the enclosing classes."""
+    hint = getattr(hint, "__value__", getattr(hint, "__supertype__", hint))  # type alias, NewType
     origin, arguments = get_origin(hint), get_args(hint)
     if origin in (Union, types.UnionType):
         return {"anyOf": [_schema(each, within) for each in arguments]}
@@ -70,7 +70,7 @@ def _schema(hint: Any, within: tuple[type, ...]) -> Schema:
 
 
 def _of_generic(kind: type, arguments: tuple[Any, ...], within: tuple[type, ...]) -> Schema:
-    """A class with what stands in its brackets."""
+    """The schema of a generic class with type arguments."""
     if issubclass(kind, Awaitable):
         return _schema(arguments[-1], within)
     if issubclass(kind, Mapping):
@@ -88,13 +88,13 @@ def _of_class(kind: type, within: tuple[type, ...]) -> Schema:
     for classes, word in _PLAIN:
         if issubclass(kind, classes):
             return {"type": word}
-    if kind in within:  # a tree, whose branches are trees
+    if kind in within:  # recursive type
         return {"type": "object"}
     fields = _fields(kind)
     if fields:
         required = list(getattr(kind, "__required_keys__", fields))
         properties = {name: _schema(hint, (*within, kind)) for name, hint in fields.items()}
-        is_root = hasattr(kind, "model_fields") and "root" in fields  # which no other model of pydantic can have
+        is_root = hasattr(kind, "model_fields") and "root" in fields  # only a RootModel has a field of this name
         return properties["root"] if is_root else {"type": "object", "properties": properties, "required": required}
     if issubclass(kind, Mapping):
         return {"type": "object"}
@@ -102,7 +102,7 @@ def _of_class(kind: type, within: tuple[type, ...]) -> Schema:
 
 
 def _fields(kind: type) -> dict[str, Any]:
-    """The keys of what becomes a dictionary of certain keys, with the types of their values."""
+    """The fields of a class that is serialised as an object, with their types."""
     if dataclasses.is_dataclass(kind):
         names: Iterable[str] = [field.name for field in dataclasses.fields(kind)]
     elif hasattr(kind, "__required_keys__"):
@@ -119,7 +119,7 @@ def _fields(kind: type) -> dict[str, Any]:
 
 
 def _as_text(kind: type) -> Schema:
-    """A class of which only its own text is told, such as Decimal and UUID; any other may be anything."""
+    """The schema of a class serialised as its text, such as Decimal and UUID; empty for any other class."""
     has_text = any("__str__" in vars(each) or "__repr__" in vars(each) for each in kind.__mro__[:-1])
     return {"type": "string"} if has_text and not inspect.isabstract(kind) else _UNKNOWN
 
@@ -134,7 +134,7 @@ _DEEPEST, _MOST_PARTS = 4, 100
 
 
 def functions_of(tools: Toolset) -> dict[str, Tool[..., Any]]:
-    """The tools by the names that a program calls them by. Raises ConfigError where two come to one name."""
+    """The tools by their function name in a program. Raises ConfigError if two have the same name."""
     named: dict[str, Tool[..., Any]] = {}
     for tool in tools:
         name = spelled(tool.name)
@@ -147,7 +147,7 @@ def functions_of(tools: Toolset) -> dict[str, Tool[..., Any]]:
 
 
 def described(name: str, tool: Tool[..., Any]) -> str:
-    """A tool as a function: its signature, and below it what it does and what its parameters are."""
+    """A tool as a function: its signature, description and parameters."""
     schema = tool.parameters
     properties: Mapping[str, Any] = schema.get("properties", {})
     required = schema.get("required", ())
@@ -162,13 +162,13 @@ def described(name: str, tool: Tool[..., Any]) -> str:
 
 
 def _gives(tool: Tool[..., Any]) -> str:
-    """The annotation of what a program gets, where it says something."""
+    """The return annotation, if it is known."""
     text = _Types({}).of(schema_returned(tool))
     return "" if text == "object" else f" -> {text}"
 
 
 def parameters_of(tool: Tool[..., Any]) -> list[str]:
-    """The names of the parameters, those that must be given first."""
+    """The names of the parameters, required ones first."""
     schema = tool.parameters
     return sorted(schema.get("properties", {}), key=lambda each: each not in schema.get("required", ()))
 
@@ -179,9 +179,9 @@ def _parameter(name: str, schema: Mapping[str, Any], types: _Types, *, is_requir
 
 
 class _Types:
-    """JSON schemas as the annotations that come nearest to them; of what is nested deep, and of very much, the outside.
+    """Converts JSON schemas to the closest annotations; cuts deep and very large schemas.
 
-    A dictionary of certain keys is told as `{'name': str, 'count'?: int}`, with a mark at those that may be left out.
+    An object with known keys is rendered as `{'name': str, 'count'?: int}`, with a mark at optional keys.
     """
 
     def __init__(self, definitions: Mapping[str, Any]) -> None:
@@ -190,11 +190,11 @@ class _Types:
         self._open: set[str] = set()
 
     def of(self, schema: Any, depth: int = _DEEPEST) -> str:
-        """What stands behind the colon."""
+        """The annotation of a schema."""
         if not isinstance(schema, Mapping):
             return "object"
         reference = str(schema.get("$ref", ""))
-        if reference in self._open:  # a tree, whose branches are trees
+        if reference in self._open:  # recursive type
             return "dict"
         if not reference:
             return self._of(schema, depth)

@@ -52,13 +52,13 @@ def program_tool(
     limits: ProcessLimits = PYTHON_LIMITS,
     **unknown: Never,
 ) -> ProgramTool:
-    """The tool `run_program(code)`: a model writes Python that calls these tools, and reads what it prints.
+    """The tool `run_program(code)`: the model writes Python that calls these tools, and reads what it prints.
 
-    The code runs where `run_python` runs, and reaches nothing but the functions. Each call of one is judged by the
-    agent's own policy, asked about, counted, labelled and undoable like a call of the model itself; outside of a run it
-    is judged as by an agent that has nobody to ask. `sandbox` is auto, required or off; `limits` are of a process.
-    Raises ConfigError for what is no tool, for no tools, for another tool that runs programs, and where two names come
-    to one in Python.
+    The code runs in the sandbox of `run_python`, and can only reach the functions. Each call is judged by the agent's
+    own policy, approved, counted, labelled and undoable like a call of the model itself; outside of a run it is judged
+    like that of an agent without an approver. `sandbox` is auto, required or off; `limits` are those of the process.
+    Raises ConfigError for an invalid tool, an empty list, another tool that runs programs, and two tools with the same
+    name in Python.
     """
     refuse_made(program_tool, unknown)
     check_isolation(sandbox)
@@ -86,14 +86,14 @@ def program_tool(
 
 @dataclass(frozen=True, slots=True)
 class _Confinement:
-    """Where programs run, and what they may take."""
+    """Sandbox mode and process limits of programs."""
 
     sandbox: str
     limits: ProcessLimits
 
 
 class ProgramTool(CallingTool[..., dict[str, Any]]):
-    """The tool `run_program`. `tools` are those that its programs may call."""
+    """The tool `run_program`. `tools` are those that its programs can call."""
 
     def __init__(self, tools: Toolset, confinement: _Confinement, description: str) -> None:
         program = _ProgramRunner(functions_of(tools), confinement)
@@ -111,7 +111,7 @@ class ProgramTool(CallingTool[..., dict[str, Any]]):
         self.__dict__.update(tools=tools)
 
     def check_context(self, value: Any) -> None:
-        """Raise ConfigError when a run that is given this as `context=` cannot use one of the tools."""
+        """Raise ConfigError if one of the tools cannot use this `context=` of a run."""
         for tool in self.tools:
             tool.check_context(value)
 
@@ -122,7 +122,7 @@ def _within(tools: Toolset, confinement: _Confinement, description: str, workspa
 
 @dataclass(frozen=True, slots=True)
 class _ProgramRunner:
-    """Runs programs that may call these functions."""
+    """Runs programs that can call these functions."""
 
     functions: Mapping[str, Tool[..., Any]]
     confinement: _Confinement
@@ -141,13 +141,13 @@ class _ProgramRunner:
         return self._run(code, calls, calls.answer)
 
     async def arun_program(self, code: str) -> dict[str, Any]:
-        """Like `run_program`, awaiting; when it is cancelled, the program is ended, and the call that it waits for."""
+        """Async version of `run_program`; cancelling it ends the program and the call it waits for."""
         calls = ProgramCalls(self.functions)
         answering = calls.awaited()
         return await run_cancellable(lambda wish: self._run(code, calls, partial(answering, wish), wish))
 
     def judge(self, arguments: Mapping[str, Any]) -> Decision:
-        """What holds for code holds for a program; what it calls is judged when it calls it."""
+        """Judge a program like code of `run_python`; the calls it makes are judged when they are made."""
         decision = python_tool_with(self.confinement.sandbox, self.confinement.limits).judge(arguments)
         reason = f"{decision.reason} Each call that it makes of a tool is judged by itself."
         return replace(decision, reason=reason) if decision.allowed else decision

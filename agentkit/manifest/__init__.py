@@ -1,13 +1,13 @@
-"""Permission manifests: what an agent may do, as a file to review, commit and compare.
+"""Permission manifests: the permissions of an agent as a file to review, commit and compare.
 
     from agentkit.manifest import Manifest, differences, manifest_of
 
-    manifest = manifest_of(agent)                              # derived: nothing is run, and no model asked
+    manifest = manifest_of(agent)                              # derived without running the agent or its model
     before = Manifest.parse(Path("agentkit.manifest.json").read_text())
     for difference in differences(before, manifest):
         print(difference.way, difference)                      # wider line 14: run_shell: level network -> system
 
-The command `agentkit manifest` does the same, and fails when something is wider.
+The command `agentkit manifest` does the same, and fails if a permission is wider.
 """
 
 from __future__ import annotations

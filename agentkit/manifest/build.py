@@ -38,28 +38,28 @@ from agentkit.tooling.toolset import AnyTool
 from agentkit.usage import Limits, Price
 
 HARMLESS = frozenset({"HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER"})
-"""The variables that every server of tools may see; none of them holds a secret."""
+"""Environment variables that every tool server can see; none of them holds a secret."""
 
 _MOST_LOOKED_AT = 10_000
 _HOLD_NOTHING = (str, bytes, int, float, type(None), types.ModuleType, types.BuiltinFunctionType)
 _LOGIN = "login"
 _SEARCH = ("AGENTKIT_SEARXNG_URL", "duckduckgo.com")
-"""Where a search goes that was given no server of its own: to the one that the variable names, if it is set."""
+"""Targets of a search without a configured server: the one named by the variable, if set, else DuckDuckGo."""
 
 
 def server_of(tool: AnyTool) -> Any:
-    """The server that a tool is from, as the tool itself tells; None when it is from here."""
+    """The server of a remote tool; None for a local one."""
     return getattr(tool, "server", None) if hasattr(tool, "remote_name") else None
 
 
 def worker_of(tool: AnyTool) -> Agent[Any] | None:
-    """The agent that a tool sets to work; None when it is no agent's tool."""
+    """The agent behind a tool; None if the tool does not run an agent."""
     worker = tool.function.agent if isinstance(tool.function, AgentTool) else None
     return worker if isinstance(worker, Agent) else None
 
 
 def workers_of(agent: Agent[Any]) -> list[Agent[Any]]:
-    """The agents that an agent can set to work: by tools that are agents, or by functions of its own that hold one."""
+    """The agents that an agent can run: those behind its tools, or held by its own functions."""
     own = [agent.approve, agent.instruction, agent.context, *agent.listeners]
     tools = [tool for _, tool in tools_of(agent)]
     conditions = [condition.function for tool in tools for condition in tool.conditions]
@@ -68,7 +68,7 @@ def workers_of(agent: Agent[Any]) -> list[Agent[Any]]:
 
 
 def agents_in(held: Any) -> list[Agent[Any]]:
-    """The agents that a tool, a function or an object holds: in its closure, by global names, or in what it calls."""
+    """The agents held by a tool, a function or an object: in its closure, by global names, or in what it calls."""
     found: list[Agent[Any]] = []
     waiting, seen = [held], set[int]()
     while waiting and len(seen) < _MOST_LOOKED_AT:
@@ -84,7 +84,7 @@ def agents_in(held: Any) -> list[Agent[Any]]:
 
 
 def _held_by(value: Any) -> Iterator[Any]:
-    """What a value works with, as far as that can be found without running anything."""
+    """The objects that a value refers to, found without running code."""
     match value:
         case Tool() | AgentTool():
             yield from (getattr(value, name, None) for name in ("function", "_asynchronous", "agent"))
@@ -103,9 +103,9 @@ def _held_by(value: Any) -> Iterator[Any]:
 
 
 def _named_in(function: types.FunctionType) -> Iterator[Any]:
-    """What a function closes over and was made with, and what the global names stand for that are in its text."""
+    """The closure, defaults and attributes of a function, and the globals that its code names."""
     for cell in function.__closure__ or ():
-        with contextlib.suppress(ValueError):  # a variable that was given no value yet
+        with contextlib.suppress(ValueError):  # an empty cell
             yield cell.cell_contents
     yield from (function.__defaults__, function.__kwdefaults__, vars(function))
     names, codes = dict[str, None](), [function.__code__]
@@ -117,14 +117,14 @@ def _named_in(function: types.FunctionType) -> Iterator[Any]:
 
 
 def tools_of(agent: Agent[Any]) -> Iterator[tuple[str, AnyTool]]:
-    """The tools of an agent by name, and those that programs of a tool may call, as `run_program.fetch_url`."""
+    """The tools of an agent by name, and those that programs of a tool can call, as `run_program.fetch_url`."""
     for tool in agent.tools:
         yield tool.name, tool
         yield from ((f"{tool.name}.{inner.name}", inner) for inner in getattr(tool, "tools", ()))
 
 
 def tool_facts(tool: AnyTool, policy: Policy, made_by: str) -> Iterator[tuple[str, Any]]:
-    """What a manifest states of a tool; `made_by` names its server or agent, and is empty for a function."""
+    """The facts of a tool; `made_by` names its server or agent, and is empty for a function."""
     owner = getattr(tool.function, "__self__", None)
     confinement = getattr(owner, "confinement", owner)
     own_limits = getattr(confinement, "limits", None) if is_ours(tool.function) else None
@@ -145,7 +145,7 @@ def tool_facts(tool: AnyTool, policy: Policy, made_by: str) -> Iterator[tuple[st
 
 
 def server_facts(server: Any, home: Path) -> Iterator[tuple[str, Any]]:
-    """What a manifest states of a server of tools."""
+    """The facts of a tool server."""
     target = server.target
     yield "folder", None if target.folder is None else folder_told(target.folder, home)
     yield "pins", KEPT if server.is_pinned else IN_MEMORY
@@ -156,9 +156,9 @@ def server_facts(server: Any, home: Path) -> Iterator[tuple[str, Any]]:
 
 
 def secrets_of(server: Any) -> list[str]:
-    """The names of the variables and headers that a server gets of us, beside harmless ones.
+    """The names of the variables and headers passed to a server, without harmless ones.
 
-    `login` is one that a server may be shown; whether one is kept differs from machine to machine.
+    `login` is listed if the server supports a login; whether one is stored differs between machines.
     """
     names = [name for name in server.target.environment if name not in HARMLESS and not name.startswith("LC_")]
     login = [] if server.target.login is None else [_LOGIN]
@@ -166,14 +166,14 @@ def secrets_of(server: Any) -> list[str]:
 
 
 def verdict(tool: AnyTool, policy: Policy) -> str:
-    """What happens to a call of the tool by default: by level and by the rules that are about all of its calls."""
+    """The default verdict for calls of the tool, from its level and the rules without conditions on arguments."""
     of_all_calls = (rule for rule in policy.rules if type(rule) is Rule and rule.is_about(tool.name) and not rule.where)
     plain = Policy(policy.level, [Rule(rule.verdict, rule.tool) for rule in of_all_calls])
 
     def judged(own: Decision) -> Decision:
         return plain.judge(tool.name, tool.level, own)
 
-    # A server's tool is asked about when it has changed; it never has a call of a lower level.
+    # The judge of a server's tool only asks if the tool has changed; it never lowers the level of a call.
     if tool.judged_by is None or server_of(tool) is not None:
         return str(judged(Decision(Verdict.ALLOW, NO_RULE, "")).verdict)
     if judged(Decision(Verdict.ASK, "judge", "")).allowed:
@@ -185,9 +185,9 @@ def verdict(tool: AnyTool, policy: Policy) -> str:
 
 
 def _digest(tool: AnyTool) -> str:
-    """The hash of what a model is told: by the server as it is now, or as MCP would have it.
+    """The hash of the definition sent to the model: the server's current one, or that in MCP's form.
 
-    What an agent says of itself is its instruction, which may change.
+    The description of an agent's tool is left out: it derives from the instruction, which can change.
     """
     server = server_of(tool)
     offered = () if server is None else server.definitions
@@ -207,7 +207,7 @@ def _judge(tool: AnyTool) -> str | None:
 
 
 def _maker(tool: AnyTool) -> str:
-    """The module of the tool's function, or the class of a tool that is no plain one: it may judge otherwise."""
+    """The module of the tool's function, or the class of a custom tool, which can judge differently."""
     if tool.spec.hosted is not None:
         return "provider"
     kind, module = code_of(type(tool)), module_of(tool.function)
@@ -217,14 +217,14 @@ def _maker(tool: AnyTool) -> str:
 
 
 def _isolation(confinement: Any) -> str:
-    """How a command or code is kept from the machine; less than there is counts as weakened."""
+    """The isolation of a command or code; "weakened" if some mechanisms are not used."""
     wanted = str(getattr(confinement, "isolation", None) or confinement.sandbox)
     is_whole = getattr(confinement, "available", MECHANISMS) >= MECHANISMS
     return wanted if is_whole or wanted == "off" else WEAKENED
 
 
 def _hosts(tool: AnyTool) -> list[str]:
-    """The hosts that calls of the tool may reach, as far as it is known what it does; `any` where it is not."""
+    """The hosts that calls of the tool can reach, as far as known; else `any`."""
     server = server_of(tool)
     if server is not None:
         return [urlsplit(server.target.url).netloc.rpartition("@")[2] or ANYTHING]
@@ -259,7 +259,7 @@ def _of_shell(tool: AnyTool) -> list[str]:
 
 
 def _of_hosted(tool: AnyTool) -> list[str]:
-    """What the provider may reach: nobody, its server of tools, the domains that are named, or anybody."""
+    """The hosts that the provider can reach: none, its tool server, the named domains, or any."""
     said = tool.spec.hosted or {}
     if tool.level is SafetyLevel.SAFE:
         return []
@@ -282,12 +282,14 @@ _HOSTS: Mapping[str, Callable[[AnyTool], list[str]]] = {
     "agentkit.tools.web.search": _of_searching,
     "agentkit.tools.web.wikipedia": _of_wikipedia,
 }
-"""What the shipped tools reach, by the module of each; those of agents reach what the agent's own tools do,
-and programs what the tools do that they call."""
+"""The hosts of the shipped tools, by module.
+
+Tools of agents reach what the agent's own tools reach, and programs what the tools they call reach.
+"""
 
 
 def closed_over(function: Any) -> Mapping[str, Any]:
-    """What a function keeps of those around it, by name; nothing of what is no function."""
+    """The closure variables of a function by name; empty for other objects."""
     return inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
 
 
@@ -296,10 +298,10 @@ _Named = Sequence[tuple[str, Any]]
 
 
 def manifest_of(agent: Agent[Any], folder: str | Path = ".") -> file.Manifest:
-    """What `agent` may do, with all agents that it may set to work or hand the conversation to.
+    """The manifest of `agent`, with all agents that it can run or hand the conversation to.
 
-    `folder` is that of the program: other places are told as they are found from there. No model is asked, and no
-    server connected that is not connected already.
+    `folder` is the program's folder; other paths are given relative to it. The model is not queried, and no server is
+    connected for it.
     """
     staff = _apart([(each.name, each) for each in _staff(agent)])
     return file.Manifest.of(
@@ -315,7 +317,7 @@ def manifest_of(agent: Agent[Any], folder: str | Path = ".") -> file.Manifest:
 
 
 def _staff(agent: Agent[Any]) -> list[Agent[Any]]:
-    """The agent and all that it can set to work, or hand over to, each once."""
+    """The agent and all agents that it can run or hand over to, each once."""
     found = [agent]
     for each in found:
         for other in (*workers_of(each), *_leads(each)):
@@ -325,7 +327,7 @@ def _staff(agent: Agent[Any]) -> list[Agent[Any]]:
 
 
 def _apart(named: Iterable[tuple[str, Any]]) -> list[tuple[str, Any]]:
-    """The same with names that none has twice: later ones get a number."""
+    """Make the names unique: repeated ones get a number."""
     taken = dict[str, Any]()
     for name, value in named:
         number, free = 1, name
@@ -356,7 +358,7 @@ def _agent_facts(agent: Agent[Any], staff: _Named, home: Path) -> _Facts:
 
 
 def _own_facts(agent: Agent[Any]) -> _Facts:
-    """What the agent was made with, beside its tools and the agents it works with."""
+    """The facts of the agent itself, without its tools and other agents."""
     checks = _apart([(f"{each.stage} {each.name}", code_of(each.function)) for each in agent.answer_rules.checks])
     rules = ((f"{number:03}", _rule(rule)) for number, rule in enumerate(agent.policy.rules, 1))
     output = agent.answer_rules.schema
@@ -383,20 +385,20 @@ def _leads(agent: Agent[Any]) -> list[Agent[Any]]:
 
 
 def _handoffs(agent: Agent[Any], staff: _Named) -> list[tuple[str, Any]]:
-    """Whom the conversation may be handed to; of what is no Agent nothing is known but its code."""
+    """The handoff targets; a target that is not an Agent is given by its code."""
     others = [(lead.name, code_of(type(lead))) for lead in agent.handoffs if not isinstance(lead, Agent)]
     return _apart([*((_name_in(staff, lead), True) for lead in _leads(agent)), *others])
 
 
 def _listeners(agent: Agent[Any]) -> list[tuple[str, Any]]:
-    """The code of what hears all that is said, by its name; of what `Agent.on` was given, that itself."""
+    """The code of the listeners by name; for `Agent.on`, that of the given function."""
     heard = [closed_over(each).get("listener", each) if is_ours(each) else each for each in agent.listeners]
     told = map(code_of, heard)
     return _apart([(code.partition(" sha256:")[0], code) for code in told])
 
 
 def _servers(agent: Agent[Any]) -> list[Any]:
-    """The servers that tools of the agent are from, each once."""
+    """The servers of the agent's tools, each once."""
     found: list[Any] = []
     for server in (server_of(tool) for _, tool in tools_of(agent)):
         if server is not None and not any(server is other for other in found):
@@ -405,7 +407,7 @@ def _servers(agent: Agent[Any]) -> list[Any]:
 
 
 def _made_by(tool: AnyTool, servers: _Named, staff: _Named) -> str:
-    """The server or the agent that a tool is from; empty when it is a function."""
+    """The server or agent behind a tool; empty for a function."""
     server, worker = server_of(tool), worker_of(tool)
     if server is not None:
         return f"server {_name_in(servers, server)}"
@@ -424,7 +426,7 @@ def _limits(limits: Limits, max_iterations: int) -> Iterator[tuple[str, Any]]:
 
 
 def _rule(rule: Any) -> dict[str, Any]:
-    """A rule by its meaning: what it says, of which calls, and the code that reads it when that is not ours."""
+    """A rule as JSON: verdict, tool, conditions, and the identity of a custom rule class."""
     where = {
         name: {
             test: _jsonable(operand)
@@ -437,7 +439,7 @@ def _rule(rule: Any) -> dict[str, Any]:
 
 
 def _jsonable(value: Any) -> Any:
-    """A value as JSON has it; of what JSON does not know, its type and, of an enum, its name."""
+    """A value as JSON; for other types, the type's name, with the member's name for an enum."""
     if isinstance(value, Enum):
         return f"{type(value).__qualname__}.{value.name}"
     if value is None or isinstance(value, bool | int | float | str):

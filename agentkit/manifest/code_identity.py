@@ -29,10 +29,10 @@ _FOLDERS = "a folder of this machine"
 
 
 def told(name: str, value: Any, *, texts: bool = True) -> str:
-    """A name with its value: numbers, truth values, None, texts, and collections of these; of others the type.
+    """A name with its value: numbers, bools, None, texts and collections of these; the type of any other value.
 
-    A text is told by its type without `texts`, and where its name or the text itself is that of a secret. A folder of
-    this machine at its beginning is left out.
+    Texts are replaced by their type without `texts`, and if the name or the text is that of a secret. A leading folder
+    of this machine is left out.
     """
     leaves = islice(_leaves(name, value, texts=texts, depth=0), _MOST_VALUES)
     return f"{name} = {' '.join(leaves)}"
@@ -70,15 +70,15 @@ def _portable(text: str) -> str:
 
 
 OURS = "agentkit."
-"""What the name of our own code begins with."""
+"""Prefix of the names of agentkit's own code."""
 
 PRETENDED = "not agentkit's "
-"""What stands before the name of code that says it is ours, and is not."""
+"""Prefix of the name of code that falsely claims to be agentkit's."""
 
 _FOLDER = Path(__file__).parents[1]
 
 _FOREIGN = frozenset({*sys.stdlib_module_names, "agentkit"})
-"""Modules of which no value is told: it may be another one on another machine."""
+"""Modules whose values are not included, as they can differ between machines."""
 
 _MOST_FUNCTIONS = 100
 
@@ -87,10 +87,10 @@ _Written = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 
 def code_of(thing: Any) -> str:
-    """`module.name sha256:…` of a function, a class, or an object of one; of ours the name alone.
+    """`module.name sha256:…` of a function, a class or an instance; for agentkit's own code only the name.
 
-    Hashed are its own text without comments, the numbers and functions that it was made with, and what `read` finds
-    in the variables of its module and in those around it: the plain values, and the functions of the same module.
+    The hash covers its source without comments, the numbers and functions it was created with, and what `read` finds in
+    the variables of its module and its closure: plain values, and functions of the same module.
     """
     bearer = _bearer(thing)
     name = f"{module_of(thing)}.{bearer.__qualname__}"
@@ -102,19 +102,19 @@ def code_of(thing: Any) -> str:
 
 
 def module_of(thing: Any) -> str:
-    """The module of a function, a class, or the class of an object; of one that only says it is ours, so."""
+    """The module of a function, a class or an instance's class; marked if it falsely claims to be agentkit's."""
     bearer = _bearer(thing)
     module = str(getattr(bearer, "__module__", None) or "builtins")
     return module if not module.startswith(OURS) or _is_written_by_us(bearer) else f"{PRETENDED}{module}"
 
 
 def is_ours(thing: Any) -> bool:
-    """Whether a function, a class or an object of one is ours."""
+    """Whether a function, a class or an instance is from agentkit."""
     return module_of(thing).startswith(OURS)
 
 
 def _is_written_by_us(bearer: Any) -> bool:
-    """Whether code that says it is ours is: it was written in our folder, or our module has it."""
+    """Verify that code is agentkit's: its file is in our folder, or our module contains it."""
     if inspect.isfunction(bearer):
         return Path(bearer.__code__.co_filename).is_relative_to(_FOLDER)
     found: Any = sys.modules.get(bearer.__module__)
@@ -124,7 +124,7 @@ def _is_written_by_us(bearer: Any) -> bool:
 
 
 def approver_of(approve: Callable[..., Any] | None) -> str | None:
-    """The code of an approver; what stands there to say yes to everything is told so."""
+    """The identity of an approver, with a prefix if it approves everything."""
     if approve is None:
         return None
     found = [node for node, _ in _found(_bearer(approve))]
@@ -133,7 +133,7 @@ def approver_of(approve: Callable[..., Any] | None) -> str | None:
 
 
 def _bearer(thing: Any) -> Any:
-    """The function or class whose text tells what `thing` does."""
+    """The function or class whose source defines what `thing` does."""
     while isinstance(thing, functools.partial):
         thing = thing.func
     if inspect.ismethod(thing):
@@ -142,12 +142,12 @@ def _bearer(thing: Any) -> Any:
 
 
 def _texts(bearer: Any) -> list[str]:
-    """The text of a function or a class without comments; of several on one line, that of all."""
+    """The source of a function or a class without comments; if several share a line, the source of all."""
     return [_without_comments(text) for _, text in _found(bearer)]
 
 
 def _found(bearer: Any) -> Iterator[tuple[_Written, str]]:
-    """Where a function or a class was written, as a tree and as text; nothing of what has no text."""
+    """The syntax tree and source of a function or a class; empty if the source is not available."""
     file = _file_of(bearer)
     linecache.checkcache(file)
     source = "".join(linecache.getlines(file))
@@ -160,7 +160,7 @@ def _found(bearer: Any) -> Iterator[tuple[_Written, str]]:
 
 
 def _file_of(bearer: Any) -> str:
-    """The file that a function, or a method of a class, says it is from: a module that is gone cannot be asked."""
+    """The file of a function or of a class's methods, from their code: the module can be gone from sys.modules."""
     functions = vars(bearer).values() if isinstance(bearer, type) else (bearer,)
     files = (each.__code__.co_filename for each in functions if inspect.isfunction(each))
     return next(files, "")
@@ -179,7 +179,7 @@ def _first_line(node: _Written) -> int:
 
 
 def _without_comments(text: str) -> str:
-    """The lines of a text that say something."""
+    """The source without comments and blank lines."""
     lines = split_lines(text)
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type == tokenize.COMMENT:
@@ -189,7 +189,7 @@ def _without_comments(text: str) -> str:
 
 
 def _made_with(thing: Any) -> Iterator[str]:
-    """The numbers and functions that code is bound to: arguments of partials, what it closes over, fields."""
+    """The numbers and functions that code is bound to: arguments of partials, closure cells, fields."""
     if isinstance(thing, functools.partial):
         yield from map(_plain, (*thing.args, *thing.keywords.values()))
         yield from _made_with(thing.func)
@@ -203,7 +203,7 @@ def _made_with(thing: Any) -> Iterator[str]:
 
 
 def _plain(value: Any) -> str:
-    """A value, as far as it is the same on every machine and no secret."""
+    """A value as far as it is identical on every machine and not a secret."""
     if value is None or isinstance(value, bool | int | float):
         return repr(value)
     if inspect.isfunction(value):
@@ -212,10 +212,10 @@ def _plain(value: Any) -> str:
 
 
 def read(thing: Any) -> Iterator[str]:
-    """The variables that code reads, by name: plain values, and functions and classes of its module with their text.
+    """The variables that code reads, by name: plain values, and functions and classes of its module with their source.
 
-    What these read in turn is told as well, of the first 100. Of a module of the program the plain values are told that
-    the code names; of any other object its type.
+    The first 100 functions are followed recursively. Of the program's modules the plain values that the code names are
+    included; of any other object its type.
     """
     waiting, known = list(_functions_of(thing)), set[int]()
     while waiting and len(known) < _MOST_FUNCTIONS:
@@ -233,7 +233,7 @@ def read(thing: Any) -> Iterator[str]:
 
 
 def _functions_of(thing: Any) -> Iterator[types.FunctionType]:
-    """The functions that are run when code is: itself, the methods of a class, and those that it was made with."""
+    """The functions that run when code runs: itself, the methods of a class, and those in its closure."""
     bearer = _bearer(thing)
     for each in vars(bearer).values() if isinstance(bearer, type) else (bearer,):
         inner = getattr(each, "__func__", getattr(each, "fget", each))
@@ -243,7 +243,7 @@ def _functions_of(thing: Any) -> Iterator[types.FunctionType]:
 
 
 def _variables_of(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """The variables of the module and around a function that it reads, and the attributes of modules that it names."""
+    """The globals and closure variables that a function reads, and the module attributes that it names."""
     names = set(_names_in(function.__code__))
     around = zip(function.__code__.co_freevars, map(_content, function.__closure__ or ()), strict=True)
     yield from ((name, value) for name, value in around if not inspect.isfunction(value))
@@ -256,7 +256,7 @@ def _variables_of(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
 
 
 def _names_in(code: types.CodeType) -> Iterator[str]:
-    """The names that code reads, also where it makes functions."""
+    """The names that code reads, including nested functions."""
     yield from code.co_names
     for each in code.co_consts:
         if isinstance(each, types.CodeType):
@@ -264,7 +264,7 @@ def _names_in(code: types.CodeType) -> Iterator[str]:
 
 
 def _content(cell: Any) -> Any:
-    """What a cell of a closure holds; None where nothing was put in yet."""
+    """The content of a closure cell; None if it is empty."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -272,7 +272,7 @@ def _content(cell: Any) -> Any:
 
 
 def _says_yes(node: _Written) -> bool:
-    """Whether all that the code answers is a yes, as far as it stands there."""
+    """Whether all answers in the source are approvals."""
     if isinstance(node, ast.Lambda):
         return _is_yes(node.body)
     if isinstance(node, ast.ClassDef):

@@ -1,4 +1,4 @@
-"""Comparison of two manifests: which changes allow more, which allow less (pure)."""
+"""Comparison of two manifests: which changes widen and which narrow permissions (pure)."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from agentkit.safety.paths import inside
 from agentkit.safety.rules import Rule, origin
 
 Told = Mapping[str, Any]
-"""A rule as a manifest has it: verdict, tool, where, and the code that reads it when that is not ours."""
+"""A rule as in a manifest: verdict, tool, where, and the rule's own class if it is not the built-in one."""
 
 _STRICTNESS = (Verdict.ALLOW, Verdict.ASK, Verdict.DENY)
 
 
 def changed(before: Sequence[Told], after: Sequence[Told]) -> Iterator[tuple[ChangeDirection, bool, int]]:
-    """The rules that differ in meaning: which way, whether the rule is one of those before, and its index there."""
+    """The rules that differ in meaning: direction, whether the rule is from `before`, and its index."""
     yield from ((_way_without(rule), True, index) for index, rule in _missing(before, after))
     yield from ((_opposite(_way_without(rule)), False, index) for index, rule in _missing(after, before))
 
 
 def _missing(rules: Sequence[Told], others: Sequence[Told]) -> Iterator[tuple[int, Told]]:
-    """The rules that none of the others makes up for."""
+    """The rules that none of the others covers."""
     for index, rule in enumerate(rules):
         if not any(covers(other, rule) for other in others):
             yield index, rule
@@ -42,7 +42,7 @@ def _opposite(way: ChangeDirection) -> ChangeDirection:
 
 
 def covers(wide: Told, narrow: Told) -> bool:
-    """Whether the first rule says at least as much as the second of every call that the second fits."""
+    """Whether the first rule decides every call that the second matches at least as far."""
     if wide.get("code") != narrow.get("code") or not _is_of_more_tools(wide, narrow) or not _is_as_strict(wide, narrow):
         return False
     fitting = narrow["where"]
@@ -56,7 +56,7 @@ def covers(wide: Told, narrow: Told) -> bool:
 
 
 def _is_of_more_tools(wide: Told, narrow: Told) -> bool:
-    """Whether the first is about each tool that the second is about, as far as their patterns tell."""
+    """Whether the first rule matches every tool that the second matches, as far as their patterns show."""
     if wide["tool"] in (narrow["tool"], "*"):
         return True
     rule = Rule(wide["verdict"], wide["tool"])
@@ -68,22 +68,22 @@ def _is_about_words(rule: Told) -> bool:
 
 
 def _lets_leave(rule: Told, free: Set[str]) -> bool:
-    """Whether it allows what was said, also out of a conversation that has read both kinds, and names these arguments.
+    """Whether the rule allows what a person wrote, even with both labels read, and names these arguments.
 
-    What such a rule does not name must have been said.
+    Arguments that such a rule does not name must have been written by the person.
     """
     return _is_about_words(rule) and free <= rule["where"].keys()
 
 
 def _is_as_strict(rule: Told, other: Told) -> bool:
-    """An `allow` is made up for by an `allow` only, an `ask` by a `deny`, too."""
+    """Whether a rule is as strict: only `allow` covers `allow`, and `deny` also covers `ask`."""
     if Verdict.ALLOW in (rule["verdict"], other["verdict"]):
         return bool(rule["verdict"] == other["verdict"])
     return _STRICTNESS.index(rule["verdict"]) >= _STRICTNESS.index(other["verdict"])
 
 
 def _implies(wide: tuple[str, Any], narrow: tuple[str, Any]) -> bool:
-    """Whether every value that passes the second test passes the first."""
+    """Whether every value that passes the second test also passes the first."""
     (test, operand), (other_test, other) = wide, narrow
     if (test, other_test) == ("one_of", "equals"):
         return other in operand
@@ -101,7 +101,7 @@ _WIDER: Mapping[str, Callable[[Any, Any], bool]] = {
     "at_most": lambda operand, other: other <= operand,
     "at_least": lambda operand, other: other >= operand,
 }
-"""Of two operands of a test, whether the first lets all through that the second does."""
+"""For each test, whether the first operand accepts every value that the second accepts."""
 
 
 def _folder(operand: str) -> str:
@@ -116,7 +116,7 @@ _WORDS = {
     "listeners": "listener",
 }
 _HOLDS_BACK = {"checks"}
-"""Of which an agent that has one more may do less."""
+"""Groups in which an additional entry narrows the permissions."""
 
 _REVIEW = "what it lets through cannot be judged: review it"
 _DIGEST_CHARS = 8
@@ -125,9 +125,9 @@ _MOST_SHOWN_CHARS = 200
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One fact that has changed: which way, on which line of the file, and in words.
+    """One changed fact: its direction, its line in the file, and a description.
 
-    What is new has no line; `line` is then that behind which it would stand.
+    For a new fact, `line` is the line after which it would be inserted.
     """
 
     way: ChangeDirection
@@ -140,7 +140,7 @@ class Difference:
 
 
 def differences(before: Manifest, after: Manifest) -> tuple[Difference, ...]:
-    """How what an agent may do `after` differs from what it could do `before`, in the order of the file's lines."""
+    """The differences in permissions between two manifests, in the order of the file's lines."""
     comparison = _Comparison(before, after)
     found = [*comparison.of_leader(), *comparison.of_agents()]
     return tuple(sorted(found, key=lambda each: (each.line, each.is_new)))
@@ -152,7 +152,7 @@ class _Comparison:
     after: Manifest
 
     def of_leader(self) -> Iterator[Difference]:
-        """Another agent that is run is another program: each of its facts is compared, too, if it was there."""
+        """Report a different main agent as wider; its facts are compared as well if it was in the file."""
         path = ("agent",)
         if self.before.facts[path] != self.after.facts[path]:
             yield self._told(ChangeDirection.WIDER, path, f"another agent is run: {self._change(path)}")
@@ -175,7 +175,7 @@ class _Comparison:
         yield from self._of_rules(agent)
 
     def _of_group(self, agent: str, group: str) -> Iterator[Difference]:
-        """What an agent has of a kind, by name: some are new or gone, and of the others some facts have changed."""
+        """Compare a group of an agent by name: new, removed and changed entries."""
         old, new = self.before.names(agent, group), self.after.names(agent, group)
         for name in dict.fromkeys((*old, *new)):
             path = ("agents", agent, group, name)
@@ -223,7 +223,7 @@ class _Comparison:
         return f"{self.after.facts['agents', agent, 'ceiling']} unasked, with {', '.join(tools) or 'no tools'}"
 
     def _sketch(self, path: Path) -> str:
-        """What is most worth knowing of something new."""
+        """The most important facts of a new entry."""
         facts = self.after.facts
         if path[2] == "tools":
             return f": {facts[*path, 'level']}, {facts[*path, 'verdict']}, made by {facts[*path, 'made_by']}"
@@ -243,13 +243,13 @@ class _Comparison:
         return Difference(way, self.before.follows(path), self._of_which(path, text), is_new=True)
 
     def _of_which(self, path: Path, text: str) -> str:
-        """The words, with the agent before them where there are several."""
+        """Prefix the text with the agent's name if there are several agents."""
         is_one = len({*self.before.agents, *self.after.agents}) == 1
         return text if is_one or len(path) < 3 else f"{path[1]}: {text}"
 
 
 def _unread_change(old: str | None, new: str | None) -> str:
-    """What is told of hashes: which one it was, and that nobody can tell what the other means."""
+    """Describe a change of a hash, whose effect is unknown."""
     told = f"{_short(old)} -> {_short(new)}"
     return told if old is None or new is None else f"has changed, {told}; {_REVIEW}"
 
@@ -268,7 +268,7 @@ def _rule(rule: Any) -> str:
 
 
 def _shown(value: Any) -> str:
-    """A value in words, of bounded length."""
+    """A value as text of limited length."""
     if value is None:
         return "none"
     return cut(value if isinstance(value, str) else json.dumps(value, sort_keys=True), _MOST_SHOWN_CHARS)

@@ -1,4 +1,4 @@
-"""The facts of a manifest, their types, and which of two values allows more (pure)."""
+"""The facts of a manifest, their types, and which of two values is wider (pure)."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from agentkit.safety.rules import Rule
 from agentkit.usage import Limits, is_number
 
 ANYTHING = "any"
-"""The host that stands for all hosts: what code reaches that nobody has read."""
+"""Host entry for all hosts, used for code whose hosts are unknown."""
 
 ALWAYS_YES = "always yes: "
-"""What stands before the name of an approver that refuses nothing."""
+"""Prefix of an approver that approves everything."""
 
 ENVIRONMENT = "environment"
-"""Where the environment decides: it may say anything."""
+"""Value of a setting that the environment decides."""
 
 THEN = ", then "
-"""What stands between a place and the one that is turned to when nothing comes from there."""
+"""Separator between a value and its fallback."""
 
 HERE = "current folder"
-"""The workspace of an agent that was given none: wherever its program is started."""
+"""The workspace of an agent without a configured one: the current folder of the program."""
 
 
 class ChangeDirection(StrEnum):
-    """What a change does: it lets an agent do more, less, or neither."""
+    """The effect of a change on what an agent can do: wider, narrower, or neither."""
 
     WIDER = "wider"
     NARROWER = "narrower"
@@ -41,11 +41,11 @@ class ChangeDirection(StrEnum):
 
 
 Order = Callable[[Any, Any], ChangeDirection]
-"""What becomes of an agent when the first value is replaced by the second, which is another one."""
+"""Compares two different values: the direction of the change from the first to the second."""
 
 
 def ranked(*values: Any) -> Order:
-    """Values that have this order, the narrowest first; any other value is wider than all."""
+    """Order by position, narrowest first; any other value is widest."""
 
     def order(before: Any, after: Any) -> ChangeDirection:
         places = [values.index(value) if value in values else len(values) for value in (before, after)]
@@ -55,16 +55,16 @@ def ranked(*values: Any) -> Order:
 
 
 def bounded(before: float | None, after: float | None) -> ChangeDirection:
-    """A number that is the most there may be; None is no bound."""
+    """Order of a maximum; None is unlimited."""
     return (
         ChangeDirection.NARROWER if before is None or (after is not None and after < before) else ChangeDirection.WIDER
     )
 
 
 def unread(*, none_is: ChangeDirection) -> Order:
-    """Code or a schema, by its hash: what another one lets through cannot be told, so that it must be looked at.
+    """Order of code or a schema given as a hash: a different hash is wider, as its effect must be reviewed.
 
-    `none_is` says whether having none lets an agent do more or less than any.
+    `none_is` is the direction of having none compared to any.
     """
 
     def order(before: str | None, after: str | None) -> ChangeDirection:
@@ -78,31 +78,31 @@ def unread(*, none_is: ChangeDirection) -> Order:
 
 
 def answering(before: str | None, after: str | None) -> ChangeDirection:
-    """Who answers questions: nobody is narrowest, as nothing happens then, and an answer that is always yes widest."""
+    """Order of approvers: none is narrowest, as nothing is approved then, and one that always approves is widest."""
     if after is None or (before is not None and before.startswith(ALWAYS_YES) and not after.startswith(ALWAYS_YES)):
         return ChangeDirection.NARROWER
     return ChangeDirection.WIDER
 
 
 def named(before: str | None, after: str | None) -> ChangeDirection:
-    """Where something is: nowhere is narrowest, another place must be looked at, and the environment may say any."""
+    """Order of locations: None is narrowest, a new location is wider, and the environment covers any location."""
     known = set() if before is None else set(before.split(THEN))
     is_known = ENVIRONMENT in known or after is None or known.issuperset(after.split(THEN))
     return ChangeDirection.NARROWER if is_known else ChangeDirection.WIDER
 
 
 def fewer(before: Collection[str], after: Collection[str]) -> ChangeDirection:
-    """What holds an agent back, such as the labels of what its tools read: without one of them it may do more."""
+    """Order of restrictions, such as the labels of a tool's results: removing one is wider."""
     return ChangeDirection.WIDER if set(before) - set(after) else ChangeDirection.NARROWER
 
 
 def more(before: Collection[str], after: Collection[str]) -> ChangeDirection:
-    """What is open to an agent, such as the variables that it may see."""
+    """Order of permissions, such as visible environment variables: adding one is wider."""
     return ChangeDirection.WIDER if set(after) - set(before) else ChangeDirection.NARROWER
 
 
 def reaching(before: Sequence[str], after: Sequence[str]) -> ChangeDirection:
-    """The hosts that may be reached: an entry may cover other hosts, and `any` covers all."""
+    """Order of reachable hosts: an entry can cover other hosts, and `any` covers all."""
     is_covered = all(any(_holds(wide, host) for wide in before) for host in after)
     return ChangeDirection.NARROWER if is_covered else ChangeDirection.WIDER
 
@@ -120,7 +120,7 @@ def _holds(wide: str, host: str) -> bool:
 
 
 def containing(before: str | None, after: str | None) -> ChangeDirection:
-    """The folder that may be worked in: none is narrowest, and one within another is narrower."""
+    """Order of folders: None is narrowest, and a subfolder is narrower."""
     is_within = after is None or (before is not None and _is_within(after, before))
     return ChangeDirection.NARROWER if is_within else ChangeDirection.WIDER
 
@@ -135,7 +135,7 @@ def _is_within(folder: str, other: str) -> bool:
 
 
 def _read(folder: str) -> tuple[str, int, list[str]]:
-    """What a folder is told from, how many folders up it begins, and the names from there down."""
+    """Parse a folder: its base, the number of parent steps, and the names below."""
     parts = [part for part in folder.split("/") if part != "."]
     family = parts.pop(0) if parts and (parts[0] == "~" or " " in parts[0]) else ""
     ups = sum(part == ".." for part in parts)
@@ -143,14 +143,14 @@ def _read(folder: str) -> tuple[str, int, list[str]]:
 
 
 def remarked(_before: object, _after: object) -> ChangeDirection:
-    """What says what an agent is, and not what it may do."""
+    """Order of facts that describe an agent without affecting its permissions."""
     return ChangeDirection.OTHER
 
 
 FORMAT = 1
 
 Path = tuple[str, ...]
-"""Where a fact stands: `("agents", "bot", "tools", "run_shell", "level")`."""
+"""The path of a fact: `("agents", "bot", "tools", "run_shell", "level")`."""
 
 LEVELS = tuple(level.name.lower() for level in SafetyLevel)
 VERDICTS = (
@@ -159,7 +159,7 @@ VERDICTS = (
     *(f"by call, up to {level}" for level in LEVELS),
     str(Verdict.ALLOW),
 )
-"""What happens to calls by default: where a tool's own judge looks at each, what it finds up to a level is allowed."""
+"""Default verdicts of calls; with a tool's own judge, calls are allowed up to a level."""
 
 IN_MEMORY = "in memory"
 WEAKENED = "weakened"
@@ -171,9 +171,9 @@ _RULE_KEYS = {"verdict", "tool", "where", "code"}
 
 @dataclass(frozen=True, slots=True)
 class FactType:
-    """A kind of fact: which values it can have, how they are told to a person, and which of two values is wider.
+    """The type of a fact: its valid values, their description, and their order.
 
-    `is_read` says that a person can read from two values what has changed; a hash only tells that something has.
+    `is_read` is True if the change can be read from the values; a hash only shows that something changed.
     """
 
     fits: Callable[[Any], bool]
@@ -202,13 +202,13 @@ def _is_rule(value: Any) -> bool:
         return False
     try:
         Rule(value["verdict"], value["tool"], tests)
-    except (ConfigError, OverflowError):  # which a pattern raises that repeats something too often
+    except (ConfigError, OverflowError):  # raised by a pattern with too many repetitions
         return False
     return _is_text(value.get("code", "-"))
 
 
 def _of(*values: Any, wanted: str = "", order: Order | None = None) -> FactType:
-    """One of a few values, the narrowest first."""
+    """One of a few values, narrowest first."""
     return FactType(
         lambda value: any(type(value) is type(one) and value == one for one in values),
         wanted or f"one of {', '.join(map(str, values))}",
@@ -221,7 +221,7 @@ def _code(*, none_is: ChangeDirection = ChangeDirection.NARROWER) -> FactType:
 
 
 _UNKNOWN = FactType(_is_text_or_none, "the name of code with its hash, or null", ranked(), is_read=False)
-"""Code that may do more or less than ours does."""
+"""Custom code whose permissions are unknown."""
 
 _TEXTS = "a sorted list of texts"
 _PLACE = FactType(_is_text_or_none, "a text, or null", named)
@@ -287,7 +287,7 @@ _SERVER: Mapping[str, FactType] = {
 }
 
 SUBJECTS: Mapping[str, Mapping[str, FactType]] = {"": _AGENT, "tools": _TOOL, "servers": _SERVER}
-"""The facts of an agent, and those of each of its tools and servers: all of them are stated, always."""
+"""The facts of an agent, and of each of its tools and servers; all of them are required."""
 
 LISTED: Mapping[str, FactType] = {
     "checks": _code(none_is=ChangeDirection.WIDER),
@@ -295,11 +295,11 @@ LISTED: Mapping[str, FactType] = {
     "listeners": _code(),
     "rules": FactType(_is_rule, "a rule: verdict, tool, where", remarked),
 }
-"""The facts of which an agent has any number, by name; rules by number."""
+"""The facts with any number of entries per agent, by name; rules by number."""
 
 
 def kind_of(path: Path) -> FactType | None:
-    """The kind of the fact at a path; None where there is none."""
+    """The type of the fact at a path; None for an unknown path."""
     if path == ("agent",):
         return FactType(_is_text, "the name of the agent that is run", remarked)
     if len(path) < 3 or path[0] != "agents" or not all(path):

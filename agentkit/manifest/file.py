@@ -1,4 +1,4 @@
-"""The manifest file: JSON with one fact a line, identical on every machine (pure)."""
+"""The manifest file: JSON with one fact per line, identical on every machine (pure)."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from agentkit.safety.rules import Rule
 
 _MOST_SHOWN_CHARS = 80
 _MOST_BRACKETS = 200
-"""In one fact: what is nested deeper than Python reads, as JSON or as a pattern, would be no error of ours."""
+"""Maximum number of brackets in one fact: deeper nesting would exceed Python's limits for JSON and patterns."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an agent may do, with all agents that work with it: each fact by its path, as JSON has it.
+    """The permissions of an agent and of all agents that work with it: each fact by its path, as JSON.
 
-    `str` gives the text of the file. `lines` are the lines of the file on which the facts stand.
+    `str` renders the file. `lines` maps each fact to its line in the file.
     """
 
     MOST_BYTES: ClassVar[int] = 4_000_000
-    """How long a file may be that is read as a manifest."""
+    """Maximum size of a manifest file."""
 
     facts: Mapping[Path, Any]
     lines: Mapping[Path, int]
 
     @classmethod
     def of(cls, facts: Mapping[Path, Any]) -> Manifest:
-        """The manifest that states these facts, in the order of its file."""
+        """A manifest of these facts, in file order."""
         paths = sorted(facts)
         return cls({path: facts[path] for path in paths}, {path: index + 3 for index, path in enumerate(paths)})
 
     @classmethod
     def parse(cls, text: str, place: str = "the manifest") -> Manifest:
-        """The manifest in a text; `place` is what the text is called in errors. Raises ConfigError, with the line."""
+        """Parse a manifest; `place` names the text in errors. Raises ConfigError with the line."""
         facts, lines = dict[Path, Any](), dict[Path, int]()
         version: Any = None
         for number, key, value in _entries(text, place):
@@ -62,16 +62,16 @@ class Manifest:
 
     @property
     def agents(self) -> tuple[str, ...]:
-        """The names of all agents in it."""
+        """The names of all agents."""
         return tuple(dict.fromkeys(path[1] for path in self.facts if path[0] == "agents"))
 
     def names(self, agent: str, group: str) -> tuple[str, ...]:
-        """What an agent has of a group: `tools`, `servers`, `checks`, `handoffs` or `rules`."""
+        """The names in a group of an agent: `tools`, `servers`, `checks`, `handoffs` or `rules`."""
         own = (path for path in self.facts if path[:3] == ("agents", agent, group))
         return tuple(dict.fromkeys(path[3] for path in own))
 
     def idle_rules(self) -> Iterator[str]:
-        """A warning for each rule that no call can match, as it names a tool that its agent does not have."""
+        """A warning for each rule that cannot match, because its agent does not have the tool."""
         for agent in self.agents:
             tools = [name.rpartition(".")[2] for name in self.names(agent, "tools")]
             for number in self.names(agent, "rules"):
@@ -82,7 +82,7 @@ class Manifest:
                     yield f"Rule {number} of {agent} is about {tool!r}, and it has no such tool.{meant}"
 
     def follows(self, path: Path) -> int:
-        """The line behind which a fact would stand that is not in the file."""
+        """The line after which a missing fact would be inserted."""
         return max((line for other, line in self.lines.items() if other < path), default=2)
 
 
@@ -90,7 +90,7 @@ _ANEW = "Write it anew with: agentkit manifest FILE --write MANIFEST"
 
 
 def _entries(text: str, place: str) -> Iterator[tuple[int, str, Any]]:
-    """The facts of a text, one a line, with the number of each. Raises ConfigError for a line that is none."""
+    """The facts of a text with their line numbers. Raises ConfigError for an invalid line."""
     if len(text) > Manifest.MOST_BYTES:
         raise ConfigError(f"{place} is longer than any manifest, {len(text):,} characters. {_ANEW}")
     texts = [line.strip() for line in text.split("\n")]
@@ -119,7 +119,7 @@ def _entry(line: str, place: str, number: int) -> tuple[str, Any]:
 
 
 def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object, unless it says one thing twice."""
+    """Build an object; raises ValueError for a duplicate key."""
     found = dict(pairs)
     if len(found) < len(pairs):
         raise ValueError("a key stands there twice")
@@ -142,7 +142,7 @@ def _checked_version(value: Any, place: str) -> int:
 
 
 def _check(path: Path, value: Any, place: str, number: int) -> None:
-    """Raise ConfigError for a fact that no manifest states, or whose value it cannot have."""
+    """Raise ConfigError for an unknown fact or an invalid value."""
     kind = kind_of(path)
     if kind is None:
         _fail(place, number, f"no manifest states {_shown(_key(path))}")
@@ -151,7 +151,7 @@ def _check(path: Path, value: Any, place: str, number: int) -> None:
 
 
 def _check_whole(facts: Mapping[Path, Any], place: str) -> None:
-    """Raise ConfigError when something is left out that every manifest states."""
+    """Raise ConfigError if a required fact is missing."""
     manifest = Manifest(facts, {})
     wanted: list[Path] = [("agent",)]
     for agent in (*manifest.agents, *filter(None, [facts.get(("agent",))])):
@@ -164,7 +164,7 @@ def _check_whole(facts: Mapping[Path, Any], place: str) -> None:
 
 
 def _key(path: Path) -> str:
-    """A path as a JSON pointer writes it (RFC 6901)."""
+    """Encode a path as a JSON pointer (RFC 6901)."""
     return "/".join(part.replace("~", "~0").replace("/", "~1") for part in path)
 
 
@@ -173,7 +173,7 @@ def _path(key: str) -> Path:
 
 
 def _json(value: Any) -> str:
-    """JSON in one spelling, in letters that look like nothing else."""
+    """Canonical JSON in ASCII, which avoids characters that look alike."""
     return json.dumps(value, sort_keys=True, ensure_ascii=True)
 
 

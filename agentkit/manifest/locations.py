@@ -1,4 +1,4 @@
-"""Folders, commands and hosts in a form that is the same on every machine."""
+"""Machine-independent descriptions of folders, commands and hosts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from agentkit.usage import Price
 
 TEMPORARY = "a temporary folder"
 GIVEN = "given by the program"
-"""Where a model's key is from that no variable holds."""
+"""Source of an API key that is not read from an environment variable."""
 
 _KEYS = {"openai": "OPENAI_API_KEY", "azure": "AZURE_OPENAI_API_KEY"}
 _OF_ANSWERS = frozenset(
@@ -43,14 +43,14 @@ _OF_ANSWERS = frozenset(
         "stop",
     }
 )
-"""The settings that only say how an answer is written."""
+"""Settings that only affect how an answer is generated."""
 
 _ANY_KEY = Secret("any")
 _DIGEST_CHARS = 16
 
 
 def folder_told(folder: str | Path, home: Path) -> str:
-    """A folder as it is found from `home`, the folder of the program; by a hash where it has nothing to do with it."""
+    """A folder relative to `home`, the folder of the program; a hash if it is unrelated."""
     place, origin = Path(folder).resolve(), home.resolve()
     if place.is_relative_to(origin):
         return place.relative_to(origin).as_posix()
@@ -71,7 +71,7 @@ def _shared(one: Path, two: Path) -> str:
 
 
 def command_told(words: Iterable[str], home: Path) -> str:
-    """A command without what is secret in it, its files as they are found from `home`."""
+    """A command without secrets, with its file paths relative to `home`."""
     import shlex
 
     hidden = written_redactor()
@@ -86,12 +86,12 @@ def _word_told(word: str, home: Path) -> str:
 
 
 def url_told(url: str) -> str:
-    """A URL without what is secret in it."""
+    """A URL without secrets."""
     return written_redactor()(shown_url(url))
 
 
 def session_told(session: Session | str | None) -> str:
-    """What kind of place a conversation is kept in."""
+    """The kind of session store."""
     if session is None or (isinstance(session, Session) and session.store is None):
         return IN_MEMORY
     store = KEPT if isinstance(session, str) else type(session.store).__name__
@@ -103,9 +103,9 @@ def session_told(session: Session | str | None) -> str:
 
 
 def model_facts(known: LLM | str | None) -> Iterator[tuple[str, str | None]]:
-    """What the program itself says of its model and its fallbacks, whatever the environment is that it is derived in.
+    """The facts of the model and its fallbacks that the program sets, independent of the environment.
 
-    `known` is the client, or the name of its model; None where the program says nothing.
+    `known` is the client or the name of its model; None if the program sets neither.
     """
     told = [dict(_facts_of(wishes, llm)) for wishes, llm in _models(known)]
     for name in told[0]:
@@ -114,7 +114,7 @@ def model_facts(known: LLM | str | None) -> Iterator[tuple[str, str | None]]:
 
 
 def _models(known: LLM | str | None) -> Iterator[tuple[LLMArguments, Configured | None]]:
-    """What the program asks for in each model that may answer, and the client as far as there is one."""
+    """The arguments of each model that can answer, and its client if it exists."""
     if isinstance(known, LLM):
         yield from ((each.wishes, each) for each in known.with_fallbacks(said=True))
         return
@@ -137,7 +137,7 @@ def _facts_of(wishes: LLMArguments, llm: Configured | None) -> Iterator[tuple[st
 
 
 def _settings_told(settings: Mapping[str, Any]) -> str | None:
-    """What requests say beside how an answer is to be written: it may be a tool that the provider runs itself."""
+    """Request settings other than those of answers: they can enable tools that the provider runs itself."""
     others = {name: value for name, value in settings.items() if name not in _OF_ANSWERS}
     if not others:
         return None
@@ -146,12 +146,12 @@ def _settings_told(settings: Mapping[str, Any]) -> str | None:
 
 
 def price_told(price: Price) -> str:
-    """What a model is said to cost: what its runs may cost at most depends on it."""
+    """The configured price of a model: the cost limit of its runs depends on it."""
     return f"{price.input} and {price.output} US dollars per million tokens"
 
 
 def _named(wishes: LLMArguments) -> str | None:
-    """The provider that the program names; None when it leaves it to the environment."""
+    """The provider set by the program; None if the environment decides."""
     prefix = (wishes.model or "").partition(":")[0].lower()
     if wishes.client is not None:
         return provider_of(wishes.client)
@@ -163,12 +163,12 @@ def _named(wishes: LLMArguments) -> str | None:
 
 
 def _endpoint(wishes: LLMArguments) -> Endpoint | None:
-    """Where the model is as far as the program says: without an environment, and with a key."""
+    """The model's endpoint as set by the program, ignoring the environment and assuming a key."""
     if _named(wishes) is None:
         return None
     try:
         return detect(replace(wishes, api_key=_ANY_KEY), {})[0]
-    except NoProvider:  # the environment says the rest of it
+    except NoProvider:  # the environment sets the rest
         return None
 
 
@@ -188,7 +188,7 @@ def _key(wishes: LLMArguments, provider: str) -> str | None:
 
 
 def workspace_facts(workspace: Any, home: Path, *, is_used: bool) -> Iterator[tuple[str, str | None]]:
-    """The folder that tools work in, and how long their changes can be undone; none when no tool works in one."""
+    """The workspace folder and the persistence of its journal; None for both if no tool uses the workspace."""
     if not is_used:
         yield from (("folder", None), ("journal", None))
         return
