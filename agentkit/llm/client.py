@@ -53,7 +53,7 @@ _MEND = "That is not what was asked for. {fault}\n\nGive the whole answer again,
 
 
 class Completes(Protocol):
-    """What extraction needs of an LLM."""
+    """The interface that extraction needs from an LLM."""
 
     @property
     def provider(self) -> str:
@@ -61,16 +61,16 @@ class Completes(Protocol):
         ...
 
     def complete(self, messages: Request, /) -> Response:
-        """The answer to a request."""
+        """Answer one request."""
         ...
 
     async def acomplete(self, messages: Request, /) -> Response:
-        """Like `complete`, awaiting."""
+        """Async version of `complete`."""
         ...
 
 
 class Extraction:
-    """The part of an LLM that fills types from texts."""
+    """Structured extraction methods of an LLM."""
 
     @overload
     def extract(
@@ -103,13 +103,13 @@ class Extraction:
         retries: int = 2,
         **settings: Any,
     ) -> Any:
-        """A value of a type, filled from a text (or texts, images and files): `invoice = llm.extract(text, Invoice)`.
+        """Extract a typed value from a text (or texts, images and files): `invoice = llm.extract(text, Invoice)`.
 
         `output_type` is a pydantic model, dataclass, TypedDict, NamedTuple, enum, Literal or plain type, or a list,
-        dictionary, tuple or union of them. `instruction` says what else to heed. An answer that is not of the type
-        goes back with what is wrong, at most `retries` times; the offline model is asked once.
+        dictionary, tuple or union of them. `instruction` adds further instructions to the prompt. A response that does
+        not validate is sent back with the validation error, at most `retries` times; the offline model is called once.
 
-        Raises BadResponse when no answer was of the type, ConfigError for what is no type, ModelError.
+        Raises BadResponse if no response validates, ConfigError if `output_type` is not supported, and ModelError.
         """
         asking = _asking(self, text, output_type, instruction, retries, settings)
         return _answered(asking, self.complete)
@@ -145,7 +145,7 @@ class Extraction:
         retries: int = 2,
         **settings: Any,
     ) -> Any:
-        """Like `extract`, awaiting."""
+        """Async version of `extract`."""
         asking = _asking(self, text, output_type, instruction, retries, settings)
         return await _aanswered(asking, self.acomplete)
 
@@ -167,14 +167,14 @@ def _asking(
     order = f"{_ORDER}\n\n{instruction}" if instruction else _ORDER
     chosen = {name: value for name, value in settings.items() if value is not None}
     request = Request([UserMessage(content)], order, output_schema=output.schema, settings=chosen)
-    # The offline model reads one message and answers it the same each time: it cannot mend what it said.
+    # The offline model is deterministic and reads a single message, so a retry cannot help.
     return extraction(request, output, 0 if llm.provider == "offline" else retries)
 
 
 def extraction(request: Request, output: OutputType[_T], retries: int) -> _Asking[_T]:
-    """Yield requests and take their responses, until one is of the type; that value is returned.
+    """Yield requests and receive their responses until one validates, then return the parsed value.
 
-    Raises BadResponse when `retries` more requests did not help, or an answer was cut at its token limit.
+    Raises BadResponse when `retries` further requests failed too, or when a response was cut at its token limit.
     """
     for left in range(retries, -1, -1):
         response = yield request
@@ -191,7 +191,7 @@ def extraction(request: Request, output: OutputType[_T], retries: int) -> _Askin
 
 
 def _objection(response: Response, fault: BadResponse, output: OutputType[Any]) -> list[Message]:
-    """What was said, and why it was not taken. Tool calls that nobody offered cannot stand without results."""
+    """The invalid answer and the validation error as messages. Unoffered tool calls are left out: they lack results."""
     said: list[Message] = [response.message] if response.text and not response.tool_calls else []
     return [*said, UserMessage(_MEND.format(fault=fault, instruction=output.instruction).strip())]
 
@@ -219,11 +219,11 @@ async def _aanswered(asking: _Asking[_T], acomplete: Callable[[Request], Awaitab
 
 
 _OF_ANSWERS = frozenset({"temperature", "max_tokens", "reasoning_effort"})
-"""The settings that have arguments of their own and say how a model answers."""
+"""Settings with their own `LLM` arguments that control text generation and are not sent with embedding requests."""
 
 
 class Embedding:
-    """The part of an LLM that makes vectors."""
+    """Embedding methods of an LLM."""
 
     _endpoint: Endpoint
     _provider: Provider
@@ -231,17 +231,17 @@ class Embedding:
     _fallbacks: Sequence[object]
 
     def embed(self, texts: Iterable[str], *, dimensions: int | None = None, **settings: Any) -> Embeddings:
-        """A vector for each text, in their order, of a model that makes vectors: `llm.embed(["one", "two"])`.
+        """Embed texts, one vector for each text, in the same order: `llm.embed(["one", "two"])`.
 
-        They are asked for in as many requests as the server's bounds need. `dimensions` is how many numbers each has,
-        where the model knows several lengths; `settings` are sent as they are. The list knows what it took: `usage`,
-        `cost`. Raises ModelError, and ConfigError for what is no text and for an LLM that makes none.
+        The texts are split into as many requests as the server's limits require. `dimensions` sets the length of the
+        vectors, for models that support several; `settings` are sent unchanged. The list has `usage` and `cost`.
+        Raises ModelError, and ConfigError if an item is not text or if the LLM cannot make embeddings.
         """
         asked = self._vectors_asked(texts, dimensions, settings)
         return _embeddings(taped(asked, lambda: _made(self._embedder().embed(asked.texts, asked.settings))))
 
     async def aembed(self, texts: Iterable[str], *, dimensions: int | None = None, **settings: Any) -> Embeddings:
-        """Like `embed`, awaiting."""
+        """Async version of `embed`."""
         asked = self._vectors_asked(texts, dimensions, settings)
 
         async def make() -> VectorsMade:
@@ -256,7 +256,7 @@ class Embedding:
         return VectorsAsked(tuple(checked(texts)), checked_settings(dimensions, {**own, **settings}))
 
     def _embedder(self) -> EmbeddingProvider:
-        """What makes the vectors. Raises ConfigError where nothing does, or more than one model would."""
+        """The provider's embedding interface. Raises ConfigError if it lacks one, or if the LLM has fallbacks."""
         if self._fallbacks:
             raise ConfigError(
                 "An LLM with fallbacks makes no vectors: those of two models cannot be compared. Name one model."
@@ -275,7 +275,7 @@ def _embeddings(made: VectorsMade) -> Embeddings:
 
 
 class Configured(Embedding, Extraction):
-    """The part of an LLM that tells what it was made with, and makes others like it."""
+    """Configuration of an LLM: properties, derived clients and pickling."""
 
     _wishes: LLMArguments
     _settings: Mapping[str, Any]
@@ -294,59 +294,59 @@ class Configured(Embedding, Extraction):
 
     @property
     def tariff(self) -> Tariff:
-        """What decides on the price of its requests."""
+        """The tariff that determines the price of requests to this model."""
         return tariff_of(self._endpoint, self._price)
 
     @property
     def tariffs(self) -> tuple[Tariff, ...]:
-        """The same of this model and of those that may answer in its place."""
+        """The tariffs of this model and its fallbacks."""
         return tuple(member.tariff for member in self.members())
 
     @property
     def fallbacks(self) -> tuple[Configured, ...]:
-        """The LLMs that are asked in turn when this model gives no answer."""
+        """The LLMs called in order when this model fails."""
         return self._fallbacks
 
     @property
     def max_tokens(self) -> int | None:
-        """How long an answer may be, whoever gives it, as far as it was said."""
+        """The smallest configured token limit of this model and its fallbacks, or None."""
         limits = (member.settings.get(name) for member in self.members() for name in LIMITS)
         return min((limit for limit in limits if isinstance(limit, int)), default=None)
 
     @property
     def model(self) -> str:
-        """The model's name; for Azure the deployment's."""
+        """The model's name; for Azure the deployment name."""
         return self._endpoint.model
 
     @property
     def wishes(self) -> LLMArguments:
-        """What was said of provider, model, key and place when it was made; the environment decided on the rest."""
+        """The provider, model, key and address arguments as passed to the constructor, not the environment's."""
         return self._wishes
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What every request says beside its messages, such as the temperature. A copy."""
+        """A copy of the settings sent with every request, such as the temperature."""
         return dict(self._settings)
 
     @property
     def price(self) -> Price | None:
-        """What the model costs as the user has said it, which comes before every list of prices."""
+        """The price set by the user, which takes precedence over every price list."""
         return self._price
 
     def with_fallbacks(self, *, said: bool = False) -> Iterator[Configured]:
-        """This LLM and those asked in its place, with theirs; `said`: that were said when it was made.
+        """Iterate over this LLM and its fallbacks, recursively.
 
-        The others are those that the environment names.
+        With `said`, only fallbacks passed to the constructor are included, not those named by the environment.
         """
         yield self
         for fallback in self._fallbacks if self._fallback or not said else ():
             yield from fallback.with_fallbacks(said=said)
 
     def with_settings(self, **settings: Any) -> Self:
-        """The same client with other settings of its requests: `llm.with_settings(temperature=0, max_tokens=500)`.
+        """Return a copy of this client with other request settings: `llm.with_settings(temperature=0, max_tokens=500)`.
 
-        Those that are not named stay as they are; None leaves one to the server. Both use the same connections. They
-        are settings of its fallbacks, too. Raises ConfigError for what is no setting.
+        Other settings are unchanged; None leaves a setting to the server. Both clients share their connections. The
+        settings also apply to the fallbacks. Raises ConfigError if a setting is invalid.
         """
         other = object.__new__(type(self))
         other.__dict__.update(self.__dict__, _settings=chosen(merged(self._settings, settings)))
@@ -358,9 +358,9 @@ class Configured(Embedding, Extraction):
         return other
 
     def with_model(self, model: str) -> Self:
-        """A client like this one for another model, named as `LLM(model=)` takes it, with connections of its own.
+        """Return a similar client for another model, named as in `LLM(model=)`, with separate connections.
 
-        It has no `price`: that of this model is not that of the other. Raises NoProvider and ConfigError.
+        `price` is reset, since it belongs to the original model. Raises NoProvider and ConfigError.
         """
         other = object.__new__(type(self))
         named, behind = parted(stripped(model))
@@ -370,7 +370,7 @@ class Configured(Embedding, Extraction):
         return other
 
     def equals(self, other: Configured) -> bool:
-        """Whether `other` would send the same requests to the same place."""
+        """Whether `other` would send the same requests to the same endpoint."""
         names = ("_endpoint", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price")
         pairs = zip(self._fallbacks, other._fallbacks, strict=False)
         return (
@@ -380,7 +380,7 @@ class Configured(Embedding, Extraction):
         )
 
     def describe(self) -> Description:
-        """What was chosen, what decided, and what was ignored; nothing secret in it."""
+        """Describe the chosen model, the setting that chose it and the ignored settings; contains no secrets."""
         endpoint = self._endpoint
         return Description(
             provider=endpoint.provider,
@@ -397,11 +397,11 @@ class Configured(Embedding, Extraction):
 
     @property
     def _chain(self) -> FallbackProvider:
-        """What asks the fallbacks; only for those that have some."""
+        """The provider as a FallbackProvider; valid only if the LLM has fallbacks."""
         return cast("FallbackProvider", self._provider)
 
     def members(self) -> tuple[FallbackMember, ...]:
-        """This model and its fallbacks, each as a chain asks it."""
+        """This model and its fallbacks as members of a fallback chain."""
         from agentkit.llm.fallback import FallbackMember
 
         if self._fallbacks:
@@ -411,7 +411,7 @@ class Configured(Embedding, Extraction):
         return (FallbackMember(name, endpoint.shown_url, self._provider, self.tariff, self._settings),)
 
     def __getstate__(self) -> dict[str, Any]:
-        """The configuration alone: what the arguments said. The environment is read anew where it is unpickled."""
+        """The configuration only: the constructor's arguments. Unpickling reads the environment again."""
         names = ("_wishes", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price", "_fallback")
         return {name: getattr(self, name) for name in names}
 
@@ -425,21 +425,21 @@ class Configured(Embedding, Extraction):
 
     @abstractmethod
     def _connect(self) -> None:
-        """Decide where the model is."""
+        """Choose the provider and endpoint."""
 
     @abstractmethod
     def _link(self) -> None:
-        """Have the models asked that were given as its fallbacks."""
+        """Wrap the provider with its fallbacks."""
 
 
 _BAR = "|"
-"""What stands between a model's name and the names of its fallbacks."""
+"""Separates a model's name from the names of its fallbacks."""
 
 
 def parted(model: str | None) -> tuple[str | None, tuple[str, ...]]:
-    """A model's name, if any, and those of its fallbacks, as in `openai:gpt-5.4-mini | groq:openai/gpt-oss-120b`.
+    """Split a model name from its fallbacks, as in `openai:gpt-5.4-mini | groq:openai/gpt-oss-120b`.
 
-    Raises ConfigError when there is a bar and no name after it.
+    Raises ConfigError if a bar is not followed by a name.
     """
     if model is None or _BAR not in model:
         return model, ()
@@ -455,9 +455,9 @@ _NO_TEXT = "Provider, model, key and addresses are texts, as in LLM(model='gpt-5
 
 
 def stripped(text: str | None) -> str | None:
-    """The text without blanks around it, as they come along when a key is pasted; None when nothing is left.
+    """Strip surrounding whitespace, common in pasted keys; None if the result is empty.
 
-    Raises ConfigError for what is no text, without telling it: it may be a key.
+    Raises ConfigError if the value is not a string; the message omits the value, since it could be a key.
     """
     if text is not None and not isinstance(text, str):
         raise ConfigError(_NO_TEXT.format(type(text).__name__))
@@ -465,7 +465,7 @@ def stripped(text: str | None) -> str | None:
 
 
 def chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that are made: None leaves one to the server. Raises ConfigError for what is no setting."""
+    """The settings that are not None (None leaves a setting to the server). Raises ConfigError for `stream=True`."""
     if settings.get("stream"):
         raise ConfigError("stream=True is no setting; use LLM.stream or LLM.astream.")
     made = {name: value for name, value in settings.items() if value is not None and name != "stream"}
@@ -473,56 +473,56 @@ def chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 _ANY_TOOL = {"tool_choice": "required"}
-"""What most servers call it that a model must use a tool, whichever; Mistral and Anthropic call it `any`."""
+"""Forces a call of any tool. Most servers use this value; Mistral and Anthropic call it `any`."""
 
 
 _TEXTS = ("provider", "model", "base_url", "azure_endpoint", "azure_api_version")
 
 Prompt = str | Iterable[Message | Mapping[str, Any]]
-"""A text, or messages: typed ones or plain dictionaries in the chat format."""
+"""A text, or messages: message objects or plain dictionaries in the chat format."""
 
 
 class HasSpec(TypingProtocol):
-    """Anything that can say how a model sees it, such as a Tool."""
+    """An object with a tool spec, such as a Tool."""
 
     @property
     def spec(self) -> ToolSpec:
-        """The tool as a model sees it."""
+        """The tool spec sent to the model."""
         ...
 
 
 class LLM(Configured):
     """A client for one model at one provider.
 
-    Which provider, in this order: the arguments; `AGENTKIT_PROVIDER`; `AZURE_OPENAI_API_KEY` with
-    `AZURE_OPENAI_ENDPOINT`; `OPENAI_API_KEY` or a base URL; `ANTHROPIC_API_KEY`. `describe()` says what was chosen and
-    why.
+    The provider is chosen by, in this order: the arguments; `AGENTKIT_PROVIDER`; `AZURE_OPENAI_API_KEY` with
+    `AZURE_OPENAI_ENDPOINT`; `OPENAI_API_KEY` or a base URL; `ANTHROPIC_API_KEY`. `describe()` shows the choice and the
+    reason for it.
 
     Args:
         provider: `openai`, `azure`, `anthropic`, `offline`, or a service such as `ollama`, `groq`, `openrouter`.
-        model: The model's name, for Azure the deployment's; `ollama:qwen3` names the provider too. Fallbacks may follow
-            it: `openai:gpt-5.4-mini | ollama:qwen3`.
-        api_key: The provider's key; otherwise its own variable is read.
+        model: The model's name, for Azure the deployment name; `ollama:qwen3` names the provider too. Fallbacks can
+            follow it: `openai:gpt-5.4-mini | ollama:qwen3`.
+        api_key: The provider's key; by default read from the provider's environment variable.
         azure_endpoint: `https://RESOURCE.openai.azure.com`.
         azure_api_version: A date, or `v1` for the v1 style; default `2024-02-01`.
-        base_url: An OpenAI-compatible server, which may need no key.
-        azure_token_provider: A function that gives an Entra ID token, instead of a key.
-        protocol: `responses`, `chat` or `messages`, when the choice made for the provider is not right.
-        tool_calling: `native`: as the server does it; `text`: written as text, for models that cannot call tools;
-            `auto`: as text once the server refuses tools.
-        timeout_seconds: How long to wait for an answer, or for the next piece of one; connecting takes at most 10.
-        max_retries: How often a request is sent again after 408, 409, 429, 5xx, a timeout or a lost connection.
+        base_url: The URL of an OpenAI-compatible server; a key is then optional.
+        azure_token_provider: A function that returns an Entra ID token, used instead of a key.
+        protocol: `responses`, `chat` or `messages`, to override the provider's default.
+        tool_calling: `native`: use the server's tool calling; `text`: describe and parse tool calls as text, for models
+            without tool support; `auto`: switch to text once the server refuses tools.
+        timeout_seconds: Timeout for a response, or for the next chunk of a stream; connecting takes at most 10 seconds.
+        max_retries: How often a request is retried after 408, 409, 429, 5xx, a timeout or a lost connection.
         temperature, max_tokens, reasoning_effort: Sent only when set.
-        settings: Further parameters, sent as they are.
-        price: What the model costs, when you know better than the list of prices.
-        headers: Sent with every request, as gateways want it: `{"X-Team": "blue"}`.
-        client: An `OpenAI` or `AsyncOpenAI` of the openai package that sends the requests, with its own place, key and
-            headers: for Bedrock, Vertex and other ways of signing in, or an HTTP client of your own.
-        fallback: Who is asked when this model gives no answer: an LLM, the name of a model, or several in order.
+        settings: Further parameters, sent unchanged.
+        price: The model's price, to override the price list.
+        headers: Headers sent with every request, for example to a gateway: `{"X-Team": "blue"}`.
+        client: An `OpenAI` or `AsyncOpenAI` client of the openai package that sends the requests with its own base URL,
+            key and headers: for Bedrock, Vertex and other authentication methods, or a custom HTTP client.
+        fallback: Models to call when this one fails: an LLM, the name of a model, or several in order.
 
     Raises:
-        NoProvider: Nothing names a provider, the named one is unknown, or it lacks a key or endpoint.
-        ConfigError: An argument or variable cannot be right.
+        NoProvider: The settings name no provider or an unknown one, or the key or endpoint is missing.
+        ConfigError: An argument or environment variable is invalid.
     """
 
     def __init__(
@@ -567,7 +567,7 @@ class LLM(Configured):
         self._set_up()
 
     def _connect(self) -> None:
-        """Decide where the model is; nothing is opened before the first request."""
+        """Choose the endpoint and create the provider; connections are opened with the first request."""
         _check_alone(self._wishes)
         behind, known = _named_behind(config.environment())
         is_unsaid = not self._wishes.given() and not self._fallback
@@ -583,14 +583,14 @@ class LLM(Configured):
         self._provider = provider if self.provider == "offline" else PromptedToolsProvider(provider, self._tool_calling)
 
     def _connect_to_none(self, error: NoProvider) -> None:
-        """In a replay a provider is not needed. Raises the error anywhere else."""
+        """Use a placeholder while a recording is replayed, which needs no provider. Otherwise raises the error."""
         if not is_replaying():
             raise error
         self._endpoint, self._decided_by, self._ignored = absent_endpoint(self._wishes.model), "the replay", ()
         self._provider = AbsentModel(error)
 
     def _link(self) -> None:
-        """Have the fallbacks asked when the model gives no answer."""
+        """Wrap the provider in a FallbackProvider if fallbacks are configured."""
         given = self._fallback or self._behind
         if given:
             from agentkit.llm.fallback import FallbackProvider
@@ -602,14 +602,14 @@ class LLM(Configured):
             self._fallbacks = fallbacks
 
     def _named(self, name: str) -> LLM:
-        """The LLM of another model, with the settings of this one; at the same place unless its name says another."""
+        """An LLM for another model with the same settings; at the same endpoint unless the name includes a provider."""
         other, state = object.__new__(LLM), LLM.__getstate__(self) | {"_price": None, "_fallback": ()}
         other.__setstate__(state | {"_wishes": wishes_beside(name, self._wishes)})
-        other._ignored = ()  # what else is set does not count for the first, which says so
+        other._ignored = ()  # reported by the first LLM already
         return other
 
     def _sent(self, request: Request, asked: Prompt | Request, settings: Mapping[str, Any]) -> Request:
-        """The request as it is passed on: to several models without the settings of this one, as each has its own."""
+        """The request to send; with fallbacks, without this LLM's own settings, since each model applies its own."""
         if not self._fallbacks:
             return request
         said = asked.settings if isinstance(asked, Request) else {}
@@ -620,11 +620,11 @@ class LLM(Configured):
         return Rereading()
 
     def chat(self, messages: Prompt, **settings: Any) -> str:
-        """The text of the model's answer. Raises ModelError."""
+        """Return the text of the model's response. Raises ModelError."""
         return _whole_text(self.complete(messages, **settings))
 
     async def achat(self, messages: Prompt, **settings: Any) -> str:
-        """Like `chat`, awaiting."""
+        """Async version of `chat`."""
         return _whole_text(await self.acomplete(messages, **settings))
 
     def complete(
@@ -635,9 +635,9 @@ class LLM(Configured):
         output_schema: OutputSchema | Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Response:
-        """The model's answer: text, tool calls, usage, finish reason, raw JSON. Raises ModelError.
+        """Return the model's response: text, tool calls, usage, finish reason, raw JSON. Raises ModelError.
 
-        `output_schema` is a JSON schema that the text must fit; `settings` override the LLM's own.
+        `output_schema` is a JSON schema that the text must match; `settings` override the LLM's own.
         """
         request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
         return taped(request, partial(self._provider.complete, self._sent(request, messages, settings)))
@@ -650,7 +650,7 @@ class LLM(Configured):
         output_schema: OutputSchema | Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Response:
-        """Like `complete`, awaiting."""
+        """Async version of `complete`."""
         request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
         return await ataped(request, partial(self._provider.acomplete, self._sent(request, messages, settings)))
 
@@ -662,7 +662,7 @@ class LLM(Configured):
         output_schema: OutputSchema | Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Iterator[Event]:
-        """The answer as TextDelta, ReasoningDelta and ToolCallDelta events; the last is ResponseReceived."""
+        """Stream the response as TextDelta, ReasoningDelta and ToolCallDelta events; the last is ResponseReceived."""
         request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
         return taped_stream(request, partial(self._provider.stream, self._sent(request, messages, settings)))
 
@@ -674,20 +674,20 @@ class LLM(Configured):
         output_schema: OutputSchema | Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> AsyncIterator[Event]:
-        """Like `stream`, awaiting."""
+        """Async version of `stream`."""
         request = self.request_of(messages, tools=tools, output_schema=output_schema, **settings)
         return ataped_stream(request, partial(self._provider.astream, self._sent(request, messages, settings)))
 
     def prepare(self) -> None:
-        """Load the client now, and not with the first request. Nothing is sent."""
+        """Load the HTTP client now instead of with the first request. Nothing is sent."""
         providers.prepare(self._provider)
 
     def close(self) -> None:
-        """Close what the blocking methods opened. The LLM stays usable."""
+        """Close the connections of the blocking methods. The LLM stays usable."""
         providers.close(self._provider)
 
     async def aclose(self) -> None:
-        """Close what the awaiting methods opened on the running event loop. The LLM stays usable."""
+        """Close the connections of the async methods on the running event loop. The LLM stays usable."""
         await providers.aclose(self._provider)
 
     def request_of(
@@ -698,9 +698,9 @@ class LLM(Configured):
         output_schema: OutputSchema | Mapping[str, Any] | None = None,
         **settings: Any,
     ) -> Request:
-        """The request that `complete` makes of the same arguments, with the LLM's own settings in it; nothing is sent.
+        """Build the request that `complete` would send for the same arguments, including the LLM's settings.
 
-        Raises ValueError or TypeError for what is no message, ConfigError for what is no setting.
+        Nothing is sent. Raises ValueError or TypeError if a message is invalid, ConfigError if a setting is invalid.
         """
         if isinstance(messages, Request) and not (tools or settings or self._settings or output_schema is not None):
             return messages
@@ -721,7 +721,7 @@ class LLM(Configured):
 
 
 def _spec(tool: ToolSpec | HasSpec) -> ToolSpec:
-    """What a model is told of a tool. Raises ConfigError for what is none, such as a plain function."""
+    """The spec of a tool. Raises ConfigError if the value has none, for example a plain function."""
     spec: object = tool if isinstance(tool, ToolSpec) else getattr(tool, "spec", None)
     if isinstance(spec, ToolSpec):
         return spec
@@ -730,7 +730,7 @@ def _spec(tool: ToolSpec | HasSpec) -> ToolSpec:
 
 
 def _provider(endpoint: Endpoint, timeout_seconds: float, max_retries: int, price: Price | None) -> providers.Provider:
-    """What answers for an endpoint; imported when chosen."""
+    """Create the provider for an endpoint; its module is imported on demand."""
     if endpoint.provider == "offline":
         from agentkit.llm.providers.offline.model import OfflineModel
 
@@ -741,7 +741,7 @@ def _provider(endpoint: Endpoint, timeout_seconds: float, max_retries: int, pric
 
 
 def _whole_text(response: Response) -> str:
-    """The text, unless there is none because the answer was cut before it began."""
+    """The text. Raises BadResponse if the response was cut at its token limit before any text."""
     if not response.text and response.finish_reason == "length":
         raise BadResponse("The answer was cut at its token limit before any text came; allow more max_tokens.")
     return response.text
@@ -750,13 +750,13 @@ def _whole_text(response: Response) -> str:
 def _said(
     settings: Mapping[str, Any], temperature: float | None, max_tokens: int | None, reasoning_effort: str | None
 ) -> dict[str, Any]:
-    """All settings in one: `settings` may say otherwise than an argument of its own does."""
+    """Merge all settings into one dictionary: `settings` overrides the separate arguments."""
     own = {"temperature": temperature, "max_tokens": max_tokens, "reasoning_effort": reasoning_effort}
     return chosen({**own, **settings})
 
 
 def _check_alone(wishes: LLMArguments) -> None:
-    """Raises ConfigError where a client was given, which says where and with what key, and something else says so."""
+    """Raise ConfigError if `client` is combined with arguments that it replaces, such as a key or base URL."""
     others = wishes.given().keys() - {"client", "model", "protocol"}
     if wishes.client is not None and others:
         names = " and ".join(f"{name}=" for name in sorted(others))
@@ -764,7 +764,7 @@ def _check_alone(wishes: LLMArguments) -> None:
 
 
 def _checked_limits(timeout_seconds: float, max_retries: int) -> tuple[float, int]:
-    """Timeout and retries as they are. Raises ConfigError when they limit nothing."""
+    """Validate the timeout and the retries. Raises ConfigError if one is out of range."""
     if not (is_number(timeout_seconds) and timeout_seconds):
         raise ConfigError(f"timeout_seconds= takes a number of seconds above 0. Got {timeout_seconds!r:.200}.")
     if not is_whole(max_retries, 0):
@@ -773,14 +773,14 @@ def _checked_limits(timeout_seconds: float, max_retries: int) -> tuple[float, in
 
 
 def _checked_tool_calling(tool_calling: ToolCalling) -> ToolCalling:
-    """The way to call tools as it is. Raises ConfigError when there is no such way."""
+    """Validate the tool calling mode. Raises ConfigError if it is unknown."""
     if tool_calling not in get_args(ToolCalling):
         raise ConfigError(f"tool_calling= takes 'auto', 'native' or 'text'. Got {tool_calling!r:.200}.")
     return tool_calling
 
 
 def _checked_fallback(given: LLM | str | Sequence[LLM | str] | None) -> tuple[LLM | str, ...]:
-    """The fallbacks in order. Raises ConfigError for what names no model."""
+    """The fallbacks in order. Raises ConfigError if an item is neither an LLM nor the name of a model."""
     known: list[LLM | str] = []
     several = [given] if isinstance(given, LLM | str) or not isinstance(given, Sequence) else given
     for each in () if given is None else several:
@@ -794,7 +794,7 @@ def _checked_fallback(given: LLM | str | Sequence[LLM | str] | None) -> tuple[LL
 
 
 def _named_behind(env: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str, str]]:
-    """The fallbacks that `AGENTKIT_MODEL` names, and the environment without them."""
+    """The fallbacks named in `AGENTKIT_MODEL`, and the environment without them."""
     named, behind = parted(env.get("AGENTKIT_MODEL"))
     if not behind:
         return (), env
@@ -803,6 +803,6 @@ def _named_behind(env: Mapping[str, str]) -> tuple[tuple[str, ...], Mapping[str,
 
 
 def _output_schema(schema: Mapping[str, Any]) -> OutputSchema:
-    """A JSON schema as an output schema, named after its title in the letters that servers allow in a name."""
+    """A JSON schema as an output schema. Its name is the title, reduced to the characters that servers accept."""
     name = re.sub(r"[^a-zA-Z0-9_-]+", "_", str(schema.get("title", ""))).strip("_")[:64]
     return OutputSchema(name or "answer", schema)

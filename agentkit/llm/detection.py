@@ -26,18 +26,18 @@ Values = Mapping[str, Any]
 PROVIDERS: Mapping[str, Callable[[Sources], Endpoint]] = {
     "openai": openai_endpoint,
     "azure": azure_endpoint,
-    "offline": lambda _: Endpoint(provider="offline", model="needle3"),  # the only one, whatever name is given
+    "offline": lambda _: Endpoint(provider="offline", model="needle3"),  # the only model, whatever name is given
     **{name: partial(service_endpoint, name) for name in SERVICES},
 }
-"""Every provider: its name, which is also its prefix in `model="name:…"`, and what makes its endpoint."""
+"""Providers by name, which is also the prefix in `model="name:…"`, with the functions that create their endpoints."""
 _MEANT = {"claude": "anthropic", "chatgpt": "openai", "gpt": "openai", "google": "gemini", "llama": "ollama"}
-"""The provider that is meant by a word for its models, or for who makes them."""
+"""Providers by common names for their models or companies."""
 
 
 def _prefix(model: str) -> str | None:
-    """The provider in `provider:model`, or the only one that has but one model, `offline`.
+    """The provider in `provider:model`, or in `offline`, which has a single model.
 
-    Other colons are part of a model's own name, as in `qwen3:8b`.
+    Other colons are part of the model's name, as in `qwen3:8b`.
     """
     prefix, colon, _ = model.partition(":")
     is_named = prefix.lower() in PROVIDERS if colon else prefix.strip().lower() == "offline"
@@ -45,12 +45,12 @@ def _prefix(model: str) -> str | None:
 
 
 def _named_by(name: str) -> Callable[[Values], str | None]:
-    """The value itself, in any case."""
+    """Read the provider from a value, ignoring case."""
     return lambda values: values[name].strip().lower()
 
 
 def _prefix_of(name: str, *places: str) -> Callable[[Values], str | None]:
-    """The prefix of a model's name. Beside a base URL, `mistral:7b` and `offline` are names of that server's."""
+    """Read the provider from a model's prefix. With a base URL, `mistral:7b` and `offline` are names on that server."""
 
     def prefix(values: Values) -> str | None:
         found = _prefix(values[name])
@@ -64,7 +64,7 @@ def _prefix_of(name: str, *places: str) -> Callable[[Values], str | None]:
 _PREFIX_OF_MODEL = _prefix_of("model=", "base_url=", "client=")
 
 _ORDER: tuple[tuple[tuple[str, ...], Callable[[Values], str | None]], ...] = (
-    # the arguments (with =) or variables that must all be set, and the provider that they name
+    # the arguments (with =) or variables that must all be set, and the provider that they select
     (("client=",), lambda values: provider_of(values["client="])),
     (("provider=",), _named_by("provider=")),
     (("model=",), _PREFIX_OF_MODEL),
@@ -87,20 +87,20 @@ _VARIABLES = (
     *("OPENAI_API_VERSION", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN", "AZURE_OPENAI_ENDPOINT"),
     *("AZURE_OPENAI_DEPLOYMENT", "AZURE_OPENAI_API_VERSION"),
 )
-"""The variables that say which model is meant, whoever serves it."""
+"""Variables that select the model or its provider."""
 
 _SAYS_PROVIDER = ("provider=", "AGENTKIT_PROVIDER")
-"""Who says `openai` there means it, also where a model is called as if another service had it."""
+"""If `openai` is set here, it is explicit, even if the model's name looks like one with a provider prefix."""
 
 _Voice = tuple[tuple[str, ...], str]
-"""The names of what is set, and the provider that it names."""
+"""The names of settings, and the provider that they select."""
 
 
 def detect(wishes: LLMArguments, env: Mapping[str, str]) -> tuple[Endpoint, str, tuple[str, ...]]:
-    """The endpoint, what decided for its provider, and what else was set but did not count, with the reason.
+    """Choose the endpoint; returns it, the settings that decided, and the ignored settings with the reasons.
 
-    Raises NoProvider when nothing names a provider, the named one is unknown, or it lacks something; ConfigError
-    when what names it cannot be right.
+    Raises NoProvider if the settings name no provider or an unknown one, or if something is missing; ConfigError if a
+    setting is invalid.
     """
     values = _values(wishes) | dict(env)
     voices = [
@@ -121,16 +121,16 @@ def detect(wishes: LLMArguments, env: Mapping[str, str]) -> tuple[Endpoint, str,
 
 
 def wishes_for(name: str) -> LLMArguments | None:
-    """What a text asks for that names a provider, alone or before a model; None for a model's name alone."""
+    """The arguments for a name with a provider, alone or before a model; None for a model's name alone."""
     if name.lower() in PROVIDERS:
         return LLMArguments(provider=name.lower())
     return LLMArguments(model=name) if _prefix(name) else None
 
 
 def wishes_beside(name: str, first: LLMArguments) -> LLMArguments:
-    """The same of a fallback, which is where the first model is unless it names a provider.
+    """The arguments for a fallback, at the endpoint of the first model unless its name includes a provider.
 
-    Raises NoProvider where it seems to name one that there is not: nobody would notice before it is needed.
+    Raises NoProvider for what looks like an unknown provider: otherwise the error would appear only when it is needed.
     """
     wishes = wishes_for(name)
     if wishes is None and _SERVICE.match(name):
@@ -139,13 +139,13 @@ def wishes_beside(name: str, first: LLMArguments) -> LLMArguments:
 
 
 def wishes_there(name: str, first: LLMArguments) -> LLMArguments:
-    """What asks for another model at the place of the first, also where the name of that says which."""
+    """The arguments for another model at the endpoint of the first, even if that is chosen by a model prefix."""
     named = _PREFIX_OF_MODEL(_values(first)) if first.model else None
     return replace(first, model=name, provider=first.provider or named)
 
 
 def wishes_instead(name: str, first: LLMArguments, provider: str) -> LLMArguments:
-    """What asks for a model in the place of the first, which `provider` serves, and whose key another never gets."""
+    """The arguments for a model in place of the first, served by `provider`; keys are not sent to other providers."""
     other = replace(first, model=name)
     named = None if first.provider else _PREFIX_OF_MODEL(_values(other))
     if named is None:
@@ -158,7 +158,7 @@ def _values(wishes: LLMArguments) -> dict[str, Any]:
 
 
 def _with_model_of(provider: str, decider: str, values: Values) -> dict[str, Any]:
-    """The values with the model's name as the provider knows it, without a name that is meant for another."""
+    """The values with the provider's prefix removed from the model, and without a model of another provider."""
     own = dict(values)
     for name in ("model=", "AGENTKIT_MODEL"):
         prefix = _prefix(values.get(name, ""))
@@ -171,7 +171,7 @@ def _with_model_of(provider: str, decider: str, values: Values) -> dict[str, Any
 
 
 def _ignored(voices: list[_Voice], sources: Sources, values: Values) -> Iterator[str]:
-    """What was set but did not count, and why."""
+    """The settings that were ignored, with the reasons."""
     deciding, provider = voices[0]
     told = {*deciding, *sources.read}
     agreeing = {name for names, named in voices[1:] if named == provider for name in names}
@@ -204,12 +204,12 @@ def _meant(name: str) -> str:
 
 
 def _shortened(word: str) -> str:
-    """A word that may be anything, such as a key in the wrong place, so that not all of it is shown."""
+    """Truncate a value in an error: it can be anything, such as a key in the wrong place."""
     return word if len(word) <= 16 else f"{word[:6]}…"
 
 
 def _half_azure(values: Values) -> tuple[tuple[str, ...], str] | None:
-    """What is set, and what is missing, when only one of Azure's two variables is set."""
+    """The names and a description if only one of Azure's two settings is present."""
     credentials = tuple(name for name in ("AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN") if name in values)
     if bool(credentials) == ("AZURE_OPENAI_ENDPOINT" in values):
         return None
@@ -243,11 +243,11 @@ def _no_service(model: str) -> str:
 
 
 _SERVICE = re.compile(r"(?!ft:)[a-z][a-z_-]+:")
-"""How a model's name begins that names its provider; `qwen3:8b` and the fine-tuned `ft:gpt-4o` name none."""
+"""Matches a provider prefix of a model; `qwen3:8b` and the fine-tuned `ft:gpt-4o` have none."""
 
 
 def _offline_way() -> str:
-    """How simple requests are answered without any provider on this machine."""
+    """Advice on the offline model, which answers simple requests on this machine without a provider."""
     from agentkit.llm.providers.offline.model import installed
 
     if installed():

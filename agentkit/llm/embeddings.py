@@ -1,7 +1,7 @@
 """Embedding requests: encoding, batching and decoding.
 
-How many texts a server takes at once differs from 10 to thousands, and most say so only by refusing more: then half
-as many are sent, and what was learnt holds for later ones.
+The number of texts that servers accept in one request ranges from 10 to thousands, and most report it only by rejecting
+more: then half as many are sent, and the limit is remembered for later requests.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ _TRY = "Try again, or take another model."
 
 
 class Embeddings(list[Vector]):
-    """A vector for each text, in the order of the texts: a list like any other, that also knows what it took.
+    """A list of vectors, one per text, in the order of the texts, with usage information.
 
-    `usage` is what the server counted, `model` what it calls the model, empty when it does not say.
+    `usage` is the usage reported by the server, `model` the server's name for the model, or empty.
     """
 
     def __init__(self, vectors: Iterable[Vector] = (), model: str = "", usage: Usage = NO_USAGE) -> None:
@@ -53,14 +53,14 @@ class Embeddings(list[Vector]):
 
     @property
     def cost(self) -> Cost | None:
-        """What they cost, in US dollars; None when nobody knows the model's price."""
+        """The cost in US dollars; None if the model's price is unknown."""
         from agentkit.llm.pricing import cost_of
 
         return cost_of(self.usage)
 
 
 class EmbeddingAnswer(NamedTuple):
-    """What a server says to one request: the vectors in the order of its texts, and what they took."""
+    """The response to one request: the vectors in the order of its texts, the model and the usage."""
 
     vectors: list[Vector]
     model: str
@@ -68,12 +68,12 @@ class EmbeddingAnswer(NamedTuple):
 
 
 def body_of(texts: Sequence[str], model: str, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The request for the vectors of some texts."""
+    """The request body for some texts."""
     return {"model": model, "input": list(texts), **settings}
 
 
 def read(text: str, count: int) -> EmbeddingAnswer:
-    """The answer for so many texts. Raises ModelError for an error, and BadResponse for anything but their vectors."""
+    """Parse the response for `count` texts. Raises ModelError for an error, BadResponse for an invalid response."""
     data = json_object(text)
     raise_error_inside(data)
     entries = dictionaries(data.get("data"))
@@ -85,7 +85,7 @@ def read(text: str, count: int) -> EmbeddingAnswer:
 
 
 def check_lengths(vectors: Sequence[Vector], dimensions: object) -> None:
-    """Raises BadResponse unless all vectors have one length, which is `dimensions` where that was asked for."""
+    """Raise BadResponse unless all vectors have the same length, equal to `dimensions` if given."""
     lengths = sorted({len(vector) for vector in vectors})
     if len(lengths) > 1:
         raise BadResponse(f"The server gave vectors of several lengths: {', '.join(map(str, lengths))}. {_TRY}")
@@ -97,12 +97,12 @@ def check_lengths(vectors: Sequence[Vector], dimensions: object) -> None:
 
 
 def _usage(figures: Mapping[str, Any]) -> Usage:
-    """What was counted. All of it is input, and some servers name the total alone."""
+    """Parse usage figures. All tokens are input, and some servers report only the total."""
     return usage_of({"prompt_tokens": figures.get("total_tokens"), **figures}, _COUNTS, _DETAILS)
 
 
 def _in_order(entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """The entries in the order of the texts. A server that numbers none of them, or all with 0, keeps the order."""
+    """The entries in the order of the texts. If the server sends no indexes, or only 0, the order is unchanged."""
     numbers = [_place(entry.get("index")) for entry in entries]
     if not any(numbers):
         return entries
@@ -115,7 +115,7 @@ def _in_order(entries: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any
 
 
 def _place(index: object) -> object:
-    """The number of a vector, which some servers write as a text or a fraction; none is 0."""
+    """The index of a vector, which some servers send as text or float; 0 if missing."""
     if isinstance(index, str) and index.isdecimal() and len(index) < _MOST_DIGITS:
         return int(index)
     if isinstance(index, float) and index.is_integer():
@@ -124,7 +124,7 @@ def _place(index: object) -> object:
 
 
 def _vector(given: object) -> Vector:
-    """A vector in an answer: 32-bit floats in base64, or a list of numbers. Raises BadResponse."""
+    """Decode a vector: 32-bit floats in base64, or a list of numbers. Raises BadResponse."""
     try:
         numbers = _unpacked(given) if isinstance(given, str) else list(_numbers(given))
     except (TypeError, ValueError, OverflowError, struct.error):
@@ -141,7 +141,7 @@ def _unpacked(text: str) -> Vector:
 
 
 def _numbers(given: object) -> Iterator[float]:
-    """Numbers in a list, or in a list within it, as servers have them that can tell of each token."""
+    """The numbers of a list, or of a nested list, as sent by servers that can embed each token."""
     if not isinstance(given, list):
         raise TypeError
     inner = given[0] if len(given) == 1 and isinstance(given[0], list) else given
@@ -149,19 +149,19 @@ def _numbers(given: object) -> Iterator[float]:
 
 
 class EmbeddingProvider(Protocol):
-    """A provider that makes vectors."""
+    """A provider that supports embeddings."""
 
     def embed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
-        """A vector of each text, blocking."""
+        """Embed texts, one vector each, blocking."""
         ...
 
     async def aembed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
-        """Like `embed`, awaiting."""
+        """Async version of `embed`."""
         ...
 
 
 def embedder(provider: Provider, name: str = "") -> EmbeddingProvider:
-    """The provider, if it makes vectors. Raises ConfigError otherwise."""
+    """The provider, if it supports embeddings. Raises ConfigError otherwise."""
     if not hasattr(provider, "embed"):
         who = f"The provider {name!r}" if name else "This provider"
         raise ConfigError(
@@ -172,23 +172,23 @@ def embedder(provider: Provider, name: str = "") -> EmbeddingProvider:
 
 
 MOST_TEXTS = 96
-"""How many texts are sent at once at first: few enough for nearly all servers, and for an answer of a few megabytes."""
+"""Initial number of texts per request: accepted by nearly all servers, with responses of a few megabytes."""
 
 MOST_TOKENS = 100_000
-"""About how many tokens they may have together."""
+"""Approximate number of tokens per request."""
 
 _BYTES_A_TOKEN = 2.0
-"""No kind of text has fewer; English has five."""
+"""Lower bound of bytes per token for any kind of text; English has five."""
 
 _PACKING, _BASE64 = "encoding_format", "base64"
-"""A quarter of the bytes of numbers that are written out, and read in a tenth of the time."""
+"""Base64 takes a quarter of the bytes of decimal numbers, and a tenth of the time to parse."""
 
 _TOO_MUCH = re.compile(
     r"batch|too many|too large|too long|at most \d|max(?:imum|\.)? (?:number|length|size|allowed)|tokens per request"
     r"|array_above_max_length",
     re.IGNORECASE,
 )
-"""How servers say that a request has too many texts, or texts of too many tokens."""
+"""Messages about too many texts or tokens in a request."""
 
 _ABOUT_SIZE = frozenset({None, 400, 413, 422})
 _NO_VECTORS = frozenset({400, 403, 404, 405, 422, 501})
@@ -199,19 +199,19 @@ _NAME_ONE = (
 
 Body = dict[str, Any]
 Asking = Generator[tuple[Body, int], tuple[EmbeddingAnswer, int], Embeddings]
-"""Yields a request and how many vectors it wants; takes the answer, and how often it was asked for in vain."""
+"""Yields request bodies with their number of texts; receives responses with the number of unanswered attempts."""
 
 
 @dataclass
 class LearntLimits:
-    """What the refusals of one server have taught."""
+    """Limits of one server, learnt from its rejections."""
 
     most_texts: int = MOST_TEXTS
     takes_packed: bool = True
 
 
 def checked(texts: Iterable[str]) -> list[str]:
-    """The texts. Raises ConfigError for one text alone, and for what no model makes a vector of."""
+    """Validate the texts. Raises ConfigError for a single string, and for items that cannot be embedded."""
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         raise ConfigError("embed() takes a list of texts and gives a list of vectors; for one: embed([text])[0].")
     known = list(texts)
@@ -224,7 +224,7 @@ def checked(texts: Iterable[str]) -> list[str]:
 
 
 def checked_settings(dimensions: int | None, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """What is sent beside the texts. Raises ConfigError for a length that no vector has."""
+    """The settings to send with the texts. Raises ConfigError if `dimensions` is invalid."""
     if dimensions is not None and not is_whole(dimensions, 1):
         raise ConfigError(f"dimensions= takes a whole number from 1 on. Got {dimensions!r:.200}.")
     said = {name: value for name, value in settings.items() if value is not None}
@@ -232,7 +232,7 @@ def checked_settings(dimensions: int | None, settings: Mapping[str, Any]) -> dic
 
 
 def asking(texts: Sequence[str], settings: Mapping[str, Any], tariff: Tariff, lessons: LearntLimits) -> Asking:
-    """Ask for the vectors of all texts, batch by batch, and put them in order. Raises ModelError."""
+    """Request vectors for all texts in batches, in order. Raises ModelError."""
     made, most_texts = Embeddings(), lessons.most_texts
     while len(made) < len(texts):
         batch = _batch(texts, len(made), most_texts)
@@ -257,7 +257,7 @@ def asking(texts: Sequence[str], settings: Mapping[str, Any], tariff: Tariff, le
 
 
 def _batch(texts: Sequence[str], first: int, most_texts: int) -> Sequence[str]:
-    """The next texts, as many as may go together; one in any case."""
+    """The next texts within the limits, at least one."""
     tokens = 0.0
     for number in range(first, min(first + most_texts, len(texts))):
         tokens += len(texts[number].encode("utf-8", "surrogatepass")) / _BYTES_A_TOKEN
@@ -267,7 +267,7 @@ def _batch(texts: Sequence[str], first: int, most_texts: int) -> Sequence[str]:
 
 
 def _learnt(error: ModelError, body: Body, settings: Mapping[str, Any], lessons: LearntLimits) -> bool:
-    """Whether the server refuses what we have added to the request, so that it helps to leave it out."""
+    """Whether the server rejects the encoding format that agentkit added, so that it is dropped."""
     is_named = error.parameter == _PACKING or _PACKING in str(error)
     if not isinstance(error, Rejected) or _PACKING not in body or _PACKING in settings or not is_named:
         return False
@@ -276,14 +276,14 @@ def _learnt(error: ModelError, body: Body, settings: Mapping[str, Any], lessons:
 
 
 def _is_too_much(error: ModelError) -> bool:
-    """Whether fewer texts at once may help."""
+    """Whether fewer texts per request could help."""
     if not isinstance(error, Rejected) or error.status not in _ABOUT_SIZE:
         return False
     return error.is_too_long or _TOO_MUCH.search(f"{error.code} {error}") is not None
 
 
 def _explain(error: ModelError, batch: Sequence[str], first: int, model: str) -> None:
-    """Say in an error what to do about it."""
+    """Add advice to an error."""
     advice = ""
     if isinstance(error, Rejected) and error.is_too_long and len(batch) == 1:
         length = f"{len(batch[0]):,} characters"
@@ -295,24 +295,24 @@ def _explain(error: ModelError, batch: Sequence[str], first: int, model: str) ->
 
 
 def _charged(answer: EmbeddingAnswer, in_vain: int, tariff: Tariff) -> Usage:
-    """What an answer took, with the requests that came to nothing before it."""
+    """The usage of a response, including unanswered attempts."""
     charged = tariff.of_request(answer.model, answer.usage.input_tokens)
     return answer.usage.under(charged) + unreported(in_vain, charged)
 
 
 class RemoteEmbedding:
-    """The part of a remote model that makes vectors."""
+    """Embedding methods of a remote model."""
 
     _tariff: Tariff
 
     @property
     @abstractmethod
     def _transport(self) -> Transport:
-        """The connection."""
+        """The transport to the server."""
 
     @abstractmethod
     def _scrubbed(self) -> AbstractContextManager[AttemptCounter]:
-        """Lets no error out that quotes a key; counts how often a request was sent in vain."""
+        """Scrub keys from errors and count unanswered attempts."""
 
     @cached_property
     def _lessons(self) -> LearntLimits:
@@ -320,7 +320,7 @@ class RemoteEmbedding:
         return LearntLimits()
 
     def embed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
-        """A vector of each text, blocking."""
+        """Embed texts, one vector each, blocking."""
         asked = _EmbeddingRequest(texts, settings, self._tariff, self._lessons)
         while asked.made is None:
             try:
@@ -334,7 +334,7 @@ class RemoteEmbedding:
         return asked.made
 
     async def aembed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
-        """Like `embed`, awaiting."""
+        """Async version of `embed`."""
         asked = _EmbeddingRequest(texts, settings, self._tariff, self._lessons)
         while asked.made is None:
             try:
@@ -348,14 +348,14 @@ class RemoteEmbedding:
         return asked.made
 
     def _vectors(self, text: str, count: int) -> EmbeddingAnswer:
-        """The vectors in a text. What fails is read again without its secrets, because errors quote parts of it."""
+        """Parse the vectors in a text. On failure the scrubbed text is parsed again, because errors quote it."""
         with suppress(ModelError):
             return read(text, count)
         return read(self._transport.scrub(text), count)
 
 
 class _EmbeddingRequest:
-    """What is asked just now, until all is `made`."""
+    """The current request of a series, until `made` contains the result."""
 
     body: dict[str, Any]
     count: int
@@ -369,11 +369,11 @@ class _EmbeddingRequest:
         self._go_on(next, self._requests)
 
     def answered(self, answer: EmbeddingAnswer, in_vain: int) -> None:
-        """Go on after an answer."""
+        """Continue after a response."""
         self._go_on(self._requests.send, (answer, in_vain))
 
     def failed(self, error: ModelError) -> None:
-        """Go on after a refusal. Raises it when nothing helps."""
+        """Continue after an error. Raises it if it cannot be handled."""
         self._go_on(self._requests.throw, error)
 
     def _go_on(self, move: Any, *given: Any) -> None:

@@ -24,12 +24,12 @@ _OWN_HEADERS = frozenset(
     ("host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding")
 )
 _LEAST_KEY_CHARS = 8
-"""A shorter word of a header is no key, and would be found in other words."""
+"""Shorter words of a header are not treated as keys: scrubbing them would change unrelated words."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LLMArguments:
-    """What the arguments of `LLM` ask for; None where they say nothing."""
+    """The provider, credential and address arguments of `LLM`; None if not given."""
 
     provider: str | None = None
     model: str | None = None
@@ -43,7 +43,7 @@ class LLMArguments:
     client: Any = field(default=None, repr=False)
 
     def given(self) -> dict[str, Any]:
-        """The wishes that were made, by name."""
+        """The arguments that were given, by name."""
         return {name: getattr(self, name) for name in self.__slots__ if getattr(self, name)}
 
 
@@ -51,14 +51,14 @@ class LLMArguments:
 class Endpoint:
     """One model at one provider.
 
-    The credential is `token_provider`, or `api_key`: sent in the header `key_header`, as a bearer token when that
-    is None. With neither, no credential is sent. User and password in the base URL come before a bearer token.
-    `query` and `headers` are sent with every request, these in the place of what would be sent under their names.
-    Where there is a `client`, it sends, with a credential and headers of its own, told here so that no text shows them.
-    `strict` says that the server enforces schemas, `is_openai` that it is OpenAI's own, which is told the account's
-    organization and project.
+    The credential is `token_provider` or `api_key`. It is sent in the header `key_header`, or as a bearer token if that
+    is None; without a credential, nothing is sent. User and password in the base URL take precedence over a bearer
+    token. `query` and `headers` are sent with every request; `headers` replace default headers of the same name. A
+    `client` sends requests with its own credential and headers, which are copied here so that errors are scrubbed of
+    them. `strict` means that the server enforces schemas, `is_openai` that it is OpenAI's own API, which also receives
+    the account's organization and project.
 
-    Raises ConfigError for an unknown protocol, or a key that no HTTP header can carry.
+    Raises ConfigError for an unknown protocol, or for a key that an HTTP header cannot carry.
     """
 
     provider: str
@@ -83,20 +83,20 @@ class Endpoint:
 
     @property
     def shown_url(self) -> str:
-        """The base URL without what may be secret in it; `this machine` when there is none."""
+        """The base URL without its secret parts; `this machine` if it is empty."""
         return shown_url(self.base_url) or "this machine"
 
     @property
     def origin(self) -> str:
-        """The mark of messages from this endpoint, so that the opaque data in them is sent back to no other.
+        """Identifies the endpoint in its messages, so that their opaque data is sent back to this endpoint only.
 
-        In the Messages protocol it names the model, too, as another model refuses its thinking blocks.
+        In the Messages protocol it includes the model, because other models reject its thinking blocks.
         """
         place = f"{self.protocol}:{self.shown_url if self.base_url else self.provider}"
         return f"{place}#{self.model}" if self.protocol == "messages" else place
 
     def scrub(self, text: str) -> str:
-        """`text` without key, password and query values. A word that is public anyway, as the key `ollama`, stays."""
+        """`text` without key, password and query values. Public words, such as the key `ollama`, are not removed."""
         public = f"{self.provider} {self.model} {self.shown_url} {self.api_version}"
         for secret in self._secrets():
             text = text if secret in public else Secret(secret).scrub(text)
@@ -104,7 +104,7 @@ class Endpoint:
 
     @property
     def authorization(self) -> str:
-        """User and password of the base URL as the header has them; empty when there are none."""
+        """User and password of the base URL as an Authorization header; empty if the URL has neither."""
         user, _, password = self._user_and_password()
         return f"Basic {b64encode(unquote(f'{user}:{password}').encode()).decode()}" if user or password else ""
 
@@ -124,11 +124,11 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Description:
-    """Which model an LLM talks to and why, safe to print. Made by `LLM.describe()`.
+    """The configuration of an LLM, safe to print. Made by `LLM.describe()`.
 
-    `decided_by` names the argument or variable that chose the provider, `ignored` what else was set and why it
-    did not count, `adjustments` what is sent differently because the server refused it otherwise. `fallbacks` describe
-    the models that are asked when it gives no answer, and `away` tells which are not asked just now, and why.
+    `decided_by` names the argument or variable that chose the provider, `ignored` lists other settings and why they had
+    no effect, `adjustments` lists changes to requests because the server rejected the original form. `fallbacks`
+    describes the fallback models, and `away` lists the models that are currently skipped, with the reason.
     """
 
     provider: str
@@ -143,7 +143,7 @@ class Description:
     away: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """One line a fact."""
+        """One fact per line."""
         lines = [
             f"provider     {self.provider} (decided by {self.decided_by})",
             f"model        {self.model}",
@@ -159,7 +159,7 @@ class Description:
 
     @property
     def line(self) -> str:
-        """The same in short, on one line, with the fallbacks that it has of its own."""
+        """A one-line summary, including the fallbacks."""
         own = f"{self.provider}:{self.model} at {self.endpoint} (decided by {self.decided_by})"
         return ", then ".join([own, *(each.line for each in self.fallbacks)])
 
@@ -170,9 +170,9 @@ def is_header_text(text: str) -> bool:
 
 
 def read_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
-    """Headers of the user's for every request. Raises ConfigError for what HTTP cannot carry or we must say ourselves.
+    """Validate custom headers. Raises ConfigError if HTTP cannot carry one or if agentkit sets that header itself.
 
-    The text names the header and shows no value, which may be secret.
+    The message names the header but omits its value, which could be secret.
     """
     if headers is None:
         return {}
@@ -189,9 +189,9 @@ def read_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
 
 
 def read_url(url: str) -> tuple[str, dict[str, str]]:
-    """The base URL and its query, apart. A whole endpoint's address, as people paste it, is cut back to its base.
+    """Split a base URL from its query. A pasted URL of a whole endpoint is cut back to its base.
 
-    Raises ConfigError for what is no HTTP address; the text shows no password.
+    Raises ConfigError if the text is not an HTTP URL; the message omits the password.
     """
     url = url.strip()
     parts = _split(url)
@@ -206,7 +206,7 @@ def read_url(url: str) -> tuple[str, dict[str, str]]:
 
 
 def shown_url(url: str) -> str:
-    """A URL without what may be secret in it: user, password and query."""
+    """A URL without its secret parts: user, password and query."""
     parts = _split(url)
     if parts is None or not parts.netloc:
         return re.split(r"[?#]", re.sub(r"^(\w+://)?.*@", r"\1", url, flags=re.DOTALL))[0]
@@ -214,7 +214,7 @@ def shown_url(url: str) -> str:
 
 
 def _split(url: str) -> SplitResult | None:
-    """The parts of a URL; None when it has no valid host and port."""
+    """The parts of a URL; None if its host or port is invalid."""
     try:
         parts = urlsplit(url)
         _ = parts.port

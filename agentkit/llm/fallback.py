@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 _NOT_SERVED = frozenset({402, 404, 410})
-"""The statuses of a refusal that is not about what was asked: no money, no such model or place, no longer there."""
+"""Statuses that concern the service and not the request: payment required, model or path not found, gone."""
 
 _NO_MODEL = frozenset(
     {
@@ -38,15 +38,15 @@ _NO_MODEL = frozenset(
         "deploymentnotfound",
     }
 )
-"""The codes with which servers say the same, whatever the status."""
+"""Error codes for an unavailable model, whatever the status."""
 
 _MOST_CHARS = 600
 
 
 def goes_on(error: ModelError) -> bool:
-    """Whether another model may do better: what is wrong is the service, and not what was asked of it.
+    """Whether to try the next model: the service failed, rather than the request being invalid.
 
-    A request that a server understood and refuses, as bad, as too long or for what it says, is not asked elsewhere.
+    A request that a server understood and rejected (invalid, too long, or for its content) goes to no other model.
     """
     if not isinstance(error, Rejected):
         return True
@@ -57,24 +57,24 @@ def goes_on(error: ModelError) -> bool:
 
 
 def is_lasting(error: ModelError) -> bool:
-    """Whether somebody must do something about it before it ends: a wrong key, no money, no such model."""
+    """Whether the error persists until someone acts: a wrong key, no credit, an unknown model."""
     return isinstance(error, Unauthorized | Rejected) or is_spent(f"{error.code} {error}")
 
 
 def missed(name: str, error: ModelError, tariff: Tariff | None) -> Missed:
-    """What came of asking a model, with the requests that its server may charge for."""
+    """Record a failed call to a model, including the requests that its server could charge for."""
     return Missed(name, type(error).__name__, str(error), unreported(requests_lost(error), tariff))
 
 
 def requests_lost(error: ModelError) -> int:
-    """How many requests a server was at work on whose answers did not arrive whole: what they cost nobody knows."""
+    """Number of requests that a server started but did not answer completely; their cost is unknown."""
     has_begun = error.status is None and isinstance(error, BadResponse)
     return max(error.unanswered, int(has_begun))
 
 
 def told_together(last: ModelError, all_missed: Sequence[Missed]) -> ModelError:
-    """The error of a request that no model has answered: of the kind of the last, with what each has said."""
-    # whoever raised the last may raise it again; copy() would share its attributes where Dask's tblib is at work
+    """Build the error raised when every model failed: the type of the last error, with the message of each failure."""
+    # The caller can raise `last` again, so it is not modified; copy() would share attributes with Dask's tblib patch.
     error = type(last).__new__(type(last))
     vars(error).update(vars(last))
     is_refused = not goes_on(last)
@@ -86,21 +86,21 @@ def told_together(last: ModelError, all_missed: Sequence[Missed]) -> ModelError:
 
 
 def missed_told(each: Missed) -> str:
-    """Which model gave no answer, and why, as one text."""
+    """Format a failed call as one text: the model and the reason."""
     asked = each.model if each.was_asked else f"{each.model}, not asked again so soon"
     return f"[{asked}] {cut(each.error, _MOST_CHARS)}"
 
 
 FIRST_SECONDS, LONGEST_SECONDS = 30.0, 600.0
-"""How long a model is not asked after it has failed once, and at most, as that doubles with each failure."""
+"""The pause in seconds after the first failure, and the maximum; the pause doubles with each failure."""
 
 
 class CircuitBreaker:
-    """What is remembered of one model that may be away. Any thread may use it.
+    """Circuit breaker for one model. Thread-safe.
 
-    It is away for 30 seconds, each time that it fails again for twice as long, and never for less time than finding
-    out has taken or than its server asks for; at most for ten minutes, and at once for those where somebody must do
-    something about it. Then one request asks it, while others go on to the next model until that is answered.
+    The circuit opens for 30 seconds, twice as long after each further failure, and at least as long as the failed call
+    took or as the server's Retry-After asks; at most ten minutes, and for ten minutes at once after an error that
+    persists until someone acts. Then one request probes the model, while others use the next one until it is answered.
     """
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
@@ -110,12 +110,12 @@ class CircuitBreaker:
 
     @property
     def missed(self) -> Missed | None:
-        """Why the model would not be asked now; None when it would."""
+        """The failure for which the model is currently skipped; None if it can be called."""
         missed = self._missed
         return missed if missed is not None and self._now() < self._until else None
 
     def claim(self) -> Missed | None:
-        """None when the model is to be asked, by whoever gets this answer; else why it is not."""
+        """None if the caller should call the model (or probe it after a pause), otherwise the failure to report."""
         if self._missed is None:
             return None
         with self._lock:
@@ -126,16 +126,16 @@ class CircuitBreaker:
             return missed
 
     def has_answered(self) -> None:
-        """The model is there."""
+        """Record a success: close the circuit."""
         if self._missed is not None:
             with self._lock:
                 self._missed, self._pause_seconds = None, 0.0
 
     def has_failed(self, error: ModelError, missed: Missed, asked_at: float) -> None:
-        """The model was asked at `asked_at`, and gave no answer."""
+        """Record a failure of a call that began at `asked_at`."""
         with self._lock:
             now = self._now()
-            # Those who were all waiting when it failed have seen one failure, not several.
+            # Concurrent calls that were in flight at the time of the failure count as one failure.
             is_same = self._missed is not None and asked_at < self._failed_at
             pause = self._pause_seconds if is_same else max(FIRST_SECONDS, 2 * self._pause_seconds)
             wish = error.retry_after_seconds if isinstance(error, RateLimited) else None
@@ -147,7 +147,7 @@ class CircuitBreaker:
 
 @dataclass(frozen=True, slots=True)
 class FallbackMember:
-    """A model of a chain: what it is called, where it is, what answers for it and is charged, and its own settings."""
+    """A model of a fallback chain: display name, address, provider, tariff, its own settings and circuit breaker."""
 
     name: str
     address: str
@@ -157,14 +157,14 @@ class FallbackMember:
     absence: CircuitBreaker = field(default_factory=CircuitBreaker)
 
     def sent(self, request: Request) -> Request:
-        """The request with the model's own settings, as far as nothing else was said of it."""
+        """The request with the model's own settings merged in; settings of the request take precedence."""
         if not self.settings:
             return request
         return replace(request, settings=merged(self.settings, request.settings))
 
 
 def told_apart(members: Sequence[FallbackMember]) -> tuple[FallbackMember, ...]:
-    """The members, those of one name called by their addresses, too."""
+    """The members, with the address appended to names that are not unique."""
     names = [member.name for member in members]
     return tuple(
         member if names.count(member.name) == 1 else replace(member, name=f"{member.name} at {member.address}")
@@ -173,14 +173,14 @@ def told_apart(members: Sequence[FallbackMember]) -> tuple[FallbackMember, ...]:
 
 
 IS_AWAITED: ContextVar[Callable[[], bool]] = ContextVar("IS_AWAITED", default=lambda: True)
-"""Whether anybody still waits for the answer to a request: a run whose time is up leaves its thread behind."""
+"""Whether the caller still waits for the response: a run that timed out leaves its worker thread behind."""
 
 
 class FallbackProvider:
-    """A provider of several others: a request goes to the first, and to the next when that gives no answer.
+    """A provider that sends a request to the first of several models, and to the next one when it fails.
 
-    Who gave none is remembered, and not asked for a while unless all others fail as well. A stream of which a piece
-    was told stays with its model. `now` gives the time in seconds.
+    A model that failed is skipped for a while unless all others fail too. Once a stream has emitted an event it stays
+    with its model. `now` returns the time in seconds.
     """
 
     def __init__(self, members: Sequence[FallbackMember], now: Callable[[], float] = time.monotonic) -> None:
@@ -188,32 +188,32 @@ class FallbackProvider:
 
     @property
     def adjustments(self) -> tuple[str, ...]:
-        """What the first is sent differently because its server refused it otherwise."""
+        """The adjustments that the first model's provider makes to requests."""
         return providers.adjustments_of(self.members[0].provider)
 
     @property
     def away(self) -> tuple[str, ...]:
-        """Who is not asked just now, and why."""
+        """The models that are currently skipped, with the reason."""
         known = (member.absence.missed for member in self.members)
         return tuple(f"{each.model}: {each.error}" for each in known if each is not None)
 
     def with_settings(self, changed: Callable[[Mapping[str, Any]], Mapping[str, Any]]) -> FallbackProvider:
-        """The same models, and what is known of them, with other settings."""
+        """A provider with the same models and circuit breakers, but other settings."""
         return FallbackProvider(
             [replace(member, settings=changed(member.settings)) for member in self.members], self._now
         )
 
     def prepare(self) -> None:
-        """Load what the blocking methods of the first need. Nothing is sent."""
+        """Load the HTTP client of the first model. Nothing is sent."""
         providers.prepare(self.members[0].provider)
 
     def close(self) -> None:
-        """Close what the blocking methods opened."""
+        """Close the connections of the blocking methods."""
         for member in self.members:
             providers.close(member.provider)
 
     async def aclose(self) -> None:
-        """Close what the awaiting methods opened on the running event loop."""
+        """Close the connections of the async methods on the running event loop."""
         for member in self.members:
             await providers.aclose(member.provider)
 
@@ -228,7 +228,7 @@ class FallbackProvider:
                 asked = asking.throw(error)
 
     async def acomplete(self, request: Request) -> Response:
-        """Answer one request, awaiting."""
+        """Answer one request, async."""
         asking = self._asking(request)
         asked = next(asking)
         while True:
@@ -238,7 +238,7 @@ class FallbackProvider:
                 asked = asking.throw(error)
 
     def stream(self, request: Request) -> Iterator[Event]:
-        """Answer one request piece by piece, blocking."""
+        """Stream the response to one request, blocking."""
         asking = self._asking(request)
         asked = next(asking)
         while True:
@@ -252,7 +252,7 @@ class FallbackProvider:
                 return
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
-        """Answer one request piece by piece, awaiting."""
+        """Stream the response to one request, async."""
         asking = self._asking(request)
         asked = next(asking)
         while True:
@@ -267,7 +267,7 @@ class FallbackProvider:
                 return
 
     def _asking(self, request: Request) -> Generator[_Attempt, None, None]:
-        """Yield whom to ask; an error thrown in is answered with the next one, or raised when there is none."""
+        """Yield attempts; an error thrown in yields the next attempt, or is raised when all models failed."""
         all_missed: list[Missed] = []
         before: ModelError | None = None
         for member, is_hasty in self._candidates(all_missed):
@@ -291,7 +291,7 @@ class FallbackProvider:
         raise told_together(failed, all_missed) from failed
 
     def _candidates(self, all_missed: list[Missed]) -> Iterator[tuple[FallbackMember, bool]]:
-        """The models to ask, in order, and whether in haste. Those that are away come last, if none other answered."""
+        """The models in order, each with `is_hasty`. Models with an open circuit come last, if all others failed."""
         away: list[tuple[FallbackMember, Missed]] = []
         for place, member in enumerate(self.members):
             known = member.absence.claim()
@@ -306,7 +306,7 @@ class FallbackProvider:
 
 
 class _Attempt:
-    """A model that is asked: what answers for it, what it is sent, and how its answer is told."""
+    """One attempt with one model: its provider, the request to send, and the handling of its response."""
 
     def __init__(
         self, member: FallbackMember, request: Request, all_missed: tuple[Missed, ...], *, is_hasty: bool
@@ -317,13 +317,13 @@ class _Attempt:
         self._absence, self._missed = member.absence, all_missed
 
     def response(self, response: Response) -> Response:
-        """The response with what was asked in vain before it."""
+        """The response with the earlier failed attempts and their usage added."""
         self._absence.has_answered()
         if not self._missed:
             return response
         return replace(response, usage=response.usage + usage_of(self._missed), missed=self._missed)
 
     def event(self, event: Event) -> Event:
-        """The event, told by a model that stays with the request from now on."""
+        """The event, with failed attempts added to ResponseReceived; after it the request stays with this model."""
         self.has_begun = True
         return ResponseReceived(self.response(event.response)) if isinstance(event, ResponseReceived) else event

@@ -20,22 +20,22 @@ if TYPE_CHECKING:
 
 OFFLINE_PRICE = Price(0, 0, source="the offline model is free")
 _OTHER_NAMES = {"gemini": "google"}
-"""Providers that the package knows by another name."""
+"""Providers that genai-prices lists under another name."""
 
 _OF_INPUT, _OF_BOTH = frozenset({"input_mtok"}), frozenset({"input_mtok", "output_mtok"})
-"""The rates without which nobody can say what a request costs."""
+"""The rates required to compute a price."""
 
 _OTHER_FEES = {
     *("requests_kcount", "output_reasoning_mtok", "output_citation_mtok", "input_mchars"),
     *("input_text_messages_kcount", "audio_hours", "input_audio_hours"),
 }
-"""What some models charge for besides tokens: a Price would be too low, so theirs is unknown."""
+"""Charges in addition to tokens: models with these have no Price, because it would be too low."""
 
 
 def tariff_of(endpoint: Endpoint, price: Price | None = None) -> Tariff:
-    """What requests to an endpoint are charged by; `price` is the user's own.
+    """The tariff for requests to an endpoint; `price` is set by the user.
 
-    A server at a base URL of the user's own is no one's but its owner's, whatever it is called: it goes by its address.
+    A custom base URL is identified by its address, whatever its provider name, since its prices can differ.
     """
     service = SERVICES.get(endpoint.provider)
     is_own = endpoint.is_openai or (service.base_url == endpoint.base_url if service else endpoint.provider != "openai")
@@ -43,11 +43,11 @@ def tariff_of(endpoint: Endpoint, price: Price | None = None) -> Tariff:
 
 
 def price_of(provider: str, model: str, on: date | None = None, *, for_input_alone: bool = False) -> Price | None:
-    """What a model costs at a provider on a day, by default today; None when the package does not know it.
+    """The price of a model at a provider on a day, by default today; None if genai-prices does not list it.
 
-    `provider` is a name as in `LLM(provider=)` or in genai-prices, or the https address of a server. Where the price
-    depends on the hour, it is the dearest of the day. Models that charge for more than tokens have no Price,
-    and neither have those whose answers have none, such as models that make vectors, unless it is `for_input_alone`.
+    `provider` is a name as in `LLM(provider=)` or in genai-prices, or the https address of a server. If the price
+    depends on the time of day, the highest is returned. Models with charges other than for tokens have no Price; models
+    without output price, such as embedding models, have one only with `for_input_alone`.
     """
     if provider == "offline":
         return OFFLINE_PRICE
@@ -58,9 +58,9 @@ def price_of(provider: str, model: str, on: date | None = None, *, for_input_alo
 
 
 def price_under(tariff: Tariff | None, on: date | None = None, *, for_input_alone: bool = False) -> Price | None:
-    """What a tariff charges: the user's own price, else that of the model which served, else of the one asked for.
+    """The price of a tariff: the user's own, otherwise that of the model that served, otherwise of the one requested.
 
-    What Azure serves is what it says, not what a deployment happens to be called.
+    For Azure the served model is used if known, because deployment names are arbitrary.
     """
     if tariff is None:
         return None
@@ -74,15 +74,15 @@ def price_under(tariff: Tariff | None, on: date | None = None, *, for_input_alon
 
 
 def prices_under(tariffs: Iterable[Tariff]) -> tuple[Price | None, ...]:
-    """The price of each model that may answer; None for each whose price nobody knows."""
+    """The price of each model that could answer; None if it is unknown."""
     return tuple(map(price_under, tariffs))
 
 
 def cost_of(usage: Usage, unknown_price: Price | None = None, on: date | None = None) -> Cost | None:
-    """What a usage cost; None when nothing of it can be told. `unknown_price` stands in for prices that nobody knows.
+    """The cost of a usage; None if it is completely unknown. `unknown_price` is used for models without a known price.
 
-    Requests without a price, or without figures, are counted in the cost; the sum is then a lower bound. Raises
-    ConfigError for what is no usage, such as a whole result.
+    Requests without price or without figures are counted in the cost; the sum is then a lower bound. Raises ConfigError
+    if the argument is not a Usage, for example a whole result.
     """
     given: object = usage
     if not isinstance(given, Usage):
@@ -101,20 +101,20 @@ def cost_of(usage: Usage, unknown_price: Price | None = None, on: date | None = 
 
 
 def context_window(provider: str, model: str) -> int | None:
-    """How many tokens a model can read at once; None when the package does not know."""
+    """The context window of a model in tokens; None if genai-prices does not list it."""
     found = _model(provider, model)
     return found.context_window if found else None
 
 
 def _unpriced(part: Usage, price: Price | None) -> int:
-    """How many requests of a part have no price, or no figures to multiply it with."""
+    """Number of requests without price, or without figures to multiply it by."""
     if price is None:
         return part.requests or 1
     return 0 if price.is_free else part.unreported
 
 
 def _told(prices: Iterable[Price]) -> tuple[str, str]:
-    """Where prices are from, and the oldest of their dates; those of what is free only when all is."""
+    """The sources of prices, and their oldest date; free prices count only if all are free."""
     prices = list(prices)
     prices = [price for price in prices if not price.is_free] or prices
     sources = " and ".join(dict.fromkeys(price.source for price in prices))
@@ -127,13 +127,13 @@ def _address(url: str) -> str:
 
 
 def _snapshot() -> DataSnapshot:
-    """The data that came with the package, or what the host program has put in its place."""
+    """The data bundled with genai-prices, or the data that the host program replaced it with."""
     from genai_prices.data_snapshot import get_snapshot
 
     return get_snapshot()
 
 
-# The data stays as it is until the host program replaces it, which its timestamp tells.
+# The cache key includes the timestamp, because the host program can replace the data.
 @lru_cache(1_024)
 def _price_of(provider: str, model: str, on: date, _timestamp: datetime, needed: frozenset[str]) -> Price | None:
     found = _model(provider, model)
@@ -145,7 +145,7 @@ def _price_of(provider: str, model: str, on: date, _timestamp: datetime, needed:
 
 
 def _model(provider: str, model: str) -> ModelInfo | None:
-    """The model as the package knows it. Its guesses at misspelt providers are not taken."""
+    """The model in genai-prices, without its guesses for misspelt providers."""
     snapshot = _snapshot()
     name, url = _OTHER_NAMES.get(provider, provider), provider if "://" in provider else None
     if not model or (url is None and all(known.id != name for known in snapshot.providers)):
@@ -157,7 +157,7 @@ def _model(provider: str, model: str) -> ModelInfo | None:
 
 
 def _moments(model: ModelInfo, on: date) -> Iterator[datetime]:
-    """Moments of a day, at least one for each price that a model has in its course."""
+    """Times of a day that cover each price that a model has during the day."""
     yield datetime.combine(on, time(), UTC)
     for entry in model.prices if isinstance(model.prices, list) else ():
         for name in ("start_time", "end_time"):
@@ -166,7 +166,7 @@ def _moments(model: ModelInfo, on: date) -> Iterator[datetime]:
 
 
 def _price(prices: ModelPrice, needed: frozenset[str]) -> Price | None:
-    """The package's price as ours; None when tokens have none, or when there is more to pay than tokens."""
+    """Convert a price of genai-prices; None if token prices are missing, or if there are other charges."""
     rates = {name: rate for name, rate in vars(prices).items() if rate is not None}
     if not needed <= rates.keys() or rates.keys() & _OTHER_FEES:
         return None
@@ -175,14 +175,14 @@ def _price(prices: ModelPrice, needed: frozenset[str]) -> Price | None:
 
 
 def _flat(rates: dict[str, object], input_tokens: int) -> Price:
-    """The price of a request of so many input tokens."""
+    """The price of a request with `input_tokens` input tokens."""
     names = ("input_mtok", "output_mtok", "cache_read_mtok", "cache_write_mtok")
     of_input, of_output, cached, written = (_rate(rates.get(name), input_tokens) for name in names)
     return Price(of_input or 0.0, of_output or 0.0, cached, written=written)
 
 
 def _rate(rate: object, input_tokens: int) -> float | None:
-    """US dollars per million tokens in a request of so many input tokens."""
+    """The rate in US dollars per million tokens, for a request with `input_tokens` input tokens."""
     from genai_prices.types import TieredPrices
 
     if isinstance(rate, TieredPrices):
@@ -192,13 +192,13 @@ def _rate(rate: object, input_tokens: int) -> float | None:
 
 
 def _signed(price: Price, source: str, date: str) -> Price:
-    """The price with its source and date, the tiers too."""
+    """The price with source and date set, also in its tiers."""
     tiers = tuple((start, replace(tier, source=source, date=date)) for start, tier in price.tiers)
     return replace(price, source=source, date=date, tiers=tiers)
 
 
 def _source(snapshot: DataSnapshot, on: date) -> tuple[str, str]:
-    """The package with its version, and the newest change of a price that it knows; or when its data was updated."""
+    """The package version and the newest price change in its data; for updated data the date of the update."""
     from genai_prices import __version__
 
     if snapshot.from_auto_update:
@@ -207,7 +207,7 @@ def _source(snapshot: DataSnapshot, on: date) -> tuple[str, str]:
 
 
 def _starts(snapshot: DataSnapshot) -> Iterator[str]:
-    """The days from which prices hold."""
+    """The start dates of all prices."""
     models = (model for provider in snapshot.providers for model in provider.models)
     for model in models:
         for entry in model.prices if isinstance(model.prices, list) else ():

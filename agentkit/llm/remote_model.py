@@ -35,23 +35,23 @@ if TYPE_CHECKING:
 
 
 class Continuation:
-    """Answers by parts that follow each other: one, unless a server pauses."""
+    """Assembles a response from consecutive parts: one part, unless the server pauses the turn."""
 
     @abstractmethod
     def complete_part(self, request: Request) -> Response:
-        """Answer one request once, blocking."""
+        """Send one request and return its response, blocking."""
 
     @abstractmethod
     async def acomplete_part(self, request: Request) -> Response:
-        """Like `complete_part`, awaiting."""
+        """Async version of `complete_part`."""
 
     @abstractmethod
     def stream_part(self, request: Request) -> Generator[Event]:
-        """Like `complete_part`, piece by piece; the last event is ResponseReceived."""
+        """Streaming version of `complete_part`; the last event is ResponseReceived."""
 
     @abstractmethod
     def astream_part(self, request: Request) -> AsyncGenerator[Event]:
-        """Like `stream_part`, awaiting."""
+        """Async version of `stream_part`."""
 
     def complete(self, request: Request) -> Response:
         """Answer one request, blocking."""
@@ -61,14 +61,14 @@ class Continuation:
         return parts.answer
 
     async def acomplete(self, request: Request) -> Response:
-        """Answer one request, awaiting."""
+        """Answer one request, async."""
         parts = _Parts(request)
         while parts.asked:
             parts.take(await self.acomplete_part(parts.asked))
         return parts.answer
 
     def stream(self, request: Request) -> Iterator[Event]:
-        """Answer one request piece by piece, blocking."""
+        """Stream the response to one request, blocking."""
         parts = _Parts(request)
         while parts.asked:
             with closing(self.stream_part(parts.asked)) as events:
@@ -77,7 +77,7 @@ class Continuation:
                         yield told
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
-        """Answer one request piece by piece, awaiting."""
+        """Stream the response to one request, async."""
         parts = _Parts(request)
         while parts.asked:
             async with aclosing(self.astream_part(parts.asked)) as events:
@@ -87,7 +87,7 @@ class Continuation:
 
 
 class _Parts:
-    """The parts of one answer. `asked` is what is to be asked now, until there is the whole `answer`."""
+    """The parts of one response. `asked` is the next request to send, None once `answer` is complete."""
 
     answer: Response
 
@@ -98,7 +98,7 @@ class _Parts:
         self._pauses = 0
 
     def take(self, part: Response) -> None:
-        """Take in what came. A part that the server has only paused is sent back, for it to go on."""
+        """Add a part. If the server only paused, the part is sent back with the next request to be continued."""
         is_over = not is_paused(part.raw)
         if is_over and not self._pauses:
             self.asked, self.answer = None, part
@@ -114,7 +114,7 @@ class _Parts:
         self._paragraphs = anthropic.paragraphs_behind(self.answer)
 
     def told(self, event: Event) -> Event | None:
-        """The event as it is told of the whole answer; None for one that is told at its end only."""
+        """The event to emit for the whole response; None for the end of a part that is not the last."""
         if isinstance(event, ResponseReceived):
             self.take(event.response)
             return None if self.asked else ResponseReceived(self.answer)
@@ -132,9 +132,9 @@ _Attempts = Generator[dict[str, Any], None, None]
 
 
 class RemoteModel(Continuation, RemoteEmbedding):
-    """A provider over HTTP. What a 400 teaches is remembered for as long as the object lives.
+    """A provider over HTTP. Adjustments learnt from status 400 are remembered for the lifetime of the object.
 
-    `price` is what the user says that the model costs.
+    `price` is the price set by the user.
     """
 
     def __init__(
@@ -150,19 +150,19 @@ class RemoteModel(Continuation, RemoteEmbedding):
 
     @cached_property
     def _transport(self) -> Transport:
-        """The connection, made when it is first needed: it loads the HTTP library."""
+        """The transport, created on first use because it loads the HTTP library."""
         from agentkit.llm.http.transport import Transport
 
         return Transport(self._endpoint, self._timeout_seconds, self._max_retries, self._wire.headers)
 
     @property
     def adjustments(self) -> tuple[str, ...]:
-        """What is sent differently because the server refused it otherwise."""
+        """The names of the adjustments made to requests because the server rejected the original form."""
         return tuple(self._learnt)
 
     def in_haste(self) -> Self:
-        """The same model over the same connections, for who can ask another one: it is not waited for so long."""
-        _ = self._transport  # made now, so that both have the same
+        """A copy that shares the connections but gives up sooner, for callers with another model to fall back to."""
+        _ = self._transport  # created before the copy, so that both share it
         hasty = copy(self)
         vars(hasty)["_is_hasty"] = True
         return hasty
@@ -182,7 +182,7 @@ class RemoteModel(Continuation, RemoteEmbedding):
             await self._transport.aclose()
 
     def complete_part(self, request: Request) -> Response:
-        """Answer one request once, blocking."""
+        """Send one request and return its response, blocking."""
         with self._scrubbed() as sent:
             attempts = self._attempts(request)
             body = next(attempts)
@@ -194,7 +194,7 @@ class RemoteModel(Continuation, RemoteEmbedding):
                     body = attempts.throw(refusal)
 
     async def acomplete_part(self, request: Request) -> Response:
-        """Answer one request once, awaiting."""
+        """Send one request and return its response, async."""
         with self._scrubbed() as sent:
             attempts = self._attempts(request)
             body = await self._afirst(attempts)
@@ -206,7 +206,7 @@ class RemoteModel(Continuation, RemoteEmbedding):
                     body = await _apart(attempts.throw, refusal)
 
     def stream_part(self, request: Request) -> Generator[Event]:
-        """Answer one request once, piece by piece, blocking."""
+        """Stream the response to a single request, blocking."""
         with self._scrubbed() as sent:
             attempts = self._attempts(request, streaming=True)
             body = next(attempts)
@@ -226,7 +226,7 @@ class RemoteModel(Continuation, RemoteEmbedding):
                     return
 
     async def astream_part(self, request: Request) -> AsyncGenerator[Event]:
-        """Answer one request once, piece by piece, awaiting."""
+        """Stream the response to a single request, async."""
         with self._scrubbed() as sent:
             attempts = self._attempts(request, streaming=True)
             body = await self._afirst(attempts)
@@ -251,8 +251,8 @@ class RemoteModel(Continuation, RemoteEmbedding):
         return _StreamedAnswer(self._wire, self._decode, self._own, self._transport.scrub, sent)
 
     def _attempts(self, request: Request, *, streaming: bool = False) -> _Attempts:
-        """Yield bodies to send; a refusal thrown in is answered with the next body, or raised when nothing helps."""
-        # Other threads may learn meanwhile, so what is learnt is copied before it is gone through.
+        """Yield request bodies; a Rejected thrown in yields an adjusted body, or is raised if no adjustment applies."""
+        # Copied, because other threads can add adjustments during the iteration.
         learnt = dict(self._learnt)
         body = self._body(request, learnt, streaming=streaming)
         for _ in range(_MAX_ADAPTATIONS):
@@ -274,7 +274,7 @@ class RemoteModel(Continuation, RemoteEmbedding):
         yield body
 
     async def _afirst(self, attempts: _Attempts) -> dict[str, Any]:
-        """The first body, made by another thread where that takes time: meanwhile the loop does what else there is."""
+        """The first body; slow adjustments run in a worker thread so that the event loop is not blocked."""
         is_slow = any(adjustment.is_slow for adjustment in [*self._learnt.values()])
         return await _apart(next, attempts) if is_slow else next(attempts)
 
@@ -289,13 +289,13 @@ class RemoteModel(Continuation, RemoteEmbedding):
         return body
 
     def _sendable(self, part: Message | ToolSpec) -> Message | ToolSpec:
-        """What another provider keeps for itself is sent to that provider only."""
+        """The part without opaque data of other providers, which is sent back to its own provider only."""
         if not isinstance(part, AssistantMessage) or part.origin == self._origin:
             return part
         return without_extra(part) if part.extra or part.tool_calls else part
 
     def _decode(self, text: str) -> Response:
-        """The response in a text. What fails is read again without its secrets, because errors quote parts of it."""
+        """Parse a response. On failure the scrubbed text is parsed again, because errors quote parts of the text."""
         try:
             return self._own(self._read(text))
         except ModelError as error:
@@ -304,7 +304,7 @@ class RemoteModel(Continuation, RemoteEmbedding):
         raise failed
 
     def _read(self, text: str) -> Response:
-        """The response in a text, which is JSON; some servers stream it whether that was asked for or not."""
+        """Parse a response from JSON; some servers send an event stream even when it was not requested."""
         if not text.lstrip().startswith(_STREAM_STARTS):
             return self._wire.decode(json_object(text))
         stream, reader = EventStream(self._transport.scrub), self._wire.reader()
@@ -313,14 +313,14 @@ class RemoteModel(Continuation, RemoteEmbedding):
         return reader.finish(closed=stream.closed)
 
     def _own(self, response: Response) -> Response:
-        """The response with a mark on what was said here, and with what its tokens are charged by."""
+        """The response with the origin of its message and the tariff of its usage set."""
         tariff = self._tariff.of_request(response.model, response.usage.input_tokens)
         message = replace(response.message, origin=self._origin)
         return replace(response, message=message, usage=response.usage.under(tariff))
 
     @contextmanager
     def _scrubbed(self) -> Iterator[AttemptCounter]:
-        """Lets no error out that quotes a key, or much of what the server sent; it tells how often was sent in vain."""
+        """Scrub keys from errors, shorten their texts, and record the number of unanswered attempts in them."""
         sent = AttemptCounter(is_hasty=self._is_hasty)
         try:
             yield sent
@@ -336,14 +336,14 @@ class RemoteModel(Continuation, RemoteEmbedding):
 
 
 async def _apart(function: Callable[..., dict[str, Any]], *arguments: object) -> dict[str, Any]:
-    """What a function gives that may take long, called by another thread."""
+    """Call a slow function in a worker thread."""
     import asyncio
 
     return await asyncio.to_thread(function, *arguments)
 
 
 class _StreamedAnswer:
-    """One streamed answer on its way from bytes to events. A server that does not stream answers with one JSON."""
+    """Converts the bytes of one streamed response to events. A server that does not stream sends a single JSON body."""
 
     def __init__(
         self,
@@ -361,15 +361,15 @@ class _StreamedAnswer:
         self._unstreamed: list[bytes] = []
 
     def is_whole(self) -> bool:
-        """Whether the answer is complete, whatever may follow."""
+        """Whether the response is complete; anything after it is ignored."""
         return self._stream.closed or self._reader.is_whole
 
     def is_answered(self) -> bool:
-        """Whether the answer can be read: nothing that belongs to it may follow, except token counts."""
+        """Whether the response can be used as it is: only token counts could still follow."""
         return self.is_whole() or self._reader.is_answered
 
     def feed(self, piece: bytes) -> Iterable[Event]:
-        """The events in the next piece."""
+        """The events in the next chunk of bytes."""
         is_json = bool(self._unstreamed)
         if not self._begun:
             start = piece.lstrip(b"\xef\xbb\xbf \t\r\n")
@@ -380,7 +380,7 @@ class _StreamedAnswer:
         return self._feed(self._stream.feed(piece))
 
     def finish(self) -> Iterator[Event]:
-        """The last events: what was not told piece by piece, and the response."""
+        """The last events: deltas of types that were not streamed, and the response."""
         if self._unstreamed:
             response = self._decode(b"".join(self._unstreamed).decode("utf-8-sig", "replace"))
         else:
@@ -397,7 +397,7 @@ class _StreamedAnswer:
 
 
 def _readable(chunks: Iterable[Mapping[str, Any]], reader: StreamReader) -> Iterator[Mapping[str, Any]]:
-    """The chunks; what cannot be read is passed over where the answer is there already."""
+    """The chunks; an unreadable chunk is skipped if the response is already complete."""
     try:
         yield from chunks
     except BadResponse:
@@ -406,5 +406,5 @@ def _readable(chunks: Iterable[Mapping[str, Any]], reader: StreamReader) -> Iter
 
 
 def _shortened(text: str) -> str:
-    """A text without its middle when it is very long: what the server said begins it, our advice ends it."""
+    """Cut the middle out of a very long text: the server's message is at the start, our advice at the end."""
     return text if len(text) <= _MAX_ERROR_CHARS else f"{text[: _MAX_ERROR_CHARS - _END_CHARS]} … {text[-_END_CHARS:]}"

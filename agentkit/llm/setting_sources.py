@@ -9,20 +9,20 @@ from agentkit.settings import Secret
 
 
 class Sources:
-    """Values by name: arguments with a trailing `=`, as in `model=`; variables as they are, as in `OPENAI_MODEL`.
+    """Values by name: arguments with a trailing `=`, as in `model=`; variables unchanged, as in `OPENAI_MODEL`.
 
-    Values are read with `first`, in order of precedence. What it read and what it passed over is remembered, so that
-    nothing that was set is ignored in silence.
+    `first` looks up values in order of precedence. Values that were read and values that were overridden are recorded,
+    so that every ignored setting can be reported.
     """
 
     def __init__(self, values: Mapping[str, Any]) -> None:
         self._values = values
         self.read: set[str] = set()
         self.passed_over: dict[str, str] = {}
-        """The name of a value that did not count, and the name of the one that came before it."""
+        """Names of values that were overridden, mapped to the name that took precedence."""
 
     def first(self, *names: str) -> tuple[str, Any]:
-        """Name and value of the first of `names` that is set; an empty name and None when none is."""
+        """Name and value of the first of `names` that is set; an empty name and None if all are unset."""
         found = [name for name in names if name in self._values]
         if not found:
             return "", None

@@ -30,16 +30,16 @@ ESSENTIAL = frozenset(
         *("moderation", "safe_prompt", "safety_settings"),
     }
 )
-"""Without these a request is no longer the one that was asked for, so they are never left out.
+"""Parameters that are never dropped, because the request would no longer be the one that was made.
 
-They say what is answered, with what at hand, and under whose protection.
+They determine the content of the response, the resources available to it, and its moderation.
 """
 
 LIMITS = frozenset({"max_tokens", "max_completion_tokens", "max_output_tokens"})
-"""Nor are these: a limit that is left out costs money. They may be renamed."""
+"""Token limits, which are not dropped either, since this would cost money. They can be renamed."""
 
 _OURS = {"store", "include", "stream_options", "reasoning_effort"}
-"""What we send unasked may be left out for whatever reason a server gives."""
+"""Parameters that agentkit adds itself; they are dropped whatever reason the server gives."""
 
 _ESSENTIAL_FIELDS = {
     *("role", "content", "type", "name", "arguments", "output", "call_id", "tool_calls", "tool_call_id"),
@@ -54,7 +54,7 @@ _ENTRY_FIELD = (
 
 
 def _answered(body: Body) -> Body:
-    """The body with an answer wherever a user speaks right behind a tool."""
+    """Insert an assistant message between each tool result and a user message that follows it."""
     entries: list[Body] = []
     for entry in body["messages"]:
         if entries and (entries[-1].get("role"), entry.get("role")) == ("tool", "user"):
@@ -64,7 +64,7 @@ def _answered(body: Body) -> Body:
 
 
 def _alternating(*, keeps_first: bool) -> Callable[[Body], Body]:
-    """A change that makes system messages the user's, all or all but the first, and joins what then is adjacent."""
+    """Convert system messages, all or all but the first, to user messages, and join adjacent user messages."""
 
     def apply(body: Body) -> Body:
         entries: list[Body] = []
@@ -81,7 +81,7 @@ def _alternating(*, keeps_first: bool) -> Callable[[Body], Body]:
 
 
 def _both(first: str | list[Body], second: str | list[Body]) -> str | list[Body]:
-    """Two contents as one."""
+    """Join two contents."""
     if isinstance(first, str) and isinstance(second, str):
         return f"{first}\n\n{second}"
     parts = [[{"type": "text", "text": each}] if isinstance(each, str) else each for each in (first, second)]
@@ -89,7 +89,7 @@ def _both(first: str | list[Body], second: str | list[Body]) -> str | list[Body]
 
 
 def _in_answers(add: Callable[[Body], Body]) -> Callable[[Body], Body]:
-    """A change to every message that a model has said."""
+    """Apply a change to every assistant message."""
     return lambda body: {
         **body,
         "messages": [add(entry) if entry.get("role") == "assistant" else entry for entry in body["messages"]],
@@ -101,7 +101,7 @@ def _reasoned(entry: Body) -> Body:
 
 
 def _signed(entry: Body) -> Body:
-    """The message with a signature on its first call, as Google wants it for calls that it has not signed itself."""
+    """Add a signature to the first call, which Google requires for calls that it did not sign itself."""
     calls = entry.get("tool_calls")
     if not calls or any("extra_content" in call for call in calls):
         return entry
@@ -112,7 +112,7 @@ _UNSIGNED = {"google": {"thought_signature": "skip_thought_signature_validator"}
 
 _DEMANDED: tuple[tuple[str, Adjustment], ...] = (
     (
-        # DeepSeek; Moonshot, which takes an empty text for none
+        # DeepSeek; Moonshot, which treats an empty text as missing
         r"(?i)reasoning_content\b.{0,60} (?:missing|must be)|(?:missing|requires) .?reasoning_content",
         Adjustment("answers without reasoning_content are sent with a blank one", _in_answers(_reasoned)),
     ),
@@ -121,16 +121,16 @@ _DEMANDED: tuple[tuple[str, Adjustment], ...] = (
         Adjustment("calls without thought_signature are sent with the one that stands for none", _in_answers(_signed)),
     ),
     (
-        r"(?i)role:? .?user.? after (?:role )?.?tool",  # Mistral, and who serves its models
+        r"(?i)role:? .?user.? after (?:role )?.?tool",  # Mistral, and other servers with its models
         Adjustment("a user is sent behind a tool with an answer between", _answered),
     ),
     (
-        # the templates of Mistral's models, wherever they are served
+        # chat templates of Mistral's models, on any server
         r"(?i)after the optional system message, conversation roles must alternate",
         Adjustment("what a user says in a row is sent as one", _alternating(keeps_first=True)),
     ),
     (
-        # Gemma and older models, wherever they are served; Google; o1-mini; Bedrock
+        # Gemma and older models, on any server; Google; o1-mini; Bedrock
         (
             r"(?i)\bsystem (?:role|message|prompt)s? (?:is |are )?not supported|roles must alternate"
             r"|developer instruction is not enabled|only user(?:,| and) assistant[\w ]{0,20} roles are supported"
@@ -139,8 +139,8 @@ _DEMANDED: tuple[tuple[str, Adjustment], ...] = (
         Adjustment("the instruction is sent as the words of a user", _alternating(keeps_first=False)),
     ),
 )
-"""What servers demand of messages: of answers in history, which those of other providers and hand-written ones lack,
-and of who speaks when."""
+"""Requirements of servers on messages: fields of assistant messages that are missing in messages of other providers
+or written by hand, and the order of roles."""
 
 UNSTRICT = Adjustment("schemas of tools are not sent as strict", lambda body: body, keeps_strict=False)
 
@@ -164,10 +164,10 @@ def _unencrypted(body: Body) -> Body:
 
 
 _UNENCRYPTED = Adjustment("reasoning is not asked for", _unencrypted)
-"""Models that do not reason refuse to be asked for it; what else is to be included was the user's wish."""
+"""Models without reasoning reject the request for it; other values of `include` were set by the user."""
 
 _FAMILIES: tuple[tuple[str, str, str, Adjustment], ...] = (
-    # model, protocol, when the body has this parameter, what to do
+    # model, protocol, parameter in the body, adjustment
     (r"^(gpt-[5-9]|o\d)", "chat", "max_tokens", rename("max_tokens", "max_completion_tokens")),
     (r"^(gpt-5\.[6-9]|gpt-[6-9])", "chat", "tools", NO_EFFORT),
     (r"^(gpt-[34]|chatgpt)", "responses", "include", _UNENCRYPTED),
@@ -176,11 +176,11 @@ _FAMILIES: tuple[tuple[str, str, str, Adjustment], ...] = (
 
 
 OF_TOOLS = {"tool_choice", "parallel_tool_calls"}
-"""What every server refuses where there are no tools, as in the last request of a run that reached its limit."""
+"""Settings that servers reject without tools, as in the last request of a run that reached its limit."""
 
 
 def known(body: Body, model: str, protocol: str) -> Body:
-    """The body with what is known of the model's family taken into account, and of tools only where there are some."""
+    """Apply the known adjustments for the model's family, and drop tool settings if there are no tools."""
     if "tools" not in body and not OF_TOOLS.isdisjoint(body):
         body = {name: value for name, value in body.items() if name not in OF_TOOLS}
     for family, wire, parameter, adjustment in _FAMILIES:
@@ -190,10 +190,10 @@ def known(body: Body, model: str, protocol: str) -> Body:
 
 
 def learnt(body: Body, error: Rejected, chosen: Collection[str] = ()) -> Adjustment | None:
-    """What to change after a refusal that names something in `body` as not supported; None when nothing helps.
+    """The adjustment for a rejection that names something in `body` as not supported; None if nothing helps.
 
-    `chosen` are the settings that the user made. When the *value* of one of these is wrong, it is the user's to mend,
-    so such a refusal teaches nothing.
+    `chosen` are the settings that the user made. If the *value* of one of these is wrong, the user must correct it, so
+    that nothing is learnt from the rejection.
     """
     lessons = _LESSONS_BY_STATUS.get(error.status or 0, ())
     if error.is_too_long:
@@ -203,7 +203,7 @@ def learnt(body: Body, error: Rejected, chosen: Collection[str] = ()) -> Adjustm
 
 
 def _other_limit(refusal: RequestRefusal) -> Adjustment | None:
-    """The limit on tokens has two names in Chat Completions."""
+    """Rename the token limit, which has two names in Chat Completions."""
     old, new = "max_tokens", "max_completion_tokens"
     if old in refusal.body and new in refusal.text:
         return rename(old, new)
@@ -212,13 +212,13 @@ def _other_limit(refusal: RequestRefusal) -> Adjustment | None:
 
 
 def _no_effort(refusal: RequestRefusal) -> Adjustment | None:
-    """Some models take tools only when they do not reason."""
+    """Disable reasoning for models that accept tools only without it."""
     is_open = "tools" in refusal.body and "reasoning_effort" not in refusal.body
     return NO_EFFORT if is_open and "reasoning_effort" in refusal.text else None
 
 
 def _no_strict(refusal: RequestRefusal) -> Adjustment | None:
-    """A schema that the strict mode does not take is sent plainly; a server may not know the word at all."""
+    """Send schemas in non-strict mode if strict mode rejects them; drop `strict` if the server does not know it."""
     tools = [{**tool, **tool.get("function", {})} for tool in refusal.body.get("tools", ())]
     if "invalid_function_parameters" in refusal.text and any(tool.get("strict") for tool in tools):
         return UNSTRICT
@@ -227,7 +227,7 @@ def _no_strict(refusal: RequestRefusal) -> Adjustment | None:
 
 
 def _no_field(refusal: RequestRefusal) -> Adjustment | None:
-    """Some servers refuse fields in messages that others demand."""
+    """Drop a field of messages that the server rejects, although others require it."""
     found = re.search(_ENTRY_FIELD, f"{refusal.parameter} {refusal.text}")
     if found is None or not refusal.is_unsupported:
         return None
@@ -236,14 +236,14 @@ def _no_field(refusal: RequestRefusal) -> Adjustment | None:
 
 
 def _no_field_of_this_name(refusal: RequestRefusal) -> Adjustment | None:
-    """Some say only its name, and not where it is, or say that in words of their own."""
+    """Like `_no_field`, for servers that give only the name of the field, or describe its place in free text."""
     entries = "messages" if "messages" in refusal.body else "input"
     named = next(filter(refusal.names, sorted(_fields_in(refusal.body, entries))), None)
     return drop_entry_field(entries, named) if named and refusal.is_unsupported else None
 
 
 def _fields_in(body: Body, entries: str) -> set[str]:
-    """The fields in messages or items, and one level below, without which they would still say the same."""
+    """The optional fields of messages or items, and of the objects one level below."""
     said = [entry for entry in body.get(entries, ()) if isinstance(entry, dict)]
     lists = [entry[name] for entry in said for name in NESTS if isinstance(entry.get(name), list)]
     below = [part for parts in lists for part in parts if isinstance(part, dict)]
@@ -251,13 +251,13 @@ def _fields_in(body: Body, entries: str) -> set[str]:
 
 
 def _demanded(refusal: RequestRefusal) -> Adjustment | None:
-    """What the messages must have."""
+    """Adjust messages to a requirement of the server."""
     found = (adjustment for words, adjustment in _DEMANDED if re.search(words, refusal.text))
     return next(found, None) if "messages" in refusal.body else None
 
 
 def _no_parameter(refusal: RequestRefusal) -> Adjustment | None:
-    """The parameter that the refusal names, by its own field or in its text, is left out."""
+    """Drop the parameter that the rejection names, in its `parameter` field or in its text."""
     top = re.split(r"[.\[]", refusal.parameter)[0]
     kept = ESSENTIAL | LIMITS
     droppable = [name for name in refusal.body if name not in kept]
@@ -277,7 +277,7 @@ _LESSONS_BY_STATUS = {400: _LESSONS, 422: _LESSONS, 404: (no_named_files, no_pic
 
 
 def merged(own: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of an LLM, overridden by what was said; how long an answer may be goes by several names."""
+    """Merge an LLM's settings with those of a request; a token limit replaces limits under its other names."""
     is_limited = not LIMITS.isdisjoint(said)
     kept = {name: value for name, value in own.items() if not (is_limited and name in LIMITS)}
     return {**kept, **said}

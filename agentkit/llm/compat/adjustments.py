@@ -11,7 +11,7 @@ from agentkit._dataclass import dataclass
 Body = dict[str, Any]
 
 NESTS = ("tool_calls", "content")
-"""Where messages and items have objects of their own."""
+"""Fields of messages and items that contain nested objects."""
 
 _UNSUPPORTED = (
     r"(?i)unsupported|not supported|not support|unrecognized|unrecognised|unknown|unexpected|not permitted|not allowed"
@@ -25,11 +25,11 @@ _WRONG_VALUE = (
 
 @dataclass(frozen=True, slots=True)
 class Adjustment:
-    """One change to the bodies that a server would refuse. `name` says what is changed, and tells changes apart.
+    """A change to request bodies that a server would reject. `name` describes and identifies it.
 
-    Where `keeps_strict` is false, schemas are not sent in the strict form. Where `is_lasting` is false, the change is
-    to this one request, and the next ones need none. One that `is_slow` reads files in another process. `parts` are the
-    digests of the parts of messages that it is about, where it is about some only.
+    If `keeps_strict` is false, schemas are not sent in strict mode. If `is_lasting` is false, the change applies to one
+    request only. If `is_slow` is true, it parses files in a subprocess. `parts` are the digests of the message parts
+    that it affects, if it affects only some.
     """
 
     name: str
@@ -41,19 +41,19 @@ class Adjustment:
 
 
 def drop(name: str) -> Adjustment:
-    """Leave the top-level parameter out."""
+    """Drop a top-level parameter."""
     return Adjustment(f"{name} is left out", lambda body: without(body, name))
 
 
 def rename(old: str, new: str) -> Adjustment:
-    """Send the parameter under its other name."""
+    """Rename a top-level parameter."""
     return Adjustment(
         f"{old} is sent as {new}", lambda body: {(new if key == old else key): value for key, value in body.items()}
     )
 
 
 def drop_entry_field(entries: str, name: str) -> Adjustment:
-    """Leave the field out of every message or item, and of the tool calls in it."""
+    """Drop a field from every message or item, and from its nested objects."""
 
     def apply(body: Body) -> Body:
         return {**body, entries: [without_inside(entry, name) for entry in body[entries]]}
@@ -63,7 +63,7 @@ def drop_entry_field(entries: str, name: str) -> Adjustment:
 
 @dataclass(frozen=True, slots=True)
 class RequestRefusal:
-    """A refused body, what the server says about it, and the settings that the user made."""
+    """A rejected body, the server's message, and the settings that the user made."""
 
     body: Body
     text: str
@@ -72,12 +72,12 @@ class RequestRefusal:
 
     @property
     def is_unsupported(self) -> bool:
-        """Whether something is refused as such, whatever its value."""
+        """Whether something is rejected as unsupported, whatever its value."""
         is_of_value = re.search(_WRONG_VALUE, self.text) and not re.search(r"(?i)unknown field", self.text)
         return bool(re.search(_UNSUPPORTED, self.text)) and not is_of_value
 
     def names(self, parameter: str) -> bool:
-        """Whether the text names the parameter; a word that may be just a word must be marked as a name."""
+        """Whether the text names the parameter; a short word must be marked as a name, since it could be plain text."""
         word = re.escape(parameter)
         if "_" in parameter or len(parameter) > 7:
             return bool(re.search(rf"\b{word}\b", self.text))
@@ -85,12 +85,12 @@ class RequestRefusal:
 
 
 def without(fields: Body, name: str) -> Body:
-    """The fields but one."""
+    """The fields without one."""
     return {key: value for key, value in fields.items() if key != name}
 
 
 def without_inside(entry: Body, name: str) -> Body:
-    """A message, item or tool without the field, there and one level below."""
+    """A message, item or tool without a field, also one level below."""
     kept = without(entry, name)
     for nest in NESTS:
         if isinstance(kept.get(nest), list):

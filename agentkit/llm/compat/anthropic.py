@@ -24,24 +24,24 @@ _STRANGE_THOUGHTS = (
 _MISSING_THOUGHTS = r"(?i)expected `?thinking`? or `?redacted_thinking`?,? but found|must start with a thinking"
 _BUDGETS = {"low": 2_048, "medium": 8_192}
 _BUDGET_TOKENS = 16_000
-"""How much is thought at most where a model wants a number, by the effort that was wished for."""
+"""Thinking budgets by effort, and the default, for models that require a number of tokens."""
 
 _SHORT_TOKENS = 4_096
 _THOUGHTS = ("thinking", "redacted_thinking")
 _DIGEST_CHARS = 16
 _MOST_KEPT = 10_000
-"""Of how many thoughts it is remembered that they are not taken."""
+"""Maximum number of rejected thinking blocks that are remembered."""
 
 _TOOLS_WANTED = r"(?i)tool_(?:use|result).{0,40} must define tools|toolconfig field must be defined"
 
 
 def learnt_of(refusal: RequestRefusal) -> Adjustment | None:
-    """What to change after a refusal of what only this protocol has, or names so; None when it is about none of it."""
+    """The adjustment for a rejection specific to this protocol; None if the rejection is about something else."""
     return next(filter(None, (lesson(refusal) for lesson in _LESSONS)), None)
 
 
 def shortened(body: Body, text: str, chosen: Collection[str]) -> Adjustment | None:
-    """What to change where a request is too long only with the answer, for which it was we who reserved too much."""
+    """The adjustment for a request that is too long only because of the token limit that agentkit set itself."""
     is_ours = body.get("max_tokens", 0) >= MAX_TOKENS and LIMIT_NAMES.isdisjoint(chosen)
     if not (is_ours and re.search(r"max_tokens|completion|output", text)):
         return None
@@ -53,7 +53,7 @@ def shortened(body: Body, text: str, chosen: Collection[str]) -> Adjustment | No
 
 
 def _with_manual_thinking(body: Body) -> Body:
-    """The body with a budget of thoughts in the place of an effort."""
+    """The body with a thinking budget in place of an effort."""
     thinking = body.get("thinking")
     if not isinstance(thinking, dict) or thinking.get("type") != "adaptive":
         return body
@@ -76,13 +76,13 @@ _UNFORCED = Adjustment("no call of a tool is forced", _unforced)
 
 
 def _no_force(refusal: RequestRefusal) -> Adjustment | None:
-    """Some models refuse to be made to call a tool, all of them while they think."""
+    """Do not force a tool call; some models reject this, and all of them while thinking."""
     is_forced = _unforced(refusal.body) != refusal.body
     return _UNFORCED if is_forced and re.search(_NO_FORCE, refusal.text) else None
 
 
 def _other_thinking(refusal: RequestRefusal) -> Adjustment | None:
-    """Each generation of models has ways of thinking that others refuse; the refusal says which one it is."""
+    """Use the thinking mode that the rejection names; model generations support different modes."""
     thinking = refusal.body.get("thinking")
     if not isinstance(thinking, dict) or "thinking" not in refusal.text:
         return None
@@ -92,7 +92,7 @@ def _other_thinking(refusal: RequestRefusal) -> Adjustment | None:
     if found is None or found[1] == thinking.get("type") or found[1] == "enabled":
         return None
     refused, kind = thinking.get("type"), found[1]
-    if refused == "disabled" and kind == "adaptive":  # what cannot be switched off is not asked for
+    if refused == "disabled" and kind == "adaptive":  # thinking cannot be disabled: leave the setting out
         return drop("thinking")
 
     def apply(body: Body) -> Body:
@@ -105,7 +105,7 @@ def _other_thinking(refusal: RequestRefusal) -> Adjustment | None:
 
 
 def _no_display(refusal: RequestRefusal) -> Adjustment | None:
-    """What is thought comes as the server shows it."""
+    """Drop `display`; thinking is then shown in the server's default form."""
     is_about = "thinking" in refusal.text and "display" in refusal.text and refusal.is_unsupported
 
     def apply(body: Body) -> Body:
@@ -130,7 +130,7 @@ def _no_effort(refusal: RequestRefusal) -> Adjustment | None:
 
 
 def _no_sampling(refusal: RequestRefusal) -> Adjustment | None:
-    """Newer models take no temperature, others only one of these, or none while they think."""
+    """Drop a sampling parameter; newer models accept none, others only one, or none while thinking."""
     named = (name for name in _SAMPLING if name in refusal.body and re.search(rf"\b{name}\b", refusal.text))
     found = next(named, None)
     return drop(found) if found and re.search(_NO_SAMPLING, refusal.text) else None
@@ -144,7 +144,7 @@ def _limited(body: Body, most: int) -> Body:
 
 
 def _lower_limit(refusal: RequestRefusal) -> Adjustment | None:
-    """An answer may be no longer than what the model can write at all, whoever has said that it may."""
+    """Lower the token limit to the maximum of the model, whether the user or agentkit set it."""
     found = re.search(_MOST_TOKENS, refusal.text)
     if found is None:
         return None
@@ -153,14 +153,14 @@ def _lower_limit(refusal: RequestRefusal) -> Adjustment | None:
 
 
 def _blocks_of(body: Body, *kinds: str) -> Iterator[Body]:
-    """The blocks in the messages of these types."""
+    """The content blocks of these types in all messages."""
     for turn in body.get("messages", ()):
         blocks = turn["content"] if isinstance(turn.get("content"), list) else ()
         yield from (block for block in blocks if block.get("type") in kinds)
 
 
 def _digest(block: Body) -> str:
-    """What a thought is known by again: its signature, or else what it says."""
+    """Identifies a thinking block by its signature, or else by its content."""
     import hashlib
 
     told = block.get("signature") or block.get("data") or block.get("thinking") or ""
@@ -168,7 +168,7 @@ def _digest(block: Body) -> str:
 
 
 def _without_thoughts(digests: Iterable[str]) -> Adjustment:
-    """A change that leaves out these thinking blocks, and messages of the model that hold nothing else."""
+    """An adjustment that removes these thinking blocks, and model messages that contain nothing else."""
     known = tuple(dict.fromkeys(digests))[-_MOST_KEPT:]
     left_out = frozenset(known)
 
@@ -190,20 +190,20 @@ def _without_thoughts(digests: Iterable[str]) -> Adjustment:
 
 
 def _no_thoughts(refusal: RequestRefusal) -> Adjustment | None:
-    """Thinking blocks are signed for a conversation; it was shortened since, or its instruction has changed."""
+    """Remove thinking blocks, which are signed for a conversation that was shortened or whose instruction changed."""
     digests = [_digest(block) for block in _blocks_of(refusal.body, *_THOUGHTS)]
     return _without_thoughts(digests) if digests and re.search(_STRANGE_THOUGHTS, refusal.text) else None
 
 
 def joined(adjustment: Adjustment, earlier: Adjustment | None) -> Adjustment:
-    """A change together with what was learnt before of other parts of messages."""
+    """Merge an adjustment with an earlier one of the same name for other parts of messages."""
     if earlier is None or not adjustment.parts:
         return adjustment
     return _without_thoughts((*earlier.parts, *adjustment.parts))
 
 
 def _with_tools_told(body: Body) -> Body:
-    """The body with the names of the tools in its history, none of which may be called."""
+    """The body with the tools that were called in its history, and with tool calls disabled."""
     names = dict.fromkeys(block["name"] for block in _blocks_of(body, "tool_use"))
     if "tools" in body or not names:
         return body
@@ -212,14 +212,14 @@ def _with_tools_told(body: Body) -> Body:
 
 
 def _no_unknown_tools(refusal: RequestRefusal) -> Adjustment | None:
-    """Some want tools to be told of that were called before, also where none may be called any more."""
+    """Declare the tools of earlier calls, which some servers require even if calls are disabled."""
     is_about = re.search(_TOOLS_WANTED, refusal.text) and _with_tools_told(refusal.body) != refusal.body
     name = "tools that were called before are told of where none may be called"
     return Adjustment(name, _with_tools_told) if is_about else None
 
 
 def _without_waiting_code(body: Body) -> Body:
-    """The body without code of the server's that waits for a call, which then is one that the model made itself."""
+    """Remove server code that waits for a call; the call then counts as one made by the model itself."""
     if "container" in body:
         return body
     answered = {block.get("tool_use_id") for turn in body["messages"] for block in turn["content"]}
@@ -238,13 +238,13 @@ def _without_waiting_code(body: Body) -> Body:
 
 
 def _no_waiting_code(refusal: RequestRefusal) -> Adjustment | None:
-    """A server may want the id of a container that it never sent, as in streams that stop at a call."""
+    """Remove waiting code if the server requires a container id that it never sent, as in streams cut at a call."""
     is_about = "container_id is required" in refusal.text and _without_waiting_code(refusal.body) != refusal.body
     return Adjustment("code whose machine is not known is left out", _without_waiting_code) if is_about else None
 
 
 def _no_thinking_now(refusal: RequestRefusal) -> Adjustment | None:
-    """A server may demand thinking blocks that a history from elsewhere lacks; then this answer does no thinking."""
+    """Disable thinking for one request if the server requires thinking blocks that the history lacks."""
     is_about = "thinking" in refusal.body and re.search(_MISSING_THOUGHTS, refusal.text)
     if not is_about:
         return None

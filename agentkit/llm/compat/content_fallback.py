@@ -15,20 +15,20 @@ _TEXT_WANTED = r"(?:must|should) be a (?:valid )?string|'input text'|invalid typ
 _PICTURES_NAMED = r"image|vision|multi-?modal|mmproj"
 _FILES_NAMED = r"\b(?:input_)?files?(?:_(?:id|data|url))?\b|\bpdfs?\b|\bdocuments?\b"
 _SOUND_NAMED = r"audio|recording|\bsound\b"
-"""How servers say that they take no picture, file or recording, at all or where it stands: that text must stand there,
-or by its name."""
+"""Patterns in rejections of images, files or audio, in general or in one place: text is required there, or the kind
+of content is named."""
 
 _PART_REFUSED = (
     rf"{_TEXT_WANTED}|invalid message format|unknown variant|modalit|media|mime|part type"
     r"|content.{0,30}\b(?:part|type|block)"
 )
-"""How they say that it is none of what they take; Ollama says no more than that the format is invalid."""
+"""Patterns in rejections of an unknown content type; Ollama only states that the format is invalid."""
 
 _OF_RESULTS = (BESIDE, "<RESULT: ")
-"""How the text begins that what a result shows follows, in Chat Completions and where tools are told as text."""
+"""The start of texts that precede the images and files of a tool result, in Chat Completions and in prompted tools."""
 
 _RESULTS = ("function_call_output", "tool_result")
-"""What the results of tools are called where they are no messages of their own."""
+"""Types of tool results that are not separate messages."""
 
 _NO_PICTURE = "[A picture, not shown: this model was given the text alone.]"
 _NO_FILE = "[A file, not shown: this model was given the text alone.]"
@@ -53,7 +53,7 @@ def _is_picture(part: Body) -> bool:
 
 
 def _result_told(entry: Body, is_refused: Callable[[Body], bool], words: str) -> Body:
-    """The entry itself unless a result shows what is refused: in the result, or behind the text that tells of it."""
+    """Replace rejected parts of tool results, inside a result or after the text that introduces it."""
     is_result = entry.get("type") in _RESULTS
     name = "output" if entry.get("type") == "function_call_output" else "content"
     parts = entry.get(name)
@@ -72,7 +72,7 @@ def _result_told(entry: Body, is_refused: Callable[[Body], bool], words: str) ->
 
 
 def _telling(is_refused: Callable[[Body], bool], words: str) -> Callable[[Body], Body]:
-    """A change to a body, after which the results of tools have words where they showed what is refused."""
+    """A change that replaces rejected parts of tool results with a text."""
 
     def apply(body: Body) -> Body:
         name = "messages" if "messages" in body else "input"
@@ -86,22 +86,22 @@ FILES_TOLD = Adjustment("files in the results of tools are told in words", _tell
 
 
 def no_pictures(refusal: RequestRefusal) -> Adjustment | None:
-    """A model that cannot see, or a server that takes no picture from a tool, is told of it."""
+    """Replace images in tool results, for models without vision and servers that reject images from tools."""
     is_about = _speaks_of(refusal.text, _PICTURES_NAMED, _TEXT_WANTED)
     return _if_changed(PICTURES_TOLD, refusal) if is_about else None
 
 
 def no_named_files(refusal: RequestRefusal) -> Adjustment | None:
-    """A server that says that it takes no files, or no recordings."""
+    """Adjust to a server that rejects files or audio by name."""
     if _speaks_of(refusal.text, _FILES_NAMED):
         return _without_files(refusal)
     return _if_changed(FILES_TOLD, refusal) if _speaks_of(refusal.text, _SOUND_NAMED) else None
 
 
 def no_files(refusal: RequestRefusal) -> Adjustment | None:
-    """A server that says only that something in a message is none of what it takes.
+    """Adjust to a server that only states that some content is unsupported.
 
-    What it says of pictures it may mean of files, which it knows by no name, unless there is a picture.
+    A message about images can be meant for files, if the server does not know them, unless the request has an image.
     """
     is_of_picture = any(_is_picture(part) for part in _parts(refusal.body))
     is_about = _speaks_of(refusal.text, _PART_REFUSED, *(() if is_of_picture else (_PICTURES_NAMED,)))
@@ -119,7 +119,7 @@ def _if_changed(adjustment: Adjustment, refusal: RequestRefusal) -> Adjustment |
 
 
 def advise(error: Rejected, body: Body) -> None:
-    """Say in the error what to do, where it speaks of a file that the user wants to be read, or may."""
+    """Add advice to an error that is, or could be, about a file in the request."""
     files = [part for part in _parts(body) if _is_file(part)]
     if files and _speaks_of(str(error), _PART_REFUSED, _PICTURES_NAMED, _FILES_NAMED, _SOUND_NAMED):
         advice = _SOUND_ADVICE if all(part["type"] == _SOUND for part in files) else _FILE_ADVICE
@@ -131,13 +131,13 @@ def _speaks_of(text: str, *patterns: str) -> bool:
 
 
 def _parts(body: Body) -> Iterator[Body]:
-    """The parts of all messages, or of all items and the results of tools."""
+    """The content parts of all messages, or of all items and tool results."""
     for entry in body.get("messages") or body.get("input") or ():
         yield from _parts_in(entry)
 
 
 def _parts_in(entry: Body) -> Iterator[Body]:
-    """The parts of an entry, and of the results among them."""
+    """The content parts of an entry, including those nested in results."""
     for name in ("content", "output"):
         parts = entry.get(name)
         for part in parts if isinstance(parts, list) else ():
@@ -147,7 +147,7 @@ def _parts_in(entry: Body) -> Iterator[Body]:
 
 
 def _document_in(part: Body) -> str:
-    """The data: URL of the PDF or office document that a part is; empty for any other part."""
+    """The data: URL of a part that is a PDF or office document; empty for any other part."""
     if part.get("type") not in _FILES:
         return ""
     source = part.get("source", {})
@@ -156,19 +156,19 @@ def _document_in(part: Body) -> str:
 
 
 def _named(part: Body, name: str) -> object:
-    """A field of a file, which one protocol has in an object of its own."""
+    """A field of a file, which Chat Completions nests in an object."""
     return part.get("file", part).get(name)
 
 
 class DocumentsRead:
-    """Puts its text in the place of each document, read once. `said` is why: what the server says of files."""
+    """Replaces documents with their text, which is extracted once. `said` is the server's message about files."""
 
     def __init__(self, said: str, read_seconds: float | None = None) -> None:
         self._said, self._read_seconds = said, read_seconds
         self._known: dict[bytes, str] = {}
 
     def apply(self, body: Body) -> Body:
-        """The body with texts for documents; with words, where a tool's has none. Raises Rejected for a user's."""
+        """Replace documents with text, or with a note if a tool's is unreadable. Raises Rejected for a user's."""
         name = "messages" if "messages" in body else "input"
         return {**body, name: [self._read(entry) for entry in body[name]]}
 
@@ -201,7 +201,7 @@ class DocumentsRead:
         return {"type": "input_text" if part["type"] == "input_file" else "text", "text": text}
 
     def _text(self, url: str) -> str:
-        """What stands in the document. Raises ToolError and MissingExtra."""
+        """Extract the text of a document. Raises ToolError and MissingExtra."""
         import hashlib
 
         from agentkit.documents import text_of

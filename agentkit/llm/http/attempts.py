@@ -10,9 +10,9 @@ from agentkit.usage import unreported
 
 
 class AttemptCounter:
-    """Counts how often a request was sent in full without a full answer, so that its charge is unknown.
+    """Counts requests that were sent without receiving a complete response, whose charge is therefore unknown.
 
-    `has_begun` says whether an answer is on its way, or was; `is_hasty`, that another model can be asked meanwhile.
+    `has_begun` is set once a response has started; `is_hasty` means that another model can be called instead.
     """
 
     def __init__(self, *, is_hasty: bool = False) -> None:
@@ -21,11 +21,11 @@ class AttemptCounter:
         self.is_hasty = is_hasty
 
     def tell(self, error: ModelError) -> None:
-        """Enter in an error how many there were; an answer that has begun came to nothing with it."""
+        """Store the count in an error; a response that had begun counts as unanswered, too."""
         error.unanswered = self.unanswered + (self.has_begun and error.status is None)
 
     def told_in(self, response: Response) -> Response:
-        """The response, in whose usage they are requests without figures."""
+        """The response with the unanswered requests added to its usage."""
         if not self.unanswered:
             return response
         usage = response.usage

@@ -27,19 +27,19 @@ if TYPE_CHECKING:
 
 
 KEPT_SECONDS = 5.0
-"""How long a connection that nobody uses stays open."""
+"""How long an idle connection stays open."""
 
 MOST_LANES = 1_000
-"""How many requests at once have a connection; a process may have no more than so many files open."""
+"""Maximum number of concurrent connections; a process can be limited to about as many open files."""
 
 
 class ConnectionPool:
-    """A transport of the HTTP library for one event loop, made of many that have one connection each.
+    """An httpx2 transport for one event loop, built from many transports with one connection each.
 
-    A pool of that library goes through all its connections, and asks the system about each idle one, for every request
-    that comes or goes: with 200 at once that is more work than all the rest. Here a request costs the same however
-    many there are. `make` makes the transport of one connection; the first at once, so that it is known to work.
-    Of more than `most` requests at once, the last wait until others are done.
+    The library's pool scans all connections, and polls each idle one, for every request that starts or ends: with 200
+    concurrent requests this dominates the cost. Here the cost per request is constant. `make` creates a transport with
+    one connection; the first is created at once, so that errors surface early. At most `most` requests run at once, the
+    others wait.
     """
 
     def __init__(self, make: Callable[[], Any], kept_seconds: float = KEPT_SECONDS, most: int = MOST_LANES) -> None:
@@ -48,7 +48,7 @@ class ConnectionPool:
         self._is_closed, self._free = False, asyncio.Semaphore(most)
 
     async def handle_async_request(self, request: Any) -> Any:
-        """Send a request on the lane that was used last, whose connection is the likeliest to be open still."""
+        """Send a request over the most recently used connection, which is the most likely to be still open."""
         await self._free.acquire()
         lane = self._idle.pop()[1] if self._idle else self._make()
         try:
@@ -61,13 +61,13 @@ class ConnectionPool:
         return response
 
     async def aclose(self) -> None:
-        """Close what is idle; what is in use is closed when it comes back."""
+        """Close idle connections; a connection in use is closed when it is returned."""
         self._is_closed = True
         while self._idle:
             await self._idle.pop()[1].aclose()
 
     async def _give_back(self, lane: Any) -> None:
-        """Keep a lane for the next request, and close those that have waited too long for one."""
+        """Return a connection to the pool, and close those that have been idle for too long."""
         self._free.release()
         if self._is_closed:
             await lane.aclose()
@@ -79,14 +79,14 @@ class ConnectionPool:
 
 
 class _BorrowedBody(PassThroughStream):
-    """A body whose connection is given back when it is closed."""
+    """A response body that returns its connection to the pool when closed."""
 
     def __init__(self, stream: Any, give_back: Callable[[], Awaitable[None]]) -> None:
         super().__init__(stream)
         self._give_back: Callable[[], Awaitable[None]] | None = give_back
 
     async def aclose(self) -> None:
-        """Close the body, then give the connection back, once."""
+        """Close the body, then return the connection, once."""
         give_back, self._give_back = self._give_back, None
         try:
             await super().aclose()
@@ -104,38 +104,38 @@ _Made = TypeVar("_Made")
 
 
 class Connections(httpx2.HTTPTransport):
-    """Connections for any thread. Once closed, they open no more."""
+    """Connections shared by all threads. Closed connections are not reopened."""
 
     _is_closed = False
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request. Raises RuntimeError when the connections were closed."""
+        """Send a request. Raises RuntimeError after `close`."""
         if self._is_closed:
             raise RuntimeError("Its connections were closed before the request was sent.")
         return super().handle_request(request)
 
     def close(self) -> None:
-        """Close what is open."""
+        """Close all connections."""
         self._is_closed = True
         super().close()
 
 
 def blocking(endpoint: Endpoint) -> Connections | CustomClient:
-    """Connections to a server for all threads. Raises ConfigError when the environment keeps them from being made."""
+    """Blocking connections to a server, for all threads. Raises ConfigError if environment variables are invalid."""
     if endpoint.client is not None:
         return _lent(endpoint)
     return _set_up(lambda: Connections(limits=_MOST_CONNECTIONS, **_options(endpoint.base_url)))
 
 
 def awaiting(endpoint: Endpoint) -> ConnectionPool | CustomClient:
-    """The same for one event loop."""
+    """Async connections to a server, for one event loop. Raises ConfigError if environment variables are invalid."""
     if endpoint.client is not None:
         return _lent(endpoint)
     return _set_up(lambda: ConnectionPool(partial(httpx2.AsyncHTTPTransport, **_options(endpoint.base_url))))
 
 
 def _lent(endpoint: Endpoint) -> CustomClient:
-    """The client that the user has given; its package is loaded for nobody else."""
+    """The client given by the user; its package is imported only in this case."""
     from agentkit.llm.http.custom_client import CustomClient
 
     return CustomClient(endpoint.client)
@@ -152,12 +152,12 @@ def _options(base_url: str) -> dict[str, Any]:
 
 @cache
 def _tls_context(*_: str | None) -> SSLContext:
-    """One TLS context for the same variables: making it costs a hundred times more than all else that is needed."""
+    """One TLS context for the same variables: creating one costs a hundred times more than the rest of the setup."""
     return httpx2.create_ssl_context()
 
 
 def _proxy_to(url: str) -> str | None:
-    """The proxy that the environment names for a server, if any."""
+    """The proxy that the environment sets for a URL, if any."""
     proxies, parts = getproxies(), urlsplit(url)
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
@@ -168,7 +168,7 @@ def _proxy_to(url: str) -> str | None:
 
 
 def _covers(name: str, host: str) -> bool:
-    """Whether an entry of NO_PROXY covers a host, for the kinds of entries that Python's `proxy_bypass` ignores."""
+    """Whether an entry of NO_PROXY matches a host, for the kinds of entries that `proxy_bypass` does not support."""
     if name.startswith("*"):
         return f".{host}".endswith(name[1:].lower())
     try:
@@ -178,8 +178,8 @@ def _covers(name: str, host: str) -> bool:
 
 
 def _stays_alive() -> list[tuple[int, int, int]]:
-    """Have the system ask once a minute whether the other side is there, while a model thinks for long."""
-    times = ("TCP_KEEPINTVL", "TCP_KEEPIDLE", "TCP_KEEPALIVE")  # the last two are one, by the names of two systems
+    """Socket options for TCP keepalive probes once a minute, since models can think for a long time."""
+    times = ("TCP_KEEPINTVL", "TCP_KEEPIDLE", "TCP_KEEPALIVE")  # the last two are the same option on different systems
     wishes = {**dict.fromkeys(times, _ALIVE_SECONDS), "TCP_KEEPCNT": _ALIVE_TIMES}
     known = [
         (socket.IPPROTO_TCP, getattr(socket, name), wish) for name, wish in wishes.items() if hasattr(socket, name)
@@ -188,11 +188,11 @@ def _stays_alive() -> list[tuple[int, int, int]]:
 
 
 def _set_up(make: Callable[[], _Made]) -> _Made:
-    """What `make` makes. Raises ConfigError, which says which variables may be wrong, when it cannot."""
+    """Call `make`. Raises ConfigError with the environment variables to check if it fails."""
     try:
         return make()
     except httpx2.InvalidURL:
-        cause = "The proxy's address is none."  # what is wrong with it may be a part of its password
+        cause = "The proxy's address is none."  # details are omitted: they could contain part of the password
     except (ImportError, OSError, ValueError) as error:
         cause = f"{type(error).__name__}: {ended(str(error))}"
     names = [name for name in environment() if name.upper() in _VARIABLES]

@@ -14,10 +14,10 @@ from agentkit.llm.http.response_limits import PassThroughStream
 
 
 class CustomClient:
-    """A client of the openai package in the place of connections. It is the user's, who closes it.
+    """Sends requests with a client of the openai package instead of a connection pool. The user owns and closes it.
 
-    Each attempt is one `post`: when another follows, and how long an answer may take, is decided as everywhere. An
-    OpenAI can be awaited, too, in threads; an AsyncOpenAI belongs to one event loop, and can only be awaited.
+    Each attempt is one `post`; retries and timeouts are handled by the transport as usual. An OpenAI client also works
+    for async calls, in worker threads; an AsyncOpenAI client is bound to one event loop and works for async calls only.
     """
 
     def __init__(self, client: Any) -> None:
@@ -26,7 +26,7 @@ class CustomClient:
         self._client, self._is_awaited = client, isinstance(client, openai.AsyncOpenAI)
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        """What answers a request, a refusal as well. Raises ConfigError, Unauthorized, and httpx2's errors."""
+        """Send a request; a response of any status is returned. Raises ConfigError, Unauthorized, httpx2 errors."""
         if self._is_awaited:
             raise ConfigError(
                 "This LLM was given an AsyncOpenAI, which can only be awaited, as by arun and acomplete. Give "
@@ -37,7 +37,7 @@ class CustomClient:
         return failing.refusal()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Like `handle_request`, awaiting."""
+        """Async version of `handle_request`."""
         if not self._is_awaited:
             response = await asyncio.to_thread(self.handle_request, request)
             response.stream = _Threaded(response.stream)
@@ -47,13 +47,13 @@ class CustomClient:
         return failing.refusal()
 
     def close(self) -> None:
-        """Nothing: the client is the user's."""
+        """Do nothing: the user owns the client."""
 
     async def aclose(self) -> None:
-        """Nothing: the client is the user's."""
+        """Do nothing: the user owns the client."""
 
     def _said(self, request: httpx2.Request) -> dict[str, Any]:
-        """The same request in the client's terms. It follows no redirect: that could carry it to another host."""
+        """Arguments of the client's `post`. Redirects are disabled: they could send the request to another host."""
         times = httpx2.Timeout(**request.extensions["timeout"])
         root = self._client.base_url.raw_path.decode().rstrip("/")
         return {
@@ -66,7 +66,7 @@ class CustomClient:
 
 
 class _Failing:
-    """Holds back what a client raises. Raised outside of any handler, what is behind it keeps its own cause."""
+    """Captures the exception of a client call. It is raised again outside the handler to preserve its own cause."""
 
     def __init__(self) -> None:
         self._error: Exception = RuntimeError("It did not fail.")
@@ -77,13 +77,13 @@ class _Failing:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        """Whether the exception is held back."""
+        """Suppress and store any Exception."""
         if isinstance(error, Exception):
             self._error = error
         return isinstance(error, Exception)
 
     def refusal(self) -> httpx2.Response:
-        """The answer that the client made an error of. Raises what kept it from getting one."""
+        """The response of a status error. Raises the translated exception for any other failure."""
         import openai
 
         if isinstance(self._error, openai.APIStatusError):
@@ -92,7 +92,7 @@ class _Failing:
 
 
 class _Threaded(PassThroughStream):
-    """A body that blocks, read in threads where it is awaited."""
+    """A blocking body, read in worker threads by async code."""
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         pieces = iter(self.stream)
@@ -100,25 +100,25 @@ class _Threaded(PassThroughStream):
             yield piece
 
     async def aclose(self) -> None:
-        """Let go of the connection."""
+        """Release the connection."""
         await asyncio.to_thread(self.stream.close)
 
 
 def _checked(response: object) -> httpx2.Response:
-    """The client's answer, unless it is of another library. Raises ConfigError."""
+    """The client's response. Raises ConfigError if it comes from another HTTP library."""
     if isinstance(response, httpx2.Response):
         return response
     raise ConfigError("The client that was given stands on httpx: give its http_client= one of httpx2, or none.")
 
 
 def _reread(response: httpx2.Response) -> httpx2.Response:
-    """The same answer as if it was not read yet, and unpacked already."""
+    """The same response, unread and without content encoding."""
     headers = {name: value for name, value in response.headers.items() if name != "content-encoding"}
     return httpx2.Response(response.status_code, headers=headers, content=response.content)
 
 
 def _cause(error: Exception) -> Exception:
-    """What an error of the client's means: the HTTP library's own that is behind it, or that there is no credential."""
+    """Convert a client error to the underlying HTTP error, or to Unauthorized for failures such as a missing key."""
     import openai
 
     if isinstance(error, openai.APIConnectionError):

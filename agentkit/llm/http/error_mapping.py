@@ -22,7 +22,7 @@ from agentkit.llm.protocols.parsing import json_or_text
 
 
 def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
-    """How long a server asks to wait: in milliseconds, in seconds, or until a date; None for a wish without sense."""
+    """Seconds from `retry-after-ms` or `retry-after` (seconds or a date); None if absent or invalid."""
     wishes = (_number(headers.get("retry-after-ms", "")) / 1000, _seconds(headers.get("retry-after", "")))
     return next((max(seconds, 0.0) for seconds in wishes if math.isfinite(seconds)), None)
 
@@ -48,7 +48,7 @@ _Kinds = type[BaseException] | tuple[type[BaseException], ...]
 
 
 class ConnectionInfo(Protocol):
-    """What an error tells of a connection: where it leads, and how long and how often it was tried."""
+    """Details of a connection for error messages: name and URL, timeouts and retries."""
 
     where: str
     timeout_seconds: float
@@ -56,14 +56,14 @@ class ConnectionInfo(Protocol):
     max_retries: int
 
     def scrub(self, text: str) -> str:
-        """A text without anything secret that was sent."""
+        """A text without the secrets that were sent."""
         ...
 
 
 class Translation:
-    """Holds back an exception of the HTTP library; ours, `translated`, is for the caller to raise.
+    """Captures an exception of the HTTP library and maps it to `translated`, which the caller raises.
 
-    Raised outside of any handler, ours is not chained to theirs, which may quote the key.
+    It is raised outside the handler, so that it is not chained to the original, which could quote the key.
     """
 
     def __init__(self, connection: ConnectionInfo, attempts: AttemptCounter) -> None:
@@ -76,7 +76,7 @@ class Translation:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> bool:
-        """Whether the exception is held back."""
+        """Suppress and map known exceptions."""
         translate = next((translate for theirs, translate in _TRANSLATIONS if isinstance(error, theirs)), None)
         if translate is None or error is None:
             return False
@@ -89,7 +89,7 @@ class Translation:
 
 
 def refusal(response: httpx2.Response, connection: ConnectionInfo) -> AgentKitError:
-    """The error of an answer that was read, and whose status is no success."""
+    """The error for a response, already read, with a status other than success."""
     if 300 <= response.status_code < 400:
         target = shown_url(response.headers.get("location", "nowhere"))
         text = f"{connection.where} redirects to {target}, which is not followed. Use the right base URL."
@@ -139,7 +139,7 @@ def _undecodable(error: BaseException, connection: ConnectionInfo) -> AgentKitEr
 
 
 def _hint(error: BaseException | None) -> str:
-    """What to do when no connection can be opened."""
+    """Advice for an error while connecting."""
     while error is not None:
         hint = next((hint for kind, hint in _HINTS if isinstance(error, kind)), None)
         if hint:
@@ -154,13 +154,13 @@ _HINTS: tuple[tuple[_Kinds, str], ...] = (
     (ssl.SSLCertVerificationError, "Check the host's name, this machine's clock, and SSL_CERT_FILE."),
     (ssl.SSLError, "Does the server speak https? Check http:// or https:// in the base URL."),
 )
-"""What helps, by the innermost kind of error that we know."""
+"""Advice by the type of the innermost known cause."""
 
 _LOST = {
     "ReadError": "the server closed it while an answer was awaited",
     "WriteError": "the server closed it while the request was sent",
 }
-"""What to say of errors that the HTTP library, awaiting, does not explain."""
+"""Descriptions of errors to which the async HTTP backend adds no message."""
 
 _NO_HTTP = ("illegal status line", "illegal request line", "illegal header line")
 
@@ -182,4 +182,4 @@ _TRANSLATIONS: tuple[tuple[_Kinds, Callable[[BaseException, ConnectionInfo], Age
     (httpx2.InvalidURL, _no_address),
     (RuntimeError, _closed),
 )
-"""What each kind of error means; the first that fits counts."""
+"""Maps types of errors to functions; the first match is used."""

@@ -14,7 +14,7 @@ from agentkit.errors import BadResponse, Unreachable
 
 
 class PassThroughStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
-    """The body of a response on its way, blocking or awaiting: what another stream gives."""
+    """A response body, sync and async, that passes through the chunks of another stream."""
 
     def __init__(self, stream: Any) -> None:
         self.stream = stream
@@ -26,29 +26,29 @@ class PassThroughStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
         return aiter(self.stream)
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Release the connection."""
         self.stream.close()
 
     async def aclose(self) -> None:
-        """Like `close`, awaiting."""
+        """Async version of `close`."""
         await self.stream.aclose()
 
 
 LATER = "Try again later, or allow more timeout_seconds."
-"""What to do about a server that takes too long."""
+"""Advice in errors about slow servers."""
 
 MOST_BYTES = 64_000_000
-"""How long the body of an answer may be, unpacked."""
+"""Maximum size of a response body, decompressed."""
 
 MOST_PACKED_BYTES = 4_000_000
-"""The same for a body that is compressed, as it comes over the wire."""
+"""Maximum size of a compressed body, as received."""
 
 PATIENCE = 5
-"""How many timeouts long a server may take for one line, or for JSON; blank lines, comments and pings are none."""
+"""Multiple of the timeout allowed for one line, or for JSON. Blank lines, comments and pings do not count."""
 
 _PIECE_BYTES = 1_000_000
-_PACKINGS = ("gzip", "x-gzip", "deflate")  # which are asked for; what claims to be another is read as it is
-_MEMBER = b"\x1f"  # what gzip begins with; other bytes behind its end belong to nothing
+_PACKINGS = ("gzip", "x-gzip", "deflate")  # the requested encodings; any other body is read unchanged
+_MEMBER = b"\x1f"  # first byte of gzip data; other trailing bytes are ignored
 _GZIP_OR_ZLIB, _BARE = 32 + zlib.MAX_WBITS, -zlib.MAX_WBITS
 
 _JSON_STARTS = (b"{", b"[")
@@ -56,13 +56,13 @@ _PING = rb"\{\s*(?:\}\s*$|\"type\":\s*\"(?:ping|keep-?alive|heartbeat)\")"
 _SAYS_NOTHING = rb"event:|id:|retry:|data:\s*(?:%b|$)" % _PING
 _SAYS_SOMETHING = re.compile(rb"^(?!%b)[^:\s]" % _SAYS_NOTHING, re.MULTILINE)
 _START_BYTES = 64
-"""How much of a line must be seen to know whether it says something."""
+"""Number of bytes needed to decide whether a line has content."""
 
 
 class BoundedBody(PassThroughStream):
-    """A body that ends with an error when it is too long, or when its server takes too long to say something.
+    """A body that raises an error when it is too long, or when the server sends no content for too long.
 
-    `where` is what the server is called, `timeout_seconds` how long nothing at all may come.
+    `where` names the server, `timeout_seconds` is the timeout for a single read.
     """
 
     def __init__(self, stream: Any, where: str, timeout_seconds: float, most_bytes: int) -> None:
@@ -73,7 +73,7 @@ class BoundedBody(PassThroughStream):
 
     @classmethod
     def bind(cls, response: httpx2.Response, where: str, timeout_seconds: float) -> None:
-        """Bind the body of a response that has not been read yet; one that is compressed is unpacked on its way."""
+        """Wrap the body of an unread response; a compressed body is decompressed on the fly."""
         packing = response.headers.pop("content-encoding", "").strip().lower()
         if packing in _PACKINGS:
             response.stream = _Packed(response.stream, where, timeout_seconds, packing)
@@ -88,7 +88,7 @@ class BoundedBody(PassThroughStream):
             yield self._taken(piece)
 
     def _taken(self, piece: bytes) -> bytes:
-        """The piece. Raises BadResponse for one that is too much, Unreachable when they take too long."""
+        """The chunk. Raises BadResponse if the body is too long, Unreachable if content takes too long."""
         self._bytes += len(piece)
         if self._bytes > self._most_bytes:
             raise BadResponse(
@@ -104,7 +104,7 @@ class BoundedBody(PassThroughStream):
         return piece
 
     def _says_something(self, piece: bytes) -> bool:
-        """Whether a line that is no comment ends in this piece. Lines of JSON do not count, only the whole does."""
+        """Whether a line with content ends in this chunk. Lines of JSON do not count, only the whole document."""
         self._start = self._start or piece.lstrip()[:1]
         ended, newline, unended = piece.rpartition(b"\n")
         says = bool(newline) and _SAYS_SOMETHING.search(self._line + ended) is not None
@@ -113,7 +113,7 @@ class BoundedBody(PassThroughStream):
 
 
 class _Packed(BoundedBody):
-    """A body that is compressed. It is unpacked a piece at a time, and given up when too much has come of it."""
+    """A compressed body, decompressed chunk by chunk and aborted when the output is too long."""
 
     def __init__(self, stream: Any, where: str, timeout_seconds: float, packing: str) -> None:
         super().__init__(stream, where, timeout_seconds, MOST_PACKED_BYTES)
@@ -134,7 +134,7 @@ class _Packed(BoundedBody):
         while data or is_full:
             if self._inflater.eof and not data.startswith(_MEMBER):
                 return
-            if self._inflater.eof:  # some servers pack each event on its own
+            if self._inflater.eof:  # some servers compress each event separately
                 self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
             piece = self._inflated(data)
             data = self._inflater.unconsumed_tail or self._inflater.unused_data
@@ -153,7 +153,7 @@ class _Packed(BoundedBody):
         except zlib.error as error:
             if self._packing != "deflate" or self._bytes > len(data):
                 raise httpx2.DecodingError(str(error)) from error
-        self._inflater = zlib.decompressobj(_BARE)  # some servers leave out the two bytes that it begins with
+        self._inflater = zlib.decompressobj(_BARE)  # some servers omit the two-byte zlib header
         self._packing = "gzip"
         return self._inflated(data)
 

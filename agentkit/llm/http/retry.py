@@ -12,16 +12,16 @@ from agentkit.llm.http.error_mapping import ConnectionInfo, refusal, retry_after
 from agentkit.llm.protocols.error_mapping import is_spent
 
 _FIRST_SECONDS, _LONGEST_SECONDS = 0.5, 8.0
-"""The pause before the second attempt, and the longest one, as it doubles each time."""
+"""The first pause and the longest pause; the pause doubles with each retry."""
 
 _LONGEST_WISH_SECONDS = 120.0
-"""A server that wants a longer pause is not asked again: who called decides what to do meanwhile."""
+"""If the server asks for a longer pause, the error is raised and the caller decides."""
 
 _HASTY_WISH_SECONDS = _LONGEST_SECONDS
-"""The same where another model can be asked at once: no longer than a pause that nobody wished for."""
+"""The same limit when a fallback model is available: no longer than a normal backoff pause."""
 
 _SPARED = 0.25
-"""How much of a pause is left to chance, so that many who were refused at once do not come back at once."""
+"""Fraction of a pause that is randomised (jitter), so that clients do not retry at the same time."""
 
 _PASSING_ERRORS = (
     httpx2.TimeoutException,
@@ -32,24 +32,24 @@ _PASSING_ERRORS = (
 )
 _HASTY_ERRORS = _PASSING_ERRORS[1:]
 _PASSING_STATUSES = frozenset({408, 409, 425, 429, 499})
-"""What may be over in a moment, beside the 500s."""
+"""Statuses that are retried, in addition to 5xx."""
 
 _TOO_MANY_REQUESTS = 429
 
 
 _AT_WORK = (httpx2.ReadTimeout, httpx2.ReadError, httpx2.RemoteProtocolError, httpx2.DecodingError, ModelError)
-"""The ends of an attempt that a server may have been at work on."""
+"""Errors after which the server could have processed the request."""
 
 
 class RetryState:
-    """The attempts of one request that came to nothing: when is the next?"""
+    """Retries of one request: counts unanswered attempts and returns the pause before the next one."""
 
     def __init__(self, connection: ConnectionInfo, attempts: AttemptCounter) -> None:
         self._connection, self._attempts = connection, attempts
         self._pauses = RetryPolicy(connection.max_retries, is_hasty=attempts.is_hasty)
 
     def after_error(self, error: Exception) -> float:
-        """The seconds to wait before the next attempt. Raises the error when this was the last."""
+        """Seconds to wait before the next attempt. Raises the error if retries are exhausted or do not apply."""
         self._attempts.unanswered += isinstance(error, _AT_WORK)
         seconds = self._pauses.after_error(error)
         if seconds is None:
@@ -57,7 +57,7 @@ class RetryState:
         return seconds
 
     def after_refusal(self, response: httpx2.Response) -> float:
-        """The same after an answer that is none. Raises what it means when it was the last."""
+        """Seconds to wait after an error response. Raises the mapped error if it is not retried."""
         seconds = self._pauses.after_refusal(response)
         if seconds is None:
             raise refusal(response, self._connection)
@@ -65,9 +65,9 @@ class RetryState:
 
 
 class RetryPolicy:
-    """How long to wait before one request is sent again, at most `max_retries` times.
+    """Backoff for one request, which is retried at most `max_retries` times.
 
-    In haste, when another model can be asked, nobody waits for a whole timeout again, nor for long on a server's wish.
+    In haste, when a fallback model is available, timeouts are not retried, nor are requests with a long Retry-After.
     """
 
     def __init__(self, max_retries: int, *, is_hasty: bool = False) -> None:
@@ -76,11 +76,11 @@ class RetryPolicy:
         self._longest_wish_seconds = _HASTY_WISH_SECONDS if is_hasty else _LONGEST_WISH_SECONDS
 
     def after_error(self, error: Exception) -> float | None:
-        """The seconds to wait after what has happened to a connection; None when the request is not sent again."""
+        """Seconds to wait after a connection error; None if the request is not retried."""
         return self._next() if isinstance(error, self._passing) else None
 
     def after_refusal(self, response: httpx2.Response) -> float | None:
-        """The same after a refusal that was read, whose server may say whether to come back, and when."""
+        """Seconds to wait after an error response, whose headers can set the pause; None if it is not retried."""
         wish = retry_after_seconds(response.headers) or 0.0
         if wish > self._longest_wish_seconds or not _may_pass(response):
             return None
@@ -97,7 +97,7 @@ class RetryPolicy:
 
 def _may_pass(response: httpx2.Response) -> bool:
     if response.status_code == _TOO_MANY_REQUESTS and is_spent(response.text):
-        return False  # there is nothing left to pay with
+        return False  # no credit left
     said = response.headers.get("x-should-retry")
     if said in ("true", "false"):
         return said == "true"

@@ -28,19 +28,19 @@ if TYPE_CHECKING:
 
 
 class ResponseProgress(Protocol):
-    """How much of an answer is there already."""
+    """Progress of a streamed response."""
 
     def is_whole(self) -> bool:
-        """Whether nothing may follow."""
+        """Whether the response is complete and nothing can follow."""
         ...
 
     def is_answered(self) -> bool:
-        """Whether what follows may be missed."""
+        """Whether the rest of the response can be lost without harm."""
         ...
 
 
 CONNECT_SECONDS = 10.0
-"""How long a connection may take to open, when the timeout for the answer is longer."""
+"""Timeout for opening a connection, if the response timeout is longer."""
 
 _GRACE_SECONDS = 0.1
 
@@ -52,13 +52,13 @@ _HEADERS = {
     "User-Agent": "agentkit",
 }
 _ACCOUNT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PROJECT_ID"}
-"""The headers by which OpenAI is told whose account it is, and the variables that say it."""
+"""Headers for OpenAI's organization and project, with the environment variables that set them."""
 
 
 class Transport:
-    """The connection to one endpoint: made when first used, kept alive, shared by threads, one per event loop.
+    """The connection to one endpoint: opened on first use, kept alive, shared by threads, one pool per event loop.
 
-    `headers` are the protocol's, sent with every request.
+    `headers` are protocol headers, sent with every request.
     """
 
     def __init__(
@@ -73,16 +73,16 @@ class Transport:
         self._close_connections: Callable[[], object] = _nothing
         self._kept: dict[asyncio.AbstractEventLoop, _LoopConnections] = {}
         self._addresses: dict[str, _Address] = {}
-        self._said: tuple[str | None, list[tuple[bytes, bytes]]] = "", []  # no key is empty: this is none's
+        self._said: tuple[str | None, list[tuple[bytes, bytes]]] = "", []  # "" equals no key: the cache is empty
 
     def post(self, path: str, content: bytes, attempts: AttemptCounter) -> str:
-        """Send a request and read the text that answers it; counts the attempts. Raises ModelError."""
+        """Send a request and return the response text; counts the attempts. Raises ModelError."""
         with Translation(self, attempts) as foreign:
             return self._answer(path, content, attempts, whole=True).text
         raise foreign.translated
 
     async def apost(self, path: str, content: bytes, attempts: AttemptCounter) -> str:
-        """Like `post`, awaiting."""
+        """Async version of `post`."""
         with Translation(self, attempts) as foreign:
             return (await self._aanswer(path, content, attempts, whole=True)).text
         raise foreign.translated
@@ -90,9 +90,9 @@ class Transport:
     def stream(
         self, path: str, content: bytes, progress: ResponseProgress, attempts: AttemptCounter
     ) -> Generator[bytes]:
-        """Send a request and yield its answer as bytes while they arrive. Raises ModelError.
+        """Send a request and yield the response bytes as they arrive. Raises ModelError.
 
-        Once `progress` says that there is an answer, nothing that happens to the connection matters any more.
+        Connection errors are ignored once `progress` reports that the response is complete.
         """
         with Translation(self, attempts) as foreign:
             with closing(self._answer(path, content, attempts, whole=False)) as response:
@@ -108,7 +108,7 @@ class Transport:
     async def astream(
         self, path: str, content: bytes, progress: ResponseProgress, attempts: AttemptCounter
     ) -> AsyncGenerator[bytes]:
-        """Like `stream`, awaiting."""
+        """Async version of `stream`."""
         with Translation(self, attempts) as foreign:
             async with aclosing(await self._aanswer(path, content, attempts, whole=False)) as response:
                 is_framed = _is_framed(response)
@@ -121,7 +121,7 @@ class Transport:
             raise foreign.translated
 
     def prepare(self) -> None:
-        """Make ready for the blocking methods."""
+        """Set up the connections of the blocking methods."""
         self._blocking()
 
     def close(self) -> None:
@@ -131,20 +131,20 @@ class Transport:
             self._connections, self._close_connections = None, _nothing
 
     async def aclose(self) -> None:
-        """Close the connections that belong to the running event loop."""
+        """Close the connections of the running event loop."""
         kept = self._kept.pop(asyncio.get_running_loop(), None)
         if kept:
             kept.let_go.detach()
             await kept.keeper.aclose()
 
     def scrub(self, text: str) -> str:
-        """`text` without anything secret that was sent: some servers quote it."""
+        """`text` without the secrets that were sent: some servers quote them."""
         return self._endpoint.scrub(self._token.scrub(text) if self._token else text)
 
     def _answer(self, path: str, content: bytes, attempts: AttemptCounter, *, whole: bool) -> httpx2.Response:
-        """The answer to a request, which is sent again where that may help; a refusal is raised.
+        """Send a request, with retries, and return its response; raises an error for an error status.
 
-        What is to be had `whole` is read here, so that a connection that breaks in its middle is only one more attempt.
+        With `whole` the body is read here, so that a connection lost halfway through is retried.
         """
         attempts.has_begun = False
         tries, connections = RetryState(self, attempts), self._blocking()
@@ -164,7 +164,7 @@ class Transport:
             time.sleep(pause)
 
     async def _aanswer(self, path: str, content: bytes, attempts: AttemptCounter, *, whole: bool) -> httpx2.Response:
-        """Like `_answer`, awaiting."""
+        """Async version of `_answer`."""
         attempts.has_begun = False
         tries, connections = RetryState(self, attempts), await self._awaiting()
         while True:
@@ -188,12 +188,12 @@ class Transport:
         if said != key:
             always = httpx2.Headers({"Host": address.url.netloc.decode(), **self._headers(key)}).raw
             self._said = key, always
-        # given as a stream, the library takes the headers as they are, without looking through them three times
+        # Passed as a stream, because the library then uses the headers unchanged instead of scanning them three times.
         stream, headers = httpx2.ByteStream(content), [*always, (b"Content-Length", b"%d" % len(content))]
         return httpx2.Request("POST", address.url, headers=headers, stream=stream, extensions=address.extensions)
 
     def _address(self, path: str) -> _Address:
-        """Where requests go. The query stands where the HTTP library does not log it: it may be secret."""
+        """URL and extensions for a path. The query goes into the target, which is not logged: it could be secret."""
         url, query = httpx2.URL(self._endpoint.shown_url + path), urlencode(self._endpoint.query)
         times = httpx2.Timeout(self.timeout_seconds, connect=self.connect_seconds)
         extensions: dict[str, object] = {"timeout": times.as_dict()}
@@ -203,7 +203,7 @@ class Transport:
         return self._addresses[path]
 
     def _headers(self, key: str | None) -> dict[str, str]:
-        """The key where the endpoint wants it, and nothing that the server does not need."""
+        """The headers, with the key in the header that the endpoint expects; custom headers replace defaults."""
         endpoint, headers = self._endpoint, dict(self._always)
         bearer = f"Bearer {key}" if key else ""
         if key and endpoint.key_header and not endpoint.token_provider:
@@ -215,13 +215,13 @@ class Transport:
         return {name: value for name, value in headers.items() if name.lower() not in given} | dict(endpoint.headers)
 
     def _bounded(self, response: httpx2.Response) -> httpx2.Response:
-        """The answer, of which only so much may come; its text is UTF-8, whatever charset it names."""
+        """Apply size and time limits to a response; its text is decoded as UTF-8, whatever the declared charset."""
         response.encoding = "utf-8-sig"
         BoundedBody.bind(response, self.where, self.timeout_seconds)
         return response
 
     def _blocking(self) -> Connections | CustomClient:
-        """The connections of this process."""
+        """The blocking connections of this process."""
         with self._own_lock():
             if self._connections is None:
                 self._connections = blocking(self._endpoint)
@@ -229,14 +229,14 @@ class Transport:
             return self._connections
 
     def _own_lock(self) -> threading.Lock:
-        """The lock of this process: a forked child may use neither the sockets nor the locks of its parent."""
+        """The lock of this process: a forked child must not use the sockets or locks of its parent."""
         if self._process != os.getpid():
             self._process, self._lock = os.getpid(), threading.Lock()
             self._connections, self._close_connections = None, _nothing
         return self._lock
 
     async def _awaiting(self) -> ConnectionPool | CustomClient:
-        """The connections of the running event loop, which no other loop could use; closed when the loop ends."""
+        """The connections of the running event loop; other loops cannot use them. Closed when the loop ends."""
         loop = asyncio.get_running_loop()
         if loop not in self._kept:
             self._forget_ended_loops()
@@ -253,7 +253,7 @@ class Transport:
                 self._kept.pop(ended).let_go.detach()
 
     def _key(self) -> str | None:
-        """The key or token to send, if any. A token is asked for at each attempt; its giver knows when it ends."""
+        """The key or token to send, if any. The token provider is called for each attempt and handles expiry itself."""
         if self._endpoint.token_provider is None:
             return self._endpoint.api_key.reveal() if self._endpoint.api_key else None
         try:
@@ -270,14 +270,14 @@ class Transport:
 
 
 class _Address(NamedTuple):
-    """Where requests go, and what the HTTP library is told beside."""
+    """The URL and the request extensions for a path."""
 
     url: httpx2.URL
     extensions: dict[str, object]
 
 
 class _LoopConnections(NamedTuple):
-    """The connections of one event loop, the generator that closes them, and what does when nobody holds them."""
+    """Connections of one event loop, the generator that closes them, and the finalizer for a collected transport."""
 
     lanes: ConnectionPool | CustomClient
     keeper: AsyncGenerator[None]
@@ -285,7 +285,7 @@ class _LoopConnections(NamedTuple):
 
 
 def _account() -> dict[str, str]:
-    """What OpenAI is told of the account. Raises ConfigError for what no header can carry."""
+    """OpenAI's account headers. Raises ConfigError if a value is not valid in a header."""
     known = environment()
     for variable in _ACCOUNT.values():
         if variable in known and not is_header_text(known[variable]):
@@ -294,7 +294,7 @@ def _account() -> dict[str, str]:
 
 
 def _read(response: httpx2.Response) -> httpx2.Response:
-    """The answer, read whole; its connection is let go, whatever happens. A refusal counts without its words, too."""
+    """Read the whole response and release its connection. An error response counts even if its body is unreadable."""
     try:
         response.read()
     except (httpx2.RequestError, ModelError):
@@ -319,7 +319,7 @@ async def _aread(response: httpx2.Response) -> httpx2.Response:
 
 
 def _pieces(response: httpx2.Response) -> Iterable[bytes]:
-    """The body as it comes, unpacked where it is packed."""
+    """The body in chunks, decompressed if needed."""
     stream: Any = response.stream
     return response.iter_bytes() if "content-encoding" in response.headers else stream
 
@@ -330,12 +330,12 @@ def _apieces(response: httpx2.Response) -> AsyncIterable[bytes]:
 
 
 def _is_framed(response: httpx2.Response) -> bool:
-    """Whether the end of a body is marked; otherwise only closing the connection ends it, and some stay open."""
+    """Whether the end of the body is marked; otherwise only closing the connection ends it, and some stay open."""
     return "content-length" in response.headers or "transfer-encoding" in response.headers
 
 
 async def _keep(lanes: ConnectionPool | CustomClient) -> AsyncGenerator[None]:
-    """Closes connections when it is closed itself, as every event loop does to its generators when it shuts down."""
+    """Close connections when this generator is closed, which event loops do for all generators at shutdown."""
     try:
         yield
     finally:
@@ -343,16 +343,16 @@ async def _keep(lanes: ConnectionPool | CustomClient) -> AsyncGenerator[None]:
 
 
 def _let_go(loop: asyncio.AbstractEventLoop, keeper: AsyncGenerator[None]) -> None:
-    """Close connections soon, unless their event loop shuts down before: what is begun then would be cancelled."""
+    """Close connections soon, unless the event loop shuts down first: a task started then would be cancelled."""
     if not loop.is_closed():
         loop.call_soon_threadsafe(loop.call_later, _GRACE_SECONDS, lambda: loop.create_task(keeper.aclose()))
 
 
 def _close_in(process: int, connections: Connections | CustomClient) -> None:
-    """Close connections in the process that made them; they are not a forked child's to close."""
+    """Close connections in the process that opened them, not in a forked child."""
     if process == os.getpid():
         connections.close()
 
 
 def _nothing() -> None:
-    """What there is to close when nothing was opened."""
+    """Do nothing: placeholder until connections are opened."""

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 Lesson = Literal["tools", "schema", "both", "final_answer"]
-"""What a server does not take: tools; the schema of an answer; both at once; the tool by which an answer is given."""
+"""A feature that a server does not support: tools; an output schema; both at once; the tool for the final answer."""
 
 _STATUSES = {400, 404, 405, 422, 500, 501}
 _CALLING = r"(?:tools?|functions?)[ _-]?(?:use|usage|calls?|calling)"
@@ -56,7 +56,7 @@ _NO_SCHEMA = re.compile(
     rf"|response_format(?:\.type)?{_QUOTE} (?:type )?(?:must be|should be|value is not)"
     rf"|{_UNKNOWN}{_SCHEMA}(?![\[.])"
     r"|no endpoints found that (?:support|can handle) (?:the requested parameters|structured outputs?|response_format)"
-    # Anthropic, of schemas that it cannot make a grammar of, too
+    # Anthropic, including schemas for which it cannot build a grammar
     r"|\boutput_config(?:\.format\b|: extra inputs)|compiled grammar|grammar compilation|schema is too complex",
     re.IGNORECASE,
 )
@@ -72,9 +72,9 @@ _REFUSED_FIELD = re.compile(r"not permitted|not allowed|unsupported|not supporte
 
 
 def lesson_of(error: ModelError, request: Request) -> Lesson | None:
-    """Which feature to put into text instead, as this refusal is about it; None when it is about something else.
+    """The feature that a rejection is about, to be replaced by text; None if it is about something else.
 
-    A schema that is wrong in itself teaches nothing: it is the developer's to mend.
+    Nothing is learnt from an invalid schema: the developer must correct it.
     """
     if error.status not in _STATUSES:
         return None
@@ -95,14 +95,14 @@ def lesson_of(error: ModelError, request: Request) -> Lesson | None:
 
 
 def is_want_of_call(error: ModelError) -> bool:
-    """Whether a server refused what its model has written because a call was demanded and that is none."""
+    """Whether a server rejected the model's output because a call was required and the output is not a call."""
     return _WANT_OF_CALL.search(str(error)) is not None
 
 
 def is_refused_tool(error: ModelError, request: Request, name: str) -> bool:
-    """Whether a refusal is about the tool `name`, the last one of the request: its schema, or a call of it.
+    """Whether a rejection is about the tool `name`, the last one of the request: about its schema, or a call of it.
 
-    Servers say its name or its number. Where it is the only one, whatever they say of tools is about it.
+    Servers give its name or its index. If it is the only tool, any rejection about tools is about it.
     """
     if error.status not in {400, 422} or error.is_too_long:
         return False
@@ -122,16 +122,16 @@ nothing beside it."""
 
 
 def can_be_called(request: Request) -> bool:
-    """Whether its answer can be given by a call: arguments are always an object, and a setting may forbid all calls."""
+    """Whether the answer can be given by a call: its schema must be an object, and a setting can forbid all calls."""
     output = request.output_schema
     is_object = output is not None and output.schema.get("type") == "object"
     return is_object and request.settings.get("tool_choice") != "none"
 
 
 class FinalAnswer:
-    """One answer that is to be given by calling one more tool, and that nobody else sees as a call.
+    """Requests the final answer as a call of an additional tool, and hides that call from the caller.
 
-    A model that writes its answer as text all the same is let be: whoever reads the answer says whether it will do.
+    An answer that the model writes as text instead is passed on; it is validated later.
     """
 
     def __init__(self, request: Request, output: OutputSchema) -> None:
@@ -142,10 +142,10 @@ class FinalAnswer:
         self._numbers: dict[int, int] = {}
 
     def response(self, response: Response) -> Response:
-        """The response whose text is the answer.
+        """The response with the answer as its text.
 
-        Beside calls of other tools the answer is left out: it was given before their results were known, so they are
-        used first, and the model is asked again. Calls where no tool was on offer come to nothing.
+        Next to calls of other tools the answer is dropped: it was given before their results were known, so that they
+        are executed first, and the model is called again. Other calls are dropped if the request has no other tools.
         """
         message = response.message
         answers = [call for call in message.tool_calls if call.name == self.name]
@@ -154,13 +154,13 @@ class FinalAnswer:
             return response
         if others and self._has_others:
             return replace(response, message=replace(message, tool_calls=others))
-        # What was said otherwise than it stands here is not sent back as it was.
+        # The message was rewritten, so that its original form must not be sent back.
         message = replace(message, text=answers[0].arguments or message.text, tool_calls=(), extra={})
         is_cut = response.finish_reason == "length"
         return replace(response, message=message, finish_reason="length" if is_cut else "stop")
 
     def events(self, event: Event) -> Iterator[Event]:
-        """The events that stand for one of the provider's. The pieces of the answer are text as soon as they come."""
+        """The events to emit for one of the provider's events. The arguments of the answer are streamed as text."""
         if isinstance(event, ToolCallDelta):
             yield from self._piece(event)
         elif isinstance(event, ResponseReceived):
@@ -169,7 +169,7 @@ class FinalAnswer:
             yield event
 
     def _piece(self, piece: ToolCallDelta) -> Iterator[Event]:
-        """A piece of a call. Of several answers the first one counts; the other calls are numbered without them."""
+        """Handle a chunk of a call. The first of several answers is used; other calls are renumbered."""
         if piece.name == self.name:
             self._answers.setdefault(piece.index)
         if piece.index not in self._answers:
@@ -179,7 +179,7 @@ class FinalAnswer:
 
 
 def _with_tool(request: Request, output: OutputSchema, name: str) -> Request:
-    """The request without its output schema: one more tool takes what fits it."""
+    """The request with an additional tool in place of the output schema."""
     tool = ToolSpec(name, _DESCRIPTION, output.schema, output.schema if output.strict else None)
     order = _ORDER.format(name=name, answer="final answer, once you need no other tool," if request.tools else "answer")
     instruction = "\n\n".join(filter(None, [request.instruction, order]))
@@ -187,13 +187,13 @@ def _with_tool(request: Request, output: OutputSchema, name: str) -> Request:
 
 
 def _free_name(taken: Collection[str]) -> str:
-    """A name that no tool of the user bears."""
+    """A name that is not used by a tool of the user."""
     names = (_NAME if number == 1 else f"{_NAME}_{number}" for number in count(1))
     return next(name for name in names if name not in taken)
 
 
 ToolCalling = Literal["auto", "native", "text"]
-"""How tools are called: as the server does it; as text; or as text once the server refuses tools."""
+"""How tools are called: natively; as text; or as text once the server rejects tools."""
 
 _ADJUSTMENTS: dict[Lesson, str] = {
     "tools": "tools are described in the instruction and called as text",
@@ -202,14 +202,14 @@ _ADJUSTMENTS: dict[Lesson, str] = {
     "final_answer": "the schema of an answer is written into the instruction",
 }
 _NO_CALL: frozenset[Lesson] = frozenset({"tools", "final_answer"})
-"""After these an answer cannot be given by calling a tool."""
+"""After these lessons an answer cannot be given by calling a tool."""
 
 
 class PromptedToolsProvider:
-    """A provider around any other, which tells otherwise what that one refuses.
+    """Wraps a provider and replaces features that it rejects.
 
-    An answer that must fit a schema is had by the provider's own mode, else by a tool, else by the instruction.
-    What a refusal teaches is remembered for as long as the object lives.
+    A typed answer is requested by the provider's structured output, otherwise by a tool, otherwise in the instruction.
+    Lessons from rejections are remembered for the lifetime of the object.
     """
 
     def __init__(self, provider: providers.Provider, tool_calling: ToolCalling = "auto") -> None:
@@ -219,7 +219,7 @@ class PromptedToolsProvider:
 
     @property
     def adjustments(self) -> tuple[str, ...]:
-        """What is sent differently because the server refused it otherwise, or because tools are called as text."""
+        """The names of the adjustments for features that the server rejected, and for tools called as text."""
         learnt = tuple(self._learnt)
         is_in_instruction = not _NO_CALL.isdisjoint(learnt)
         told: list[Lesson] = [
@@ -229,29 +229,29 @@ class PromptedToolsProvider:
         return (*providers.adjustments_of(self.provider), *own)
 
     def in_haste(self) -> Self:
-        """The same for who can ask another model, with what was learnt: it is not waited for so long."""
+        """A copy with the same lessons that gives up sooner, for callers with another model to fall back to."""
         hasty = copy(self)
         hasty.provider = providers.in_haste(self.provider)
         return hasty
 
     def prepare(self) -> None:
-        """Load what the blocking methods need. Nothing is sent."""
+        """Load the HTTP client of the blocking methods. Nothing is sent."""
         providers.prepare(self.provider)
 
     def close(self) -> None:
-        """Close what the blocking methods opened."""
+        """Close the connections of the blocking methods."""
         providers.close(self.provider)
 
     async def aclose(self) -> None:
-        """Close what the awaiting methods opened on the running event loop."""
+        """Close the connections of the async methods on the running event loop."""
         await providers.aclose(self.provider)
 
     def embed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
-        """A vector of each text; there is nothing to tell otherwise."""
+        """Embed texts with the wrapped provider."""
         return embedder(self.provider).embed(texts, settings)
 
     async def aembed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
-        """Like `embed`, awaiting."""
+        """Async version of `embed`."""
         return await embedder(self.provider).aembed(texts, settings)
 
     def complete(self, request: Request) -> Response:
@@ -268,7 +268,7 @@ class PromptedToolsProvider:
                 return telling.response(attempt)
 
     async def acomplete(self, request: Request) -> Response:
-        """Answer one request, awaiting."""
+        """Answer one request, async."""
         while True:
             telling = self._telling(request)
             try:
@@ -281,7 +281,7 @@ class PromptedToolsProvider:
                 return telling.response(attempt)
 
     def stream(self, request: Request) -> Iterator[Event]:
-        """Answer one request piece by piece, blocking."""
+        """Stream the response to one request, blocking."""
         while True:
             telling = self._telling(request)
             try:
@@ -297,7 +297,7 @@ class PromptedToolsProvider:
                 return
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
-        """Answer one request piece by piece, awaiting."""
+        """Stream the response to one request, async."""
         while True:
             telling = self._telling(request)
             try:
@@ -316,7 +316,7 @@ class PromptedToolsProvider:
                 return
 
     def _telling(self, request: Request) -> _TranslatedRequest:
-        # Other threads may learn meanwhile.
+        # Copied, because other threads can add lessons.
         learnt = frozenset(self._learnt)
         output, way = request.output_schema, _way_of_answering(request, learnt)
         if output is not None and way == "tool":
@@ -324,7 +324,7 @@ class PromptedToolsProvider:
             return _TranslatedRequest(answer.request, answer, answer.name)
         if way != "text" and "tools" not in learnt:
             return _TranslatedRequest(request)
-        from agentkit.llm.prompted_tools import requests  # what most programs never need, they need not load
+        from agentkit.llm.prompted_tools import requests  # imported on demand: most programs do not need it
 
         told = requests.schema_as_text(request, output) if output is not None and way == "text" else request
         if "tools" in learnt and requests.has_tools(request):
@@ -332,7 +332,7 @@ class PromptedToolsProvider:
         return _TranslatedRequest(told)
 
     def _after(self, refusal: ModelError, telling: _TranslatedRequest) -> Response | None:
-        """What the model meant to answer; None when it is to be asked otherwise. Raises the refusal that it is."""
+        """The response recovered from a rejected output; None to retry in another form. Otherwise raises it."""
         attempt = telling.attempt(refusal)
         if attempt is None:
             lesson = None if telling.has_begun else self._lesson(refusal, telling)
@@ -342,7 +342,7 @@ class PromptedToolsProvider:
         return attempt
 
     def _lesson(self, refusal: ModelError, telling: _TranslatedRequest) -> Lesson | None:
-        """What is better told otherwise. Where tools are called natively or not at all, only ours gives way."""
+        """The lesson of a rejection. With native tools only the tool for the final answer is replaced."""
         request, own = telling.request, telling.own_tool
         lesson = lesson_of(refusal, request)
         if lesson == "tools" and self._is_native:
@@ -353,7 +353,7 @@ class PromptedToolsProvider:
 
 
 def _way_of_answering(request: Request, learnt: frozenset[Lesson]) -> Literal["schema", "tool", "text"]:
-    """How the model is told what the answer must be. Beside calls as text a schema, enforced, would forbid them."""
+    """How the output schema is sent. With calls as text it is not enforced natively, since this would prevent calls."""
     is_taken = "schema" not in learnt and not (request.tools and learnt & {"tools", "both"})
     if request.output_schema is None or is_taken:
         return "schema"
@@ -361,19 +361,19 @@ def _way_of_answering(request: Request, learnt: frozenset[Lesson]) -> Literal["s
 
 
 class _AnswerTranslation(Protocol):
-    """How the answer to a request is read that was told otherwise."""
+    """Translates the response to a request that was sent in another form."""
 
     def response(self, response: Response) -> Response:
-        """The response as if the request had been sent as it was."""
+        """The response in the form that the original request asked for."""
         ...
 
     def events(self, event: Event) -> Iterator[Event]:
-        """The events that stand for one of the provider's."""
+        """The events to emit for one of the provider's events."""
         ...
 
 
 class _TranslatedRequest:
-    """One request as it is sent, how its answer is read, and the name of the tool that we put into it, if any."""
+    """A request as sent, the translation of its response, and the name of the tool added to it, if any."""
 
     def __init__(self, request: Request, reading: _AnswerTranslation | None = None, own_tool: str = "") -> None:
         self.request, self.own_tool = request, own_tool
@@ -382,10 +382,10 @@ class _TranslatedRequest:
         self._told: list[Event] = []
 
     def attempt(self, refusal: ModelError) -> Response | None:
-        """The answer in which a model calls tools, where its server refused that as no call, or as one that cannot be.
+        """Recover a response from model output that its server rejected as an invalid call.
 
-        So the model is told what is wrong with it. Words that were refused for want of a call are the answer, as with
-        servers that let them be. None when neither, or a call of our tool, was refused.
+        The calls are returned, so that the model gets their errors. Output that was rejected because it is not a call
+        is returned as text, as by servers that accept it. None for any other error, and for a call of the added tool.
         """
         if not (refusal.written and self.request.tools) or any(
             isinstance(event, ToolCallDelta) for event in self._told
@@ -405,18 +405,18 @@ class _TranslatedRequest:
         return Response(message, "tool_calls" if calls else "stop", unreported(1))
 
     def last_events(self, response: Response) -> Iterator[Event]:
-        """The events of what was not told piece by piece, and the response."""
+        """The events of types that were not streamed, and the response."""
         told = {type(event) for event in self._told}
         for event in (*deltas_of(response), ResponseReceived(response)):
             if type(event) not in told:
                 yield from self.events(event)
 
     def response(self, response: Response) -> Response:
-        """The response that is told to whoever asked."""
+        """The response to return to the caller."""
         return response if self._reading is None else self._reading.response(response)
 
     def events(self, event: Event) -> Iterator[Event]:
-        """The events that stand for one of the provider's."""
+        """The events to emit for one of the provider's events."""
         self.has_begun = True
         if self.request.tools:
             self._told.append(event)
@@ -424,7 +424,7 @@ class _TranslatedRequest:
 
 
 class _CallsAsText:
-    """An answer in whose text the calls stand."""
+    """Translates a response that contains its calls as text."""
 
     def __init__(self, request: Request) -> None:
         from agentkit.llm.prompted_tools import requests
@@ -435,11 +435,11 @@ class _CallsAsText:
         self._numbers: dict[tuple[str, int], int] = {}
 
     def response(self, response: Response) -> Response:
-        """The response whose calls are read from its text."""
+        """The response with the calls parsed from its text."""
         return self._read(response)[1]
 
     def events(self, event: Event) -> Iterator[Event]:
-        """The events that stand for one of the provider's."""
+        """The events to emit for one of the provider's events."""
         if isinstance(event, TextDelta):
             self._fed += len(event.text)
             yield from self._numbered(self._reader.feed(event.text), "read")
@@ -451,7 +451,7 @@ class _CallsAsText:
             yield from self._numbered([event], "native")
 
     def _numbered(self, events: Iterable[Event], origin: str) -> Iterator[Event]:
-        """Calls numbered as they begin: some servers find calls by themselves, beside those in the text."""
+        """Number calls in order of appearance: some servers also detect calls themselves."""
         for event in events:
             if isinstance(event, ToolCallDelta):
                 number = self._numbers.setdefault((origin, event.index), len(self._numbers))
@@ -460,7 +460,7 @@ class _CallsAsText:
                 yield event
 
     def _read(self, response: Response) -> tuple[list[Event], Response]:
-        """The last events, and the response. What was said otherwise than it stands here is not sent back as it was."""
+        """The last events, and the response. A changed message loses its original form, so that it is not sent back."""
         reader = self._reader
         is_cut = response.finish_reason == "length"
         events = [*reader.feed(response.text[self._fed :]), *reader.finish(is_cut=is_cut)]

@@ -30,10 +30,10 @@ _MISSING_ENDS = ("", "}", "]}", "}}", "]}}")
 
 
 def read_json(text: str) -> Any:
-    """The JSON value that `text` was meant to be. Raises ValueError.
+    """Parse JSON leniently. Raises ValueError.
 
-    Taken are single quotes, commas before a bracket, bare keys, Python's True, False and None, line breaks and unknown
-    escapes in strings, and missing brackets at the end.
+    Accepts single quotes, trailing commas, bare keys, Python's True, False and None, line breaks and unknown escapes in
+    strings, and missing brackets at the end.
     """
     try:
         return _loaded(text)
@@ -48,7 +48,7 @@ def read_json(text: str) -> Any:
 
 
 def read_object(text: str) -> dict[str, Any] | None:
-    """The JSON object that `text` was meant to be, if it was."""
+    """Parse a JSON object leniently; None if the text is not an object."""
     if not text.startswith("{"):
         return None
     try:
@@ -59,7 +59,7 @@ def read_object(text: str) -> dict[str, Any] | None:
 
 
 def read_exact_object(text: str) -> dict[str, Any] | None:
-    """The JSON object that `text` is, with nothing repaired."""
+    """Parse a JSON object without repairs; None if the text is not an object."""
     try:
         value = _loaded(text)
     except ValueError:
@@ -91,7 +91,7 @@ def _repaired(token: re.Match[str]) -> str:
 
 
 def _escape(escape: re.Match[str]) -> str:
-    """An escape that JSON knows; the backslash of any other stands for itself."""
+    """Normalise an escape: valid JSON escapes are kept, other backslashes are escaped."""
     char = escape[1]
     if len(char) > 1 or char in '"\\/bfnrt':
         return escape[0]
@@ -99,7 +99,7 @@ def _escape(escape: re.Match[str]) -> str:
 
 
 INNER_KEYS = ("arguments", "parameters", "args", "input")
-"""Where a whole call has its input, when a model has put one into an input."""
+"""Keys of the input in a complete call that a model has written into an input."""
 
 _FENCE = re.compile(r"(`{3,}+|~{3,}+)[^\n`]*+\n")
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|#39|#34);")
@@ -112,9 +112,9 @@ _ASSIGNMENT = re.compile(
 
 
 def arguments_of(written: str, spec: ToolSpec | None, *, is_escaped: bool = False) -> str:
-    """The arguments in an input, as JSON text; what cannot be read as arguments comes back as it is.
+    """Parse an input as arguments, returned as JSON text; an unreadable input is returned unchanged.
 
-    `spec` is None for a tool that nobody has; `is_escaped` says that the markup around was written with entities.
+    `spec` is None for an unknown tool; `is_escaped` means that the surrounding markup was written with entities.
     """
     text = _without_fence(_trimmed(written))
     found = None if is_escaped else read_object(text)
@@ -126,7 +126,7 @@ def arguments_of(written: str, spec: ToolSpec | None, *, is_escaped: bool = Fals
 
 
 def input_of(arguments: str, spec: ToolSpec | None) -> str:
-    """The input that stands for arguments: the text itself where `arguments_of` reads that back, or else JSON."""
+    """Render arguments as input: plain text if `arguments_of` parses it back, otherwise JSON."""
     found = read_exact_object(arguments or "{}")
     if found is None:
         return quoted(arguments)
@@ -137,14 +137,14 @@ def input_of(arguments: str, spec: ToolSpec | None) -> str:
 
 
 def text_parameter(spec: ToolSpec) -> str | None:
-    """The parameter that an input without names is meant for: the only one, or the only one that must be given."""
+    """The parameter for an input without names: the only one, or the only required one."""
     names, required = list(_properties(spec)), spec.parameters.get("required") or ()
     candidates = names if len(names) == 1 else [name for name in names if name in required]
     return candidates[0] if len(candidates) == 1 else None
 
 
 def _read(text: str, found: dict[str, Any] | None, spec: ToolSpec | None) -> dict[str, Any] | None:
-    """The arguments in a text, in whose shape of an object `found` was read."""
+    """The arguments in a text; `found` is the object that the text was parsed as, if any."""
     if spec is None:
         return found if found is not None else {"input": text} if text else {}
     properties, name = _properties(spec), text_parameter(spec)
@@ -166,7 +166,7 @@ def _properties(spec: ToolSpec) -> Mapping[str, Any]:
 
 
 def _unwrapped(found: dict[str, Any], properties: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments themselves, when the model has put a whole call into its input."""
+    """The arguments themselves, if the model wrote a complete call into its input."""
     for key in INNER_KEYS:
         inner = found.get(key)
         if key not in properties and isinstance(inner, dict) and found.keys() <= {key, "name", "tool"}:
@@ -175,7 +175,7 @@ def _unwrapped(found: dict[str, Any], properties: Mapping[str, Any]) -> dict[str
 
 
 def _elements(text: str, properties: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Arguments that are written as elements, `<city>Paris</city>`."""
+    """Arguments written as elements, `<city>Paris</city>`."""
     found: dict[str, Any] = {}
     position = 0
     while position < len(text):
@@ -188,7 +188,7 @@ def _elements(text: str, properties: Mapping[str, Any]) -> dict[str, Any] | None
 
 
 def _assignments(text: str, properties: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Arguments that are written as in a program, `city="Paris", days=3`; one alone must be quoted."""
+    """Arguments written as assignments, `city="Paris", days=3`; a single parameter must be quoted."""
     found: dict[str, Any] = {}
     position = 0
     while position < len(text):
@@ -202,9 +202,9 @@ def _assignments(text: str, properties: Mapping[str, Any]) -> dict[str, Any] | N
 
 
 def _lines(text: str, properties: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Arguments that are written one a line, `city: Paris`; a line without a name belongs to the one before.
+    """Arguments written one per line, `city: Paris`; a line without a name continues the previous value.
 
-    Where there is but one parameter, its name is taken for a name only if the text is one line.
+    With a single parameter, its name is recognised only if the text is one line.
     """
     lines = text.split("\n")
     if len(properties) == 1 and len(lines) > 1:
@@ -225,7 +225,7 @@ def _lines(text: str, properties: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _joined(parts: Sequence[str]) -> str:
-    """A value of one line without its quotes, or one of several lines, perhaps begun by a bar as in YAML."""
+    """A single-line value without quotes, or a multi-line value, optionally after a bar as in YAML."""
     first, *others = parts
     if not others:
         return _unquoted(first.rstrip(","))
@@ -233,7 +233,7 @@ def _joined(parts: Sequence[str]) -> str:
 
 
 def _unquoted(text: str) -> str:
-    """A text without the quotes around it."""
+    """A text without surrounding quotes."""
     if len(text) < 2 or text[0] != text[-1] or text[0] not in "\"'":
         return text
     try:
@@ -244,7 +244,7 @@ def _unquoted(text: str) -> str:
 
 
 def _value(text: str, schema: object) -> Any:
-    """A text as the schema wants it: itself, or the JSON value that it is."""
+    """Convert a text according to its schema: unchanged for strings, otherwise parsed as JSON."""
     if _takes_text(schema):
         return text
     try:
@@ -264,14 +264,14 @@ def _takes_text(schema: object) -> bool:
 
 
 def _trimmed(text: str) -> str:
-    """A text without blanks around it; several lines lose the indentation that they share."""
+    """Strip surrounding whitespace; common indentation of several lines is removed."""
     if "\n" not in text.strip():
         return text.strip()
     return dedent(re.sub(r"\A(?:[ \t]*\r?\n)+", "", text)).strip()
 
 
 def _without_fence(text: str) -> str:
-    """The text in a code block that is all there is."""
+    """The content of a code block, if the whole text is one."""
     match = _FENCE.match(text)
     if match is None or not text.endswith(match[1]):
         return text
@@ -279,6 +279,6 @@ def _without_fence(text: str) -> str:
 
 
 def _is_escaped(text: str) -> bool:
-    """Whether a text was escaped as a whole: it has entities, and nothing that would have become one."""
+    """Whether a text was escaped as a whole: it has entities, and no characters that would have been escaped."""
     bare = _ENTITY.sub("", text)
     return bare != text and not any(char in bare for char in "<>&")

@@ -20,12 +20,12 @@ _KINDS: Mapping[str, Kind] = {
     "think": "thinking",
     "thinking": "thinking",
 }
-"""The words of tags: ours, those that models were trained on, and what reasoning models mark their thoughts with."""
+"""Tag names: agentkit's own, those that models were trained on, and those around reasoning."""
 
 _MOST_CHARS = 240
 _QUOTED_BRACKET = "\u2039"
 _SPELLINGS = f"(?a:{'|'.join(sorted(_KINDS, key=len, reverse=True))})"
-"""In upper and lower case of ASCII letters alone: the long s is no s."""
+"""Case-insensitive for ASCII letters only: the long s does not match s."""
 
 _TAG = re.compile(
     rf"(?P<start><|&lt;)[ \t]{{0,3}}(?P<slash>/?)[ \t]{{0,3}}(?P<word>{_SPELLINGS})(?![\w-])"
@@ -41,9 +41,9 @@ _OCCURRENCE = re.compile(rf"(?:<|&lt;)(?=[ \t]{{0,3}}/?[ \t]{{0,3}}(?:{_SPELLING
 
 @dataclass(frozen=True, slots=True)
 class Tag:
-    """One piece of markup, `text` as it was written.
+    """A tag in the text; `text` is its original spelling.
 
-    `is_strict` says that it is spelled so that it can be nothing else; `is_escaped` that its brackets are entities.
+    `is_strict` means that the spelling is unambiguous; `is_escaped` means that its brackets are HTML entities.
     """
 
     text: str
@@ -57,13 +57,13 @@ class Tag:
 
     @property
     def ends_input(self) -> bool:
-        """Whether the tag ends the input that it stands in; some models forget the slash."""
+        """Whether the tag ends the input that contains it; some models omit the slash."""
         is_bare = not self.name and not self.is_strict and "call" not in self.text.lower()
         return self.kind == "tool" and (self.is_end or is_bare)
 
 
 def tag_at_start(text: str) -> Tag | None:
-    """The markup that `text` begins with, if it does."""
+    """The tag at the start of `text`, if any."""
     match = _TAG.match(text)
     if match is None:
         return None
@@ -84,14 +84,14 @@ def tag_at_start(text: str) -> Tag | None:
 
 
 def _read(rest: str) -> tuple[str, dict[str, str]]:
-    """The name in a tag, and the attributes beside it."""
+    """The name in a tag, and its attributes."""
     attributes = {name: double or single for name, double, single in _ATTRIBUTE.findall(rest)}
     name = _ATTRIBUTE.sub("", rest).strip(" \t:=\"'`/")
     return (name or attributes.pop("name", "")), attributes
 
 
 def may_become_tag(text: str) -> bool:
-    """Whether `text`, which begins with `<` or `&`, is the beginning of markup that goes on in the next delta."""
+    """Whether `text`, which starts with `<` or `&`, could become a tag with the next delta."""
     if "&lt;".startswith(text.lower()):
         return True
     match = _BEGUN.fullmatch(text) if len(text) <= _MOST_CHARS else None
@@ -102,17 +102,17 @@ def may_become_tag(text: str) -> bool:
 
 
 def is_cut_call(text: str) -> bool:
-    """Whether an answer that ends with `text` was cut in the middle of a tag that begins a call."""
+    """Whether a response that ends with `text` was cut inside the opening tag of a call."""
     return bool(_CUT_CALL.fullmatch(text))
 
 
 def without_cut_end(text: str) -> str:
-    """An input without the beginning of the tag that should have ended it."""
+    """An input without an incomplete closing tag at its end."""
     return _CUT_END.sub("", text)
 
 
 def known_name(name: str, names: Iterable[str]) -> str | None:
-    """The one of `names` that is meant by a name as a model wrote it, perhaps in other case or with blanks."""
+    """Match a name as written by a model to one of `names`, ignoring case and punctuation."""
     return next((each for each in names if each == name or _folded(each) == _folded(name)), None)
 
 
@@ -121,15 +121,15 @@ def _folded(name: str) -> str:
 
 
 def has_markup(text: str) -> bool:
-    """Whether something in `text` looks like markup."""
+    """Whether `text` contains something that looks like markup."""
     return bool(_OCCURRENCE.search(text))
 
 
 def quoted(text: str) -> str:
-    """`text` escaped so that nothing in it is markup, nor becomes markup when a model repeats it."""
+    """Escape `text` so that it contains no markup, not even when a model repeats it."""
     return _OCCURRENCE.sub(_QUOTED_BRACKET, text)
 
 
 def quoted_json(text: str) -> str:
-    """The same JSON value written without markup: the bracket becomes its Unicode escape."""
+    """The same JSON value without markup: the bracket is written as a Unicode escape."""
     return _OCCURRENCE.sub(lambda match: f"\\u{ord(match[0][0]):04x}{match[0][1:]}", text)

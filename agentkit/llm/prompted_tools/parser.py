@@ -20,10 +20,10 @@ if TYPE_CHECKING:
 
 
 class AnswerText:
-    """Text, reasoning and calls of an answer, and the events that tell them.
+    """Collects text, reasoning and calls of a response, and the events to emit.
 
-    Blanks wait for the text after them, so that those before a call are not told. Calls may be held back, together
-    with how they were written, until it is clear whether they were meant. With `is_single` only the first call counts.
+    Whitespace is buffered until text follows, so that it is not emitted before a call. Calls, with their original
+    spelling, can be held until it is clear whether they are real. With `is_single` only the first call is used.
     """
 
     def __init__(self, *, is_single: bool) -> None:
@@ -38,16 +38,16 @@ class AnswerText:
 
     @property
     def is_holding(self) -> bool:
-        """Whether calls are held back."""
+        """Whether calls are being held."""
         return self._written is not None
 
     @property
     def has_called(self) -> bool:
-        """Whether there was a call, held back or not."""
+        """Whether a call was found, held or not."""
         return bool(self.calls or self._held)
 
     def say(self, text: str) -> None:
-        """Tell the next piece of text."""
+        """Emit the next piece of text."""
         if not self.texts and (self.calls or self.reasoning):
             text, self._blanks = text.lstrip(), []
         told = text.rstrip()
@@ -59,45 +59,45 @@ class AnswerText:
         self._blanks.append(text[len(text.rstrip()) :])
 
     def forget_blanks(self) -> None:
-        """Leave out the blanks at the end of the text."""
+        """Discard the buffered whitespace."""
         self._blanks = []
 
     def think(self, text: str) -> None:
-        """Tell the next piece of reasoning."""
+        """Emit the next piece of reasoning."""
         self.reasoning.append(text)
         self._events.append(ReasoningDelta(text))
 
     def call(self, call: ToolCall) -> None:
-        """Tell a whole call, or hold it back as well."""
+        """Emit a complete call, or add it to the held calls."""
         self._held.append(call)
         if not self.is_holding:
             self.commit()
 
     def hold(self) -> None:
-        """Hold back what comes now."""
+        """Start to hold calls."""
         self._written = []
 
     def keep(self, written: str) -> None:
-        """Remember how what is held back was written."""
+        """Record the original spelling of held content."""
         if self._written is not None:
             self._written.append(written)
 
     def release(self) -> str:
-        """Tell what was held back as text, which it was after all; the text."""
+        """Emit held content as text, because it was not a call, and return it."""
         text = "".join(self._written or ())
         self._written, self._held = None, []
         self.say(text)
         return text
 
     def commit(self) -> None:
-        """Tell the calls that were held back."""
+        """Emit the held calls."""
         calls, self._held, self._written = self._held, [], None
         for call in calls[: 1 - len(self.calls)] if self._is_single else calls:
             self._events.append(ToolCallDelta(len(self.calls), call.name, call.arguments))
             self.calls.append(call)
 
     def end(self) -> None:
-        """Tell what is left: the calls held back, or the blanks at the end of a text without calls."""
+        """Emit the rest: held calls, or trailing whitespace of a text without calls."""
         self.commit()
         blanks = "".join(self._blanks)
         if blanks and not self.calls:
@@ -105,7 +105,7 @@ class AnswerText:
             self._events.append(TextDelta(blanks))
 
     def take_events(self) -> list[Event]:
-        """The events since the last time, pieces of one text joined."""
+        """The events since the previous call; adjacent pieces of text are joined."""
         events: list[Event] = []
         for kind, group in groupby(self._events, type):
             if kind is TextDelta or kind is ReasoningDelta:
@@ -117,7 +117,7 @@ class AnswerText:
 
 
 Specs = Mapping[str, "ToolSpec"]
-"""The tools that may be called, by name."""
+"""The available tools, by name."""
 
 _LAST_FENCE = re.compile(r"^[ \t]*(?:`{3,}|~{3,})[ \t]*$\s*(?P<after>.*)", re.MULTILINE | re.DOTALL)
 _NAMED_INPUT = re.compile(r"\s*(?P<name>[\w-]+)\s*(?::|\n)(?P<input>.*)", re.DOTALL)
@@ -127,14 +127,14 @@ _TAGS = re.compile(r"</?[\w|-]+>")
 
 
 def begins_call(tag: Tag | None, specs: Specs) -> bool:
-    """Whether a tag begins a call: it is spelled with a colon, names a tool, or its input will name one."""
+    """Whether a tag starts a call: it is spelled with a colon, names a tool, or has a name in its input."""
     if tag is None or tag.kind != "tool" or tag.is_end:
         return False
     return tag.is_strict or not tag.name or markup.known_name(tag.name, specs) is not None
 
 
 class OpenCall:
-    """A call whose input is still being written."""
+    """A call whose input is being streamed."""
 
     def __init__(self, tag: Tag, specs: Specs) -> None:
         self._is_line_start = True
@@ -142,30 +142,30 @@ class OpenCall:
         self._pieces: list[str] = []
 
     def add(self, piece: str) -> None:
-        """The next piece of the input."""
+        """Add a piece of the input."""
         self._pieces.append(piece)
         _, end, line = piece.rpartition("\n")
         self._is_line_start = not line.strip() and (bool(end) or self._is_line_start)
 
     @property
     def may_end_here(self) -> bool:
-        """Whether the next tag may end the call, which has no end of its own: on a new line, or for want of a name."""
+        """Whether the next tag can end a call without end tag: on a new line, or if the call's tag has no name."""
         return self._is_line_start or not self._tag.name
 
     @property
     def written(self) -> str:
-        """The call as it was written, but for its end."""
+        """The original text of the call, without its end tag."""
         return self._tag.text + "".join(self._pieces)
 
     def ended(self) -> ToolCall | None:
-        """The call, without an id; None when there was none, because neither tag nor input name a tool."""
+        """The call, without id; None if neither tag nor input name a tool."""
         return self._call("".join(self._pieces))
 
     def unended(self, *, in_fence: bool, is_cut: bool) -> ToolCall | None:
-        """The call that the answer ended in; None when it was none, or only quoted.
+        """The unfinished call at the end of the response; None if it is not a call, or was only quoted.
 
-        Where a token limit cut the answer, only a whole object counts as arguments. Anything else is marked as cut
-        off, which is no JSON, so that the model is told: half a shell command must not run.
+        In a response cut by the token limit, arguments are valid only as a complete object. Anything else is marked as
+        cut off, which makes it invalid JSON, so that the model gets an error: half a shell command must not run.
         """
         text = markup.without_cut_end("".join(self._pieces))
         fence = _LAST_FENCE.search(text) if in_fence else None
@@ -190,9 +190,9 @@ class OpenCall:
 
 
 def attempted_calls(text: str) -> tuple[ToolCall, ...]:
-    """The calls, without ids, in a model's text that its server could not parse as a call; empty when there are none.
+    """Parse calls, without ids, from a model's text that its server rejected as a call; empty if it contains none.
 
-    Written as JSON of one call or a list of them, perhaps between tags, or as `<function=NAME>{…}</function>`.
+    Accepts JSON of one call or of a list, optionally between tags, and `<function=NAME>{…}</function>`.
     """
     if found := tuple(_functions(text)):
         return found
@@ -206,7 +206,7 @@ def attempted_calls(text: str) -> tuple[ToolCall, ...]:
 
 
 def _functions(text: str) -> Iterator[ToolCall]:
-    """The calls between `<function=NAME>` and the next end, each end looked for once: a text may begin thousands."""
+    """Calls from `<function=NAME>` to the next end. Each end is searched once, as there can be thousands of starts."""
     ends = _END_OF_FUNCTION.finditer(text)
     end = next(ends, None)
     place = 0
@@ -232,7 +232,7 @@ def _inner_input(fields: Mapping[str, Any]) -> str:
 
 
 def _named(text: str, specs: Specs) -> tuple[str, str] | None:
-    """Name and input of a call whose tag has no name: as an object, or the name before the input."""
+    """Name and input of a call whose tag has no name: from an object, or from a name before the input."""
     found = read_object(text.strip())
     if found is not None and isinstance(found.get("name"), str):
         return found["name"], _inner_input(found)
@@ -244,17 +244,17 @@ def _named(text: str, specs: Specs) -> tuple[str, str] | None:
 _PLAIN = re.compile(r"[^<&`~\n]+")
 _MOST_CHARS_AT_ONCE = 2_000
 _MOST_AHEAD = 1_000
-"""So far is looked ahead for the end of a line, or for what a code block begins with."""
+"""Maximum lookahead for the end of a line, or for the start of a code block's content."""
 
 _MOST_MARKS = 100
-"""So many backticks are one mark; of more, the next begins."""
+"""Maximum number of backticks in one mark; further ones start the next mark."""
 _WITHOUT_BRACKETS = re.compile(r"[^<&]+")
 
 
 class _StepParser:
-    """Text that is read in steps. Each step looks at the beginning of the buffer and takes something from it.
+    """Parses text in steps. Each step inspects the start of the buffer and consumes part of it.
 
-    A step that gives False must wait for more text.
+    A step that returns False waits for more text.
     """
 
     def __init__(self, sayings: AnswerText) -> None:
@@ -270,7 +270,7 @@ class _StepParser:
 
     @property
     def reasoning(self) -> str:
-        """The reasoning so far that stood in the text."""
+        """The reasoning in the text so far."""
         return "".join(self._sayings.reasoning)
 
     @property
@@ -285,16 +285,16 @@ class _StepParser:
                 pass
 
     def _ignore(self) -> bool:
-        """Leave out what comes now."""
+        """Discard the buffer."""
         self._take(len(self._buffer))
         return True
 
     def _must_wait(self) -> bool:
-        """Whether the buffer may still become markup."""
+        """Whether the buffer could still become a tag."""
         return not self._is_last and _may_become_tag(self._buffer)
 
     def _pass(self, length: int) -> bool:
-        """Tell the beginning of the buffer as text."""
+        """Emit the start of the buffer as text."""
         self._sayings.say(self._take(length))
         return True
 
@@ -305,16 +305,16 @@ class _StepParser:
 
 
 class AnswerReader(_StepParser):
-    """Parts an answer into text and tool calls, however it is cut into deltas.
+    """Splits a streamed response into text and tool calls, wherever the deltas are cut.
 
-    Only where a piece of text may still become markup does it wait for the next delta. The rules:
+    Text is held back only while it could become a tag. The rules:
 
-    - What stands in code is quoted and does not run. But a code block that holds nothing but calls is how some models
-      write them: it runs when nothing but such blocks follows.
-    - From the first result on everything is invented, because results come from elsewhere; it is left out.
-    - `<think>…</think>` at the beginning is reasoning; nothing in it runs.
-    - Spelled with a colon, `<TOOL: name>`, a call runs whatever its name, so that the model can be told that there is
-      no such tool. Other spellings are calls only if a tool bears the name.
+    - Calls in code are quotations and are not executed. But some models write calls as a code block that contains
+      nothing else: they are executed if only such blocks follow.
+    - Everything from the first result on is discarded: the model invented it, because real results come from agentkit.
+    - `<think>…</think>` at the start is reasoning; calls in it are not executed.
+    - Spelled with a colon, `<TOOL: name>`, a call counts even for an unknown tool, so that the model gets an error.
+      Other spellings are calls only with the name of a tool.
     """
 
     def __init__(self, specs: Sequence[ToolSpec], *, is_single: bool = False) -> None:
@@ -327,12 +327,12 @@ class AnswerReader(_StepParser):
         self._open_call: OpenCall | None = None
 
     def feed(self, piece: str) -> list[Event]:
-        """The events in the next piece."""
+        """The events in the next delta."""
         self._go_on(piece)
         return self._sayings.take_events()
 
     def finish(self, *, is_cut: bool = False) -> list[Event]:
-        """The last events. `is_cut` says that the answer ended at its token limit, not where the model ended it."""
+        """The last events. `is_cut` means that the response ended at its token limit."""
         self._is_last = True
         self._go_on("")
         if self._open_call is not None:
@@ -342,7 +342,7 @@ class AnswerReader(_StepParser):
         return self._sayings.take_events()
 
     def _begin(self) -> bool:
-        """Before anything is said: blanks, and perhaps thoughts."""
+        """Parse the start of the response: whitespace, and optionally reasoning."""
         if blanks := len(self._buffer) - len(self._buffer.lstrip()):
             return self._pass(blanks)
         if self._must_wait():
@@ -371,7 +371,7 @@ class AnswerReader(_StepParser):
         return True
 
     def _read(self) -> bool:
-        """Text in which a call may begin."""
+        """Parse text in which a call can start."""
         if plain := _PLAIN.match(self._buffer):
             self._is_line_start = self._is_line_start and not plain[0].strip()
             return self._pass(plain.end())
@@ -381,7 +381,7 @@ class AnswerReader(_StepParser):
         return self._read_marks() if self._buffer[0] in "`~" else self._read_tag()
 
     def _read_marks(self) -> bool:
-        """Backticks, which begin or end code in a line, or a block of it."""
+        """Parse backticks or tildes, which start or end inline code or a code block."""
         marks = _marks(self._buffer)
         if marks == self._buffer and len(marks) < _MOST_MARKS and not self._is_last:
             return False
@@ -395,7 +395,7 @@ class AnswerReader(_StepParser):
         return self._pass(len(marks))
 
     def _read_fence(self, marks: str) -> bool:
-        """The first line of a code block, and what it begins with."""
+        """Parse the first line of a code block, and look ahead at its content."""
         line, end, after = self._buffer.partition("\n")
         inside = after.lstrip()
         before = len(self._buffer) - len(inside)
@@ -413,7 +413,7 @@ class AnswerReader(_StepParser):
         return self._pass(len(line) + len(end))
 
     def _read_code(self) -> bool:
-        """A code block, in which nothing runs."""
+        """Parse a code block, in which calls are not executed."""
         line, end, _ = self._buffer.partition("\n")
         if self._is_line_start:
             if not end and not self._is_last and len(line) <= _MOST_AHEAD and not line.strip(" \t`~"):
@@ -443,7 +443,7 @@ class AnswerReader(_StepParser):
         return self._follow(tag)
 
     def _follow(self, tag: Tag) -> bool:
-        """Do what a tag says that is not quoted; one that says nothing here is text."""
+        """Handle a tag that is not quoted; a tag without effect here is text."""
         if begins_call(tag, self._specs):
             self._open(tag)
         elif tag.kind == "result" and (tag.is_strict or self._sayings.has_called):
@@ -456,7 +456,7 @@ class AnswerReader(_StepParser):
         return True
 
     def _read_held(self) -> bool:
-        """What follows a call in a code block, up to the end of the answer: more calls, or it was only quoted."""
+        """Parse content after a call in a code block: more calls, or text, in which case the calls were quotations."""
         if blanks := len(self._buffer) - len(self._buffer.lstrip()):
             self._take(blanks)
             return True
@@ -475,7 +475,7 @@ class AnswerReader(_StepParser):
         return True
 
     def _read_held_fence(self) -> bool:
-        """A line of backticks after a call in a code block: it ends the block, or begins the next one."""
+        """Parse a line of backticks after a call in a code block: it ends the block or starts the next one."""
         line, end, _ = self._buffer.partition("\n")
         if not end and not self._is_last and len(line) <= _MOST_AHEAD:
             return False
@@ -491,18 +491,18 @@ class AnswerReader(_StepParser):
         return True
 
     def _ends_block(self, line: str) -> bool:
-        """Whether a line ends the code block that `_mark` began."""
+        """Whether a line ends the code block that `_mark` started."""
         marks = line.strip(" \t") if len(line) <= _MOST_AHEAD else ""
         return marks.startswith(self._mark) and not marks.strip(self._mark[0])
 
     def _release(self) -> None:
-        """What was held back is text after all."""
+        """Treat the held content as text."""
         text = self._sayings.release()
         self._step = self._read_code if self._mark else self._read
         self._is_line_start = not text.rpartition("\n")[2].strip()
 
     def _open(self, tag: Tag) -> None:
-        """A call begins."""
+        """Start a call."""
         self._take(len(tag.text))
         self._open_call = call = OpenCall(tag, self._specs)
         self._step = partial(self._read_input, call)
@@ -510,7 +510,7 @@ class AnswerReader(_StepParser):
             self._close(call)
 
     def _read_input(self, call: OpenCall) -> bool:
-        """The input of a call, to its end or to what can only come after it."""
+        """Parse the input of a call, up to its end tag or to a tag that can only follow it."""
         plain = _WITHOUT_BRACKETS.match(self._buffer)
         if plain is None and self._must_wait():
             return False
@@ -526,13 +526,13 @@ class AnswerReader(_StepParser):
         return True
 
     def _close(self, call: OpenCall, end: str = "") -> None:
-        """A call is whole."""
+        """Finish a call."""
         self._step = self._read_held if self._sayings.is_holding else self._read
         self._is_line_start = False
         self._enter(call.ended(), call.written + end)
 
     def _enter(self, call: ToolCall | None, written: str) -> None:
-        """Tell a call, or what was written when it was none."""
+        """Emit a call, or its original text if it is not a call."""
         self._open_call = None
         if call is not None:
             self._sayings.call(call)
@@ -547,6 +547,6 @@ def _may_become_tag(text: str) -> bool:
 
 
 def _marks(text: str) -> str:
-    """The backticks or tildes that `text` begins with, as many as are one mark."""
+    """The backticks or tildes at the start of `text`, up to the length of one mark."""
     start = text[:_MOST_MARKS]
     return start[: len(start) - len(start.lstrip(text[0]))]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from agentkit.messages import Content, OutputSchema, ToolSpec
 
 STOP = "<RESULT"
-"""Where a server shall stop: what follows would be an invented result."""
+"""Stop sequence: anything after it would be an invented result."""
 
 _MOST_STOPS = 4
 
@@ -49,7 +49,7 @@ Your {answer} must be one JSON value that fits this JSON schema, with no code bl
 
 
 def has_tools(request: Request) -> bool:
-    """Whether a request has tools, or calls and results in its history."""
+    """Whether a request has tools, or tool calls and results in its history."""
     return bool(request.tools) or any(
         isinstance(message, ToolMessage) or (isinstance(message, AssistantMessage) and message.tool_calls)
         for message in request.messages
@@ -57,14 +57,14 @@ def has_tools(request: Request) -> bool:
 
 
 def is_single(request: Request) -> bool:
-    """Whether the request wants at most one call an answer."""
+    """Whether the request allows at most one call per response."""
     return request.settings.get("parallel_tool_calls") is False
 
 
 def tools_as_text(request: Request) -> Request:
-    """The request without tools: the instruction describes them, and the history tells calls and results as text.
+    """The request without tools: described in the instruction, with calls and results in the history as text.
 
-    Those that the provider runs itself stay.
+    Hosted tools are kept.
     """
     hosted = tuple(spec for spec in request.tools if spec.hosted is not None)
     request = replace(request, tools=tuple(spec for spec in request.tools if spec.hosted is None))
@@ -80,7 +80,7 @@ def tools_as_text(request: Request) -> Request:
 
 
 def schema_as_text(request: Request, output: OutputSchema) -> Request:
-    """The request without its output schema: the instruction asks for an answer that fits it."""
+    """The request without its output schema, which is described in the instruction instead."""
     part = _schema_part(output, beside_tools=bool(request.tools))
     instruction = "\n\n".join(filter(None, [request.instruction, part]))
     return replace(request, instruction=instruction, output_schema=None)
@@ -104,7 +104,7 @@ def _tools_part(request: Request) -> str:
 
 
 def _described(spec: ToolSpec) -> str:
-    """A tool as the instruction tells it: what it is for, and what its input is."""
+    """Describe a tool and its input for the instruction."""
     description = "\n  ".join(line for line in split_lines(spec.description) if line.strip())
     return f"- {spec.name}: {description}\n  {_described_input(spec)}"
 
@@ -123,7 +123,7 @@ def _described_input(spec: ToolSpec) -> str:
 
 
 def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that make sense without tools, and a stop before the first invented result."""
+    """The settings without those for tools, and with a stop sequence before the first invented result."""
     kept = {name: value for name, value in settings.items() if name not in OF_TOOLS}
     stops = kept.get("stop") or []
     stops = [stops] if isinstance(stops, str) else list(stops)
@@ -131,7 +131,7 @@ def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _named(messages: Sequence[Message]) -> Iterator[Message]:
-    """The messages in which every result bears the name of its tool."""
+    """The messages, with the name of the tool added to every result."""
     names: dict[str, str] = {}
     for message in messages:
         if isinstance(message, AssistantMessage):
@@ -143,7 +143,7 @@ def _named(messages: Sequence[Message]) -> Iterator[Message]:
 
 
 def _told(message: Message, specs: Mapping[str, ToolSpec]) -> Message:
-    """A message in text alone. Only results are markup in what is not the model's own; anything else is quoted."""
+    """Convert a message to text. Markup in results and user content is escaped, so that only real results have it."""
     match message:
         case ToolMessage(_, name, content):
             result = f"<RESULT: {quoted(name)}>\n{quoted(content)}\n</RESULT>"
@@ -163,7 +163,7 @@ def _quoted_content(content: Content) -> Content:
 
 
 def _joined(messages: Sequence[Message]) -> list[Message]:
-    """The messages in which what a user says in a row is one message: some models want the roles to alternate."""
+    """Join consecutive user messages, because some models require alternating roles."""
     joined: list[Message] = []
     for message in messages:
         last = joined[-1] if joined else None

@@ -13,32 +13,32 @@ if TYPE_CHECKING:
 
 
 class StreamReader(Protocol):
-    """Turns the chunks of one streamed response into events, and into the response once all are in."""
+    """Converts the chunks of one streamed response to events, and to the response at the end."""
 
     @property
     def is_whole(self) -> bool:
-        """Whether the protocol itself says that nothing follows."""
+        """Whether the protocol itself marked the end of the response."""
         ...
 
     @property
     def is_answered(self) -> bool:
-        """Whether nothing may follow but token counts, so that a connection that breaks takes nothing away."""
+        """Whether only token counts could still follow, so that a lost connection does no harm."""
         ...
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
-        """The events in the next chunk. Raises ModelError when the chunk is an error."""
+        """The events in the next chunk. Raises ModelError if the chunk is an error."""
         ...
 
     def finish(self, *, closed: bool) -> Response:
-        """The whole response. `closed` says that the server marked the end of its stream.
+        """Build the response. `closed` means that the server marked the end of its stream.
 
-        Raises BadResponse when the stream was cut short, Rejected on a refusal.
+        Raises BadResponse if the stream was cut short, Rejected on a refusal.
         """
         ...
 
 
 class WireProtocol(Protocol):
-    """A wire protocol. `streaming` is what a body says besides when the answer shall come in pieces.
+    """A wire protocol. `streaming` contains the additional body fields of a streaming request.
 
     `headers` are sent with every request.
     """
@@ -51,20 +51,20 @@ class WireProtocol(Protocol):
     def encode(
         self, request: Request, model: str, *, strict: bool, before: EncodingCache | None = None
     ) -> dict[str, Any]:
-        """The request as a JSON body. `strict` says that the server enforces schemas; `before` knows what was sent."""
+        """Encode a request as a JSON body. `strict`: the server enforces schemas; `before` caches encoded messages."""
         ...
 
     def decode(self, data: Mapping[str, Any]) -> Response:
-        """The response in a JSON body. Raises ModelError when there is none."""
+        """Decode the response in a JSON body. Raises ModelError if it contains none."""
         ...
 
     def reader(self) -> StreamReader:
-        """A reader for one streamed response."""
+        """Create a reader for one streamed response."""
         ...
 
 
 def wire_named(name: str) -> WireProtocol:
-    """The protocol called `responses`, `chat` or `messages`."""
+    """The protocol named `responses`, `chat` or `messages`."""
     if name == "messages":
         from agentkit.llm.protocols.anthropic import AnthropicMessages
 

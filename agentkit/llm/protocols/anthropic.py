@@ -1,6 +1,6 @@
 """Anthropic's Messages protocol (pure).
 
-Their calls and results are blocks like others: they stay where they stood in the answer, and go back as they came.
+Content blocks, including calls and results of hosted tools, keep their order and are sent back unchanged.
 """
 
 from __future__ import annotations
@@ -42,27 +42,27 @@ _RENAMED = {"max_completion_tokens": "max_tokens", "max_output_tokens": "max_tok
 _PARALLEL = "parallel_tool_calls"
 
 LIMIT_NAMES = frozenset({"max_tokens", *(name for name, own in _RENAMED.items() if own == "max_tokens")})
-"""The names under which it may be said how long an answer may be."""
+"""The names under which a setting can limit the length of a response."""
 
 _TOOL_CHOICES = {"required": "any"}
 _EFFORTS = {"minimal": "low"}
 
 MAX_TOKENS = 16_000
-"""How long an answer may be when nobody has said it: this protocol wants it said."""
+"""Default token limit, because this protocol requires one."""
 
 _MAX_TOKENS_WITH_THOUGHTS = 32_000
-"""The same of one that is thought about first, as thoughts count."""
+"""Default token limit with thinking, whose tokens count, too."""
 
 _LEAST_BUDGET_TOKENS = 1_024
 _UNTHINKING = r"claude-(?:[23]|instant|\w+-4)|^(?!.*claude)"
-"""The models that think only when they are asked to."""
+"""Models that think only on request."""
 
 _THINKING = {"type": "adaptive", "display": "summarized"}
-"""What is asked for with an effort: as much thinking as the model finds right, and what it comes to."""
+"""Sent with an effort: as much thinking as the model chooses, with summaries."""
 
 
 def entered(body: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The body with the settings, and with a limit on the answer, which this protocol demands."""
+    """The body with the settings and a token limit, which this protocol requires."""
     said = {_RENAMED.get(name, name): value for name, value in settings.items()}
     effort, choice, parallel = (said.pop(name, None) for name in ("reasoning_effort", "tool_choice", _PARALLEL))
     if isinstance(said.get("stop_sequences"), str):
@@ -81,7 +81,7 @@ def entered(body: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]
 
 
 def _tool_choice(choice: object, parallel: object) -> dict[str, Any] | None:
-    """Which tools may or must be called, and whether several at once; None where nothing was said of it."""
+    """The `tool_choice`, including whether parallel calls are allowed; None if neither setting is given."""
     chosen = _chosen(choice)
     if parallel is None or (chosen or {}).get("type") == "none":
         return chosen
@@ -100,7 +100,7 @@ def _chosen(choice: object) -> dict[str, Any] | None:
 
 
 def _limited(body: dict[str, Any]) -> dict[str, Any]:
-    """The body with a limit on the answer, and a budget of thoughts that is below it."""
+    """The body with a token limit, and with a thinking budget below that limit."""
     budget = _thinking_in(body).get("budget_tokens")
     if "max_tokens" in body:
         return budgeted(body) if isinstance(budget, int) else body
@@ -114,16 +114,16 @@ def _thinking_in(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _thinks(body: dict[str, Any]) -> bool:
-    """Whether the model thinks before it answers: as was asked for, or as it does unasked."""
+    """Whether the model thinks before it answers, by setting or by default."""
     if thinking := _thinking_in(body):
         return bool(thinking.get("type") != "disabled")
     return not re.search(_UNTHINKING, body["model"])
 
 
 def budgeted(body: dict[str, Any]) -> dict[str, Any]:
-    """The body with a budget of thoughts that is at most half of what the answer may be; none where that is too little.
+    """Limit the thinking budget to half of the token limit; thinking is removed if that is below the minimum.
 
-    A budget that is below the whole already stays.
+    A budget that is below the limit already is not changed.
     """
     most, thinking = body["max_tokens"], body["thinking"]
     if thinking["budget_tokens"] < most:
@@ -135,7 +135,7 @@ def budgeted(body: dict[str, Any]) -> dict[str, Any]:
 
 _KEPT = frozenset({"$ref", "$defs", "type", "title", "description", "enum", "const", "required"})
 _NESTED = {"properties": True, "$defs": True, "items": False, "anyOf": False, "allOf": False}
-"""Where schemas stand inside of schemas; true where each has a name."""
+"""Keywords that contain schemas; true if the schemas are named."""
 
 _FORMATS = frozenset(
     ("date-time", "time", "date", "duration", "email", "hostname", "uri", "ipv4", "ipv6", "uuid"),
@@ -147,7 +147,7 @@ _COMBINERS = ("anyOf", "oneOf", "allOf")
 
 
 def rooted(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
-    """The schema of what a tool takes as an object, which it must be at its root, and what cannot be said there."""
+    """The schema of a tool's input with an object at its root, as required, and a note on the keywords removed."""
     if schema.get("type") == "object" and not any(name in schema for name in _COMBINERS):
         return schema, ""
     note = "; ".join(f"{name}: {json.dumps(schema[name])}" for name in _COMBINERS if name in schema)
@@ -156,9 +156,9 @@ def rooted(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], str]:
 
 
 def constrained(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema in the words that can be enforced. Others are told in its description, for the model to heed.
+    """Reduce a schema to keywords that the server can enforce. Others are moved to the description for the model.
 
-    Objects are closed. One of free names, which cannot be, is left open for the server to refuse.
+    Objects are closed, except those with arbitrary property names: these cannot be closed, and the server rejects them.
     """
     schema = _with_one_type(schema)
     if "$ref" in schema:
@@ -178,7 +178,7 @@ def constrained(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _with_one_type(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with a choice of schemas where it has several types, and with the one word for a choice."""
+    """The schema with `anyOf` in place of several types, and in place of `oneOf`."""
     plain: dict[str, Any] = {("anyOf" if name == "oneOf" else name): value for name, value in schema.items()}
     types = plain.get("type")
     if not isinstance(types, list):
@@ -198,7 +198,7 @@ def _named(schemas: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _either(schema: Any) -> Any:
-    """The schema so; True, which stands for any value, stays for the server to refuse."""
+    """Convert a nested schema; True, which allows any value, is left for the server to reject."""
     return constrained(schema) if isinstance(schema, dict) else schema
 
 
@@ -207,7 +207,7 @@ def _is_enforced(name: str, value: object) -> bool:
 
 
 def _with_note(told: dict[str, Any], unsaid: Mapping[str, Any]) -> dict[str, Any]:
-    """The schema with what cannot be enforced in its description, as `minimum: 1, maximum: 10`."""
+    """Append keywords that cannot be enforced to the description, as `minimum: 1, maximum: 10`."""
     if not unsaid:
         return told
     note = ", ".join(f"{name}: {value}" for name, value in unsaid.items())
@@ -218,14 +218,15 @@ def _with_note(told: dict[str, Any], unsaid: Mapping[str, Any]) -> dict[str, Any
 _MARK = {"type": "ephemeral"}
 _SETTING = "cache_control"
 _MARKED_TURNS = 2
-"""How many of a user's turns are marked: the last, and the one that was the last in the request before."""
+"""Number of user turns with a cache mark: the last turn, and the last turn of the previous request."""
 
 
 def marked(body: dict[str, Any]) -> dict[str, Any]:
-    """The body with marks up to which the server keeps it, where another request is likely to begin with the same.
+    """Set cache marks if another request is likely to start with the same prefix.
 
-    That is where there are tools, or an answer already. To write into the cache costs a quarter more, to read from it a
-    tenth; so a single question without tools is not marked. Who says `cache_control` decides: False marks nothing.
+    That is the case with tools or an earlier response. A cache write costs 25% more than normal input, a cache read 10%
+    of it, so that a single question without tools is not marked. The setting `cache_control` overrides this; False
+    disables the marks.
     """
     if _SETTING in body:
         return body if body[_SETTING] else {name: value for name, value in body.items() if name != _SETTING}
@@ -236,7 +237,7 @@ def marked(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_stable_part(body: dict[str, Any]) -> dict[str, Any]:
-    """The instruction, before which the tools stand for the server, or else the tools."""
+    """Mark the instruction, which the server places after the tools, or else the last tool."""
     if isinstance(body.get("system"), str):
         return {"system": [{"type": "text", "text": body["system"], _SETTING: _MARK}]}
     if "tools" in body:
@@ -245,9 +246,9 @@ def _with_stable_part(body: dict[str, Any]) -> dict[str, Any]:
 
 
 def _with_last_turns(turns: list[Any]) -> list[Any]:
-    """The turns, of which the last ones of the user are marked at their end.
+    """Mark the end of the last user turns.
 
-    The server looks for what it knows only a few blocks before a mark, and the calls of one answer may be more.
+    The server looks for cached prefixes only a few blocks before a mark, and one response can have more calls.
     """
     places = [at for at, turn in enumerate(turns) if turn["role"] == "user"][-_MARKED_TURNS:]
     return [_with_mark(turn) if at in places else turn for at, turn in enumerate(turns)]
@@ -259,18 +260,18 @@ def _with_mark(turn: dict[str, Any]) -> dict[str, Any]:
 
 
 BLOCKS = "content"
-"""The key in `AssistantMessage.extra` under which the blocks of an answer stand as they came."""
+"""The key in `AssistantMessage.extra` for the original content blocks."""
 
 _SENDABLE_ID = re.compile(r"[a-zA-Z0-9_-]+")
 _DIGEST_CHARS = 8
 _NOTHING = EncodedEntry({"role": "user", "content": [{"type": "text", "text": "(Nothing was said.)"}]})
-"""What a user says where the protocol wants one to speak, and nobody has: first of all."""
+"""First turn of a conversation that does not start with a user message, which the protocol requires."""
 
 _MEDIA_TYPES = {"image/jpg": "image/jpeg"}
 
 
 def encode_message(message: Message) -> tuple[dict[str, Any], ...]:
-    """The message as a turn of its own; none when it says nothing, as blank texts are refused."""
+    """Encode a message as a turn; empty if it has no content, because blank texts are rejected."""
     match message:
         case UserMessage(content):
             role, blocks = "user", _encode_content(content)
@@ -284,9 +285,9 @@ def encode_message(message: Message) -> tuple[dict[str, Any], ...]:
 
 
 def in_turns(entries: Sequence[EncodedEntry]) -> tuple[list[str], list[EncodedEntry]]:
-    """The leading system messages, as texts, and the turns, in which adjacent messages of one side are joined.
+    """Split the leading system messages, as texts, from the turns; adjacent messages of the same role are joined.
 
-    Later system messages become the user's: only some models take them where they stand.
+    Later system messages become user messages: only some models accept them elsewhere.
     """
     first = next((at for at, entry in enumerate(entries) if entry["role"] != "system"), len(entries))
     orders = [block["text"] for entry in entries[:first] for block in entry["content"]]
@@ -297,7 +298,7 @@ def in_turns(entries: Sequence[EncodedEntry]) -> tuple[list[str], list[EncodedEn
 
 
 def encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
-    """The original blocks, with the current ids of the calls; rebuilt if the message was changed since."""
+    """The original blocks with the current call ids; rebuilt if the message was changed since."""
     blocks = message.extra.get(BLOCKS, ())
     if blocks and is_spoken(message.text, said_in(blocks)) and sum(map(is_call, blocks)) == len(message.tool_calls):
         calls = iter(message.tool_calls)
@@ -307,7 +308,7 @@ def encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
 
 
 def said_in(blocks: Iterable[Any]) -> str:
-    """The text in the blocks of an answer: neighbours go on with each other, others are paragraphs."""
+    """The text of content blocks: adjacent text blocks are concatenated, others are separate paragraphs."""
     paragraphs, pieces = ParagraphJoiner(), []
     for block in blocks:
         if _is_of(block, "text"):
@@ -318,7 +319,7 @@ def said_in(blocks: Iterable[Any]) -> str:
 
 
 def is_call(block: object) -> bool:
-    """Whether a block of an answer is a tool call that is ours to make; others a server makes itself."""
+    """Whether a block is a tool call to execute; hosted tools are executed by the server."""
     return _is_of(block, "tool_use")
 
 
@@ -335,7 +336,7 @@ def _speaker(entry: EncodedEntry) -> str:
 
 
 def _joined(role: str, entries: list[EncodedEntry]) -> EncodedEntry:
-    """One turn of what stands in a row. Its JSON is put together, as all of it was encoded before."""
+    """Join adjacent entries into one turn. Its JSON is assembled from the entries, which are encoded already."""
     if len(entries) == 1 and entries[0]["role"] == role:
         return entries[0]
     blocks = [block for entry in entries for block in entry["content"]]
@@ -364,7 +365,7 @@ _FORMS = Forms(_encode_text, _encode_image, _encode_file)
 
 
 def _source(url: str) -> dict[str, Any]:
-    """What is shown, by its address, or its data, which are in base64 here."""
+    """The source of an image or file: its URL, or its data in base64."""
     if not url.startswith("data:"):
         return {"type": "url", "url": url}
     head, _, data = url.removeprefix("data:").partition(",")
@@ -388,7 +389,7 @@ def _encode_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _encode_result(message: ToolMessage) -> dict[str, Any]:
-    """What came of a call; a failure is marked as one. Pictures and files stand beside the text."""
+    """Encode a tool result, marked if it is an error. Images and files follow the text."""
     shown: Any = _encode_content(message.shown) if message.beside else well_formed(message.content)
     content = {"content": shown} if shown else {}
     failed = {"is_error": True} if _tells_failure(message.content) else {}
@@ -396,7 +397,7 @@ def _encode_result(message: ToolMessage) -> dict[str, Any]:
 
 
 def _tells_failure(content: str) -> bool:
-    """Whether a result is what a model is told of a call that came to nothing, `{"error": …, "tool": …}`."""
+    """Whether a result is the error format of a failed call, `{"error": …, "tool": …}`."""
     if not content.startswith('{"error"'):
         return False
     told = parsing.json_or_text(content)
@@ -404,7 +405,7 @@ def _tells_failure(content: str) -> bool:
 
 
 def _sendable_id(call_id: str) -> str:
-    """The id in the characters that are allowed; one that must be changed gets a digest, so that ids stay distinct."""
+    """An id with allowed characters only; a changed id gets a digest, so that ids stay distinct."""
     if _SENDABLE_ID.fullmatch(call_id):
         return call_id
     from hashlib import sha256
@@ -414,33 +415,33 @@ def _sendable_id(call_id: str) -> str:
 
 
 CONTAINER = "container"
-"""The key, here and in requests and answers, of the id of the machine on which a server runs code."""
+"""The key, here and in requests and responses, for the id of the container in which the server runs code."""
 
 PAUSED = "pause_turn"
-"""How an answer ends that the server goes on with when it is sent back: its tools took long."""
+"""Stop reason of a paused response, which the server continues when it is sent back: its tools took long."""
 
 
 def is_paused(data: Mapping[str, Any]) -> bool:
-    """Whether the server has more to say, once it is sent what it has said."""
+    """Whether the server paused and continues once the response is sent back."""
     return data.get("stop_reason") == PAUSED
 
 
 def settled(blocks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """The blocks without calls of the server's own whose results never came: it refuses those in a conversation."""
+    """The blocks without hosted calls that never got a result: the server rejects those in a conversation."""
     answered = {block.get("tool_use_id") for block in blocks}
     return [block for block in blocks if not _is_hosted_call(block) or block.get("id") in answered]
 
 
 def container_entry(message: Message) -> tuple[dict[str, Any], ...]:
-    """The machine that an answer's code runs on, if on any."""
+    """The container of a response, if any."""
     container = message.extra.get(CONTAINER) if isinstance(message, AssistantMessage) else None
     return ({CONTAINER: container},) if container else ()
 
 
 def going_on(messages: Sequence[Message]) -> Sequence[Message]:
-    """The answer that is not over yet at the end of a conversation, as it waits for results of tools or was paused.
+    """The unfinished response at the end of a conversation, which waits for tool results or was paused.
 
-    Later its machine may be gone, and nobody says so before code fails there; while the answer lasts, it is wanted.
+    Its container is needed to continue it. Earlier containers could have expired, which shows only when code fails.
     """
     at = next((at for at in range(len(messages), 0, -1) if not isinstance(messages[at - 1], ToolMessage)), 0)
     return messages[max(at - 1, 0) : at]
@@ -452,7 +453,7 @@ def _is_hosted_call(block: Mapping[str, Any]) -> bool:
 
 
 _CUT = {*parsing.CUT_SHORT, PAUSED}
-"""What is said of an answer that is not whole."""
+"""Stop reasons of an incomplete response."""
 
 _STATUSES = {
     "invalid_request_error": 400,
@@ -466,13 +467,13 @@ _STATUSES = {
     "timeout_error": 504,
     "overloaded_error": 529,
 }
-"""The status that each type of error has where there is one: in the middle of a stream there is none."""
+"""HTTP statuses by type of error, for errors in the middle of a stream, which have no status."""
 
 _INPUT_COUNTS = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
 
 
 def decode_answer(data: Mapping[str, Any]) -> Response:
-    """The response in a whole body. Raises ModelError when there is none."""
+    """Decode a complete body. Raises ModelError if it contains no response."""
     _raise_error_in(data)
     content = data.get("content")
     if not isinstance(content, list | str):
@@ -481,14 +482,14 @@ def decode_answer(data: Mapping[str, Any]) -> Response:
 
 
 def blocks_in(content: object) -> list[dict[str, Any]]:
-    """The blocks of a content, which some servers shorten to texts, as a request may."""
+    """Normalise content to blocks; some servers abbreviate text blocks to strings, as requests can."""
     parts = content if isinstance(content, list) else [content]
     blocks = [{"text": part} if isinstance(part, str) else part for part in parts]
     return [{"type": "text", **block} if "text" in block else block for block in parsing.dictionaries(blocks)]
 
 
 def _raise_error_in(data: Mapping[str, Any]) -> None:
-    """Raise the error that a body or event is."""
+    """Raise the error that a body or event contains."""
     error = parsing.dictionary(data.get("error"))
     if data.get("type") == "error" and error:
         raise failure(data, status=_STATUSES.get(parsing.word(error.get("type"))))
@@ -504,7 +505,7 @@ def _response(data: Mapping[str, Any], blocks: list[dict[str, Any]]) -> Response
     kept = blocks if calls or is_paused(data) else settled(blocks)
     extra = {CONTAINER: container} if (container := parsing.dictionary(data.get(CONTAINER)).get("id")) else {}
     told = [{name: value for name, value in block.items() if value is not None} for block in kept]
-    if encode_answer(message) != told:  # there is more than the message says
+    if encode_answer(message) != told:  # the blocks contain more than the message represents
         extra = {BLOCKS: tuple(kept), **extra}
     message = without_thoughts(replace(message, extra=parsing.well_formed_json(extra)))
     finish: FinishReason = "length" if reason.lower() in _CUT else "tool_calls" if message.tool_calls else "stop"
@@ -514,7 +515,7 @@ def _response(data: Mapping[str, Any], blocks: list[dict[str, Any]]) -> Response
 
 
 def _explained(data: Mapping[str, Any]) -> str:
-    """Why a model declines to answer, as far as it is said."""
+    """The reason for a refusal, if given."""
     details = parsing.dictionary(data.get("stop_details"))
     category = parsing.word(details.get("category"))
     return parsing.word(details.get("explanation")) or (f"for {category}" if category else "no reason was given")
@@ -531,10 +532,9 @@ def _reasoning(blocks: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _usage(figures: dict[str, Any]) -> Usage:
-    """The figures, in which the input is counted without what was read from the cache or written to it.
+    """Convert usage figures; their input count excludes tokens read from or written to the cache.
 
-    Where they come for each trip to a model, the sums leave out what it took to shorten the conversation and what
-    another model was asked.
+    With figures per iteration these are summed: the totals omit compaction and calls to other models.
     """
     if trips := parsing.dictionaries(figures.get("iterations")):
         names = {
@@ -547,7 +547,7 @@ def _usage(figures: dict[str, Any]) -> Usage:
 
 
 class _Block:
-    """A block of an answer that arrives in pieces, each a kind of its own."""
+    """A content block being streamed, with chunks for several fields."""
 
     def __init__(self, fields: Mapping[str, Any], index: object = None) -> None:
         self._fields, self.index = dict(fields), index
@@ -558,37 +558,37 @@ class _Block:
 
     @property
     def kind(self) -> str:
-        """What type of block it is."""
+        """The type of the block."""
         return parsing.word(self._fields.get("type"))
 
     @property
     def name(self) -> str:
-        """Which tool it calls."""
+        """The name of the tool, for a call."""
         return parsing.word(self._fields.get("name"))
 
     def add(self, name: str, piece: str) -> str:
-        """Take in the next piece of a field; what of it can be shown."""
+        """Add a chunk to a field; returns the part that can be displayed."""
         return self._pieces.setdefault(name, parsing.Pieces()).add(piece)
 
     def set(self, name: str, value: object) -> None:
-        """Take in a field that comes whole."""
+        """Set a field that is sent whole."""
         self._fields[name] = value
 
     def merge(self, fields: Mapping[str, Any]) -> None:
-        """Take in what a delta of a type of its own brings."""
+        """Merge the fields of an unknown type of delta."""
         self._fields = parsing.merged("", self._fields, {**fields, "type": None})
 
     def arguments(self) -> str:
-        """What it is called with, where that came with its beginning and not in pieces."""
+        """The arguments of a call, if they were sent with its start instead of in chunks."""
         given = self._fields.get("input")
         return parsing.arguments_text(given) if given and not self._pieces.get("partial_json") else ""
 
     def append(self, name: str, value: object) -> None:
-        """Take in an entry of a field that is a list."""
+        """Append an entry to a field that is a list."""
         self._fields[name] = [*(self._fields.get(name) or ()), value]
 
     def whole(self) -> dict[str, Any]:
-        """The block. What a call is made with may be no JSON where the answer was cut."""
+        """The complete block. The input of a call can be invalid JSON if the response was cut."""
         fields = self._fields | {name: str(pieces) for name, pieces in self._pieces.items()}
         if arguments := parsing.without_empty(fields.pop("partial_json", "")):
             parsed = parsing.json_or_text(arguments)
@@ -597,7 +597,7 @@ class _Block:
 
 
 class AnthropicReader:
-    """Collects the events of one streamed response. Those of unknown types, pings among them, are passed over."""
+    """Collects the events of one streamed response. Events of unknown types, including pings, are ignored."""
 
     def __init__(self) -> None:
         self._message: dict[str, Any] = {}
@@ -627,16 +627,16 @@ class AnthropicReader:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing can follow."""
+        """Whether the response is complete and nothing can follow."""
         return self._has_stopped
 
     @property
     def is_answered(self) -> bool:
-        """Whether the answer is complete: what says why it ended brings the token counts too."""
+        """Whether the response is complete; the event with the stop reason includes the token counts."""
         return self._has_stopped or bool(self._message.get("stop_reason"))
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
-        """The events in the next chunk. Raises ModelError when it is an error."""
+        """The events in the next chunk. Raises ModelError if it is an error."""
         feed = self._feeds.get(parsing.word(chunk.get("type")))
         if feed is None:
             _raise_error_in(chunk)
@@ -655,15 +655,15 @@ class AnthropicReader:
         return None
 
     def _take_whole(self, chunk: Mapping[str, Any]) -> Event | None:
-        """A message that a server has whole, and was asked to stream."""
+        """Take a complete message from a server that ignores the stream setting."""
         self._has_begun = self._has_stopped = True
         self._merge(chunk)
         return None
 
     def _merge(self, fields: Mapping[str, Any]) -> None:
-        """Take in the fields of an event about the message; token counts are running totals, so the last one counts.
+        """Merge the fields of a message event; token counts are running totals, so that the last one is used.
 
-        A null or 0 never replaces a known value. A content that has text already counts where no block comes.
+        A null or 0 never replaces a known value. The content of the event is used if no blocks are streamed.
         """
         self._content = blocks_in(fields.get("content")) or self._content
         known = {name for name, value in self._message.items() if value is not None}
@@ -710,7 +710,7 @@ class AnthropicReader:
         return self._deltas[field](block, delta) if block else None
 
     def _block(self, index: object, field: str) -> _Block | None:
-        """The block that a piece belongs to: that of its index, else the last, else a new one that was not begun."""
+        """The block for a chunk: by index, otherwise the last block, otherwise a new block whose start was not sent."""
         kinds = _HOMES[field]
         known = (self._by_index.get(_key(index)), *self._blocks[-1:])
         block = next((block for block in known if block and block.kind.endswith(kinds)), None)
@@ -750,7 +750,7 @@ class AnthropicReader:
         return None
 
     def finish(self, *, closed: bool) -> Response:
-        """The whole response. Raises BadResponse when the stream was cut short, Rejected on a refusal."""
+        """The complete response. Raises BadResponse if the stream was cut short, Rejected on a refusal."""
         blocks = [block.whole() for block in _in_order(self._blocks)] or self._content
         if not (self.is_answered or (closed and blocks)):
             raise cut_short(len(said_in(blocks)))
@@ -760,14 +760,14 @@ class AnthropicReader:
 
 
 def _in_order(blocks: list[_Block]) -> list[_Block]:
-    """The blocks by their indexes, if each has one of its own, or else as they came."""
+    """The blocks by index if all indexes are distinct, otherwise in order of arrival."""
     indexes = [block.index for block in blocks if isinstance(block.index, int)]
     by_index = dict(zip(indexes, blocks, strict=False))
     return [by_index[index] for index in sorted(indexes)] if len(by_index) == len(blocks) else blocks
 
 
 def _key(index: object) -> object:
-    """What tells the blocks of a stream apart; a server may send anything for it."""
+    """The key of a block in a stream; servers can send anything as index."""
     return index if isinstance(index, int) else parsing.word(index)
 
 
@@ -778,7 +778,7 @@ _FIELDS = {
     "signature_delta": "signature",
     "citations_delta": "citation",
 }
-"""What each type of delta brings."""
+"""The field in each type of delta."""
 
 _HOMES = {
     "text": ("text",),
@@ -787,17 +787,17 @@ _HOMES = {
     "signature": ("thinking",),
     "citation": ("text",),
 }
-"""With what words the types of block end that it can be brought to."""
+"""Suffixes of the block types to which each field can belong."""
 
 _UNNAMED = ("text", "thinking")
-"""The types of block that a piece is enough to begin."""
+"""Block types that a chunk can start without a start event."""
 
 
 class AnthropicMessages:
-    """The protocol whose conversations are turns of content blocks, and which has a cache that is asked for.
+    """The Messages protocol, with turns of content blocks and explicit prompt caching.
 
-    Of its two versions the older is spoken: they differ in what is not sent here, in the newer one no model takes a
-    temperature, and of the older one every server has heard.
+    The older of its two versions is used: they differ only in features that are not used here, no model accepts a
+    temperature in the newer one, and every server supports the older one.
     """
 
     name = "messages"
@@ -808,7 +808,7 @@ class AnthropicMessages:
     def encode(
         self, request: Request, model: str, *, strict: bool, before: EncodingCache | None = None
     ) -> dict[str, Any]:
-        """The request as the body of a POST to `path`. How long the answer may be is said always: it must be."""
+        """Encode a request for a POST to `path`. The token limit is always sent, because it is required."""
         before = before or EncodingCache()
         orders, turns = in_turns(before.entries(request.messages, encode_message))
         body: dict[str, Any] = {"model": model, "messages": turns}
@@ -826,11 +826,11 @@ class AnthropicMessages:
         return marked(entered(body, request.settings))
 
     def decode(self, data: Mapping[str, Any]) -> Response:
-        """The response in a whole body. Raises ModelError when there is none."""
+        """Decode a complete body. Raises ModelError if it contains no response."""
         return decode_answer(data)
 
     def reader(self) -> AnthropicReader:
-        """A reader for one streamed response."""
+        """Create a reader for one streamed response."""
         return AnthropicReader()
 
 
@@ -850,11 +850,11 @@ def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
 
 
 MOST_PAUSES = 10
-"""How often an answer is gone on with; each part of it may be as long as was allowed for all."""
+"""Maximum number of continuations of a paused response; each part can reach the token limit."""
 
 
 def joined(answer: Response, rest: Response) -> Response:
-    """Two parts of an answer as one."""
+    """Join two parts of a response."""
     content = [block for part in (answer, rest) for block in blocks_in(part.raw.get("content"))]
     both = decode_answer({**rest.raw, "content": content})
     message = replace(both.message, origin=rest.message.origin)
@@ -862,7 +862,7 @@ def joined(answer: Response, rest: Response) -> Response:
 
 
 def ended(answer: Response) -> Response:
-    """The answer without what the server was about to do, as nobody asks it to go on."""
+    """The response without pending hosted calls, since it is not continued."""
     message = answer.message
     blocks = () if message.tool_calls else message.extra.get(BLOCKS, ())
     if len(kept := settled(blocks)) == len(blocks):
@@ -871,7 +871,7 @@ def ended(answer: Response) -> Response:
 
 
 def paragraphs_behind(answer: Response) -> ParagraphJoiner:
-    """What the text of the next part is told behind."""
+    """A joiner for the text of the next part, in the state after this one."""
     paragraphs = ParagraphJoiner()
     paragraphs.add(answer.text)
     if any(block.get("type") != "text" for block in blocks_in(answer.raw.get("content"))[-1:]):

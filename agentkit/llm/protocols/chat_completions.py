@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 _CALL_FIELDS = {"index", "id", "type", "function", "name", "arguments"}
 _MAX_LOOKS = 100
-"""How often the arguments of one call are parsed to see whether they are complete."""
+"""How often the arguments of one call are parsed to check whether they are complete."""
 
 
 def calls_in(message: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The tool calls, or pieces of them, in a message or delta: a list, or only one, perhaps in the older form."""
+    """The tool calls in a message or delta, complete or in chunks: a list or a single one, also in the older form."""
     if "tool_calls" not in message and "function_call" not in message:
         return []
     calls = message.get("tool_calls")
@@ -54,7 +54,7 @@ def _function_of(call: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def read_call(call: Mapping[str, Any]) -> ToolCall:
-    """A tool call that came whole."""
+    """Decode a complete tool call."""
     function = _function_of(call)
     extra = {name: value for name, value in call.items() if name not in _CALL_FIELDS and says(value)}
     arguments = parsing.arguments_text(function.get("arguments"))
@@ -62,7 +62,7 @@ def read_call(call: Mapping[str, Any]) -> ToolCall:
 
 
 class _CallPieces:
-    """A tool call that arrives in pieces."""
+    """A tool call being streamed."""
 
     def __init__(self, index: str) -> None:
         self.index = index
@@ -73,7 +73,7 @@ class _CallPieces:
         self.is_named_again = False
 
     def add(self, part: Mapping[str, Any], name: str, arguments: str) -> str:
-        """Take in the next piece; the arguments in it, as they can be shown. Id and name may come more than once."""
+        """Add a chunk; returns its arguments, as far as they can be displayed. Id and name can be repeated."""
         self.id = self.id or parsing.word(part.get("id"))
         self.is_named_again = self.is_named_again or bool(self.name and name)
         if not self.arguments:
@@ -83,26 +83,26 @@ class _CallPieces:
         return self.arguments.add(arguments)
 
     def is_complete(self) -> bool:
-        """Whether the arguments are whole. Each look costs the whole text, so after many the answer is no."""
+        """Whether the arguments are complete. Each check parses the whole text, so that their number is limited."""
         if not (self._looks_left and self.arguments.ends_like_an_object()):
             return False
         self._looks_left -= 1
         return parsing.is_complete_json(str(self.arguments))
 
     def whole(self) -> ToolCall:
-        """The call."""
+        """The complete call."""
         return ToolCall(
             self.id, self.name, parsing.arguments_text(parsing.without_empty(str(self.arguments))), self.extra
         )
 
 
 def _extended_name(name: str, piece: str) -> str:
-    """A name with its next piece; some servers repeat the name instead, or send all of it so far."""
+    """Append a chunk to a name; some servers repeat the name instead, or send all of it so far."""
     return piece if piece.startswith(name) else name if name.startswith(piece) else name + piece
 
 
 class CallsInPieces:
-    """The tool calls of one streamed answer."""
+    """The tool calls of one streamed response."""
 
     def __init__(self) -> None:
         self._calls: list[_CallPieces] = []
@@ -113,15 +113,15 @@ class CallsInPieces:
         return bool(self._calls)
 
     def feed(self, parts: list[dict[str, Any]]) -> list[Event]:
-        """The events in the next pieces."""
+        """The events in the next chunks."""
         return [self._feed_call(part) for part in parts] if len(parts) < 2 else self._feed_calls(parts)
 
     def whole(self) -> list[ToolCall]:
-        """The calls by their indexes, if each has one of its own, or else as they came."""
+        """The calls by index if all indexes are distinct, otherwise in order of arrival."""
         return [call.whole() for call in _in_order(self._calls)]
 
     def _feed_calls(self, parts: list[dict[str, Any]]) -> list[Event]:
-        """Several pieces at once. Where nothing but their order tells them apart, they go on with the last calls."""
+        """Feed several chunks at once. Without index, id and name they are matched to the last calls in order."""
         first = len(self._calls) - len(parts)
         names = (name for part in parts for name in (part.get("index"), part.get("id"), _function_of(part).get("name")))
         if first < 0 or any(name not in (None, "") for name in names):
@@ -144,7 +144,7 @@ class CallsInPieces:
         return ToolCallDelta(position, name, shown)
 
     def _position(self, part: Mapping[str, Any], name: str, arguments: str) -> int:
-        """Which call a piece belongs to. Indexes may be missing, and a second whole call may come under index 0."""
+        """The call for a chunk. Indexes can be missing, and a second complete call can be sent with index 0."""
         index, call_id, count = parsing.word(part.get("index")), parsing.word(part.get("id")), len(self._calls)
         if index:
             same = self._by_index.get(index, count)
@@ -159,59 +159,59 @@ class CallsInPieces:
         return count if _begins_anew(self._calls[same], part, name, arguments) else same
 
     def _misnumbered(self, call_id: str) -> int:
-        """Which call a piece without a name belongs to whose index no call has: the one of its id, or the last."""
+        """The call for a chunk without a name and with an unknown index: the call with its id, or the last one."""
         if call_id:
             return self._by_id.get(call_id, len(self._calls))
         return len(self._calls) - (not self._calls[-1].is_complete())
 
 
 def _in_order(calls: list[_CallPieces]) -> list[_CallPieces]:
-    """The calls by their indexes, if each has one of its own, or else as they came."""
+    """The calls by index if all indexes are distinct, otherwise in order of arrival."""
     indexes = {call.index for call in calls if call.index.isdecimal()}
     return sorted(calls, key=lambda call: (len(call.index), call.index)) if len(indexes) == len(calls) else calls
 
 
 def _begins_anew(call: _CallPieces, part: Mapping[str, Any], name: str, arguments: str) -> bool:
-    """Whether a piece under the index of `call` begins another one; per piece ids may change and names be repeated."""
+    """Whether a chunk with the index of `call` starts a new call; ids can change per chunk, and names be repeated."""
     if not (name and call.name):
         return False
     has_id, has_other_id = bool(part.get("id")), bool(part.get("id")) and parsing.word(part["id"]) != call.id
     if call.is_complete():
-        # An empty object may come before the arguments, of which this is only a piece.
+        # An empty object can precede the arguments; then this is only a chunk of them.
         is_all = not has_id or str(call.arguments) != "{}" or parsing.is_complete_json(arguments)
         return (bool(arguments) and is_all) or has_other_id or not (call.id or call.is_named_again)
     return has_other_id and name != call.name
 
 
 def _says_again(call: _CallPieces, part: Mapping[str, Any], arguments: str) -> bool:
-    """Whether a piece is a whole call that is there already, sent once more: it has the same id and arguments."""
+    """Whether a chunk repeats a complete call: it has the same id and arguments."""
     if not (part.get("id") and parsing.word(part["id"]) == call.id and call.is_complete()):
         return False
     return arguments == str(call.arguments)
 
 
 FIELD = "content"
-"""Where the thoughts of a message are kept that came in its content."""
+"""The key in `extra` for reasoning parts of the content."""
 
 _LEVELS = 2
-"""Thoughts are parts, which are texts or lists of parts."""
+"""Nesting depth of reasoning parts: texts, or lists of parts."""
 
 _READ = (("clear_thinking", False), ("preserve_thinking", True), ("keep", "all"))
 _HOMES = ("thinking", "chat_template_kwargs")
-"""How Z.ai, Qwen and Kimi are asked to read the thoughts of all answers, and where: there, or among the settings."""
+"""Settings with which Z.ai, Qwen and Kimi read the reasoning of all messages, and the objects that can contain them."""
 
 _Parts = list[dict[str, Any]]
 
 
 def thoughts_in(content: object) -> _Parts:
-    """The parts of a content that are thoughts."""
+    """The reasoning parts of a content."""
     return [part for part in parsing.dictionaries(content) if parsing.is_thought(part)]
 
 
 def joined(old: Sequence[Any], new: Sequence[Any], levels: int = _LEVELS) -> list[Any]:
-    """The parts so far with those of the next piece, which continue the last part where they are of its type.
+    """Join the parts so far with those of the next chunk; a part of the same type as the last one extends it.
 
-    A server that streams its thoughts sends a part for each word of them, and wants them back as the one that they are.
+    Servers that stream reasoning send one part per word, and require the joined part when it is sent back.
     """
     parts = list(old)
     for part in new:
@@ -226,7 +226,7 @@ def joined(old: Sequence[Any], new: Sequence[Any], levels: int = _LEVELS) -> lis
 
 
 def _extended_field(name: str, old: object, new: Any, levels: int) -> Any:
-    """A field with its next piece: what a model writes grows, and all else, such as a signature, comes whole."""
+    """Join a field with its next chunk: text is concatenated, any other field, such as a signature, is replaced."""
     if isinstance(old, list) and isinstance(new, list) and levels > 1:
         return joined(old, new, levels - 1)
     is_more = name in parsing.THOUGHTS and isinstance(old, str) and isinstance(new, str)
@@ -234,13 +234,13 @@ def _extended_field(name: str, old: object, new: Any, levels: int) -> Any:
 
 
 def are_read(settings: Mapping[str, Any]) -> bool:
-    """Whether the user asks the server to read the thoughts of all answers, and not only those beside calls."""
+    """Whether a setting makes the server read the reasoning of all messages, not only of those with tool calls."""
     homes = [settings, *(parsing.dictionary(settings.get(name)) for name in _HOMES)]
     return any(home.get(name) == value for home in homes for name, value in _READ)
 
 
 def with_thoughts(message: AssistantMessage, text: str | None) -> str | _Parts | None:
-    """The content of a message, behind the thoughts that stood in it."""
+    """The content of a message, preceded by the reasoning parts that it had."""
     thoughts: Any = message.extra.get(FIELD)
     if not thoughts:
         return text
@@ -277,16 +277,16 @@ _FAILED = {
     "load",
     "unload",
 }
-"""What servers say of an answer that they could not finish, or whose tool call they could not read."""
+"""Finish reasons of a response that the server could not finish, or whose tool call it could not parse."""
 
 
 def decode_answer(data: Mapping[str, Any]) -> Response:
-    """The response in a whole body. Raises ModelError when there is none."""
+    """Decode a complete body. Raises ModelError if it contains no response."""
     raise_error_inside(data)
     choice = _first_choice(data)
     said = None if choice is None else _said_in(choice, "message", "delta")
     if choice and said is None and choice.get("finish_reason"):
-        said = {}  # what was filtered, or cut before it began, some servers leave out
+        said = {}  # some servers omit the message if it was filtered or cut before any text
     if choice is None or said is None:
         raise no_answer("choices", data)
     if said.get("refusal"):
@@ -296,7 +296,7 @@ def decode_answer(data: Mapping[str, Any]) -> Response:
 
 
 def read_message(message: Mapping[str, Any]) -> AssistantMessage:
-    """A model's message, in whatever shape; fields that are not ours are kept so that they can be sent back."""
+    """Decode a model's message in any known shape; unknown fields are stored so that they can be sent back."""
     calls = [read_call(call) for call in calls_in(message)]
     extra = {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS and says(value)}
     if thoughts := thoughts_in(message.get("content")):
@@ -306,7 +306,7 @@ def read_message(message: Mapping[str, Any]) -> AssistantMessage:
 
 
 def _spoken(fields: Mapping[str, Any]) -> str:
-    """What an answer says that is sound."""
+    """The transcript of an audio response."""
     return parsing.text_of(parsing.dictionary(fields.get("audio")).get("transcript"))
 
 
@@ -319,7 +319,7 @@ def _reasoning(message: Mapping[str, Any]) -> str:
 
 
 def _first_choice(data: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The choice of the least index, if there is one. Raises the error that it may carry instead of an answer."""
+    """The choice with the lowest index, if any. Raises the error that a choice can contain instead of a message."""
     choices = data.get("choices")
     only = choices[0] if isinstance(choices, list) and len(choices) == 1 else None
     choice = only if isinstance(only, dict) else _joined(parsing.dictionaries(choices))
@@ -329,7 +329,7 @@ def _first_choice(data: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _joined(choices: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The choice of the least index. Some servers make the tool calls of an answer, or each of them, one more of it."""
+    """The choice with the lowest index. Some servers send tool calls as further choices, which are merged into it."""
     first = min(choices, key=_index, default=None)
     if first is None or first.get("finish_reason") != "tool_calls":
         return first
@@ -344,7 +344,7 @@ def _index(choice: Mapping[str, Any]) -> int:
 
 
 def _said_in(choice: Mapping[str, Any], *names: str) -> dict[str, Any] | None:
-    """The message or delta of a choice, under the first of `names` that has one; some servers send only a text."""
+    """The message or delta of a choice, under the first of `names` that it has; some servers send only a text."""
     for name in names:
         if isinstance(choice.get(name), dict):
             found: dict[str, Any] = choice[name]
@@ -354,7 +354,7 @@ def _said_in(choice: Mapping[str, Any], *names: str) -> dict[str, Any] | None:
 
 
 def _figures(data: Mapping[str, Any], choice: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The token counts, wherever a server puts them; empty when it does not."""
+    """The token counts, in any of the places where servers put them; empty if they are missing."""
     if not (data.get("usage") or data.get("x_groq") or (choice and choice.get("usage"))):
         return {}
     for home in (data, choice, data.get("x_groq")):
@@ -370,7 +370,7 @@ def _usage(figures: Mapping[str, Any]) -> Usage:
 
 
 class _Ending(NamedTuple):
-    """Why an answer ended, in the words that count: as a server says it, and as the one behind a router did."""
+    """The finish reasons of a response in lower case: the server's, and the one of the provider behind a router."""
 
     said: str
     behind: str
@@ -382,7 +382,7 @@ def _ending(choice: Mapping[str, Any]) -> _Ending:
 
 
 def _check(ending: _Ending, *, is_empty: bool) -> None:
-    """Raises ModelError for an answer that was filtered or given up. Routers call both an error, or an empty answer."""
+    """Raise ModelError if the response was filtered or failed. Routers report both as an error or an empty response."""
     said, behind = ending
     is_failed = said in _FAILED or (is_empty and behind in _FAILED | _FILTERED)
     if said in _FILTERED or (is_failed and behind in _FILTERED):
@@ -418,21 +418,21 @@ class ChatReader:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing can follow; in this protocol only the stream itself can say so."""
+        """Whether nothing can follow; in this protocol only the stream itself can mark its end."""
         return False
 
     @property
     def is_answered(self) -> bool:
-        """Whether the answer is complete; only token counts may follow."""
+        """Whether the response is complete; only token counts can follow."""
         return bool(self._ending.said)
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
-        """The events in the next chunk. Raises ModelError when it is an error, and the answer has not ended yet."""
-        if not self._is_complete():  # what is complete, no error behind it takes away
+        """The events in the next chunk. Raises ModelError if it is an error and the response is not complete yet."""
+        if not self._is_complete():  # an error after the end is ignored
             raise_error_inside(chunk)
         if chunk.get("model"):
             self._raw.update(chunk)
-        else:  # those of Azure's filter leave all blank but their verdict: what was said before stays
+        else:  # chunks of Azure's content filter are otherwise blank and must not overwrite earlier values
             self._raw.update((name, value) for name, value in chunk.items() if value or name not in self._raw)
         choice = _first_choice(chunk)
         figures = _figures(chunk, choice)
@@ -451,7 +451,7 @@ class ChatReader:
         calls, reason = calls_in(delta), choice.get("finish_reason")
         if reason:
             self._ending = _ending(choice)
-        # An empty reason ends the answer where nothing follows; some servers send it with every chunk.
+        # An empty finish reason ends the response only if nothing follows; some servers send it with every chunk.
         is_blank_end = reason == "" and not delta.get("content") and not calls
         self._has_ended = bool(self._ending.said) or (is_blank_end and self._has_said_something())
         events = self._feed_text(delta)
@@ -464,12 +464,12 @@ class ChatReader:
         return events
 
     def _undelivered(self, choice: Mapping[str, Any]) -> dict[str, Any]:
-        """What a choice without a delta says; nothing when it ends the answer with all of it once more."""
+        """The message of a choice without a delta; empty if it only repeats the whole response at its end."""
         said = _said_in(choice, "message") or {}
         return {} if choice.get("finish_reason") and self._is_said(said) else said
 
     def _is_said(self, message: Mapping[str, Any]) -> bool:
-        """Whether a message says just what was said already."""
+        """Whether a message repeats exactly what was received so far."""
         whole, told = (
             [(call.name, call.arguments) for call in calls]
             for calls in (map(read_call, calls_in(message)), self._calls.whole())
@@ -479,13 +479,13 @@ class ChatReader:
         return is_same and self._has_said_something()
 
     def _feed_extra(self, delta: Mapping[str, Any]) -> None:
-        """Keep the fields that are not ours."""
+        """Store unknown fields."""
         for name in delta.keys() - _MESSAGE_FIELDS:
             if says(delta[name]):
                 self._extra[name] = parsing.merged(name, self._extra.get(name), delta[name])
 
     def _is_complete(self) -> bool:
-        """Whether the answer has come to its end or its limit, and was neither filtered nor given up."""
+        """Whether the response ended normally or at its limit, and was neither filtered nor failed."""
         return bool(self._ending.said) and self._ending.said not in _FILTERED | _FAILED
 
     def _has_said_something(self) -> bool:
@@ -504,9 +504,9 @@ class ChatReader:
         return events
 
     def finish(self, *, closed: bool) -> Response:
-        """The whole response. `closed` says that the server marked the end of its stream.
+        """The complete response. `closed` means that the server marked the end of its stream.
 
-        Raises BadResponse when the stream was cut short, Rejected on a refusal.
+        Raises BadResponse if the stream was cut short, Rejected on a refusal.
         """
         if refusal := str(self._refusal):
             raise declined(refusal)
@@ -524,17 +524,17 @@ class ChatReader:
 
 
 _LEFT_OUT = {"audio", "executed_tools", "channel", FIELD}
-"""Fields of an answer that tell of it, and are no part of a conversation: OpenAI's sound, Groq's own tools.
+"""Fields of a response that are not sent back, such as OpenAI's audio and Groq's executed tools.
 
-Thoughts that stood in the content go back in it.
+Reasoning parts of the content are sent back in the content.
 """
 
 BESIDE = "[What follows stands beside the result of"
-"""How a message begins that shows the pictures and files of a tool's result."""
+"""The start of a user message with the images and files of a tool result."""
 
 
 class ChatCompletions:
-    """The protocol that nearly every server speaks."""
+    """The Chat Completions protocol, which nearly every server supports."""
 
     name = "chat"
     path = "/chat/completions"
@@ -544,7 +544,7 @@ class ChatCompletions:
     def encode(
         self, request: Request, model: str, *, strict: bool, before: EncodingCache | None = None
     ) -> dict[str, Any]:
-        """The request as the body of a POST to `path`."""
+        """Encode a request for a POST to `path`."""
         before = before or EncodingCache()
         encode = _encode_with_thoughts if are_read(request.settings) else _encode_message
         messages = before.entries(request.messages, encode)
@@ -562,16 +562,16 @@ class ChatCompletions:
         return body
 
     def decode(self, data: Mapping[str, Any]) -> Response:
-        """The response in a whole body. Raises ModelError when there is none."""
+        """Decode a complete body. Raises ModelError if it contains no response."""
         return decode_answer(data)
 
     def reader(self) -> ChatReader:
-        """A reader for one streamed response."""
+        """Create a reader for one streamed response."""
         return ChatReader()
 
 
 def encode_message(message: Message) -> dict[str, Any]:
-    """A message as a plain dictionary in the chat format."""
+    """Encode a message as a plain dictionary in the chat format."""
     match message:
         case UserMessage(content):
             return {"role": "user", "content": _FORMS.content(content)}
@@ -592,7 +592,7 @@ def _encode_image(image: Image) -> dict[str, Any]:
 
 
 def _encode_file(file: File) -> dict[str, Any]:
-    """OpenAI takes no address here; others do where the data would stand."""
+    """Encode a file. OpenAI does not accept a URL here; other servers accept it in place of the data."""
     return {"type": "file", "file": {"filename": file.file_name, "file_data": file.url}}
 
 
@@ -600,9 +600,10 @@ _FORMS = Forms(_encode_text, _encode_image, _encode_file)
 
 
 def _encode_answer(message: AssistantMessage, *, has_thoughts: bool) -> dict[str, Any]:
-    """Reasoning goes back only beside tool calls: some servers demand it there and refuse it elsewhere.
+    """Encode a model's message; `has_thoughts` includes its reasoning.
 
-    What only tells of the answer does not: servers forget or refuse it.
+    Some servers require reasoning with tool calls and reject it elsewhere. Fields that only describe the response are
+    omitted: servers ignore or reject them.
     """
     dropped = _LEFT_OUT if has_thoughts else _LEFT_OUT.union(REASONING_FIELDS)
     kept = {name: value for name, value in message.extra.items() if name not in dropped}
@@ -618,7 +619,7 @@ def _encode_call(call: ToolCall) -> dict[str, Any]:
 
 
 def _encode_message(message: Message) -> tuple[dict[str, Any], ...]:
-    """The message as it is sent: in the results of tools this protocol has text only; what is shown is a user's."""
+    """Encode a message. Tool results are text only in this protocol; their images and files go into a user message."""
     if not isinstance(message, ToolMessage) or not message.beside:
         return (encode_message(message),)
     told = f"{BESIDE} the call {message.call_id} of {message.name or 'a tool'}, in its order. No user said this.]"
@@ -627,14 +628,14 @@ def _encode_message(message: Message) -> tuple[dict[str, Any], ...]:
 
 
 def _encode_with_thoughts(message: Message) -> tuple[dict[str, Any], ...]:
-    """The same for a server that reads the thoughts of every answer."""
+    """Like `_encode_message`, for a server that reads the reasoning of every message."""
     if isinstance(message, AssistantMessage):
         return (_encode_answer(message, has_thoughts=True),)
     return _encode_message(message)
 
 
 def _with_shown_last(messages: Sequence[Message], entries: Sequence[EncodedEntry]) -> list[EncodedEntry]:
-    """The entries, of which what results show stands behind the last result in a row: nothing may part those."""
+    """Move the images and files of tool results after consecutive results, which must not be separated."""
     ordered: list[EncodedEntry] = []
     waiting: list[EncodedEntry] = []
     rest = iter(entries)

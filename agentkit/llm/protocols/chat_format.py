@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 _FILES = frozenset(("file", "input_audio", "file_data", "file_url", "file_id"))
 _SOUNDS = {"mp3": "mpeg", "m4a": "mp4"}
 _SHOWN = _FILES | {"image_url"}
-"""What tells the parts of a content that are no text, in either protocol."""
+"""Fields that identify parts other than text, in either protocol."""
 
 
 def typed(entry: Mapping[str, Any]) -> Message:
-    """A message from a plain dictionary in the chat format. Raises ValueError for what is unknown in it."""
+    """Convert a plain dictionary in the chat format to a message. Raises ValueError if its content is unknown."""
     role, content = entry.get("role"), entry.get("content")
     match role:
         case "user":
@@ -43,9 +43,9 @@ def typed(entry: Mapping[str, Any]) -> Message:
 def typed_messages(
     prompt: str | Iterable[Message | Mapping[str, Any]], read: Callable[[Mapping[str, Any]], Message] = typed
 ) -> tuple[Message, ...]:
-    """Messages from a text, from messages, or from plain dictionaries in the chat format, which `read` reads.
+    """Convert a text, messages, or plain dictionaries in the chat format to messages; `read` converts dictionaries.
 
-    Raises ValueError for a role or a part of a content that is unknown, TypeError for what is no message.
+    Raises ValueError for an unknown role or content part, TypeError if an item is not a message.
     """
     if isinstance(prompt, str):
         return (UserMessage(prompt),)
@@ -57,10 +57,10 @@ def typed_messages(
 
 
 class Rereading:
-    """Reads a dictionary of role and text that says what another said before as the very same message.
+    """Converts dictionaries of role and text to messages, returning the same object for equal dictionaries.
 
-    That one was encoded then, and its encoding is found by its identity. A dictionary may be changed at any time, so
-    what counts is what it says now. Any thread may use it.
+    The encoding of a message is cached by identity, so that a repeated message is not encoded again. Lookup is by
+    content, because the caller can modify a dictionary at any time. Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -68,7 +68,7 @@ class Rereading:
         self._bytes = 0
 
     def read(self, entry: Mapping[str, Any]) -> Message:
-        """The message. Raises ValueError for what is unknown in it."""
+        """The message. Raises ValueError if its content is unknown."""
         role, content = entry.get("role"), entry.get("content")
         if len(entry) != 2 or type(role) is not str or type(content) is not str:
             return typed(entry)
@@ -86,7 +86,7 @@ class Rereading:
 
 
 def _message(entry: object, read: Callable[[Mapping[str, Any]], Message]) -> Message:
-    if isinstance(entry, (dict, Mapping)):  # most are of the class that is known at a glance
+    if isinstance(entry, (dict, Mapping)):  # dict first: its check is faster
         return read(entry)
     if isinstance(entry, SystemMessage | UserMessage | AssistantMessage | ToolMessage):
         return entry
@@ -100,7 +100,7 @@ def _content(content: object) -> Content:
 
 
 def _result(call_id: str, name: str, content: object) -> ToolMessage:
-    """What a tool has said, and shows; other parts of its result were never told."""
+    """A tool result with its text, images and files; unknown parts are dropped."""
     said: Iterable[object] = content if isinstance(content, list) else ()
     shown = [_part(part) for part in said if isinstance(part, Image | File) or not _SHOWN.isdisjoint(dictionary(part))]
     texts = [part for part in shown if isinstance(part, str)]
@@ -109,7 +109,7 @@ def _result(call_id: str, name: str, content: object) -> ToolMessage:
 
 
 def _part(part: object) -> str | Image | File:
-    """A part of a content: text, an image or a file as either protocol has it; a file that is a text as its words."""
+    """Convert a content part of either protocol to text, an image or a file; text files are converted to text."""
     if isinstance(part, str | Image | File):
         return worded(part)
     fields = dictionary(part)
@@ -126,7 +126,7 @@ def _part(part: object) -> str | Image | File:
 
 
 def _file(fields: Mapping[str, Any]) -> File:
-    """The file of a part. Raises ValueError for one that only its server knows."""
+    """Convert a file part. Raises ValueError for a file_id, which is known to its server only."""
     sound = dictionary(fields.get("input_audio"))
     if sound:
         kind, data = word(sound.get("format")), word(sound.get("data"))

@@ -19,21 +19,21 @@ _Fields = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Forms:
-    """The forms of one protocol: of a text, which is well-formed, of an image, and of a file."""
+    """The encoders of one protocol for text (well-formed), images and files."""
 
     text: Callable[[str], _Fields]
     image: Callable[[Image], _Fields]
     file: Callable[[File], _Fields]
 
     def content(self, content: Content) -> str | list[_Fields]:
-        """What a user says: a text as it is, or its parts."""
+        """Encode user content: a string unchanged, or a list of parts."""
         return well_formed(content) if isinstance(content, str) else list(map(self.part, content))
 
     def part(self, part: str | Image | File) -> _Fields:
-        """A part of it.
+        """Encode one part.
 
-        A recording has the same form everywhere: where OpenAI and Anthropic refuse it, others that speak their
-        protocols may take it.
+        Audio has the same form in every protocol: where OpenAI and Anthropic reject it, other servers that use their
+        protocols can accept it.
         """
         given = worded(part)
         if isinstance(given, str):
@@ -47,16 +47,16 @@ class Forms:
 
 
 MOST_BYTES = 16_000_000
-"""How much is kept before all of it is let go."""
+"""Maximum size of the cache; beyond it the cache is cleared."""
 
 OVERHEAD_BYTES = 1_000
-"""About what each thing that is kept takes beside its text."""
+"""Estimated memory per cached item, in addition to its text."""
 
 
 class EncodedEntry(dict[str, Any]):
-    """An entry of a body, with itself as JSON. It never changes: what would change it makes another dictionary.
+    """An immutable entry of a request body, with its JSON encoding.
 
-    `json` is given by who has put it together already.
+    `json` is passed if the encoding is already known.
     """
 
     __slots__ = ("json",)
@@ -67,10 +67,10 @@ class EncodedEntry(dict[str, Any]):
 
 
 class EncodingCache:
-    """Messages and tools as they look in a body, those of earlier requests too. Any thread may use it.
+    """Caches encoded messages and tools across requests. Thread-safe.
 
-    A conversation only grows and its messages never change, so that what is known of one is found by its identity.
-    `sendable` gives the form in which a part is sent.
+    Conversations only grow and messages are immutable, so that items are looked up by identity. `sendable` converts a
+    part to the form in which it is sent.
     """
 
     def __init__(self, sendable: Callable[[Any], Any] = lambda part: part) -> None:
@@ -81,7 +81,7 @@ class EncodingCache:
     def entries(
         self, parts: Iterable[object], encode: Callable[[Any], Sequence[Mapping[str, Any]]]
     ) -> list[EncodedEntry]:
-        """The entries that `encode`, which is a function of a module, makes of the parts, in order."""
+        """The entries for the parts, in order, encoded by `encode`, which must be a module-level function."""
         known = self._known.setdefault(encode, {})
         entries: list[EncodedEntry] = []
         for part in parts:
@@ -90,7 +90,7 @@ class EncodingCache:
         return entries
 
     def _made(self, part: object, encode: Callable[[Any], Sequence[Mapping[str, Any]]]) -> Sequence[EncodedEntry]:
-        """The entries of a part that is new. It is kept beside them, so that nothing else gets its identity."""
+        """Encode a new part. The part is stored with its entries, so that its identity is not reused."""
         made = [EncodedEntry(fields) for fields in encode(self._sendable(part))]
         if self._bytes > MOST_BYTES:
             self._known, self._bytes = {}, 0
@@ -101,7 +101,7 @@ class EncodingCache:
 
 
 def written(body: Mapping[str, Any]) -> bytes:
-    """The body as JSON. Raises ValueError for what JSON cannot hold, UnicodeEncodeError for half a character."""
+    """Serialise a body as JSON. Raises ValueError for values outside JSON, UnicodeEncodeError for a lone surrogate."""
     return b"{%b}" % b",".join([b"%b:%b" % (_json(name), _value(value)) for name, value in body.items()])
 
 
@@ -112,7 +112,7 @@ def _value(value: object) -> bytes:
 
 
 def _as_data(value: Any) -> Any:
-    """What a setting that is no JSON stands for: a moment, or a pydantic model."""
+    """Convert a datetime or a pydantic model in a setting to JSON data."""
     if hasattr(value, "isoformat"):
         return value.isoformat()
     if hasattr(value, "model_dump"):

@@ -12,7 +12,7 @@ from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unau
 from agentkit.llm.protocols.parsing import dictionaries, dictionary, json_or_text
 
 FILTERED = "content_filter"
-"""The code of an answer that a provider will not give."""
+"""Error code of a response withheld by the provider's content filter."""
 
 _NO_MONEY, _FORBIDDEN = 402, 403
 _BY_STATUS: dict[int, type[ModelError]] = {
@@ -23,13 +23,13 @@ _BY_STATUS: dict[int, type[ModelError]] = {
     425: Unreachable,
     429: RateLimited,
     498: Unreachable,  # Groq: no capacity left
-    499: Unreachable,  # proxies, of a server that gave up
+    499: Unreachable,  # proxies: the upstream server gave up
 }
 _CODE_FIELDS = ("code", "type", "status", "error_code", "error_type")
-"""Where an error says in a word what it is."""
+"""Fields that contain an error code."""
 
 _STATUS_FIELDS = ("status_code", "http_status_code", "statusCode")
-"""Where an error inside a 200 has the status that it would have had, if not in its code."""
+"""Fields with the status of an error inside a 200 response, if its code does not contain it."""
 
 _BY_CODE: dict[str, type[ModelError]] = {
     "invalid_api_key": Unauthorized,
@@ -87,16 +87,16 @@ _BAD_KEY = re.compile(
     r"|bearer token (?:is |has )?(?:not valid|invalid|expired)|login fail",
     re.IGNORECASE,
 )
-"""How servers say with 400, or inside a 200, that a key is wrong."""
+"""Messages for an invalid key, with status 400 or inside a 200 response."""
 
 _IN_WORDS: tuple[tuple[re.Pattern[str], type[ModelError]], ...] = (
     (re.compile(r"rate.?limit|too many requests|quota exceeded|throttl", re.IGNORECASE), RateLimited),
     (re.compile(r"internal (?:server )?error|overloaded|unavailable|timed? ?out", re.IGNORECASE), Unreachable),
 )
-"""How servers say inside a 200, where no status and no code that we know does, that they cannot answer now."""
+"""Messages for temporary failures inside a 200 response, used if neither status nor a known code identifies them."""
 
 _FLAGGED = re.compile(r"\b(?:was|were|been) flagged\b|requires moderation", re.IGNORECASE)
-"""How servers say with 403 that they will not answer this, whoever asks."""
+"""Messages with status 403 for content that is refused, regardless of the key."""
 
 _SPENT = re.compile(
     r"insufficient[_ ](?:quota|balance|credit|funds)|billing_|billing hard limit|credit[_ ]balance|out of credits"
@@ -104,25 +104,23 @@ _SPENT = re.compile(
     r"|exceeded_current_quota|arrearage|余额",
     re.IGNORECASE,
 )
-"""How servers say that there is nothing left to pay with."""
+"""Messages for an exhausted balance or quota."""
 
 _WAIT = re.compile(r"(?:try again|retry) (?:in|after) (?:(\d+)h ?)?(?:(\d+)m(?!s) ?)?(?:(\d+(?:\.\d+)?) ?(ms|s))?")
 _WORDS = ("message", "detail", "error_msg", "status_msg", "Message", "errorMessage", "msg")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+")
 _SEQUENCES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x7f-\x9f]")
-"""What a terminal would obey."""
+"""Terminal control sequences."""
 _MAX_PAGE_CHARS, _MAX_TEXT_CHARS, _MAX_WRITTEN_CHARS = 4_000, 200, 20_000
-_MAX_SAID_CHARS = 30_000  # of each text of an error: to look through megabytes takes seconds
+_MAX_SAID_CHARS = 30_000  # per text of an error: scanning megabytes would take seconds
 
 
 def failure(body: object, *, status: int | None = None, retry_after_seconds: float | None = None) -> ModelError:
-    """The error that an error body stands for.
+    """Map an error body to a ModelError.
 
-    `status` is the HTTP status; an error inside a 200 names its own, or none. That the conversation is too long
-    is Rejected with one code, however the provider says it, and with the limit when it names one.
+    `status` is the HTTP status; an error inside a 200 response can contain its own. A conversation that is too long
+    becomes Rejected with a single code, whatever the provider's wording, and with the limit if the provider states it.
     """
-    # so many patterns that only a failure is read by
-
     details = _shortened(_details(body))
     codes = [code for code in (_text(details.get(name)) for name in _CODE_FIELDS) if code]
     code = next((code for code in codes if not code.isdigit()), codes[0] if codes else None)
@@ -154,9 +152,9 @@ _TELLTALES = frozenset({"error", "errors", "detail", "x_groq", "base_resp", *_WO
 
 
 def raise_error_inside(data: Mapping[str, Any]) -> None:
-    """Raise the error that a body or chunk carries although its HTTP status was 200.
+    """Raise the error that a body or chunk contains although its HTTP status was 200.
 
-    Servers put it under `error`, call the whole an error, or send its text instead of an answer.
+    Servers put it under `error`, mark the whole body as an error, or send its text instead of a response.
     """
     is_error = "error" in (data.get("object"), data.get("type"))
     if not is_error and _TELLTALES.isdisjoint(data):
@@ -172,12 +170,12 @@ def raise_error_inside(data: Mapping[str, Any]) -> None:
 
 
 def is_spent(text: str) -> bool:
-    """Whether an error says that there is nothing left to pay with, so that waiting does not help."""
+    """Whether an error reports an exhausted balance or quota, so that waiting does not help."""
     return _SPENT.search(text) is not None
 
 
 def json_object(text: str) -> dict[str, Any]:
-    """The JSON object that answers a request. Raises ModelError for anything else."""
+    """Parse the JSON object of a response. Raises ModelError for anything else."""
     data = json_or_text(text)
     if isinstance(data, dict):
         return data
@@ -193,14 +191,14 @@ def json_object(text: str) -> dict[str, Any]:
 
 
 def no_answer(what: str, data: Mapping[str, Any]) -> BadResponse:
-    """What to say of JSON that lacks what an answer is made of."""
+    """The error for JSON that lacks a required field of a response."""
     return BadResponse(
         f"The answer has no {what}: {str(data)[:200]}. Try again; if it stays so, check protocol= and the base URL."
     )
 
 
 def not_compatible(text: str) -> BadResponse:
-    """What to say of an endpoint that answers with something else than JSON."""
+    """The error for an endpoint that sends something other than JSON."""
     if _CONTROLS.search(text[:_MAX_TEXT_CHARS]) and "\ufffd" in text[:_MAX_TEXT_CHARS]:
         return BadResponse(
             f"The answer is no text ({_start(text[:20])!r}): it may be compressed in a way that was not asked for. "
@@ -213,7 +211,7 @@ def not_compatible(text: str) -> BadResponse:
 
 
 def cut_short(chars: int) -> BadResponse:
-    """What to say of a stream that ended early, after so many characters of text."""
+    """The error for a stream that ended early, after `chars` characters of text."""
     return BadResponse(
         f"The stream was cut short after {chars} characters of text, before the server said that the answer was "
         "complete. Try again."
@@ -221,12 +219,12 @@ def cut_short(chars: int) -> BadResponse:
 
 
 def declined(refusal: str) -> Rejected:
-    """The error for a model that declines to answer."""
+    """The error for a model that refuses to answer."""
     return Rejected(f"The model refused to answer: {refusal}", code="refusal")
 
 
 def filtered() -> Rejected:
-    """The error for an answer that the provider's content filter withheld."""
+    """The error for a response withheld by the provider's content filter."""
     return Rejected(
         "The provider's content filter withheld the answer. Change the wording, or the filter's settings.",
         code=FILTERED,
@@ -234,7 +232,7 @@ def filtered() -> Rejected:
 
 
 def ended(text: str) -> str:
-    """A text that another sentence can follow."""
+    """A text that ends with punctuation, so that a sentence can follow."""
     return text if text.endswith((".", "!", "?", "。")) else f"{text}."
 
 
@@ -243,7 +241,7 @@ def _start(text: str) -> str:
 
 
 def _kind(status: int | None, codes: Iterable[str], said: str) -> type[ModelError]:
-    """The status decides when it says enough, the first code that we know otherwise, or the text."""
+    """The error class: by status if it is specific, otherwise by the first known code, otherwise by the text."""
     if status == _FORBIDDEN and _FLAGGED.search(said):
         return Rejected
     if status in _BY_STATUS:
@@ -257,7 +255,7 @@ def _kind(status: int | None, codes: Iterable[str], said: str) -> type[ModelErro
 
 
 def _advice(kind: type[ModelError], status: int | None, said: str) -> str:
-    """What to do; empty when the provider's own words must do."""
+    """Advice for the user; empty if the provider's message is enough."""
     if kind in (RateLimited, Rejected) and status != _NO_MONEY and is_spent(said):
         return _NO_BALANCE
     if kind is Unauthorized and status != _FORBIDDEN:
@@ -270,7 +268,7 @@ def _advice(kind: type[ModelError], status: int | None, said: str) -> str:
 
 
 def _seconds_told(details: Mapping[str, Any], said: str) -> float | None:
-    """How long the error itself says to wait, as Google's and OpenAI's servers do."""
+    """The pause stated in the error itself, as sent by Google's and OpenAI's servers."""
     delays = " ".join(f"retry in {delay}" for delay in _entries(details.get("details"), "retryDelay"))
     found = _WAIT.search(f"{delays} {said.lower()}")
     if found is None or not any(found.groups()):
@@ -280,14 +278,14 @@ def _seconds_told(details: Mapping[str, Any], said: str) -> float | None:
 
 
 def _details(body: object) -> Mapping[str, Any]:
-    """The part of an error body that says what is wrong: servers nest it under `error`, or do not, or send a list."""
+    """The object that describes the error: servers nest it under `error`, send it at the top level, or in a list."""
     if isinstance(body, list) and body:
         body = body[0]
     if not isinstance(body, dict):
         return {"message": _readable(body) if isinstance(body, str) else ""}
     error = body.get("error") or next(iter(dictionaries(body.get("errors"))), None) or body.get("base_resp") or body
     if isinstance(error, str) and error.startswith("{"):
-        error = json_or_text(error)  # Bedrock's servers write the object as text
+        error = json_or_text(error)  # Bedrock's servers send the object as text
     if isinstance(error, dict):
         return error
     numbered = {"code": error} if type(error) is int else {}
@@ -295,12 +293,12 @@ def _details(body: object) -> Mapping[str, Any]:
 
 
 def _shortened(details: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The same without the ends of texts that nobody would read."""
+    """The details with very long texts truncated."""
     return {name: value[:_MAX_SAID_CHARS] if isinstance(value, str) else value for name, value in details.items()}
 
 
 def _message(details: Mapping[str, Any], body: object) -> str:
-    """What is wrong, in the provider's words, or else all that it sent."""
+    """The provider's message, or the whole body if it has none."""
     if fields := _invalid_fields(details):
         return "; ".join(f"{_location([field])}: {field.get('msg')}" for field in fields)
     text = next(filter(None, (_text(details.get(name)) for name in _WORDS)), None)
@@ -310,27 +308,27 @@ def _message(details: Mapping[str, Any], body: object) -> str:
 
 
 def _says_why(details: Mapping[str, Any], body: object) -> bool:
-    """Whether an error says in words what is wrong; a page of HTML does not."""
+    """Whether the error contains a message; a page of HTML does not count."""
     if isinstance(body, str):
         return bool(body.strip()) and not body.lstrip().startswith("<")
     return any(_text(details.get(name)) for name in _WORDS)
 
 
 def _behind(details: Mapping[str, Any]) -> str:
-    """What the provider behind a router said, when the router tells it."""
+    """The message of the provider behind a router, if the router passes it on."""
     raw = dictionary(details.get("metadata")).get("raw")
     body = json_or_text(raw) if isinstance(raw, str) else raw
     return _message(_details(body), body) if body else ""
 
 
 def _written(details: Mapping[str, Any]) -> str:
-    """What the model wrote that its server took for a call and could not read; nothing when it is very long."""
+    """Model output that the server failed to parse as a tool call; empty if it is very long."""
     written = details.get("failed_generation")
     return written if isinstance(written, str) and len(written) <= _MAX_WRITTEN_CHARS else ""
 
 
 def _invalid_fields(details: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The list in which servers written with FastAPI say which field is wrong, and where it is."""
+    """The list of invalid fields that FastAPI servers send, with their locations."""
     found = details.get("detail") or dictionary(details.get("message")).get("detail")
     return [entry for entry in dictionaries(found) if "loc" in entry]
 
@@ -344,7 +342,7 @@ def _location(fields: list[Mapping[str, Any]]) -> str | None:
 
 
 def _entries(details: object, name: str) -> list[str]:
-    """What Google's servers say under a name beside the code."""
+    """The values of a field in the details of Google's servers."""
     return [str(entry[name]) for entry in dictionaries(details) if name in entry]
 
 
@@ -354,7 +352,7 @@ def _sentence(message: str, status: int | None, advice: str) -> str:
 
 
 def _readable(text: str) -> str:
-    """The words of a text that may be a page of HTML."""
+    """The text of a body that can be a page of HTML."""
     words = re.sub(r"<(style|script)\b.*?</\1>|<[^>]*>", " ", text[:_MAX_PAGE_CHARS], flags=re.DOTALL).split()
     return " ".join(words)[:_MAX_TEXT_CHARS]
 
@@ -367,7 +365,7 @@ def _text(value: object) -> str | None:
 
 
 TOO_LONG = "context_length_exceeded"
-"""The one code that stands for all of them."""
+"""The code used for every error about an exceeded context window."""
 
 _CONTEXT_LENGTH_CODES = {
     TOO_LONG,
@@ -404,9 +402,9 @@ _SAYINGS = (
     r"conversation (?:is )?too long",
     r"input length [\d,]+ exceeds",
     r"request body too large for [\w. -]+ model",
-    # What a server that reckons the room for the answer says when there is none left.
+    # Servers that subtract the prompt from the context window to get the room for the answer.
     r"max_tokens must be at least 1, got -\d",
-    # One request that takes more than a minute may bring: waiting never helps, a shorter one does.
+    # One request above the tokens-per-minute limit: waiting never helps, only a shorter request does.
     r"request too large\b.{0,300}tokens per min",
 )
 _TOO_LONG = re.compile("|".join(_SAYINGS), re.IGNORECASE | re.DOTALL)
@@ -431,20 +429,20 @@ _LIMITS = tuple(
         r"(?:, maximum|exceeds maximum(?: [a-z]+)*) #",
     )
 )
-"""Where the limit stands in such a text; the first that is found counts."""
+"""Patterns for the token limit in such a message; the first match is used."""
 
 
 @dataclass(frozen=True, slots=True)
 class ContextLengthExceeded:
-    """The conversation is too long. `limit_tokens` is what the model can take, when the provider says it."""
+    """The conversation is too long. `limit_tokens` is the model's limit, if the provider states it."""
 
     limit_tokens: int | None = None
 
 
 def overlong(details: Mapping[str, Any], codes: Iterable[str], status: int | None) -> ContextLengthExceeded | None:
-    """What an error body says about the length of the conversation; None when something else is wrong.
+    """Detect an error about the length of the conversation; None for any other error.
 
-    A server that takes only so many bytes says it with status 413, often without a word.
+    Servers that limit the size in bytes use status 413, often without a message.
     """
     if status in _NOT_ABOUT_LENGTH:
         return None
@@ -457,7 +455,7 @@ def overlong(details: Mapping[str, Any], codes: Iterable[str], status: int | Non
 
 
 def _said(details: Mapping[str, Any]) -> str:
-    """The provider's words, and those of the provider behind it; nothing that quotes the request."""
+    """The messages of the provider and of the provider behind it, without fields that quote the request."""
     metadata = details.get("metadata")
     behind = metadata.get("raw") if isinstance(metadata, dict) else None
     texts = (details.get("message"), details.get("detail"), behind)

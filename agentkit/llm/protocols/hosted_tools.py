@@ -21,7 +21,7 @@ _DECLARED: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("messages", "web_search"): {"type": "web_search_20250305", "name": "web_search"},
     ("messages", "code_execution"): {"type": "code_execution_20250825", "name": "code_execution"},
 }
-"""What each protocol calls the tools that several providers have; any other is declared as its provider has it."""
+"""Declarations of the tools that several providers offer; any other tool is declared in the provider's own format."""
 
 _EVERYWHERE = frozenset(name for _, name in _DECLARED)
 
@@ -30,12 +30,12 @@ _USED_AS = {
     "bash_code_execution": "code_execution",
     "text_editor_code_execution": "code_execution",
 }
-"""The tool that was declared, by the name under which its use is told."""
+"""The names under which providers report the use of a tool, with the name that was declared."""
 
 _ASKED_OF_US = frozenset(
     f"{name}_call" for name in ("function", "custom_tool", "computer", "local_shell", "shell", "apply_patch")
 )
-"""The items with which a model asks for a tool, rather than tell of one that was used."""
+"""Items that request a tool call, rather than report one that the provider executed."""
 
 _APPROVAL = "mcp_approval_request"
 _UNANSWERED = "The model waits for somebody to do what its {kind!r} wants, which nobody here can. {remedy}"
@@ -43,15 +43,15 @@ _REMEDIES = {_APPROVAL: "Say require_approval='never' of that server, or use it 
 _REMEDY = "Declare no tool of that type, and give the model one of your own."
 
 _GIVEN = ("action", "queries", "code", "server_label", "name", "arguments")
-"""Where such an item says what a tool was used with."""
+"""The fields of such an item that contain the input of the tool."""
 
 
 def declared(tool: ToolSpec, protocol: str) -> dict[str, Any]:
-    """A hosted tool as a request declares it. Raises ConfigError where the protocol has no such tool."""
+    """Declare a hosted tool in a request. Raises ConfigError if the protocol lacks the tool."""
     said = dict(tool.hosted or {})
     kind = said.pop("type")
     if protocol != "messages":
-        said.pop("name", None)  # which only that protocol wants
+        said.pop("name", None)  # used by the Messages protocol only
     if kind not in _EVERYWHERE:
         return {"type": kind, **said}
     own = _DECLARED.get((protocol, kind))
@@ -67,7 +67,7 @@ def declared(tool: ToolSpec, protocol: str) -> dict[str, Any]:
 
 
 def uses_in_items(items: Sequence[Mapping[str, Any]]) -> tuple[HostedUse, ...]:
-    """What the output items of a response tell of the provider's tools."""
+    """The uses of hosted tools in the output items of a response."""
     uses = [
         _use(item, _named(item, kind), _given(item), parsing.dictionary(item.get("action")).get("sources"))
         for item in items
@@ -78,7 +78,7 @@ def uses_in_items(items: Sequence[Mapping[str, Any]]) -> tuple[HostedUse, ...]:
 
 
 def raise_unanswerable(items: Sequence[Mapping[str, Any]]) -> None:
-    """Raise BadResponse for an answer that only waits for what nobody here can do."""
+    """Raise BadResponse if the response waits for an action that agentkit cannot perform."""
     for item in items:
         kind = parsing.word(item.get("type"))
         if kind == _APPROVAL or (kind in _ASKED_OF_US and kind != "function_call" and not _is_done(item, kind)):
@@ -86,7 +86,7 @@ def raise_unanswerable(items: Sequence[Mapping[str, Any]]) -> None:
 
 
 def uses_in_blocks(blocks: Sequence[Mapping[str, Any]]) -> tuple[HostedUse, ...]:
-    """What the content blocks of an answer tell of the provider's tools."""
+    """The uses of hosted tools in the content blocks of a response."""
     results = {parsing.word(block.get("tool_use_id")): block for block in blocks if "tool_use_id" in block}
     uses = [block for block in blocks if block.get("type") in ("server_tool_use", "mcp_tool_use")]
     return tuple(
@@ -102,7 +102,7 @@ def uses_in_blocks(blocks: Sequence[Mapping[str, Any]]) -> tuple[HostedUse, ...]
 
 
 def uses_in_message(message: Mapping[str, Any]) -> tuple[HostedUse, ...]:
-    """What a message of Chat Completions tells of them: Groq's list, or else that it cites what is on the web."""
+    """The uses of hosted tools in a Chat Completions message: Groq's list, or a web search inferred from citations."""
     executed = parsing.dictionaries(message.get("executed_tools"))
     cited = [note for note in parsing.dictionaries(message.get("annotations")) if note.get("type") == "url_citation"]
     uses = []
@@ -115,7 +115,7 @@ def uses_in_message(message: Mapping[str, Any]) -> tuple[HostedUse, ...]:
 
 
 def _use(told: Mapping[str, Any], name: str, given: object, found: object = ()) -> HostedUse:
-    """One use: `told` has its id and whether it failed, `found` what it has found."""
+    """Build one use: `told` has its id and error status, `found` its results."""
     arguments = json.dumps(parsing.well_formed_json(parsing.dictionary(given)), ensure_ascii=False)
     call = ToolCall(parsing.word(told.get("id")), _USED_AS.get(name, name), arguments)
     error = told.get("error") or (told.get("status") == "failed" and "it failed")
@@ -124,7 +124,7 @@ def _use(told: Mapping[str, Any], name: str, given: object, found: object = ()) 
 
 
 def _citing(uses: Sequence[HostedUse], notes: Sequence[Mapping[str, Any]]) -> tuple[HostedUse, ...]:
-    """The uses; pages that an answer cites without saying who found them are those of the last search."""
+    """The uses, with cited pages added to the last search that reports no sources."""
     cited = _sources([parsing.dictionary(note.get("url_citation")) or note for note in notes])
     at = max((at for at, use in enumerate(uses) if "search" in use.call.name and not use.sources), default=None)
     if not cited or at is None:
@@ -133,7 +133,7 @@ def _citing(uses: Sequence[HostedUse], notes: Sequence[Mapping[str, Any]]) -> tu
 
 
 def _sources(found: object) -> tuple[Mapping[str, str], ...]:
-    """The pages among what was found, each once."""
+    """The pages among the results, without duplicates."""
     titles: dict[str, str] = {}
     for page in parsing.dictionaries(found):
         if url := parsing.word(page.get("url")):
@@ -142,22 +142,22 @@ def _sources(found: object) -> tuple[Mapping[str, str], ...]:
 
 
 def _is_done(item: Mapping[str, Any], kind: str) -> bool:
-    """Whether an item tells of a use; a command is the provider's where it ran on a machine of the provider's."""
+    """Whether an item reports a finished use; commands count if they ran in the provider's container."""
     place = parsing.word(parsing.dictionary(item.get("environment")).get("type"))
     return kind not in _ASKED_OF_US or place.startswith("container")
 
 
 def _named(item: Mapping[str, Any], kind: str) -> str:
-    """The tool that an item tells of; a server of tools goes by its own name."""
+    """The name of the tool in an item; for MCP the label of the server."""
     return parsing.word(item.get("server_label")) or kind.removesuffix("_call")
 
 
 def _given(item: Mapping[str, Any]) -> dict[str, Any]:
-    """What a tool was used with, without what came of it."""
+    """The input of a tool, without its results."""
     return {name: item[name] for name in _GIVEN if item.get(name) is not None}
 
 
 def _error_in(result: Mapping[str, Any]) -> str:
-    """Why nothing came of a use, as its result says."""
+    """The error in a result, or an empty text."""
     content = parsing.dictionary(result.get("content"))
     return parsing.word(content.get("error_code")) or ("it failed" if result.get("is_error") else "")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _BROKEN = object()
 
 REASONING_FIELDS = ("reasoning_content", "reasoning", "thinking", "reasoning_text", "thinking_content", "thought")
-"""Where servers tell thoughts; the first that says something counts, as some tell them under several names."""
+"""Fields for reasoning; the first non-empty one is used, because some servers fill several."""
 
 CUT_SHORT = {
     "length",
@@ -34,27 +34,27 @@ CUT_SHORT = {
     "incomplete",
     "model_context_window_exceeded",
 }
-"""What servers say of an answer that came to its limit."""
+"""Finish reasons of a response that reached its token limit."""
 
 _GROWING_FIELDS = {*REASONING_FIELDS, "text", "summary", "data", "transcript"}
-"""Fields that come in pieces in a stream; any other comes whole, perhaps again and again."""
+"""Fields that are concatenated when streamed; any other field is sent whole, possibly repeatedly."""
 
 _TYPES_OF_THOUGHTS = ("thinking", "reasoning", "reasoning_text")
 THOUGHTS = ("thinking", "reasoning", "summary", "content", "text")
-"""How servers mark the parts of a content that are reasoning, and where in them it stands."""
+"""Types of content parts that are reasoning, and the fields that contain its text."""
 
 _COUNTS = (("prompt_tokens", "completion_tokens"), ("input_tokens", "output_tokens"))
 _CACHED = ("cached_tokens", "prompt_cache_hit_tokens", "num_cached_tokens", "cache_read_input_tokens")
 _WRITTEN = ("cache_write_tokens", "cache_creation_input_tokens")
 _REASONING = ("reasoning_tokens", "thinking_tokens")
-"""What servers call the parts of these counts, which stand among the details or beside the counts themselves."""
+"""Names of detailed token counts, found in the details object or next to the main counts."""
 
 _MOST_TOKENS = 10**12
-"""A greater number, as broken servers send it, counts no tokens."""
+"""Larger numbers, as sent by broken servers, are ignored."""
 
 
 def json_or_text(text: str) -> object:
-    """The JSON value that a server's text is, or else the text. A number that is none, such as NaN, is null."""
+    """Parse a text as JSON; return the text itself if it is invalid. NaN and infinities become null."""
     try:
         return json_leniently(text)
     except (ValueError, RecursionError):
@@ -62,16 +62,16 @@ def json_or_text(text: str) -> object:
 
 
 def json_leniently(text: str) -> Any:
-    """The JSON value that a text is; a number that is none, such as NaN, is null. Raises ValueError, RecursionError.
+    """Parse a text as JSON; NaN and infinities become null. Raises ValueError or RecursionError.
 
-    Texts may have line ends and other control characters in them, which JSON forbids.
+    Line breaks and other control characters inside strings are accepted, although JSON forbids them.
     """
     text = text.strip()
     try:
         value, end = _raw_decode_leniently(text)
     except json.JSONDecodeError:
         raise
-    except ValueError:  # a number with more digits than Python reads
+    except ValueError:  # a number with more digits than Python converts
         value, end = _raw_decode_without_integers(text)
     if end < len(text):
         raise ValueError(f"The JSON value is followed by {text[end : end + 20]!r}.")
@@ -79,7 +79,7 @@ def json_leniently(text: str) -> Any:
 
 
 def well_formed_json(value: Any) -> Any:
-    """A JSON value that can be written again: texts well-formed, numbers finite. Raises BadResponse when too deep."""
+    """Make a JSON value serialisable: well-formed text, finite numbers. Raises BadResponse if it is nested too deep."""
     try:
         return _well_formed_value(value)
     except RecursionError:
@@ -98,14 +98,14 @@ def _well_formed_value(value: Any) -> Any:
 
 
 class Pieces:
-    """A text that arrives in pieces."""
+    """A text that arrives in chunks."""
 
     def __init__(self) -> None:
         self._pieces: list[str] = []
         self._half = ""
 
     def add(self, piece: str) -> str:
-        """The next piece, as far as it can be shown: half a character waits for its other half."""
+        """Add a chunk; returns the part that can be displayed: a high surrogate waits for its low surrogate."""
         if not piece.isascii() or self._half:
             piece = self._joined(piece)
         if piece:
@@ -119,7 +119,7 @@ class Pieces:
         return well_formed(piece)
 
     def ends_like_an_object(self) -> bool:
-        """Whether the text so far may be a whole JSON object, perhaps one encoded twice, by the look of its end."""
+        """Whether the text so far could be a whole JSON object, possibly encoded twice, judging by its end."""
         return "".join(self._pieces[-2:]).rstrip('" \t\r\n').endswith("}")
 
     def __bool__(self) -> bool:
@@ -131,7 +131,7 @@ class Pieces:
 
 
 def text_of(content: object) -> str:
-    """The text in a content field: a string, null, a part, or a list of parts of which only those with text count."""
+    """The text of a content field: a string, null, a part, or a list of parts; parts without text are skipped."""
     if isinstance(content, str):
         return content
     if isinstance(content, dict):
@@ -143,9 +143,9 @@ def text_of(content: object) -> str:
 
 
 def said_in(content: object) -> str:
-    """The text in the content of an answer, without the parts of it that are reasoning.
+    """The text of a response's content, without its reasoning parts.
 
-    An answer that fits a schema some servers send as the object itself, not as text: that is told as JSON.
+    For structured output some servers send the object itself instead of text; it is serialised as JSON.
     """
     if isinstance(content, str):
         return content
@@ -157,46 +157,46 @@ def said_in(content: object) -> str:
 
 
 def _is_part(fields: Mapping[str, Any]) -> bool:
-    """Whether an object is a part of a content: it says of what type, and has that."""
+    """Whether an object is a content part: it has a type and the field for that type."""
     kind = fields.get("type")
     return fields.keys() == {"text"} or (isinstance(kind, str) and (kind in fields or kind.endswith("text")))
 
 
 def thinking_of(content: object) -> str:
-    """The reasoning that some servers send as parts of the content, each a text or a list of parts."""
+    """The reasoning that some servers send as content parts, each with a text or a list of parts."""
     thoughts = filter(is_thought, content if isinstance(content, list) else ())
     return "".join(next(filter(None, (text_of(part.get(name)) for name in THOUGHTS)), "") for part in thoughts)
 
 
 def thought_in(field: object) -> str:
-    """The reasoning in a field of its own: a text, a list of parts, or an object that has it."""
+    """The reasoning in a separate field: a text, a list of parts, or an object with a text field."""
     if isinstance(field, dict):
         return next(filter(None, (text_of(field.get(name)) for name in THOUGHTS)), "")
     return text_of(field) or thinking_of(field)
 
 
 def details_of(details: object) -> str:
-    """The reasoning in the details that routers send, where they send nothing else."""
+    """The reasoning in `reasoning_details`, which some routers send exclusively."""
     return "".join(text_of(detail.get("text") or detail.get("summary")) for detail in dictionaries(details))
 
 
 def is_thought(part: object) -> bool:
-    """Whether a part of a content is reasoning."""
+    """Whether a content part is reasoning."""
     return isinstance(part, dict) and ("thinking" in part or part.get("type") in _TYPES_OF_THOUGHTS)
 
 
 def dictionary(value: object) -> dict[str, Any]:
-    """The value if it is a JSON object, or else an empty one."""
+    """The value if it is a JSON object, otherwise an empty one."""
     return value if isinstance(value, dict) else {}
 
 
 def dictionaries(value: object) -> list[dict[str, Any]]:
-    """The JSON objects in a list; none when it is no list."""
+    """The JSON objects in a list; empty if the value is not a list."""
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
 def says(value: object) -> bool:
-    """Whether a field says anything, however deep: some servers send all the fields that there could be, empty."""
+    """Whether a field has content at any depth: some servers send every possible field, empty."""
     try:
         if isinstance(value, dict):
             return any(map(says, value.values()))
@@ -206,7 +206,7 @@ def says(value: object) -> bool:
 
 
 def word(value: object) -> str:
-    """A name or id as well-formed text: servers send numbers and null too."""
+    """A name or id as well-formed text: servers also send numbers and null."""
     return "" if value is None else well_formed(str(value))
 
 
@@ -223,12 +223,12 @@ def arguments_text(arguments: object) -> str:
 
 
 def arguments_piece(piece: object) -> str:
-    """A piece of arguments as text; servers that have them whole send the object too."""
+    """A chunk of arguments as text; servers with complete arguments can send an object."""
     return piece if isinstance(piece, str) else arguments_text(piece)
 
 
 def without_empty(arguments: str) -> str:
-    """Arguments without an empty object that some servers send before or after them."""
+    """Arguments without the empty object that some servers send before or after them."""
     if len(arguments) == len("{}") or is_complete_json(arguments):
         return arguments
     candidates = (arguments.removeprefix("{}"), arguments.removesuffix("{}"))
@@ -236,7 +236,7 @@ def without_empty(arguments: str) -> str:
 
 
 def sendable_arguments(arguments: str) -> str:
-    """Arguments as the JSON object that servers demand in history, also when the model wrote something else."""
+    """Arguments as a JSON object, as servers require in history; invalid arguments are wrapped in an object."""
     if not arguments.strip():
         return "{}"
     is_object = isinstance(_loaded(arguments), dict)
@@ -244,17 +244,17 @@ def sendable_arguments(arguments: str) -> str:
 
 
 def sendable_name(name: str) -> str:
-    """A tool's name in the characters that servers demand in history, also when the model made one up."""
+    """A tool name limited to the characters that servers accept in history, even if the model invented it."""
     return re.sub(r"[^a-zA-Z0-9_-]", "_", name)[:64] or "unnamed"
 
 
 def is_complete_json(text: str) -> bool:
-    """Whether `text` is a whole JSON value."""
+    """Whether `text` is a complete JSON value."""
     return _loaded(text) is not _BROKEN
 
 
 def _loaded(text: str) -> object:
-    """The value of a JSON text. Hostile ones nest too deep or have numbers too long; NaN is no JSON."""
+    """Parse JSON text; a marker if it is invalid, nested too deep, or has NaN or overlong numbers."""
     try:
         return _decode(text)
     except (ValueError, RecursionError):
@@ -271,11 +271,11 @@ _raw_decode_without_integers = json.JSONDecoder(parse_constant=lambda _: None, p
 
 
 def usage_of(usage: object, names: tuple[str, str], details: tuple[str, str]) -> Usage:
-    """Token counts from a usage object whose input and output fields bear `names`, or those of the other protocol.
+    """Parse a usage object whose input and output counts are called `names`, or by the names of the other protocol.
 
-    `details` are the names of their parts. What the total has above the two is counted, too: some servers leave what
-    they cached out of the input, or reasoning out of the output, without a word of it. Where the parts tell neither,
-    it is taken for output, which costs more.
+    `details` are the names of the details objects. If the total exceeds the sum of both, the difference is added: some
+    servers leave cached tokens out of the input, or reasoning out of the output. If the details match neither, it is
+    counted as output, which costs more.
     """
     figures = dictionary(usage)
     names = next((pair for pair in (names, *_COUNTS) if any(figures.get(name) is not None for name in pair)), names)
@@ -295,12 +295,12 @@ def usage_of(usage: object, names: tuple[str, str], details: tuple[str, str]) ->
 
 
 def _part(names: Iterable[str], *homes: Mapping[str, Any]) -> int:
-    """The first of these counts that is there, and not 0."""
+    """The first of these counts that is present and not 0."""
     return next(filter(None, (_count(home.get(name)) for home in homes for name in names)), 0)
 
 
 def _count(value: object) -> int | None:
-    """A number of tokens, which some servers send as text; None for what cannot be one."""
+    """Parse a token count, which some servers send as text; None if it is invalid."""
     if isinstance(value, str) and value.strip().isdecimal() and len(value) < len(str(_MOST_TOKENS)):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -309,7 +309,7 @@ def _count(value: object) -> int | None:
 
 
 def merged(name: str, old: object, new: object) -> Any:
-    """Two pieces of a field that is not ours: what grows is joined, entries of one index are merged."""
+    """Merge two chunks of an unknown field: growing fields are concatenated, list entries merged by index."""
     if isinstance(old, str) and isinstance(new, str) and name in _GROWING_FIELDS:
         return old + new
     if isinstance(old, list) and isinstance(new, list):
@@ -320,7 +320,7 @@ def merged(name: str, old: object, new: object) -> Any:
 
 
 def _merged_entries(old: list[Any], new: list[Any]) -> list[Any]:
-    """The entries of a list so far with those of the next piece: one that goes on with the last is merged into it."""
+    """Merge list entries: a new entry with the index and type of the last one is merged into it."""
     entries = list(old)
     for entry in new:
         last, piece = (dictionary(value) for value in (entries[-1] if entries else None, entry))
@@ -334,7 +334,7 @@ def _merged_entries(old: list[Any], new: list[Any]) -> list[Any]:
 def assistant_message(
     text: str, calls: Iterable[ToolCall], reasoning: str, extra: Mapping[str, Any]
 ) -> AssistantMessage:
-    """A message of well-formed texts whose tool calls all have an id of their own; what says nothing is no call."""
+    """Build a message with well-formed text and unique tool-call ids; empty tool calls are dropped."""
     said = (call for call in calls if call.id or call.name or call.arguments)
     calls = tuple(replace(call, extra=well_formed_json(call.extra)) for call in said)
     message = AssistantMessage(well_formed(text), calls, well_formed(reasoning), well_formed_json(extra))

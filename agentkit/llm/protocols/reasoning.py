@@ -15,18 +15,19 @@ if TYPE_CHECKING:
 
 _ENDS = {f"<{name}>": f"</{name}>" for name in ("think", "thinking", "thought", "reasoning", "seed:think")}
 _ENDS["[THINK]"] = "[/THINK]"
-"""What thoughts begin with, and what ends them."""
+"""Opening tags of reasoning, with their closing tags."""
 
 _BEGINNING = re.compile(rf"\s*({'|'.join(map(re.escape, _ENDS))})\s*")
 
 _MOST_HELD = 1_000
-"""How many blanks wait for what follows them: each piece looks through all of them."""
+"""Maximum number of blanks held back until more text arrives: each chunk scans all of them."""
 
 
 class ReasoningSplitter:
-    """Parts a text into the `<think>…</think>` or the like that it begins with and the rest, however it is cut.
+    """Splits leading reasoning, such as `<think>…</think>`, from the text of a stream, wherever the chunks are cut.
 
-    Anywhere else such tags are text. Thoughts that do not end, as in an answer that was cut, are all that there is.
+    Such tags are plain text anywhere else. If the reasoning is not closed, for example in a truncated response, all of
+    the text is reasoning.
     """
 
     def __init__(self) -> None:
@@ -35,7 +36,7 @@ class ReasoningSplitter:
         self._is_over = self._has_text = False
 
     def part(self, piece: str, *, is_last: bool = False) -> tuple[str, str]:
-        """The thoughts and the text in the next piece; what may still become a tag waits, unless nothing follows."""
+        """Reasoning and text in the next chunk; the possible start of a tag is held back until the last chunk."""
         if self._has_text:
             return "", piece
         self._held += piece
@@ -43,13 +44,13 @@ class ReasoningSplitter:
         return thought, self._speak() if self._is_over else ""
 
     def events(self, piece: str) -> list[Event]:
-        """The same as events."""
+        """Like `part`, as events."""
         thought, text = self.part(piece)
         told: list[Event] = [ReasoningDelta(thought)] if thought else []
         return [*told, TextDelta(text)] if text else told
 
     def _think(self, *, is_last: bool) -> str:
-        """The thoughts in what is held."""
+        """The reasoning in the buffer."""
         if not self._end and not self._begin(is_last=is_last):
             return ""
         thought, end, rest = self._held.partition(self._end)
@@ -59,7 +60,7 @@ class ReasoningSplitter:
         return thought.rstrip() if end else thought[:kept]
 
     def _begin(self, *, is_last: bool) -> bool:
-        """Whether thoughts begin here. Blanks after the tag may come later, so that it waits for what follows them."""
+        """Whether reasoning starts here. Blanks can follow the tag, so that it is held until other text arrives."""
         beginning = _BEGINNING.match(self._held)
         if beginning is None:
             begun = self._held.lstrip()
@@ -72,25 +73,25 @@ class ReasoningSplitter:
         return True
 
     def _speak(self) -> str:
-        """The text in what is held: all of it, without the blanks that follow thoughts."""
+        """The text in the buffer, without the blanks that follow the reasoning."""
         text = self._held if self._has_text else self._held.lstrip()
         self._held, self._has_text = "", bool(text) or self._has_text
         return text
 
 
 def without_thoughts(message: AssistantMessage) -> AssistantMessage:
-    """The message whose text has no thoughts at its beginning any more: they are its reasoning."""
+    """The message with leading reasoning moved from its text to `reasoning`."""
     thought, text = ReasoningSplitter().part(message.text, is_last=True)
     return replace(message, text=text, reasoning=message.reasoning + thought) if text != message.text else message
 
 
 def is_spoken(text: str, said: str) -> bool:
-    """Whether a text is what was said, perhaps without the thoughts that it began with."""
+    """Whether `text` equals `said`, with or without the reasoning that `said` starts with."""
     return text == said or text == ReasoningSplitter().part(said, is_last=True)[1]
 
 
 def _certain(thought: str, end: str) -> int:
-    """How many characters of a thought can neither be its last blanks nor belong to what ends it."""
+    """Number of leading characters that are neither trailing blanks nor the start of the closing tag."""
     start = thought.rfind(end[0])
     is_open = start >= 0 and end.startswith(thought[start:])
     head = thought[:start] if is_open else thought
@@ -102,18 +103,18 @@ _GAP = "\n\n"
 
 
 class ParagraphJoiner:
-    """Joins the pieces of a text. What stood apart stays apart: otherwise a heading would begin within a sentence."""
+    """Joins chunks of text, with an empty line between separate blocks: otherwise a heading could start mid-line."""
 
     def __init__(self) -> None:
         self._end = ""
         self._is_interrupted = False
 
     def interrupt(self) -> None:
-        """What comes next does not go on with what was said before."""
+        """Mark the end of a block: the next chunk starts a new paragraph."""
         self._is_interrupted = bool(self._end)
 
     def add(self, piece: str) -> str:
-        """The next piece, behind an empty line where it stands apart and has no line of its own yet."""
+        """The next chunk, preceded by an empty line if it starts a new block and is not on a new line already."""
         if not piece:
             return ""
         is_apart = self._is_interrupted and not (self._end == "\n" or piece.startswith("\n"))

@@ -1,6 +1,6 @@
 """The Responses protocol of OpenAI and Azure (pure).
 
-They are items like others: they stay where they stood in the answer, and go back as they came.
+Output items, including those of hosted tools, keep their order and are sent back unchanged.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ if TYPE_CHECKING:
 
 
 def is_thought(item: object) -> bool:
-    """Whether an output item is what a model thought."""
+    """Whether an output item is reasoning."""
     return isinstance(item, dict) and item.get("type") == "reasoning"
 
 
 def settled(items: Sequence[Any]) -> tuple[Any, ...]:
-    """The items without thoughts at the end that nothing came of: they are refused in a conversation."""
+    """The items without trailing reasoning items: servers reject those that no other item follows."""
     return tuple(items[: next((at for at in range(len(items), 0, -1) if not is_thought(items[at - 1])), 0)])
 
 
 def with_callers(entries: list[EncodedEntry]) -> list[EncodedEntry]:
-    """The entries, in which the results that a program waits for say which one, as their calls do."""
+    """The entries, with the `caller` of programmatic tool calls copied to their results."""
     made = (entry for entry in entries if parsing.dictionary(entry.get("caller")).get("type") == "program")
     callers = {entry.get("call_id"): entry["caller"] for entry in made}
     if not callers:
@@ -58,10 +58,10 @@ def with_callers(entries: list[EncodedEntry]) -> list[EncodedEntry]:
 
 
 ITEMS = "output"
-"""The key in `AssistantMessage.extra` under which the output items stand as they came."""
+"""The key in `AssistantMessage.extra` for the original output items."""
 
 _NAMESPACE = "namespace"
-"""What a call goes back with, also where it stands alone: under it its tool was found."""
+"""A field that is sent back with a call even without its items: the namespace of its tool."""
 
 _FINISHED = {"completed", "complete", "done"}
 _UNFINISHED = {"", "in_progress", "queued"}
@@ -78,7 +78,7 @@ _THOUGHTS = tuple(
 
 
 def decode_answer(data: Mapping[str, Any]) -> Response:
-    """The response in a whole body. Raises ModelError when there is none."""
+    """Decode a complete body. Raises ModelError if it contains no response."""
     raise_error_inside(data)
     items = data.get("output")
     if not isinstance(items, list):
@@ -114,7 +114,7 @@ def _response(data: Mapping[str, Any], items: Sequence[Any]) -> Response:
 
 
 def _finish_reason(data: Mapping[str, Any]) -> FinishReason:
-    """How the answer ended. Raises ModelError when it did not end well."""
+    """The finish reason. Raises ModelError if the response failed."""
     status = parsing.word(data.get("status")) or "completed"
     if data.get("error"):
         raise failure(data)
@@ -128,7 +128,7 @@ def _finish_reason(data: Mapping[str, Any]) -> FinishReason:
 
 
 def said_in(items: Iterable[Any]) -> tuple[str, str]:
-    """The text of all messages, each a paragraph, and the refusal if there is one."""
+    """The text of all messages, joined as paragraphs, and the refusal, if any."""
     messages = (item for item in items if isinstance(item, dict) and item.get("type", "message") == "message")
     contents = [message.get("content") for message in messages]
     parts = [part for content in contents for part in parsing.dictionaries(content)]
@@ -152,7 +152,7 @@ def _reasoning(items: Iterable[Any]) -> str:
 
 
 class _Output:
-    """An output item that arrives in pieces: as it `begun`, what its call is made with, and as it was `done`."""
+    """An output item being streamed: its first version, its arguments, and its final version."""
 
     def __init__(self, place: str, begun: dict[str, Any] | None = None) -> None:
         self.place, self.begun = place, begun
@@ -160,7 +160,7 @@ class _Output:
         self.arguments = parsing.Pieces()
 
     def whole(self) -> dict[str, Any]:
-        """The item. Some servers end one that they made themselves as something else, and some end none."""
+        """The item. Some servers finish a call under another type, and some never finish it."""
         if self.done is not None or not is_call(self.begun):
             return self.done or {}
         begun = parsing.dictionary(self.begun)
@@ -168,7 +168,7 @@ class _Output:
 
 
 class ResponsesReader:
-    """Collects the events of one response."""
+    """Collects the events of one streamed response."""
 
     def __init__(self) -> None:
         self._text, self._reasoning, self._refusal = parsing.Pieces(), parsing.Pieces(), parsing.Pieces()
@@ -191,16 +191,16 @@ class ResponsesReader:
 
     @property
     def is_whole(self) -> bool:
-        """Whether nothing can follow."""
+        """Whether the response is complete and nothing can follow."""
         return self._final is not None
 
     @property
     def is_answered(self) -> bool:
-        """Whether the answer is complete: the event that says so brings the token counts too."""
+        """Whether the response is complete; the final event includes the token counts."""
         return self.is_whole
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
-        """The events in the next chunk. Raises ModelError when it is an error."""
+        """The events in the next chunk. Raises ModelError if it is an error."""
         kind = parsing.word(chunk.get("type"))
         if kind in self._feeds:
             event = self._feeds[kind](chunk)
@@ -210,7 +210,7 @@ class ResponsesReader:
         if not kind.startswith("response.") or kind == "response.error":
             raise_error_inside(chunk)
         if not kind and isinstance(chunk.get("output"), list):
-            self._final = chunk  # a server that has it whole, and was asked to stream
+            self._final = chunk  # from a server that ignores the stream setting
         return ()
 
     def _feed_text(self, chunk: Mapping[str, Any]) -> Event | None:
@@ -230,13 +230,13 @@ class ResponsesReader:
         return self._feed_text({**chunk, "text": part.get("text")}) if part.get("type") == "output_text" else None
 
     def _begin(self, place: str, item: dict[str, Any] | None = None) -> _Output:
-        """A new item, at a place where another may have been: some servers number all of them alike."""
+        """Begin an item; it can replace an earlier one, since some servers give all items the same number."""
         output = self._by_place[place] = _Output(place, item)
         self._outputs.append(output)
         return output
 
     def _call_at(self, chunk: Mapping[str, Any]) -> _Output:
-        """The call that a piece of arguments belongs to: the last one where the server says otherwise."""
+        """The call for a chunk of arguments: by its key, otherwise the last one."""
         begun = [call for call in self._calls[-1:] if call.begun is not None]
         output = self._by_place.get(_place(chunk)) or (begun[0] if begun else self._begin(_place(chunk)))
         if output not in self._calls:
@@ -272,19 +272,19 @@ class ResponsesReader:
         return None if output.begun is not None or not is_call(item) else self._tell(output, item)
 
     def _unended(self, item: Mapping[str, Any]) -> _Output | None:
-        """The item that this one is the end of, where a server gives it another id than at its beginning."""
+        """The unfinished item of the same type, for servers that change an item's id at its end."""
         begun = (output for output in self._outputs if output.done is None and output.begun)
         return next((output for output in begun if (output.begun or {}).get("type") == item.get("type")), None)
 
     def _tell(self, output: _Output, item: Mapping[str, Any]) -> Event:
-        """What is told of a call whose beginning was left out."""
+        """The event for a call whose beginning was not sent."""
         if output not in self._calls:
             self._calls.append(output)
         arguments = "" if output.arguments else parsing.arguments_text(item.get("arguments"))
         return ToolCallDelta(self._calls.index(output), parsing.word(item.get("name")), arguments)
 
     def _end(self, chunk: Mapping[str, Any]) -> Event | None:
-        """The event is right where the response in it says nothing, or that it is still being made."""
+        """End the response. Its status is taken from the event if the response has none or is still in progress."""
         response = parsing.dictionary(chunk.get("response"))
         status = parsing.word(response.get("status"))
         told = chunk["type"].removeprefix("response.") if status in _UNFINISHED else status
@@ -292,7 +292,7 @@ class ResponsesReader:
         return None
 
     def finish(self, *, closed: bool) -> Response:
-        """The whole response. Raises BadResponse when the stream was cut short."""
+        """The complete response. Raises BadResponse if the stream was cut short."""
         if self._final is None and closed:
             raise BadResponse("The stream ended without the event that completes the answer. Try again.")
         if self._final is None:
@@ -303,7 +303,7 @@ class ResponsesReader:
         return response
 
     def _items(self, output: object) -> list[dict[str, Any]]:
-        """The output items: those that the last event has, or else those that came before it, or were begun."""
+        """The output items of the final event, otherwise those that were streamed, including unfinished calls."""
         ended = sorted((output for output in self._outputs if output.done), key=_in_order)
         items = parsing.dictionaries(output) or [output.whole() for output in ended]
         if not any(map(is_call, items)):
@@ -316,7 +316,7 @@ class ResponsesReader:
 
 
 def _news(known: parsing.Pieces, chunk: Mapping[str, Any], whole: object) -> str:
-    """The piece that a chunk brings, or all of a text that did not come in pieces before."""
+    """The text in a chunk: its delta, or a whole text that was not streamed before."""
     if "delta" in chunk:
         return parsing.text_of(chunk["delta"])
     text = parsing.text_of(whole)
@@ -324,12 +324,12 @@ def _news(known: parsing.Pieces, chunk: Mapping[str, Any], whole: object) -> str
 
 
 def _in_order(output: _Output) -> tuple[int, str]:
-    """What puts output items into the order of their indexes; those without one stay as they came."""
+    """Sort key for output items by index; items without an index keep their order."""
     return (len(output.place), output.place) if output.place.isdecimal() else (0, "")
 
 
 def _place(chunk: Mapping[str, Any]) -> str:
-    """What tells the output items of a stream apart: their index, or else their id."""
+    """The key of an output item in a stream: its index, otherwise its id."""
     item_id = chunk.get("item_id") or parsing.dictionary(chunk.get("item")).get("id")
     index = chunk.get("output_index")
     return parsing.word(item_id if index is None else index)
@@ -340,7 +340,7 @@ _NESTED = {"reasoning_effort": ("reasoning", "effort"), "verbosity": ("text", "v
 
 
 class Responses:
-    """The protocol whose reasoning items travel with the conversation."""
+    """The Responses protocol, which sends reasoning items back with the conversation."""
 
     name = "responses"
     path = "/responses"
@@ -350,7 +350,7 @@ class Responses:
     def encode(
         self, request: Request, model: str, *, strict: bool, before: EncodingCache | None = None
     ) -> dict[str, Any]:
-        """The request as the body of a POST to `path`. Reasoning is asked for encrypted, since nothing is stored."""
+        """Encode a request for a POST to `path`. Reasoning is requested in encrypted form, since nothing is stored."""
         before = before or EncodingCache()
         body: dict[str, Any] = {
             "model": model,
@@ -369,16 +369,16 @@ class Responses:
         return body
 
     def decode(self, data: Mapping[str, Any]) -> Response:
-        """The response in a whole body. Raises ModelError when there is none."""
+        """Decode a complete body. Raises ModelError if it contains no response."""
         return decode_answer(data)
 
     def reader(self) -> ResponsesReader:
-        """A reader for one streamed response."""
+        """Create a reader for one streamed response."""
         return ResponsesReader()
 
 
 def _set(body: dict[str, Any], name: str, value: object) -> None:
-    """Enter a setting under its name in this protocol, beside what is there already."""
+    """Set a setting under its name in this protocol, merged with an existing value."""
     outer, inner = _NESTED.get(name, (_RENAMED.get(name, name), ""))
     value = {inner: value} if inner else value
     if outer == "tool_choice" and isinstance(value, str) and value not in {"auto", "none", "required"}:
@@ -404,7 +404,7 @@ def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
 
 
 def _function(tool: ToolSpec, parameters: Mapping[str, Any], *, strict: bool) -> dict[str, Any]:
-    """`strict` is always said, because this protocol takes silence for yes."""
+    """Encode a function tool. `strict` is always sent, because this protocol defaults to true."""
     return {
         "type": "function",
         "name": tool.name,
@@ -448,7 +448,7 @@ _FORMS = Forms(_encode_text, _encode_image, _encode_file)
 
 
 def _encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
-    """The original items, with the current ids of the calls; rebuilt if the message was changed since."""
+    """The original items with the current call ids; rebuilt if the message was changed since."""
     items = message.extra.get(ITEMS, ())
     if items and said_in(items)[0] == message.text and sum(map(is_call, items)) == len(message.tool_calls):
         calls = iter(message.tool_calls)

@@ -14,27 +14,27 @@ if TYPE_CHECKING:
 
 _DONE = (b"[DONE]", b'"[DONE]"')
 _RETURN = ord("\r")
-"""As a number: to look for bytes in bytes, Python first takes them for one, and raises an error inside."""
+"""An int, because searching bytes for bytes tries an int conversion first and raises an exception internally."""
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MAX_EAGER_LINES = 100
 _OTHER_FIELDS = {b"", b"id", b"retry"}
 _TYPE = re.compile(rb"[a-z]+[._][a-z._]+")
-"""Names of events that are types of them; others, such as `message`, are not."""
+"""Event names that are chunk types; others, such as `message`, are not."""
 
 _IDLE = {b"ping", b"keepalive", b"keep-alive", b"heartbeat"}
-"""Events under which a server may say anything, as long as it says something."""
+"""Keep-alive events, whose data is ignored."""
 
 
 class EventStream:
-    """Splits bytes into the JSON objects of server-sent events, wherever the pieces were cut.
+    """Parses bytes as server-sent events with JSON objects, wherever the chunks are cut.
 
-    Lines end in LF, CRLF or CR; comments are passed over. An object without a type is of the type that its event names,
-    and what comes under `error`, or in a line `error: …`, is given out as `{"error": …}`. JSON in lines without a name,
-    as some servers send their errors, counts too. `closed` becomes true at `[DONE]`; what follows it is ignored. An
-    object is given out as soon as its line ends, for the sake of latency and of servers that leave out the empty line
-    between events.
-    `scrub` takes out of a text what no error may quote.
+    Lines end in LF, CRLF or CR; comments are skipped. An object without a type gets the type named by its event. The
+    data of an `error` event, or of a line `error: …`, is emitted as `{"error": …}`. JSON on lines without a field name,
+    in which some servers send errors, is parsed too. `closed` becomes true at `[DONE]`; anything after it is ignored.
+    Objects are emitted at the end of their line, to reduce latency and because some servers omit the empty line between
+    events.
+    `scrub` removes secrets from texts quoted in errors.
     """
 
     def __init__(self, scrub: Callable[[str], str] = str) -> None:
@@ -47,7 +47,7 @@ class EventStream:
         self._has_begun = self._is_after_return = False
 
     def feed(self, piece: bytes) -> Iterator[dict[str, Any]]:
-        """The objects that are complete with this piece. Raises BadResponse for what is no event stream of JSON."""
+        """The objects completed by this chunk. Raises BadResponse if the data is not an event stream of JSON."""
         if _RETURN in piece or self._is_after_return:
             piece = self._with_line_feeds(piece)
         lines = piece.split(b"\n")
@@ -62,11 +62,11 @@ class EventStream:
                 yield found
 
     def flush(self) -> Iterator[dict[str, Any]]:
-        """The object that a server left unended when it closed the connection."""
+        """The object left incomplete when the server closed the connection."""
         yield from self.feed(b"\n\n")
 
     def _with_line_feeds(self, piece: bytes) -> bytes:
-        """The piece with LF at the end of each line; CRLF may have been cut in two."""
+        """The chunk with LF line ends; a CRLF can be split between two chunks."""
         if not piece:
             return piece
         was_return, self._is_after_return = self._is_after_return, piece.endswith(b"\r")
@@ -75,7 +75,7 @@ class EventStream:
         return piece.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
 
     def _line(self, line: bytes) -> dict[str, Any] | None:
-        """The object that is complete with this line, if one is."""
+        """The object completed by this line, if any."""
         if not self._has_begun:
             line = line.removeprefix(_BYTE_ORDER_MARK)
         if not line.strip():
@@ -97,7 +97,7 @@ class EventStream:
         return None
 
     def _data(self, data: bytes) -> dict[str, Any] | None:
-        """An object may span several data lines; one of very many is parsed only when its event ends."""
+        """Add a data line. An object can span several; after many lines it is parsed only when its event ends."""
         if data in _DONE:
             self.closed = True
             return None
@@ -105,7 +105,7 @@ class EventStream:
         return self._object() if self._is_error or len(self._unfinished) <= _MAX_EAGER_LINES else None
 
     def _object(self) -> dict[str, Any] | None:
-        """The object in the lines so far; one that does not parse waits for the next line."""
+        """The object in the buffered lines; None while they do not parse."""
         text = b"\n".join(self._unfinished).decode("utf-8", "replace")
         try:
             parsed = json_leniently(text)
@@ -141,6 +141,6 @@ class EventStream:
         return found
 
     def _forget(self) -> None:
-        """No longer heed the name of an event that is over."""
+        """Reset the state of the finished event."""
         self._is_error = self._is_idle = False
         self._type = ""

@@ -12,12 +12,12 @@ if TYPE_CHECKING:
 
 
 class Provider(Protocol):
-    """A service that answers requests. Failures are raised as ModelError; see `agentkit.errors`.
+    """The interface of a model provider. Failures are raised as ModelError; see `agentkit.errors`.
 
     `stream` and `astream` yield TextDelta, ReasoningDelta and ToolCallDelta events and end with one ResponseReceived.
-    A provider may also have `prepare`, which loads what the first request needs, `close` and `aclose`, which let go of
-    what it opened, `adjustments`, which tell what is sent differently because the server refused it otherwise, and
-    `in_haste`, which gives the same provider for who can ask another one; they are used when they are there.
+    Optional members are `prepare`, which loads what the first request needs, `close` and `aclose`, which release
+    connections, `adjustments`, which lists changes to requests that the server rejected, and `in_haste`, which returns
+    a copy of the provider that gives up sooner because another model can be called.
     """
 
     def complete(self, request: Request) -> Response:
@@ -25,15 +25,15 @@ class Provider(Protocol):
         ...
 
     async def acomplete(self, request: Request) -> Response:
-        """Answer one request, awaiting."""
+        """Answer one request, async."""
         ...
 
     def stream(self, request: Request) -> Iterator[Event]:
-        """Answer one request piece by piece, blocking."""
+        """Stream the response to one request, blocking."""
         ...
 
     def astream(self, request: Request) -> AsyncIterator[Event]:
-        """Answer one request piece by piece, awaiting."""
+        """Stream the response to one request, async."""
         ...
 
 
@@ -41,13 +41,13 @@ _Provider = TypeVar("_Provider", bound=Provider)
 
 
 def in_haste(provider: _Provider) -> _Provider:
-    """The provider as it is asked where another model can be: it waits for little. Both use the same connections."""
+    """A variant of the provider that gives up sooner, for fallback chains. Both use the same connections."""
     hasty: _Provider = getattr(provider, "in_haste", lambda: provider)()
     return hasty
 
 
 def adjustments_of(provider: Provider) -> tuple[str, ...]:
-    """What the provider sends differently because the server refused it otherwise."""
+    """The names of the adjustments that the provider makes to requests."""
     adjustments: tuple[str, ...] = getattr(provider, "adjustments", ())
     return adjustments
 
@@ -59,17 +59,17 @@ def prepare(provider: Provider) -> None:
 
 
 def close(provider: Provider) -> None:
-    """Close what the blocking methods of the provider opened; a later request opens it again."""
+    """Close the connections of the provider's blocking methods; a later request opens new ones."""
     if found := getattr(provider, "close", None):
         found()
 
 
 async def aclose(provider: Provider) -> None:
-    """Close what its awaiting methods opened on the running event loop."""
+    """Close the connections of the provider's async methods on the running event loop."""
     if found := getattr(provider, "aclose", None):
         await found()
 
 
 def streamed(provider: Provider, request: Request) -> Generator[Event]:
-    """The provider's answer piece by piece, as a generator: closing it closes what the provider opened for it."""
+    """Stream the response as a generator: closing it also closes the provider's resources."""
     yield from provider.stream(request)

@@ -16,14 +16,14 @@ from agentkit.settings import DEFAULT_ANTHROPIC_MODEL, DEFAULT_AZURE_API_VERSION
 
 _OPENAI_URL = "https://api.openai.com/v1"
 _MESSAGES_KEY_HEADER = "x-api-key"
-"""Where the key is sent in Anthropic's protocol; other services that speak it too take it where they take it always."""
+"""Key header of Anthropic's protocol; other services with this protocol use their usual header."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """A service known by name: where it is, and the variables that hold its key, URL and model.
+    """A service known by name: its URL, and the variables with its key, URL and model.
 
-    Without `key_variable` it is a local server that needs no key. Without `model` one must be named.
+    Without `key_variable` it is a local server that needs no key. Without `model` the user must name one.
     """
 
     base_url: str
@@ -57,9 +57,9 @@ SERVICES: Mapping[str, Service] = {
 
 
 def openai_endpoint(sources: Sources) -> Endpoint:
-    """OpenAI itself, or the OpenAI-compatible server at a base URL, which needs no key.
+    """OpenAI, or the OpenAI-compatible server at a base URL, which needs no key.
 
-    Raises NoProvider when OpenAI's key is missing, ConfigError when the base URL is none.
+    Raises NoProvider if OpenAI's key is missing, ConfigError if the base URL is invalid.
     """
     base_url, query = read_url(sources.value("base_url=", "AGENTKIT_BASE_URL", "OPENAI_BASE_URL") or _OPENAI_URL)
     api_key = sources.secret("api_key=", "OPENAI_API_KEY")
@@ -85,9 +85,9 @@ def openai_endpoint(sources: Sources) -> Endpoint:
 
 
 def service_endpoint(name: str, sources: Sources) -> Endpoint:
-    """The service of that name in `SERVICES`; at a base URL of one's own it needs no key.
+    """The service named `name` in `SERVICES`; a custom base URL needs no key.
 
-    Raises NoProvider when its key is missing, ConfigError without a model's name or when the base URL is none.
+    Raises NoProvider if the key is missing, ConfigError if the model is missing or the base URL is invalid.
     """
     service = SERVICES[name]
     model = sources.value("model=", "AGENTKIT_MODEL", service.model_variable) or service.model
@@ -112,27 +112,27 @@ def service_endpoint(name: str, sources: Sources) -> Endpoint:
 
 
 def based(base_url: str, protocol: ProtocolName) -> str:
-    """The base URL; in Anthropic's protocol, where it is written without its version, that is added."""
+    """The base URL; for Anthropic's protocol with the version added if it is missing."""
     is_bare = protocol == "messages" and not re.search(r"/v\d+\w*$", base_url)
     return f"{base_url}/v1" if is_bare else base_url
 
 
 def is_openai(base_url: str) -> bool:
-    """Whether a base URL is OpenAI's own; its regions have hosts of their own, such as eu.api.openai.com."""
+    """Whether a base URL belongs to OpenAI, including its regional hosts such as eu.api.openai.com."""
     host = urlsplit(base_url).hostname or ""
     return f".{host}".endswith(".api.openai.com")
 
 
 _V1_VERSIONS = {"v1", "latest", "preview"}
 _PATH = re.compile(r"/openai(?P<v1>/v1)?(/deployments/(?P<deployment>[^/]+))?$")
-"""What people paste along with the address of their resource."""
+"""Paths that users paste with the URL of their resource."""
 
 
 def azure_endpoint(sources: Sources) -> Endpoint:
-    """The deployment that arguments and variables name.
+    """The Azure deployment selected by arguments and variables.
 
-    The API version `v1`, or an endpoint that ends in `/openai/v1`, selects the v1 style; any other version the
-    dated style with the deployment in the path. Raises NoProvider when endpoint or credential is missing.
+    The API version `v1`, or an endpoint that ends in `/openai/v1`, selects the v1 style; any other version the dated
+    style with the deployment in the path. Raises NoProvider if the endpoint or credential is missing.
     """
     address = sources.value("azure_endpoint=", "base_url=", "AZURE_OPENAI_ENDPOINT")
     if not address:
@@ -170,13 +170,13 @@ def _deployment_from_settings(sources: Sources, path: re.Match[str] | None) -> s
 
 
 def _api_version(sources: Sources, pasted: str | None) -> str:
-    """What the arguments say comes before the variables; a version in the endpoint's own query is an argument too."""
+    """The API version: arguments take precedence over variables; a version in the endpoint's query counts as one."""
     named = sources.value("azure_api_version=") or pasted
     return named or sources.value("AZURE_OPENAI_API_VERSION", "OPENAI_API_VERSION") or DEFAULT_AZURE_API_VERSION
 
 
 def _credential(sources: Sources) -> tuple[Secret | None, TokenProvider | None]:
-    """A key, or a provider of Entra ID tokens; what the arguments say comes first."""
+    """The key, or a provider of Entra ID tokens; arguments take precedence."""
     name, value = sources.first("azure_token_provider=", "api_key=", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN")
     match name:
         case "azure_token_provider=":
@@ -195,11 +195,11 @@ def _credential(sources: Sources) -> tuple[Secret | None, TokenProvider | None]:
 _OLDEST = 3
 _DEPLOYMENTS = "/deployments/"
 _PUBLIC = ("accept", "content-type", "user-agent", "x-stainless-", "openai-organization", "openai-project")
-"""How the names of headers begin whose values are no secret."""
+"""Prefixes of headers whose values are not secret."""
 
 
 def provider_of(client: Any) -> str:
-    """`openai` or `azure`. Raises ConfigError for what is no client of the openai package, version 3 or newer."""
+    """`openai` or `azure`. Raises ConfigError unless `client` is a client of the openai package, version 3 or newer."""
     openai: Any = sys.modules.get("openai")
     if openai is None or not isinstance(client, (openai.OpenAI, openai.AsyncOpenAI)):
         raise ConfigError(
@@ -214,7 +214,7 @@ def provider_of(client: Any) -> str:
 
 
 def client_endpoint(sources: Sources) -> Endpoint:
-    """Where the client leads. For a dated resource of Azure the deployment is in the path, as `model=` names it."""
+    """The endpoint of a client. For a dated Azure resource, `model=` sets the deployment in the path."""
     client = sources.value("client=")
     provider = provider_of(client)
     base_url, _ = read_url(str(client.base_url))
@@ -235,7 +235,7 @@ def client_endpoint(sources: Sources) -> Endpoint:
 
 
 def _deployment_from_client(sources: Sources, base_url: str) -> str:
-    """The model's name; for Azure also the deployment's, which the client may have been made for."""
+    """The model's name; for Azure the deployment, for which the client can be configured already."""
     named = sources.value("model=")
     if not named and _DEPLOYMENTS in base_url:
         return unquote(base_url.rpartition(_DEPLOYMENTS)[2])
@@ -243,12 +243,12 @@ def _deployment_from_client(sources: Sources, base_url: str) -> str:
 
 
 def _key(client: Any) -> Secret | None:
-    """The client's key, which no text of ours may show; some have none, or ask for one each time."""
+    """The client's key, to be scrubbed from texts; some clients have none, or fetch one for each request."""
     key = client.api_key
     return Secret(key) if isinstance(key, str) and is_header_text(key) else None
 
 
 def _headers(client: Any) -> dict[str, str]:
-    """The headers that the user gave the client."""
+    """The headers that the user set on the client."""
     headers = client.default_headers.items()
     return {name: value for name, value in headers if isinstance(value, str) and not name.lower().startswith(_PUBLIC)}

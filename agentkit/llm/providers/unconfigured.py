@@ -10,16 +10,16 @@ if TYPE_CHECKING:
     from agentkit.errors import NoProvider
 
 NAME = "replay"
-"""What an LLM that was made in a replay, where it needs no provider, calls its provider."""
+"""The provider's name for an LLM created during a replay, which needs no provider."""
 
 
 def absent_endpoint(model: str | None) -> Endpoint:
-    """Where a model is that only a recording speaks for."""
+    """A placeholder endpoint for a model whose responses are replayed from a recording."""
     return Endpoint(provider=NAME, model=model or NAME)
 
 
 class AbsentModel:
-    """A provider that is not there: whatever no recording answers raises the error that says what to set up."""
+    """A placeholder provider: a request without a recorded response raises the error with setup instructions."""
 
     def __init__(self, error: NoProvider) -> None:
         self._error = error

@@ -27,7 +27,7 @@ from agentkit.messages import ToolSpec
 
 
 class TextKind(StrEnum):
-    """What a text parameter holds, as its name tells."""
+    """The content of a text parameter, inferred from its name."""
 
     URL = "url"
     JSON = "json"
@@ -42,7 +42,7 @@ class TextKind(StrEnum):
 
 
 class Offer:
-    """A tool held against a question: what it could be called with, and how much speaks for it."""
+    """A tool matched against a question: candidate arguments and the evidence for the tool."""
 
     def __init__(self, question: Question, spec: ToolSpec) -> None:
         self.question, self.spec = question, spec
@@ -55,7 +55,7 @@ class Offer:
 
     @cached_property
     def candidates(self) -> dict[str, tuple[str, ...]]:
-        """For each parameter with a kind: the stretches of the question that it could hold."""
+        """For each parameter with a known kind, the parts of the question that it could take."""
         found: dict[str, tuple[str, ...]] = {}
         for name, kind in sorted(self.kinds.items(), key=lambda item: list(TextKind).index(item[1])):
             taken = {text for texts in found.values() for text in texts}
@@ -64,40 +64,40 @@ class Offer:
 
     @cached_property
     def matched(self) -> frozenset[str]:
-        """The ideas that the question and the tool's own description share."""
+        """The ideas shared by the question and the tool's description."""
         return self.ideas & self.question.ideas
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """Required parameters that nothing in the question can fill."""
+        """Required parameters without a candidate in the question."""
         loose = (None, TextKind.MESSAGE) if self.known else (None, TextKind.MESSAGE, TextKind.TEXT)
         return tuple(name for name in self.required if self.kinds.get(name) not in loose and not self.candidates[name])
 
     @property
     def known(self) -> bool:
-        """Whether the names of the required parameters all tell what they hold."""
+        """Whether the kind of every required parameter is known from its name."""
         return all(name in self.kinds for name in self.required)
 
     @property
     def formal(self) -> bool:
-        """Whether the forms of its parameters are known, and it has some: then rules judge better than the engine."""
+        """Whether the kinds of all required parameters are known: rules are then better than the engine."""
         return self.known and bool(self.kinds)
 
     @property
     def filled(self) -> tuple[TextKind, ...]:
-        """The kinds of the forms that are there for its parameters, if no required one is missing."""
+        """The kinds of the parameters with candidates, if every required parameter has one."""
         there = {name: kind for name, kind in self.kinds.items() if self.candidates[name]}
         counted = tuple(kind for name, kind in there.items() if name in self.required or kind in TELLING)
         return counted if there.keys() >= set(self.required) else ()
 
     @property
     def support(self) -> int:
-        """How much speaks for the tool: each shared idea, and each form that fills a parameter, if none is missing."""
+        """The evidence for the tool: shared ideas, and the kinds of filled parameters if no required one is missing."""
         return sum(2 if kind in TELLING else 1 for kind in self.filled) + len(self.matched)
 
     @property
     def plausible(self) -> bool:
-        """Whether it could be meant at all. A quotation or a topic alone does not tell what to do with it."""
+        """Whether the tool could be meant at all. A quotation or a topic alone does not indicate an action."""
         wordless = any(kind is TextKind.MESSAGE and not self.candidates[name] for name, kind in self.kinds.items())
         if self.missing or (self.formal and wordless and self.question.ideas.isdisjoint({"save", "send"})):
             return False
@@ -111,7 +111,7 @@ class Offer:
 
     @cached_property
     def in_turn(self) -> dict[str, float]:
-        """The numbers that the question lists for parameters that are numbered."""
+        """The numbers listed in the question, for numbered parameters."""
         return in_turn(self.numeric, self.question.text)
 
     @property
@@ -121,7 +121,7 @@ class Offer:
         return frozenset(span for span in self.question.spans if span.sure and held(span, texts, self.question))
 
     def shown(self) -> dict[str, Any]:
-        """The tool as the engine reads it best: in few words, and without what this question cannot fill."""
+        """The tool in the form that works best with the engine: short, without parameters that cannot be filled."""
         properties = {}
         idle = not leftover(self.question, [self])
         for name, schema in self.schemas.items():
@@ -134,7 +134,7 @@ class Offer:
 
 
 def offers(question: Question, specs: Iterable[ToolSpec]) -> list[Offer]:
-    """The tools that could serve the question, at most five of them, in the order given."""
+    """The tools that could serve the question, at most five, in the given order."""
     every = [Offer(question, spec) for spec in specs]
     lacking = [offer for offer in every if offer.missing]
     able = [offer for offer in every if offer.plausible and (offer.support or not offer.known)]
@@ -149,21 +149,21 @@ def offers(question: Question, specs: Iterable[ToolSpec]) -> list[Offer]:
 
 
 def unfilled(question: Question, specs: Iterable[ToolSpec]) -> Offer | None:
-    """The tool that the question speaks of and of nothing else, but without saying what to use it on."""
+    """The only tool that the question is about, if the question lacks a required argument."""
     wanting = (offer for offer in (Offer(question, spec) for spec in specs) if offer.matched and offer.missing)
     return next((offer for offer in wanting if not leftover(question, [offer])), None)
 
 
 def _is_plain(question: Question, every: Sequence[Offer]) -> bool:
-    """Whether a tool other than a search is what the question speaks of, even if an argument is missing."""
+    """Whether the question is about a tool other than a search, even if an argument is missing."""
     others = [offer for offer in every if offer.matched and TextKind.QUERY not in offer.kinds.values()]
     return any(offer.missing for offer in others) or bool(others and not leftover(question, others))
 
 
 def _outdoes(one: Offer, other: Offer) -> bool:
-    """Whether `one` accounts for the question so much better that `other` need not be considered.
+    """Whether `one` explains the question so much better that `other` can be dropped.
 
-    Among tools whose parameters have no form to go by, the engine chooses better than words do.
+    For tools whose parameters have no known kind, the engine chooses better than rules do.
     """
     if not other.formal:
         return False
@@ -175,9 +175,9 @@ def _outdoes(one: Offer, other: Offer) -> bool:
 
 
 def leftover(question: Question, used: Iterable[Offer], arguments: Iterable[Mapping[str, Any]] = ()) -> frozenset[str]:
-    """The ideas of the question that neither the tools nor the arguments account for."""
+    """The ideas of the question that are explained by neither the tools nor the arguments."""
     told = {each for offer in used for each in offer.ideas}
-    told |= {"file"} if "folder" in told else set()  # a folder is spoken of as its files
+    told |= {"file"} if "folder" in told else set()  # users call the content of a folder its files
     texts = [said for text in texts_in(list(arguments)) for said in (text, *places_in(text))]
     return question.ideas - told - ideas(words(" ".join(texts))) - _ASKING - ideas(GREETINGS)
 
@@ -189,9 +189,9 @@ def _schemas_of(spec: ToolSpec) -> dict[str, Mapping[str, Any]]:
 
 
 def kinds_of(spec: ToolSpec) -> dict[str, TextKind]:
-    """What each text parameter holds whose name tells it.
+    """The kinds of text parameters, inferred from their names.
 
-    A query is one only where the tool searches, and a text that is kept or sent on may be said in any words.
+    A query counts only if the tool searches, and a text that is saved or sent can be worded freely.
     """
     about = _ideas_in(spec.name, spec.description)
     kinds: dict[str, TextKind] = {}
@@ -215,12 +215,12 @@ def _ideas_in(*texts: str) -> frozenset[str]:
 
 
 def held(span: Span, texts: Iterable[str], question: Question) -> bool:
-    """Whether one of the texts holds what the span stands for, or the span as it was written."""
+    """Whether one of the texts contains the value of the span, or the span as written."""
     return any(span.text in text or question.text[span.start : span.end] in text for text in texts)
 
 
 def _shaped(shape: Shape) -> Callable[[Offer], Iterator[str]]:
-    """Finds the spans of a shape, and the quotations that are nothing else."""
+    """Create a finder for spans of a shape, including quotations that contain only such a span."""
 
     def find(offer: Offer) -> Iterator[str]:
         yield from (span.text for span in offer.question.of(shape))
@@ -251,7 +251,7 @@ def _paths(offer: Offer) -> Iterator[str]:
 
 
 def _zones(offer: Offer) -> Iterator[str]:
-    """The time zones of the places that the question names."""
+    """The time zones of the places named in the question."""
     return zones_in(offer.question.text) if "time" in offer.question.ideas else iter(())
 
 
@@ -277,12 +277,12 @@ def _codes(offer: Offer) -> Iterator[str]:
 
 
 def _spoken_of(offer: Offer) -> bool:
-    """Whether the question names what the tool is named after, beyond the running: its shell, its language."""
+    """Whether the question mentions the tool's name, apart from `run`: its shell or language."""
     return not (_ideas_in(offer.spec.name) - {"run"}).isdisjoint(offer.question.ideas)
 
 
 def _is_program(text: str) -> bool:
-    """Whether it reads as Python that does something: `ls -1 | head -3` parses too, as arithmetic with two names."""
+    """Whether a text is Python with an effect: `ls -1 | head -3` parses too, as arithmetic with two names."""
     nodes = nodes_of(text)
     acts = any(isinstance(node, ast.Call | ast.Assign | ast.Import | ast.comprehension) for node in nodes)
     return acts or (bool(nodes) and not any(isinstance(node, ast.Name) for node in nodes))
@@ -290,7 +290,7 @@ def _is_program(text: str) -> bool:
 
 def _named_texts(offer: Offer) -> Iterator[str]:
     question = offer.question
-    head, _, appended = question.text.partition("\n\n")  # as what is piped into a question is
+    head, _, appended = question.text.partition("\n\n")  # as text piped into a question is appended
     if appended.strip() and not any(span.start < len(head) for span in question.of(Shape.QUOTE)):
         yield appended.strip()
         return
@@ -305,12 +305,12 @@ def _messages(offer: Offer) -> Iterator[str]:
 
 
 def _topics(offer: Offer) -> Iterator[str]:
-    """The question without the words at either end that only say what to do with it."""
+    """The question without leading and trailing words that only state the action."""
     question = offer.question
     wanted = not question.ideas.isdisjoint({"search", *_ideas_in(offer.spec.name)})
     elsewhere = question.of(Shape.PATH, Shape.URL) and "web" not in question.ideas
     asks = wanted or (question.asks_for_knowledge and not question.spans)
-    if question.personal or elsewhere or not asks or "\n" in question.text:  # a file's text is searched for nowhere
+    if question.personal or elsewhere or not asks or "\n" in question.text:  # the text of a file is not a search query
         return
     tokens = list(stretches(question.text))
     idle = [all(_is_idle(word, offer) for word in words(token.group())) for token in tokens]
@@ -336,10 +336,10 @@ _NAMES = {
     TextKind.MESSAGE: "content contents message body",
 }
 TELLING = (TextKind.URL, TextKind.JSON, TextKind.SUM, TextKind.PATH)
-"""The kinds whose form alone suggests what is to be done."""
+"""The kinds whose form alone suggests an action."""
 
 FORMS = (*TELLING, TextKind.ZONE, TextKind.COMMAND, TextKind.CODE)
-"""The kinds whose form is found more surely by rule than by the engine."""
+"""The kinds whose form is found more reliably by rules than by the engine."""
 _FINDERS: dict[TextKind, Callable[[Offer], Iterator[str]]] = {
     TextKind.URL: _shaped(Shape.URL),
     TextKind.JSON: _shaped(Shape.JSON),
@@ -354,7 +354,7 @@ _FINDERS: dict[TextKind, Callable[[Offer], Iterator[str]]] = {
 }
 _MOST_OFFERS = 5
 _DEEDS = ideas(DEEDS)
-"""What is to be done to something: only a tool that speaks of it does it, whatever stands in the question."""
+"""Actions on something: only a tool with that action in its description applies, whatever the question contains."""
 
 _ASKING = frozenset({"search", "see", "fetch", "article"})
 _FILE_NAME = re.compile(r"[\w-]\.[A-Za-z]\w{0,5}$|^[.~]?/\S")

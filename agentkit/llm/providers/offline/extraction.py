@@ -14,11 +14,11 @@ from agentkit.llm.providers.offline.value_matching import definitions_of, is_sai
 from agentkit.messages import OutputSchema
 
 MAX_TOKENS = 384
-"""How long a typed answer may be: a larger one would take the engine half a minute."""
+"""Token limit of a typed answer: a longer one would take the engine half a minute."""
 
 
 class ExtractionForm:
-    """A schema as a form that the engine fills in. A schema that is no object is the one field of one."""
+    """A schema as a form for the engine. A schema that is not an object is wrapped in one."""
 
     def __init__(self, wanted: OutputSchema) -> None:
         self.name = wanted.name
@@ -27,9 +27,9 @@ class ExtractionForm:
 
     @cached_property
     def tools(self) -> tuple[Mapping[str, Any], ...]:
-        """What the engine is offered: the form, then the form with nothing demanded.
+        """The tools to offer to the engine: the form, then the form without required fields.
 
-        Where a field is missing the engine says nothing, so it is asked again for what there is.
+        If a required field is missing, the engine returns nothing, so that it is asked again for optional fields.
         """
         parameters = relaxed(self._schema)
         weaker = [{**parameters, "required": []}] if parameters.get("required") else []
@@ -37,13 +37,13 @@ class ExtractionForm:
         return tuple({**about, "parameters": each} for each in (parameters, *weaker))
 
     def read(self, envelope: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        """The fields that the engine read, or None when it read none."""
+        """The fields that the engine read, or None."""
         calls = envelope.get("function_calls") or envelope.get("suppressed_calls") or [{}]
         arguments: Mapping[str, Any] | None = calls[0].get("arguments")
         return arguments
 
     def settled(self, read: Mapping[str, Any], envelope: Mapping[str, Any], text: str) -> Any:
-        """The value, when all of it follows from the text. Raises BadResponse with the fields that do not."""
+        """The value, if all of it follows from the text. Raises BadResponse with the fields that do not."""
         fields = listed(completed(read, self._schema, self._schema), self._schema, self._schema, text)
         if absent := absent_fields(fields, self._schema):
             raise BadResponse(f"The offline model does not find all of {self.name} in the text: {', '.join(absent)}.")
@@ -62,9 +62,9 @@ class ExtractionForm:
 
 
 def completed(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
-    """What was read from a text, with None for each required field that was not found and may be null.
+    """Set required nullable fields that were not found to None.
 
-    An empty text or list, or a null, is what the engine writes for what it does not find.
+    The engine writes an empty text, an empty list or null for values that it does not find; these are removed.
     """
     schema = plain_schema(schema, root)
     if isinstance(value, list):
@@ -82,10 +82,10 @@ def completed(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) ->
 
 
 def relaxed(schema: Any) -> Any:
-    """The schema as the engine reads it best.
+    """The schema in the form that works best with the engine.
 
-    It is not asked for fields that may be null, because it leaves out what it does not find; the keywords stand in the
-    order that it is used to.
+    Nullable fields are not required, because the engine omits values that it does not find; keywords are in the order
+    that it expects.
     """
     if isinstance(schema, list):
         return [relaxed(each) for each in schema]
@@ -112,7 +112,7 @@ def absent_fields(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> list[
 
 
 def doubtful_fields(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
-    """The fields whose value is not in a text: what is read from a text must stand there, dates too."""
+    """The fields whose value does not occur in the text, including dates."""
     question = Question(text)
     return [
         name
@@ -123,7 +123,7 @@ def doubtful_fields(fields: Mapping[str, Any], schema: Mapping[str, Any], text: 
 
 
 def chosen_fields(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
-    """The fields in which something was chosen, or said to be true or false, without a word of the text for it."""
+    """The fields with an enum or boolean value for which the text contains no word."""
     said = set(words(text))
     return [
         name
@@ -139,10 +139,10 @@ def _found(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[tup
 
 
 def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema that is no object as the one field of an object: the engine fills objects only."""
+    """Wrap a schema that is not an object in an object: the engine fills objects only."""
     return {"type": "object", "properties": {"value": schema}, "required": ["value"], **definitions_of(schema)}
 
 
-# What was read without being sure of it is right when all of it is in the text; what was chosen has nothing but this.
+# A value read with low confidence is correct if all of it is in the text; a choice can rely on confidence only.
 _LEAST_CONFIDENCE, _LEAST_CHOOSING = 0.05, 0.5
 _KEYWORDS = {key: place for place, key in enumerate(("type", "description", "enum", "properties", "items", "required"))}

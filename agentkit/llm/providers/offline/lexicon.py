@@ -114,7 +114,7 @@ _MEANINGS = {
     "there": "không",
     "so": "thế, vậy, nhé, ạ, ơi",
 }
-"""English words, and the Vietnamese ones that are read as them; `không` at the end of a question only asks."""
+"""English words with their Vietnamese equivalents; `không` at the end of a question only marks it as one."""
 
 _ENGLISH = {phrase.strip(): english for english, phrases in _MEANINGS.items() for phrase in phrases.split(",")}
 _KNOWN = "|".join(re.escape(phrase) for phrase in sorted(_ENGLISH, key=len, reverse=True))
@@ -148,48 +148,48 @@ _OPERATOR = re.compile(rf"\b(?:{'|'.join(sorted(_OPERATORS, key=len, reverse=Tru
 
 
 def in_english(text: str) -> str:
-    """The text with the Vietnamese words that say what is to be done in English, and all others as they are."""
+    """The text with known Vietnamese words translated to English; other words are unchanged."""
     return _PHRASE.sub(lambda found: _ENGLISH[found.group().lower()], unicodedata.normalize("NFC", text))
 
 
 def asks_in_vietnamese(text: str) -> bool:
-    """Whether it asks about something in Vietnamese, where the word that asks stands at either end."""
+    """Whether the text is a Vietnamese question, with the interrogative at either end."""
     return _ASKS.search(unicodedata.normalize("NFC", text)) is not None
 
 
 def stretches(text: str) -> Iterator[re.Match[str]]:
-    """The words of a text with the marks at them; those that mean something together are one."""
+    """The words of a text including punctuation; known multi-word phrases are one match."""
     return _STRETCH.finditer(text)
 
 
 def sum_in_english(text: str) -> str:
-    """A sum whose operators are Vietnamese words, as the calculator reads it."""
+    """Translate Vietnamese operators of a sum to the calculator's notation."""
     return _OPERATOR.sub(lambda found: _OPERATORS[found.group().lower()], text)
 
 
 def vocabulary(text: str) -> frozenset[str]:
-    """The words of a table that is written as running text."""
+    """Split a text into a set of words."""
     return frozenset(text.split())
 
 
 def numbers_in(text: str) -> tuple[float, ...]:
-    """The numbers written in digits, thousands separators read over."""
+    """The numbers in digits; thousands separators are removed."""
     return tuple(float(match.group().replace(",", "")) for match in _DIGITS.finditer(text))
 
 
 def signed_numbers_in(text: str) -> tuple[float, ...]:
-    """The numbers written in digits, below zero where a minus stands before them and not between."""
+    """The numbers in digits, negative if preceded by a minus sign that is not an operator."""
     found = ((match, float(match.group().replace(",", ""))) for match in _DIGITS.finditer(text))
     return tuple(-number if _MINUS.search(text[: match.start()]) else number for match, number in found)
 
 
 def spoken_numbers_in(text: str) -> tuple[float, ...]:
-    """The numbers written as words, up to ninety, each word for itself."""
+    """The numbers in words, up to ninety; each word is a separate number."""
     return tuple(NUMBER_WORDS[word] for word in words(text) if word in NUMBER_WORDS)
 
 
 def spoken(text: str) -> float:
-    """The number that words such as `two hundred and five` or `twenty-two` say together."""
+    """The number expressed by several words, such as `two hundred and five` or `twenty-two`."""
     whole = part = 0.0
     for word in re.findall(r"[a-z]+", text.lower()):
         if word in _SCALES:
@@ -201,24 +201,24 @@ def spoken(text: str) -> float:
 
 
 def words(text: str) -> list[str]:
-    """The words and numbers of a text, lower case, apostrophes inside them kept; known Vietnamese ones in English."""
+    """The lower-case words and numbers of a text, with inner apostrophes; known Vietnamese words are in English."""
     return [match.group().lower() for match in _WORD.finditer(in_english(text))]
 
 
 def ideas(some_words: Iterable[str]) -> frozenset[str]:
-    """The content words, each as its family's name or its stem: `files` and `document` are one idea."""
+    """The content words, each as its family or stem: `files` and `document` are one idea."""
     content = (word for word in plain(some_words) if word not in _EMPTY)
     return frozenset(idea(word) for word in content if not word.isdigit())
 
 
 def idea(word: str) -> str:
-    """The family of a word, or its stem when it has no family."""
+    """The family of a word, or its stem."""
     root = stem(word)
     return _FAMILY_OF.get(root, root)
 
 
 def stem(word: str) -> str:
-    """A word without its endings, good enough to compare: `parsing`, `parses` and `parse` are one."""
+    """A word without its endings, for comparison only: `parsing`, `parses` and `parse` have the same stem."""
     for ending in _ENDINGS:
         if word.endswith(ending) and len(word) - len(ending) >= 3:
             return word[: -len(ending)]
@@ -226,12 +226,12 @@ def stem(word: str) -> str:
 
 
 def plain(some_words: Iterable[str]) -> list[str]:
-    """The words with straight apostrophes, and without a possessive's or an abbreviated `is`."""
+    """The words with straight apostrophes, and without a possessive or contracted `'s`."""
     return [word.replace("\u2019", "'").removesuffix("'s") for word in some_words]
 
 
 def zones_in(text: str) -> Iterator[str]:
-    """The time zones of the places that stand in a text as `in Tokyo`, `New York time` or `Asia/Tokyo`."""
+    """The time zones of places in a text, as in `in Tokyo`, `New York time` or `Asia/Tokyo`."""
     said = re.findall(r"[\w/+-]+", text.lower())
     for start in range(len(said)):
         ends = (end for end in range(start + _MOST_WORDS, start, -1) if " ".join(said[start:end]) in _zones())
@@ -242,14 +242,14 @@ def zones_in(text: str) -> Iterator[str]:
 
 
 def places_in(zone: str) -> Iterator[str]:
-    """The places that may be said for a time zone; none for a text that is no zone's name."""
+    """The places in a time zone; empty if the text is not the name of a zone."""
     if _ZONE.fullmatch(zone):
         yield from (place for place, meant in _zones().items() if meant == zone)
 
 
 @cache
 def _zones() -> Mapping[str, str]:
-    """The zone of each place, in lower case: those that give a zone its name, and some that do not."""
+    """Time zones by lower-case place: the places in their names, and some others."""
     known = [zone for zone in sorted(available_timezones()) if zone.partition("/")[0] not in _NO_PLACES]
     cities = {zone.rpartition("/")[2].replace("_", " ").lower(): zone for zone in known}
     others = {place.strip(): zone for zone, places in _PLACES.items() for place in places.split(",")}
@@ -270,7 +270,7 @@ NUMBER_WORDS: dict[str, float] = {
     "half": 0.5,
 }
 NUMBER_WORD = "|".join(word for word in NUMBER_WORDS if len(word) > 2)
-"""Any of them that is not also an article, as a pattern."""
+"""A pattern for the number words that are not also articles."""
 
 _SCALES = {"hundred": 100.0, "thousand": 1_000.0, "million": 1_000_000.0}
 _UNIT, _TEN = "|".join(_COUNT.split()[1:10]), "|".join(["twenty", *_TENS.split()])
@@ -280,7 +280,7 @@ SPOKEN_NUMBER = re.compile(
     rf"(?:(?: and)? {_SMALL_NUMBER}(?: hundred)?)*)\b",
     re.IGNORECASE,
 )
-"""Numbers that take several words."""
+"""Numbers of several words."""
 
 STOP_WORDS = vocabulary(
     """a an the this that these those it its it's there here and or but so as at by for from in into of off on onto to
@@ -292,7 +292,7 @@ STOP_WORDS = vocabulary(
     much many long right exactly actually really quickly now current currently present following me following's
     using use via inside within called named yet chance come comes roughly approximately"""
 )
-_EMPTY = STOP_WORDS | NUMBER_WORDS.keys() - {"half"}  # half of something is another thing
+_EMPTY = STOP_WORDS | NUMBER_WORDS.keys() - {"half"}  # `half` changes the meaning
 GREETINGS = vocabulary(
     "hi hello hey hiya howdy yo greetings thanks thank thx cheers bye goodbye ok okay yes yeah sorry pls plz"
 )
@@ -317,9 +317,9 @@ LOOKUP = re.compile(
     r"|founder|height|age|origin|causes|biography|life|area|price) (?:of|about|on|in) \w",
     re.IGNORECASE,
 )
-"""A request to look something up that is no whole question: `capital of Mongolia`."""
+"""A lookup request that is not a complete question: `capital of Mongolia`."""
 SMALL_WITH_OTHERS = vocabulary("morning afternoon evening night day today name")
-"""Small talk only beside other small talk: `good day` asks for nothing, `what day is it` does."""
+"""Small talk only in combination with other small talk: `good day` is, `what day is it` is not."""
 
 _ENDINGS = (
     *("ations", "ation", "ators", "ator", "ated", "ates", "ating", "ate", "ities", "ity", "ings", "ing", "ions", "ion"),
@@ -377,4 +377,4 @@ _PLACES = {
     "America/Sao_Paulo": "rio, rio de janeiro, brasilia",
     "Africa/Johannesburg": "south africa, cape town, durban",
 }
-"""Large places that give no zone its name."""
+"""Large places that are not in the name of their zone."""

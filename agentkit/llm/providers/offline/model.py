@@ -42,18 +42,18 @@ from agentkit.messages import (
 from agentkit.usage import Tariff, unreported
 
 ORIGIN = "offline"
-"""The `origin` of every message of this model."""
+"""The `origin` of this model's messages."""
 
 MODEL = "needle3"
 MAX_CHARS = 1_000
-"""The engine reads this many characters of a request. Quotations, addresses, JSON and the like are shortened for it."""
+"""Maximum length in characters of the text passed to the engine, after long quotations, URLs and JSON are shortened."""
 
 MAX_REQUEST_CHARS = 10_000
-"""A request may have this many characters with them."""
+"""Maximum length in characters of a request before it is shortened."""
 
 
 def installed() -> bool:
-    """Whether the `offline` extra is installed; the engine is not loaded to find out."""
+    """Whether the `offline` extra is installed; does not load the engine."""
     from importlib.util import find_spec
 
     spec = find_spec("needle")
@@ -70,17 +70,17 @@ class _Answer:
 
 
 class OfflineModel:
-    """A provider that needs no key and no network. It chooses tools and fills their arguments; it does not chat.
+    """A provider without key or network that selects tools and fills in their arguments; it cannot chat.
 
-    The last user message counts, not what was said before, except that a plain yes accepts what it suggested last.
-    A call is only proposed if all of it follows from the question; otherwise the text says what was not clear. Results
-    of calls are reported as they are. The engine runs in a process of its own, which starts with the first request.
+    Only the last user message is used, without the earlier conversation, except that a plain yes accepts the last
+    suggestion. A call is made only if all of it follows from the question; otherwise the text states what was unclear.
+    Results of calls are reported unchanged. The engine runs in a separate process, started with the first request.
 
     Args:
-        timeout_seconds: How long one answer may take before the engine's process is ended.
+        timeout_seconds: Maximum time for one response, after which the engine's process is terminated.
 
-    Requests raise MissingExtra without the `offline` extra, Rejected for images and texts too long to read,
-    Unreachable when no answer came in time, BadResponse when an `output_schema` could not be filled for certain.
+    Requests raise MissingExtra without the `offline` extra, Rejected for images and texts that are too long,
+    Unreachable after the timeout, BadResponse if an `output_schema` could not be filled with certainty.
     """
 
     def __init__(self, *, timeout_seconds: float = 120) -> None:
@@ -89,7 +89,7 @@ class OfflineModel:
         self._owner = 0
 
     def close(self) -> None:
-        """Let go of the engine's process, which ends with its last user. A later request starts one again."""
+        """Release the engine's process, which exits with its last user. A later request starts a new one."""
         self._worker = None
 
     def complete(self, request: Request) -> Response:
@@ -108,8 +108,8 @@ class OfflineModel:
         )
 
     async def acomplete(self, request: Request) -> Response:
-        """Answer one request, awaiting."""
-        # A thread of its own: requests that wait for their turn must not fill the few threads of the loop.
+        """Answer one request, async."""
+        # A separate thread: waiting requests must not occupy the default executor of the loop, which has few threads.
         own = ThreadPoolExecutor(max_workers=1, thread_name_prefix="offline-model")
         try:
             return await asyncio.get_running_loop().run_in_executor(own, self.complete, request)
@@ -117,11 +117,11 @@ class OfflineModel:
             own.shutdown(wait=False)
 
     def stream(self, request: Request) -> Iterator[Event]:
-        """Answer one request, blocking: the whole text is one piece, as is each tool call."""
+        """Stream the response, blocking: the text is one delta, and so is each tool call."""
         yield from streamed(self.complete(request))
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
-        """Answer one request, awaiting: the whole text is one piece, as is each tool call."""
+        """Stream the response, async: the text is one delta, and so is each tool call."""
         for event in streamed(await self.acomplete(request)):
             yield event
 
@@ -136,7 +136,7 @@ class OfflineModel:
         return self._extract(request.output_schema, text) if request.output_schema and not answer.calls else answer
 
     def _route(self, text: str, tools: Sequence[ToolSpec]) -> _Answer:
-        """The tool calls that a text asks for, or a text that says why there are none."""
+        """The tool calls for a text, or a text that explains why no tool is called."""
         if len(text) > MAX_REQUEST_CHARS:
             raise Rejected(_TOO_LONG.format(len(text), MAX_REQUEST_CHARS))
         takes_orders = any(kind in _ORDERS for spec in tools for kind in kinds_of(spec).values())
@@ -158,7 +158,7 @@ class OfflineModel:
         return _Answer(_unsure(judgment.calls), suggested=judgment.calls, raw=raw)
 
     def _extract(self, wanted: OutputSchema, text: str) -> _Answer:
-        """The fields of a schema, filled from a text, as JSON. Raises BadResponse unless all of it is in the text."""
+        """Fill a schema from a text, as JSON. Raises BadResponse unless all of it is in the text."""
         if len(text) > MAX_CHARS:
             raise Rejected(_TOO_LONG.format(len(text), MAX_CHARS))
         form = ExtractionForm(wanted)
@@ -169,19 +169,19 @@ class OfflineModel:
         raise BadResponse(f"The offline model finds no {wanted.name} in the text.")
 
     def _ask(self, tools: Sequence[Mapping[str, Any]], text: str, max_tokens: int) -> Mapping[str, Any]:
-        """The engine's envelope for a text, with `network` saying what its process could reach: none or open."""
+        """The engine's envelope for a text; `network` is none or open, depending on what its process could reach."""
         if self._worker is None or self._owner != os.getpid():
-            if not installed():  # pragma: no cover - proven in a process that cannot see the package
+            if not installed():  # pragma: no cover - tested in a process without the package
                 raise MissingExtra("offline", "The offline model")
             self._worker, self._owner = _shared_worker(), os.getpid()
-        text = text.encode(errors="replace").decode()  # a lone surrogate is no text to the engine
+        text = text.encode(errors="replace").decode()  # the engine does not accept lone surrogates
         question = {"tools": json.dumps(tools), "text": text, "max_tokens": max_tokens, "dated": '"date' in str(tools)}
         reply = self._worker.ask(question, self._timeout_seconds)
         return {**reply["envelope"], "network": reply["network"]}
 
 
-# The engine is native, global state of about 100 MB, so the models of a process share one worker. It ends when the last
-# model lets go of it. A forked process finds nothing under its own number and starts a worker of its own.
+# The engine has native, global state of about 100 MB, so that the models of a process share one worker. It exits when
+# the last model releases it. A forked process finds no worker under its process id and starts its own.
 _WORKERS: weakref.WeakValueDictionary[int, EngineProcess] = weakref.WeakValueDictionary()
 _LOCKS: dict[int, threading.Lock] = {}
 
@@ -205,7 +205,7 @@ def _trailing_results(messages: Sequence[Message]) -> list[ToolMessage]:
 
 
 def _last_words(messages: Sequence[Message]) -> str:
-    """What the user said last. Raises Rejected for an image."""
+    """The last user message. Raises Rejected for an image."""
     said = next((message.content for message in reversed(messages) if isinstance(message, UserMessage)), "")
     parts = parts_of(said)
     texts = [part for part in parts if isinstance(part, str)]
@@ -217,7 +217,7 @@ def _last_words(messages: Sequence[Message]) -> str:
 
 
 def _accepted(messages: Sequence[Message]) -> tuple[ProposedCall, ...]:
-    """The calls that the model suggested last, if the user's whole answer is yes."""
+    """The calls that the model suggested last, if the user's entire reply is a yes."""
     if len(messages) < 2 or not isinstance(messages[-1], UserMessage):
         return ()
     before = messages[-2]
@@ -227,7 +227,7 @@ def _accepted(messages: Sequence[Message]) -> tuple[ProposedCall, ...]:
 
 
 def _permitted(request: Request) -> tuple[ToolSpec, ...]:
-    """The tools that `tool_choice` leaves: none, all, or the one it names. Raises ConfigError for a hosted one."""
+    """The tools that `tool_choice` permits: none, all, or the named one. Raises ConfigError for a hosted tool."""
     if hosted := next((spec.name for spec in request.tools if spec.hosted is not None), ""):
         raise ConfigError(f"The offline model has no tools of its own such as {hosted!r}; give the agent another tool.")
     choice = request.settings.get("tool_choice")
@@ -240,9 +240,9 @@ def _permitted(request: Request) -> tuple[ToolSpec, ...]:
 
 
 def _shortened(question: Question) -> str:
-    """The question as the engine reads it: in English as far as we know, and every long stretch of it cut.
+    """The question for the engine: known Vietnamese words in English, and long spans shortened.
 
-    What a call needs of it is taken from the question itself.
+    Arguments are later taken from the original question.
     """
     pieces: list[str] = []
     place = 0
@@ -258,7 +258,7 @@ def _shortened(question: Question) -> str:
 
 
 def _unable(question: Question, tools: Sequence[ToolSpec], judgment: Judgment | None = None) -> str:
-    """Why nothing was called, and what this model can and cannot do."""
+    """Explain why no tool was called, and what this model can and cannot do."""
     if not tools:
         return _ABILITY.format("there is no tool here")
     if question.small:
@@ -276,7 +276,7 @@ def _unable(question: Question, tools: Sequence[ToolSpec], judgment: Judgment | 
 
 
 def _nearest(question: Question, tools: Sequence[ToolSpec]) -> str:
-    """The names of the tools, those first that the question speaks of most; of many only a few."""
+    """The names of the tools, best matches first if there are many, of which only some are listed."""
     ordered = sorted(tools, key=lambda spec: -len(Offer(question, spec).matched))
     names = [spec.name for spec in (ordered if len(tools) > _MOST_NAMES else tools)]
     others = f" and {len(names) - _MOST_NAMES} others" if len(names) > _MOST_NAMES else ""
@@ -294,7 +294,7 @@ def _described(call: ProposedCall) -> str:
 
 
 def _report(results: Sequence[ToolMessage], messages: Sequence[Message]) -> str:
-    """What came of the calls, in words: one paragraph for each."""
+    """Report the results of calls as text, one paragraph each."""
     calls = {call.id: call for call in calls_in(messages)}
     asked = words(_last_words(messages))
     paragraphs = [_told(result, calls.get(result.call_id), asked) for result in results]
@@ -320,7 +320,7 @@ def _told(result: ToolMessage, call: ToolCall | None, asked: Sequence[str]) -> s
 
 
 def _equation(told: Mapping[str, Any]) -> str:
-    """`1 + 1 = 2` for a result that comes with nothing but what it is the result of."""
+    """`1 + 1 = 2` for a result with one other entry, its expression; otherwise empty."""
     others = [each for key, each in told.items() if key != "result"]
     plain = "result" in told and len(others) == 1 and not any(isinstance(each, list | dict) for each in told.values())
     return f"{others[0]} = {told['result']}" if plain else ""
@@ -337,7 +337,7 @@ def _asked_for(told: Mapping[str, Any], asked: Sequence[str]) -> dict[str, Any]:
 
 
 def _essence(told: Mapping[str, Any]) -> dict[str, Any]:
-    """Without the marks of success, and without the texts that another text already says."""
+    """The result without success flags, and without texts contained in another text."""
     kept = {key: each for key, each in told.items() if (key, each) not in _MARKS and key not in _NOTES}
     texts = [each for each in kept.values() if isinstance(each, str)]
     said = {each for each in texts if any(each in longer and each != longer for longer in texts)}
@@ -350,7 +350,7 @@ def _essence(told: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _lines(value: Any) -> str:
-    """A value in words: texts as they are, a line for each entry, a dash for each of many."""
+    """Render a value as text: strings unchanged, a line per entry, a dash per nested item."""
     if isinstance(value, dict):
         return "\n".join(_entry(key, each) for key, each in value.items())
     if isinstance(value, list):

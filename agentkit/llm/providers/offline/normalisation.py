@@ -21,11 +21,11 @@ from agentkit.llm.providers.offline.value_matching import nodes_of
 
 
 def spelled_out(text: str, *, sums: bool = True) -> str:
-    """The request as a sentence that names what is to be done; one that is a sentence already stays as it is.
+    """Rewrite a request as a sentence that names the action; a sentence is returned unchanged.
 
-    Where nobody reckons, `sums` stay as they are told: their verb may be what a tool does.
+    With `sums` false, arithmetic in words is not rewritten, because its verb could be the action of a tool.
 
-    Quotations, addresses, paths, JSON and what stands behind a colon are never changed.
+    Quotations, URLs, paths, JSON and text after a colon are never changed.
     """
     line = text.strip()
     if is_program(line):
@@ -38,12 +38,12 @@ def spelled_out(text: str, *, sums: bool = True) -> str:
 
 
 def only_states(text: str) -> bool:
-    """Whether the text only says how something is: `my file is called notes.txt`."""
+    """Whether the text only states a fact: `my file is called notes.txt`."""
     return _STATEMENT.match(text) is not None
 
 
 def is_program(text: str) -> bool:
-    """Whether the whole text is Python that calls something other than the functions of a calculator."""
+    """Whether the text is Python that calls functions other than those of a calculator."""
     nodes = nodes_of(text)
     if any(isinstance(node, ast.AnnAssign) for node in nodes):  # `python: len('abc')` is a sentence
         return False
@@ -52,7 +52,7 @@ def is_program(text: str) -> bool:
 
 
 def _sentence(prompt: str, program: str, rest: str) -> str | None:
-    """What a command line asks for, as a sentence; None when it is none, as in `more about tulips`."""
+    """Rewrite a command line as a sentence; None if it is not a command line, as in `more about tulips`."""
     if prompt:
         return _to_run(f"{program} {rest}".strip())
     for pattern, sentence in _MEANINGS.get(program.lower(), ()):
@@ -70,7 +70,7 @@ def _to_run(command: str) -> str:
 
 
 def _lead_spelled_out(text: str) -> str:
-    """The text with the hasty words before its first content word written out, and that word if it is a verb."""
+    """Expand abbreviations before the first content word, and correct that word if it is a misspelt verb."""
     place = 0
     while match := _WORD.match(text, place):
         word = match.group(1)
@@ -84,7 +84,7 @@ def _lead_spelled_out(text: str) -> str:
 
 
 def _corrected(word: str) -> str | None:
-    """The verb that a word is but for two letters swapped or, in a long one, one letter lost."""
+    """The verb that a word misspells by two swapped letters or, for long verbs, a missing letter."""
     if word in STOP_WORDS | SMALL_TALK or word in _VERBS:
         return None
     return next((verb for verb in _VERBS if word in _misspellings(verb)), None)
@@ -97,7 +97,7 @@ def _misspellings(verb: str) -> set[str]:
 
 
 def _sums_spelled_out(text: str) -> str:
-    """The text with the sums that are told in words as formulas; in a long text nobody tells one."""
+    """Rewrite arithmetic in words as formulas; long texts are not changed."""
     for pattern, formula in _SUMS if len(text) <= _MAX_CHARS else ():
         matches = list(pattern.finditer(text))
         kept = [(span.start, span.end) for span in Question(text).of(*_VERBATIM)] if matches else []
@@ -130,7 +130,7 @@ def _numbers(text: str) -> list[str]:
 
 
 def _ungrouped(formula: str) -> str:
-    """A formula whose numbers are not in groups of digits: commas stand between arguments."""
+    """Remove thousands separators from a formula: commas separate arguments."""
     return re.sub(r"(?<=\d),(?=\d{3})", "", formula)
 
 
@@ -143,7 +143,7 @@ def _in_steps(match: re.Match[str]) -> str:
 
 
 def _rows(table: str) -> dict[str, str]:
-    """A table of programs and of what stands behind them: one a line."""
+    """Parse a table of programs and their arguments, one program per line."""
     rows = (line.split(None, 1) for line in split_lines(table.strip()))
     return {row[0]: row[1] if len(row) > 1 else "" for row in rows}
 
@@ -164,7 +164,7 @@ _MEANINGS: Mapping[str, tuple[tuple[re.Pattern[str], str], ...]] = {
     **dict.fromkeys(("curl", "wget", "get"), _FETCHING),
     "wc": ((re.compile(r"([\"'].+[\"'])"), r"count the words of \1"),),
 }
-"""Programs of the command line that do what a tool does, by what stands behind them."""
+"""Command-line programs that do the same as a tool, by the pattern of their arguments."""
 
 _PROGRAMS = _rows(
     """
@@ -180,7 +180,7 @@ _PROGRAMS |= dict.fromkeys(vocabulary("pwd whoami uptime uname hostname ps df du
 _PROGRAMS |= dict.fromkeys(vocabulary("grep sed awk tar rm mv cp chmod chown ssh mkdir python3 ls wc curl wget"), "-")
 _WORDS_TOO = vocabulary("echo find touch kill ping sort python node make cat head tail dir git docker npm pip")
 _PROGRAMS |= {word: _PROGRAMS.get(word, "-") for word in _WORDS_TOO}
-"""Other programs, and what may stand behind each without further signs that it is a command line."""
+"""Other programs, and the first arguments that identify a command line without further syntax."""
 
 _SHELL_SYNTAX = re.compile(r"(?:^|\s)--?\w|\s\|{1,2}\s|\s&&\s|\s>{1,2}\s|\$\w|(?:^|\s)(?:~|\.{1,2})?/[\w.]")
 _STRICT_SYNTAX = re.compile(r"(?:^|\s)--?\w|\s\|{1,2}\s|\s&&\s|\s>{1,2}\s")
@@ -226,7 +226,7 @@ _FUNCTIONS = {
     "gcd({})": "greatest common (?:divisor|factor)|gcd|hcf",
     "lcm({})": "(?:least|lowest) common multiple|lcm",
 }
-"""The calculator's functions of several numbers, and what people call them."""
+"""Calculator functions with several arguments, and their names in English."""
 
 _OPERATORS = {"add": "+", "plus": "+", "subtract": "-", "minus": "-", "multiply": "*", "times": "*", "divide": "/"}
 _STEP = re.compile(
@@ -235,7 +235,7 @@ _STEP = re.compile(
 _SUMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
     (SPOKEN_NUMBER, lambda match: f"{spoken(match.group()):.0f}"),
     *(
-        # of the templates' signs, # is a number, and _ at the end says that nothing else may be reckoned with it
+        # In the templates # is a number, and _ at the end means that no further arithmetic can follow.
         (
             re.compile(rf"\b{pattern.replace('#', f'({_N})').replace('_', _ALONE)}", re.IGNORECASE),
             _template(written) if isinstance(written, str) else written,
@@ -299,4 +299,4 @@ _SUMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
         )
     ),
 )
-"""Sums as people tell them, and how the calculator reads them. The first row writes long numbers in figures."""
+"""Arithmetic in words, with the calculator's formula. The first row converts long numbers in words to digits."""

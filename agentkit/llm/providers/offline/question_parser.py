@@ -33,7 +33,7 @@ from agentkit.tooling.output_types import closing
 
 
 class Shape(StrEnum):
-    """What a stretch of text is recognised as, by its form alone."""
+    """The form by which a part of a text is recognised."""
 
     QUOTE = "quote"
     URL = "url"
@@ -46,9 +46,9 @@ class Shape(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """A recognised stretch: `text` is what it stands for (a quotation without its marks), from `start` to `end`.
+    """A recognised part of a text from `start` to `end`; `text` is its value (a quotation without its marks).
 
-    `sure` is False when the form alone does not tell: `555-1234`, `and/or`, `run away`, a JSON text that never ends.
+    `sure` is False if the form alone is ambiguous: `555-1234`, `and/or`, `run away`, an unclosed JSON text.
     """
 
     shape: Shape
@@ -59,9 +59,9 @@ class Span:
 
 
 class Question:
-    """A question, taken apart: `spans` do not overlap and stand in order, `frame` are the words around them.
+    """A parsed question: `spans` are ordered and do not overlap, `frame` contains the words outside them.
 
-    With `orders`, what follows `run` or `execute` is one span, whatever it contains.
+    With `orders`, the text after `run` or `execute` is one span, whatever it contains.
     """
 
     def __init__(self, text: str, *, orders: bool = False) -> None:
@@ -77,19 +77,19 @@ class Question:
 
     @property
     def lead(self) -> str:
-        """The idea of the first content word: what is to be done, when the question is an order."""
+        """The idea of the first content word: the action, if the question is an order."""
         return next((idea(word) for word in plain(self.frame) if ideas([word]) - ideas(GREETINGS)), "")
 
     @cached_property
     def ideas(self) -> frozenset[str]:
-        """What the frame is about: ideas of its content words, and what `how much` and `how long` ask for."""
+        """The ideas of the frame's content words, and those implied by `how much` and `how long`."""
         outside = in_english(self._outside())
         asked = {idea for pattern, idea in _ASKED_FOR if pattern.search(outside)}
         said = ideas(self.frame) | asked
         return said | {"list", "folder"} if self._asks_for_files(outside, said) else said
 
     def _asks_for_files(self, outside: str, said: frozenset[str]) -> bool:
-        """Whether it asks which files there are: all of them, or what is in something that is no file."""
+        """Whether the question asks for a list of files: all of them, or those in a path that is not a file."""
         places = self.of(Shape.PATH)
         if self.of(Shape.URL) or "save" in said or any(_ENDING.search(place.text) for place in places):
             return False
@@ -98,19 +98,19 @@ class Question:
 
     @property
     def negated(self) -> bool:
-        """Whether the frame says not to, before any colon."""
+        """Whether the frame contains a negation, before any colon."""
         said = plain(words(COLON.split(self._outside())[0]))
         return any(word in _NEGATIONS or word.endswith("n't") for word in said)
 
     @property
     def personal(self) -> bool:
-        """Whether the frame speaks of the one who asks or the one who is asked, beyond `for me` and `can you`."""
+        """Whether the frame refers to the user or the assistant, beyond `for me` and `can you`."""
         words = _POLITE.sub(" ", " ".join(plain(self.frame))).split()
         return not _PERSONS.isdisjoint(words)
 
     @property
     def asks_for_knowledge(self) -> bool:
-        """Whether it is a question about the world: an interrogative first, nobody's person and no sum in it."""
+        """Whether it is a question about the world: an interrogative first, not personal and without a sum."""
         first, *rest = plain(self.frame) or [""]
         counts = self.numbers and (SUM_WORDS.intersection(rest) or _SUM_SIGN.search(self._outside()))
         asks = first in INTERROGATIVES or LOOKUP.match(self.text) or asks_in_vietnamese(self.text)
@@ -118,17 +118,17 @@ class Question:
 
     @property
     def numbers(self) -> tuple[float, ...]:
-        """The numbers written in digits outside every span, except the digit of a name or a unit: CO2, m^3."""
+        """The numbers in digits outside every span, except digits of a name or a unit: CO2, m^3."""
         return numbers_in(_DIGIT_OF_NAME.sub(" ", self._outside()))
 
     @property
     def counted(self) -> list[str]:
-        """What the numbers outside every span count: the word behind each."""
+        """The words counted by the numbers outside every span: the word after each."""
         return [match.group(1).lower() for match in _COUNTED.finditer(self._outside())]
 
     @property
     def small(self) -> bool:
-        """Whether nothing is asked: no spans, and only greetings, thanks and function words."""
+        """Whether it is small talk: only greetings, thanks and function words, without spans."""
         said = set(plain(self.frame))
         if self.spans or not said <= STOP_WORDS | SMALL_TALK | SMALL_WITH_OTHERS:
             return False
@@ -136,14 +136,14 @@ class Question:
 
     @property
     def tail(self) -> tuple[str, ...]:
-        """What stands behind a colon of the frame, if anything but a quotation does."""
+        """The text after a colon of the frame, unless it is a quotation."""
         match = COLON.search(self._outside())
         rest = self.text[match.end() :].strip() if match else ""
         quoted = any(self.text[span.start : span.end] == rest for span in self.of(Shape.QUOTE))
         return (rest,) if rest and not quoted else ()
 
     def stretch(self, text: str) -> str:
-        """What was written for what a span stands for: `subtract 2 from 5` for `5 - 2`."""
+        """The original text of a span's value: `subtract 2 from 5` for `5 - 2`."""
         return next((self.text[span.start : span.end] for span in self.spans if span.text == text), text)
 
     def of(self, *shapes: Shape) -> tuple[Span, ...]:
@@ -158,7 +158,7 @@ class Question:
 
 
 def _spans(text: str, finders: Iterable[Callable[[str], Iterator[Span]]]) -> Iterator[Span]:
-    """What the finders find, each in what the ones before it left."""
+    """The spans of all finders, each searching the text left by the previous ones."""
     taken: list[tuple[int, int]] = []
     for find in finders:
         for span in list(find(_blanked(text, taken))):
@@ -167,14 +167,14 @@ def _spans(text: str, finders: Iterable[Callable[[str], Iterator[Span]]]) -> Ite
 
 
 def _blanked(text: str, taken: list[tuple[int, int]]) -> str:
-    """The text with every taken stretch as U+0000, so that no later shape reaches across."""
+    """The text with taken parts replaced by U+0000, so that later spans cannot overlap them."""
     for start, end in taken:
         text = text[:start] + "\0" * (end - start) + text[end:]
     return text
 
 
 def _orders(text: str) -> Iterator[Span]:
-    """What is to be run: all that follows, or the quotation that all of it is."""
+    """The text to be run: everything after the verb, or the quotation that it consists of."""
     quotes = [(span.start, span.end) for span in _marked(text)]
     match = _ORDER.search(_blanked(text, quotes))
     if match:
@@ -189,7 +189,7 @@ def _orders(text: str) -> Iterator[Span]:
 
 
 def _marked(text: str) -> Iterator[Span]:
-    """Quotations and JSON, whichever begins first: each may contain the other."""
+    """Quotations and JSON in order of their start: each can contain the other."""
     place = 0
     unclosed: set[str] = set()
     while match := _MARK.search(text, place):
@@ -199,7 +199,7 @@ def _marked(text: str) -> Iterator[Span]:
         if span:
             yield span
         elif mark not in "[{":
-            unclosed.add(mark)  # what no mark closes from here, none closes later
+            unclosed.add(mark)  # a mark not closed from here is not closed later either
 
 
 def _quote_at(text: str, start: int) -> Span | None:
@@ -209,7 +209,7 @@ def _quote_at(text: str, start: int) -> Span | None:
 
 
 def _json_at(text: str, start: int) -> Span | None:
-    """The JSON text that begins here. One that is closed but broken is still meant as JSON if it begins like it."""
+    """The JSON text that starts here. Invalid text that looks like JSON is included up to its closing bracket."""
     try:
         end = json.JSONDecoder().raw_decode(text, start)[1]
     except (ValueError, RecursionError):
@@ -230,7 +230,7 @@ def _addresses(text: str) -> Iterator[Span]:
 
 
 def _without_trailing_marks(address: str) -> str:
-    """The sentence's own marks belong to the sentence; a closing bracket to the address if it opened there."""
+    """Strip punctuation of the sentence; a closing bracket is part of the URL if it was opened in it."""
     while address and (address[-1] in ".,;:!?'\"" or (address[-1] == ")" and address.count("(") < address.count(")"))):
         address = address[:-1]
     return address
@@ -248,7 +248,7 @@ def _sums(text: str) -> Iterator[Span]:
 
 
 def _is_part(text: str, start: int, found: str) -> bool:
-    """Whether more than numbers belongs to it: an operator at either end, or it is a piece of a date or version."""
+    """Whether the match is part of something else: an operator at either end, or a piece of a date or version."""
     rest = text[start + len(found) :]
     return any(
         (
@@ -261,7 +261,7 @@ def _is_part(text: str, start: int, found: str) -> bool:
 
 
 def _balanced(text: str) -> str:
-    """Without the parentheses at either end that have no partner."""
+    """Strip unbalanced parentheses at both ends."""
     while text.startswith("(") and text.count("(") > text.count(")"):
         text = text[1:].lstrip()
     while text.endswith(")") and text.count(")") > text.count("("):
@@ -278,7 +278,7 @@ def _paths(text: str) -> Iterator[Span]:
 
 
 def _is_file_like(path: str) -> bool:
-    """Whether a word looks like a path: one of its folders or its name has a letter, or it has an ending."""
+    """Whether a word looks like a path: a folder or name contains a letter, or it has an extension."""
     folders = path.split("/")
     named = any(_LETTER.search(each.rpartition("*")[2]) for each in folders[:-1])
     named = named or any(_LETTER.search(each.partition("*")[0]) for each in folders[1:])
@@ -288,7 +288,7 @@ def _is_file_like(path: str) -> bool:
 _FINDERS = (_marked, _addresses, _sums, _paths)
 
 COLON = re.compile(r":\s+(?=\S)")
-"""What stands before something that is given as it is."""
+"""Precedes literal text."""
 
 _ASKED_FOR = (
     (re.compile(r"\bhow\s+much\b", re.IGNORECASE), "calculation"),

@@ -46,7 +46,7 @@ from agentkit.llm.providers.offline.value_matching import (
 
 @dataclass(frozen=True, slots=True)
 class ProposedCall:
-    """A tool and the arguments it is to be called with."""
+    """A tool and its proposed arguments."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -54,10 +54,10 @@ class ProposedCall:
 
 @dataclass(frozen=True, slots=True)
 class Judgment:
-    """The calls after mending; `doubts` are empty when they may be made, else what speaks against them.
+    """The calls after repair; `doubts` lists objections, and is empty if the calls can be made.
 
-    `complete` says whether every call has all it needs, so that a person can be asked for a plain yes. `unclear` are
-    the tools and the parameters that the question leaves open, where the tool is clear.
+    `complete` means that every call has all required arguments, so that the user can confirm with a plain yes.
+    `unclear` contains pairs of tool and parameter that the question leaves open, if the tool itself is clear.
     """
 
     calls: tuple[ProposedCall, ...]
@@ -67,7 +67,7 @@ class Judgment:
 
 
 def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, Any]) -> Judgment:
-    """What the engine proposes, mended, and everything in it that does not follow from the question."""
+    """Repair the engine's proposals, and collect everything in them that does not follow from the question."""
     by_name = {offer.spec.name: offer for offer in offered}
     calls: list[ProposedCall] = []
     open_ones: list[tuple[str, str]] = []
@@ -100,9 +100,9 @@ def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, A
 
 
 def reckoned(question: Question, offered: Sequence[Offer]) -> ProposedCall | None:
-    """The call of the one tool that is named for the question's sum and takes as many numbers: `add` for 3 plus 4.
+    """The call of the one tool named for the question's operation with as many parameters: `add` for 3 plus 4.
 
-    None when the question says anything else, or a tool takes the sum as it is.
+    None if the question contains anything else, or if a tool takes the expression itself.
     """
     sums = question.of(Shape.SUM)
     if len(sums) != 1 or len(question.spans) > 1 or any(TextKind.SUM in offer.kinds.values() for offer in offered):
@@ -118,7 +118,7 @@ def reckoned(question: Question, offered: Sequence[Offer]) -> ProposedCall | Non
 
 
 def _plain_call(question: Question, offered: Sequence[Offer]) -> list[ProposedCall]:
-    """The call that the question spells out word for word, when it does so for one tool only; none otherwise."""
+    """The call that the question spells out literally, if that is unique; otherwise empty."""
     able = [
         offer
         for offer in offered
@@ -137,7 +137,7 @@ def _plain_call(question: Question, offered: Sequence[Offer]) -> list[ProposedCa
 
 
 def _search(question: Question, offered: Sequence[Offer]) -> list[ProposedCall]:
-    """The first search for what a question about the world is about, when nothing but searches could serve it."""
+    """A call of the first search tool for a question about the world, if only search tools could serve it."""
     wanted = [[offer.kinds.get(name) for name in offer.required] for offer in offered]
     if not offered or not question.asks_for_knowledge or any(kinds != [TextKind.QUERY] for kinds in wanted):
         return []
@@ -148,7 +148,7 @@ def _search(question: Question, offered: Sequence[Offer]) -> list[ProposedCall]:
 def _settle(
     offer: Offer, arguments: Mapping[str, Any], made_up: frozenset[str]
 ) -> tuple[ProposedCall, tuple[str, ...]]:
-    """The call mended from the question, and the parameters that stay unclear."""
+    """The call repaired from the question, and the parameters that stay unclear."""
     mended: dict[str, Any] = {}
     unclear: list[str] = []
     arguments = {**arguments, **offer.in_turn}
@@ -173,7 +173,7 @@ def _settle(
 
 
 def _number_left(offer: Offer, mended: Mapping[str, Any], unclear: Sequence[str]) -> dict[str, float]:
-    """The one number that the question has left, for the one number that is unclear, if it is said of it."""
+    """The only unused number of the question for the only unclear parameter, if it is next to the parameter's name."""
     taken = {number for text in texts_in(mended) for number in numbers_in(text)}
     left = [number for number in offer.question.numbers if number not in taken]
     if len(unclear) != 1 or len(left) != 1 or unclear[0] not in offer.numeric:
@@ -183,7 +183,7 @@ def _number_left(offer: Offer, mended: Mapping[str, Any], unclear: Sequence[str]
 
 
 def _proven(offer: Offer, name: str, value: Any) -> Any:
-    """What the question says in other words, as the parameter wants it written; None when it says no such thing."""
+    """The value in the parameter's format if the question states it in another form; otherwise None."""
     text, schema = offer.question.text, offer.schemas[name]
     if name in offer.in_turn:
         return value
@@ -197,7 +197,7 @@ def _proven(offer: Offer, name: str, value: Any) -> Any:
 
 
 def _mended(offer: Offer, name: str, value: Any) -> str | None:
-    """The stretch of the question that the engine's value stands for; None when there is none or it is unclear."""
+    """The part of the question that matches the engine's value; None if it is missing or ambiguous."""
     candidates = offer.candidates[name]
     if not isinstance(value, str) or not value:
         return candidates[0] if len(candidates) == 1 else None
@@ -220,20 +220,20 @@ def _follows(offer: Offer, name: str, value: Any) -> bool:
 
 
 def _says_nothing(offer: Offer, value: Any) -> bool:
-    """Whether leaving the value out loses nothing: it is not from the question, or only says `here`."""
+    """Whether the value can be omitted: it is not from the question, or only means `here`."""
     told = set(words(value)) if isinstance(value, str) else set()
     said = {word for word in told & set(words(offer.question.text)) if idea(word) not in offer.ideas}
     return isinstance(value, str) and said <= HERE | STOP_WORDS
 
 
 def _made_up(envelope: Mapping[str, Any], tool: str) -> frozenset[str]:
-    """The parameters whose values the engine itself says it invented."""
+    """The parameters whose values the engine itself reports as ungrounded."""
     flagged = (envelope.get("validation") or {}).get("ungrounded") or ()
     return frozenset(re.split(r"[.\[]", path)[1] for path in flagged if path.startswith(f"{tool}."))
 
 
 class _Case:
-    """All calls together, held against the whole question."""
+    """All calls, checked against the whole question."""
 
     def __init__(
         self, question: Question, offered: Sequence[Offer], used: Sequence[Offer], calls: Sequence[ProposedCall]
@@ -249,18 +249,18 @@ class _Case:
         self.others = [offer for offer in offered if offer not in used and self._suggests(offer)]
 
     def _suggests(self, offer: Offer) -> bool:
-        """Whether the question's words speak for a tool more than for those used, or as much where they say more."""
+        """Whether a tool has more evidence than those used, or as much while some of the question is unexplained."""
         most = max((each.support for each in self.used), default=offer.support)
         return offer.support > most or bool(self.rest and offer.formal and offer.support == most)
 
     @property
     def is_chosen(self) -> bool:
-        """Whether one tool is called whose words stand in the question, and whose parameters have no form to go by."""
+        """Whether a single tool is called that matches words of the question, with parameters of no known kind."""
         return len(self.used) == 1 and bool(self.used[0].matched) and not self.certain
 
     @property
     def needed_confidence(self) -> float:
-        """How sure the engine must be: the less the question's words say, and the more they say else, the surer."""
+        """The confidence required of the engine: higher with less evidence and more unexplained words."""
         margin = sum(offer.support for offer in self.used) - len(self.rest)
         doubtful = [span for span in self.question.spans if not span.sure and held(span, self.texts, self.question)]
         unsure = any(span.shape is not Shape.SUM or "calculation" not in self.question.ideas for span in doubtful)
@@ -279,7 +279,7 @@ class _Case:
         return max(floor for applies, floor in floors if applies)
 
     def objections(self) -> Iterator[str]:
-        """What speaks against the calls, however sure the engine is."""
+        """Objections to the calls that apply whatever the engine's confidence."""
         yield from (f"not used: {text}" for text in self._uncovered())
         yield from (f"rather {offer.spec.name}" for offer in self.others if self.certain)
         yield from (f"not said: {option}" for option in self._unsaid())
@@ -287,12 +287,12 @@ class _Case:
         yield from (f"meant twice: {text}" for text in (*self._shared(), *self._repeated()))
         if self.rest and self.certain and not any(offer.matched for offer in self.used):
             yield f"unexplained: {', '.join(sorted(self.rest))}"
-        elsewhere = any(zones_in(self.question.text))  # a tool that takes no place tells the time here
+        elsewhere = any(zones_in(self.question.text))  # a tool without a place parameter returns the local time
         if self.bare and len(self.used) == 1 and len(self.rest) > (0 if self.used[0].schemas or elsewhere else 1):
             yield f"no argument says: {', '.join(sorted(self.rest))}"
 
     def _uncovered(self) -> Iterator[str]:
-        """What stands in the question but in no call: spans, numbers, choices and switches that the tools have."""
+        """Parts of the question missing in all calls: spans, numbers, options and switches of the tools."""
         yield from (
             span.text for span in self.question.spans if (span.sure or span.shape is Shape.SUM) and not self._has(span)
         )
@@ -307,12 +307,12 @@ class _Case:
         yield from self._unset()
 
     def _has(self, span: Span) -> bool:
-        """Whether an argument holds a span, or is the list or object that it writes."""
+        """Whether an argument contains a span, or equals the JSON value of the span."""
         written = literal(span.text) if span.shape is Shape.JSON else None
         return held(span, self.texts, self.question) or (written is not None and written in self.values)
 
     def _unset(self) -> Iterator[str]:
-        """The switches that are off and that the question names."""
+        """The switches that are off although the question names them."""
         said = ideas(words(self.question.text))
         for offer in self.used:
             set_ones = {name for call in self.calls if call.tool == offer.spec.name for name in call.arguments}
@@ -323,7 +323,7 @@ class _Case:
                     yield name
 
     def _parts(self) -> Iterator[str]:
-        """Texts that lack a part that their parameter's description shows."""
+        """Texts that lack a part shown in their parameter's description."""
         schemas = {offer.spec.name: offer.schemas for offer in self.used if not offer.formal}
         for call in (call for call in self.calls if call.tool in schemas):
             for name, text in call.arguments.items():
@@ -331,14 +331,14 @@ class _Case:
                     yield text
 
     def _shared(self) -> Iterator[str]:
-        """Texts that calls of two tools would both take, though a question says each thing for one purpose."""
+        """Texts used by calls of two tools, although each part of a question has one purpose."""
         takers = {(call.tool, text) for call in self.calls for text in call.arguments.values() if isinstance(text, str)}
         texts = [text for _, text in takers]
         yield from (text for text in dict.fromkeys(texts) if texts.count(text) > 1)
         yield from (text for call in self.calls for text in self._overlapping(call))
 
     def _overlapping(self, call: ProposedCall) -> Iterator[str]:
-        """Texts of one call that the question says less often than its parameters take them, whole or in part."""
+        """Texts that the parameters of one call use more often than the question contains them, whole or in part."""
         schemas = next(offer.schemas for offer in self.used if offer.spec.name == call.tool)
         free = [value for name, value in call.arguments.items() if "enum" not in schemas[name]]
         taken = [run(text) for text in texts_in(free) if words(text) and not _NUMERIC.fullmatch(text)]
@@ -348,7 +348,7 @@ class _Case:
                 yield text.strip()
 
     def _repeated(self) -> Iterator[str]:
-        """Numbers that one call takes more often than the question says them, and no default does."""
+        """Numbers that one call uses more often than the question contains them, except defaults."""
         said = Counter((*map(abs, signed_numbers_in(self.question.text)), *spoken_numbers_in(self.question.text)))
         schemas = {offer.spec.name: offer.schemas for offer in self.used}
         for call in self.calls:
@@ -360,7 +360,7 @@ class _Case:
             yield from (f"{number:g}" for number, count in taken.items() if count > max(said[number], 1))
 
     def _unsaid(self) -> Iterator[str]:
-        """Choices that were made without a word of the question for them, though it has words left."""
+        """Options chosen without a matching word in the question, although some of its words are unexplained."""
         said = ideas(words(self.question.text))
         chosen = {text for text in self.texts if any(text in offer.options for offer in self.used)}
         for option in chosen if self.rest else ():
@@ -370,7 +370,7 @@ class _Case:
 
 
 def grounded(value: Any, question: Question, schema: Mapping[str, Any], root: Mapping[str, Any]) -> bool:
-    """Whether every part of a value comes from the question. A choice among given values is the engine's to make."""
+    """Whether every part of a value comes from the question. Choices from an enum are left to the engine."""
     schema = plain_schema(schema, root)
     if isinstance(value, bool) or "enum" in schema or "const" in schema or value == schema.get("default", ...):
         return True
@@ -388,23 +388,23 @@ def grounded(value: Any, question: Question, schema: Mapping[str, Any], root: Ma
 
 
 def _literal(value: str, question: Question) -> bool:
-    """Whether the value stands in the question as it is, and does not only describe a text: `a poem about autumn`."""
+    """Whether the value occurs literally in the question, and is not a description such as `a poem about autumn`."""
     return value in question.text and bool(words(value)) and words(value)[0] not in _DETERMINERS
 
 
-# The margin is what speaks for the calls less what they leave unexplained; the engine's confidence makes up for the
-# rest. It is well calibrated for parameters that are names of things, and hardly for those with a form of their own.
+# The margin is the evidence for the calls minus the unexplained words; the engine's confidence must make up for the
+# rest. It is well calibrated for parameters that are names, and hardly for those with a known form.
 _FLOORS = {
     True: ((2, 0.0), (1, 0.1), (0, 0.5), (-99, 0.75)),
     False: ((1, 0.3), (0, 0.4), (-99, 0.5)),
 }
 _ACCOUNTED = 0.25
-"""How sure the engine must be where the tool and the arguments account for every word of the question."""
+"""Required confidence if the tool and the arguments explain every word of the question."""
 
 _CLEAR_SUPPORT = 4
-"""So much speaks for a call that the question spells out that it is made though the engine has none to propose."""
+"""Evidence at which a literally spelled-out call is made although the engine proposes none."""
 
-DATES = ("date", "date-time", "time")  # the engine writes these anew, and checks their years itself
+DATES = ("date", "date-time", "time")  # the engine reformats these, and checks their years itself
 _NUMERIC = re.compile(r"[-+.\d]+|True|False|None")
 _DETERMINERS = vocabulary("a an the this that these those it my your our his her their some any")
 
@@ -419,7 +419,7 @@ def leaves(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> It
 
 
 def _parts(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Iterator[Leaf]:
-    """A value and every value inside it, with its schema."""
+    """A value and every value nested in it, with its schema."""
     schema = plain_schema(schema, root)
     yield value, schema
     if isinstance(value, Mapping):
@@ -432,7 +432,7 @@ def _parts(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> It
 
 
 def listed(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], text: str) -> Any:
-    """The value in which a list that has some numbers of an enumeration in the text has all of them."""
+    """Complete lists of numbers: a list with the first numbers of an enumeration in the text gets all of them."""
     schema = plain_schema(schema, root)
     if isinstance(value, Mapping):
         properties = schema.get("properties") or {}
@@ -446,7 +446,7 @@ def listed(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any], text:
 
 
 def left_out(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
-    """What the text lists and the lists of an answer do not have: numbers and dates, and the entry after the last."""
+    """Numbers, dates and following entries that the text lists but the lists of an answer lack."""
     lists = list(_lists(fields, schema, schema))
     lost: list[str] = []
     if any(_is_counted(kind) for entries, inner in lists for _, kind in leaves(entries, {"items": inner}, schema)):
@@ -461,7 +461,7 @@ def left_out(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) ->
 
 
 def repeated(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
-    """The numbers that stand in a list of numbers more often than in the text."""
+    """The numbers that a list contains more often than the text does."""
     said = Counter(numbers_in(text))
     found: list[str] = []
     for entries, inner in _lists(fields, schema, schema):
@@ -479,12 +479,12 @@ def _lists(
 
 
 def _is_counted(schema: Mapping[str, Any]) -> bool:
-    """Whether a leaf is written in figures."""
+    """Whether a leaf is written in digits."""
     return schema.get("type") in ("integer", "number") or schema.get("format") in DATES
 
 
 def _enumeration(values: Sequence[Any], text: str, *, whole: bool) -> list[Any]:
-    """The enumeration of the text that begins with the values, or the values."""
+    """The enumeration in the text that starts with the values, otherwise the values."""
     for match in _ENUMERATION.finditer(text):
         numbers = [float(number.replace("\u2212", "-")) for number in _NUMBER.findall(match.group())]
         if values and len(numbers) > len(values) and numbers[: len(values)] == list(values):
@@ -493,7 +493,7 @@ def _enumeration(values: Sequence[Any], text: str, *, whole: bool) -> list[Any]:
 
 
 def _following(entries: Sequence[Any], text: str) -> str:
-    """The entry that follows the last one in the text, or nothing."""
+    """The entry that follows the last one in the text, or an empty text."""
     places = [text.rfind(entry) + len(entry) for entry in entries if isinstance(entry, str) and entry in text]
     match = _NEXT.match(text, max(places)) if places else None
     return (match.group(1) or match.group(2)).strip() if match else ""

@@ -12,7 +12,7 @@ from agentkit.llm.providers.offline.lexicon import STOP_WORDS, ideas, signed_num
 
 
 def day_of(value: str) -> str | None:
-    """The day that is written `2027-03-05`, `March 5, 2027` or `5 March 2027`, in the first form; else None."""
+    """The day written as `2027-03-05`, `March 5, 2027` or `5 March 2027`, in ISO format; otherwise None."""
     if _DAY.fullmatch(value):
         return value
     match = _IN_WORDS.fullmatch(value)
@@ -25,7 +25,7 @@ def day_of(value: str) -> str | None:
 
 
 def is_said(date: Any, text: str) -> bool:
-    """Whether a text names this day and time, so that it cannot be another: 5/3/2027 may be in March or in May."""
+    """Whether a text states this day and time unambiguously: 5/3/2027 can be in March or in May."""
     said = {int(digits) for digits in re.findall(r"\d+", text)}
     date = str(date)
     match = _DAY.match(date)
@@ -41,7 +41,7 @@ def is_said(date: Any, text: str) -> bool:
 
 
 def written(day: str, schema: Mapping[str, Any]) -> str | None:
-    """A day in the order and with the marks that the parameter's description shows, as `MM/DD/YYYY`; None for none."""
+    """A day in the format shown in the parameter's description, such as `MM/DD/YYYY`; None without such a format."""
     pattern = _PATTERN.search(str(schema.get("description", "")))
     parts = dict(zip("YMD", day.split("-"), strict=True))
     if pattern is None or {letters[0].upper() for letters in pattern.group(1, 3, 4)} != {*parts}:
@@ -58,17 +58,17 @@ _PATTERN = re.compile(r"\b(YYYY|MM|DD)([-/.])(YYYY|MM|DD)\2(YYYY|YY|MM|DD)\b", r
 
 
 def measures_in(text: str) -> dict[float, float]:
-    """The numbers that a text gives in percent, dozens or millions, and never alone, each with what it is taken by."""
+    """Numbers that occur in a text only in percent, dozens, millions and so on, each with its factor."""
     found = {float(match.group(1)): _FACTORS[match.group(2).lower()] for match in _MEASURE.finditer(text)}
     alone = signed_numbers_in(_MEASURE.sub(" ", text))
     return {number: factor for number, factor in found.items() if number not in alone}
 
 
 def as_counted(value: float, name: str, schema: Mapping[str, Any], text: str) -> float | None:
-    """What a text says in percent or millions, as the parameter counts it; None for a number that is not said so.
+    """A number that the text gives in percent or millions, in the parameter's unit; None for any other number.
 
-    5 % is 0.05, unless the parameter speaks of percent or takes whole numbers; 2 million are 2000000, unless it speaks
-    of millions.
+    5 % is 0.05, unless the parameter is in percent or takes whole numbers; 2 million is 2000000, unless the parameter
+    is in millions.
     """
     for said, factor in measures_in(text).items():
         exact = round(said * factor, 9)
@@ -82,14 +82,14 @@ def as_counted(value: float, name: str, schema: Mapping[str, Any], text: str) ->
 
 
 def _counts(about: str, factor: float) -> bool:
-    """Whether a parameter's own words say that it counts in this measure."""
+    """Whether the parameter's name or description uses this unit."""
     if factor == _HUNDREDTH:
         return bool(_COUNTS_PERCENT.search(about) and not _COUNTS_PARTS.search(about))
     return any(word in about.lower() for word, each in _FACTORS.items() if each == factor)
 
 
 def is_beside(number: float, name: str, schema: Mapping[str, Any], text: str) -> bool:
-    """Whether a number stands in a text beside a word that the parameter is named for: `2021 season`, `radius of 5`."""
+    """Whether a number in the text is next to a word of the parameter's name: `2021 season`, `radius of 5`."""
     named = ideas(words(name.replace("_", " ")))
     near = [
         word
@@ -102,7 +102,7 @@ def is_beside(number: float, name: str, schema: Mapping[str, Any], text: str) ->
 
 
 def in_turn(names: Sequence[str], text: str) -> dict[str, float]:
-    """The numbers of the one enumeration in a text for parameters that are numbered: `side1`, `side2`, `side3`."""
+    """The numbers of the only enumeration in a text, for numbered parameters: `side1`, `side2`, `side3`."""
     numbered = [name for name in names if _NUMBERED.fullmatch(name)]
     stems = {match.group(1) for match in map(_NUMBERED.fullmatch, numbered) if match}
     lists = _ENUMERATION.findall(text)
@@ -113,7 +113,7 @@ def in_turn(names: Sequence[str], text: str) -> dict[str, float]:
 
 
 def operation_in(text: str) -> tuple[frozenset[str], list[float]]:
-    """What is done in a sum of one kind, in words, and with which numbers; nothing for a sum of several kinds."""
+    """The operation of a sum, in words, and its numbers; empty for a sum with different operations."""
     between = {part.strip().lower() for part in _NUMBER.split(text)} - {""}
     for pattern, said in _OPERATIONS.items():
         if between and all(re.fullmatch(pattern, sign) for sign in between):
@@ -149,9 +149,9 @@ _OPERATIONS = {
 
 
 def is_abbreviated(name: str, text: str) -> bool:
-    """Whether capitals are the beginnings of words that stand together in a text: CAD of `Canadian dollars`.
+    """Whether capitals are initials of consecutive words in a text: CAD for `Canadian dollars`.
 
-    Of one word they are the first three letters or more: EUR of `euros`, but not CA of `Canada`.
+    For a single word they must be its first three letters or more: EUR for `euros`, but not CA for `Canada`.
     """
     if not _CAPITALS.fullmatch(name):
         return False
@@ -160,19 +160,19 @@ def is_abbreviated(name: str, text: str) -> bool:
 
 
 def is_named(name: str, text: str, schema: Mapping[str, Any]) -> bool:
-    """Whether the parameter's description gives the name in quotes and a text says the same: `detailed` for details."""
+    """Whether the parameter's description quotes the name and the text contains it: `detailed` for details."""
     given = _QUOTED.findall(str(schema.get("description", "")))
     meant, said = ({stem(word) for word in words(each) if word not in STOP_WORDS} for each in (name, text))
     return name in given and bool(meant) and meant <= said
 
 
 def lacks_part(text: str, schema: Mapping[str, Any]) -> bool:
-    """Whether the parameter's description shows `'Paris, France'`, a text of two parts, and a text has but one."""
+    """Whether the parameter's description shows a text of two parts, `'Paris, France'`, and the text has only one."""
     return "," not in text and _TWO_PARTS.search(str(schema.get("description", ""))) is not None
 
 
 def _begins(letters: str, said: Sequence[str], length: int) -> bool:
-    """Whether the letters are beginnings of the first words, of at most `length` letters in all."""
+    """Whether the letters are initials of the first words, of at most `length` letters in total."""
     if not letters or not said:
         return not letters
     shared = [size for size in range(1, len(letters) + 1) if said[0].startswith(letters[:size])]
@@ -187,7 +187,7 @@ _QUOTED = re.compile(r"[\"'`]([^\"'`]{2,30})[\"'`]")
 
 
 def plain_schema(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A schema with its references into `root` followed and `or null` left out. One that is no mapping says nothing."""
+    """A schema with references into `root` resolved and `null` variants removed; empty if it is not a mapping."""
     for _ in range(8):
         if not isinstance(schema, Mapping):
             return {}
@@ -204,7 +204,7 @@ def plain_schema(schema: Any, root: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def definitions_of(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """What a schema holds for others to refer to, under the names that drafts have for it."""
+    """The shared definitions of a schema, under the keywords of different drafts."""
     return {key: schema[key] for key in ("$defs", "definitions") if key in schema}
 
 
@@ -225,12 +225,12 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def run(text: str) -> str:
-    """The words of a text, each between spaces of its own: one text's can be looked for in another's."""
+    """The words of a text, each surrounded by spaces, so that word sequences can be searched in other texts."""
     return "".join(f" {word} " for word in words(text))
 
 
 def values_in(value: Any) -> Iterator[Any]:
-    """A value and every value inside it."""
+    """A value and every value nested in it."""
     yield value
     if isinstance(value, Mapping | list):
         for each in value.values() if isinstance(value, Mapping) else value:
@@ -238,7 +238,7 @@ def values_in(value: Any) -> Iterator[Any]:
 
 
 def nodes_of(text: str) -> list[ast.AST]:
-    """The parts of a text that is Python as a whole; none of any other."""
+    """The syntax nodes of a text that is valid Python; otherwise empty."""
     try:
         return list(ast.walk(ast.parse(text)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -246,7 +246,7 @@ def nodes_of(text: str) -> list[ast.AST]:
 
 
 def literal(text: str) -> Any:
-    """The value that a text writes as JSON; None for one that writes none."""
+    """The value of a JSON text; None if it is invalid."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
@@ -254,7 +254,7 @@ def literal(text: str) -> Any:
 
 
 def overlap(value: str, text: str) -> int:
-    """How many characters two texts share: all of the shorter if it lies in the longer, else their common words'."""
+    """Number of characters that two texts share: all of the shorter if the longer contains it, else common words."""
     short, long = sorted((re.sub(r"\s+", "", each).lower() for each in (value, text)), key=len)
     if short and short in long:
         return len(short)

@@ -23,10 +23,10 @@ _START = (
 
 
 class EngineProcess:
-    """The engine's process, seen from its host: started when first asked, and again when it has died.
+    """Manages the engine's process: starts it on first use, and again if it died.
 
-    Threads take turns. A process that was forked from the host must make a worker of its own. `executable` is the
-    Python to run, normally the host's.
+    Requests are processed one at a time. A forked process must create its own instance. `executable` is the Python to
+    run, by default the current one.
     """
 
     def __init__(self, executable: str = sys.executable) -> None:
@@ -38,7 +38,7 @@ class EngineProcess:
     def ask(self, question: Mapping[str, Any], timeout_seconds: float) -> dict[str, Any]:
         """The engine's reply, with the keys `envelope` and `network`.
 
-        Raises Unreachable when there is none in time or the process dies twice, BadResponse when the engine fails.
+        Raises Unreachable after the timeout or if the process dies twice, BadResponse if the engine fails.
         """
         line = json.dumps(question).encode() + b"\n"
         if not self._turn.acquire(timeout=timeout_seconds):
@@ -55,7 +55,7 @@ class EngineProcess:
         return reply
 
     def _exchange(self, line: bytes, timeout_seconds: float) -> bytes | None:
-        """The answer to one line, or None when the process died over it."""
+        """The reply to one line, or None if the process died."""
         engine = self._running()
         late = threading.Event()
         timer = threading.Timer(timeout_seconds, _give_up, (late, engine.process))
@@ -66,7 +66,7 @@ class EngineProcess:
             answer = engine.exchange(line)
         finally:
             timer.cancel()
-            if answer is None:  # also when interrupted: an answer to this line must never meet the next one
+            if answer is None:  # also when interrupted: a late reply must not be read as the reply to the next line
                 self._end()
         if late.is_set() and answer is None:
             raise Unreachable(f"The offline model gave no answer within {timeout_seconds:g} seconds.")
@@ -85,14 +85,14 @@ class EngineProcess:
 
 
 class _Process(NamedTuple):
-    """The process and our ends of its pipes, as plain descriptors: nothing is buffered that a fork could copy."""
+    """The process and the host's ends of its pipes, as plain descriptors: a fork must not copy buffered data."""
 
     process: subprocess.Popen[bytes]
     questions: int
     answers: int
 
     def exchange(self, line: bytes) -> bytes | None:
-        """Write a line and read one; None when the process has ended."""
+        """Write a line and read one; None if the process has ended."""
         answer = b""
         try:
             while line:
@@ -118,7 +118,7 @@ def _start(executable: str) -> _Process:
     their_questions, questions = os.pipe()
     answers, their_answers = os.pipe()
     try:
-        process = subprocess.Popen(  # noqa: S603 the command is this interpreter and code of our own
+        process = subprocess.Popen(  # noqa: S603 the command is this interpreter with a fixed script
             command,
             stdin=their_questions,
             stdout=their_answers,
@@ -135,19 +135,19 @@ def _start(executable: str) -> _Process:
 
 
 def _environment() -> dict[str, str]:
-    """No key of the host, no home to write to, and both of the engine's switches against being counted."""
+    """An environment without the host's keys or a writable home, with both telemetry switches of the engine off."""
     kept = {name: value for name, value in settings.environment().items() if name in ("LANG", "LC_ALL", "SYSTEMROOT")}
     return {**kept, "PATH": os.defpath, "HOME": os.devnull, "NEEDLE_TELEMETRY": "0", "DO_NOT_TRACK": "1"}
 
 
 def _stop(engine: _Process, host: int) -> None:
-    """Close our ends of the pipes and, in the process that started it, end the engine's process."""
+    """Close the host's ends of the pipes and, in the process that started it, terminate the engine."""
     _close(engine.questions, engine.answers)
     if os.getpid() == host:
         engine.process.kill()
         engine.process.wait()
     else:
-        engine.process.returncode = 0  # another process's child: not ours to wait for, nor to be warned about
+        engine.process.returncode = 0  # the child of another process: do not wait for it, and avoid the warning
 
 
 def _close(*descriptors: int) -> None:
@@ -157,9 +157,9 @@ def _close(*descriptors: int) -> None:
 
 
 def replies(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """For each question, a JSON line, the engine's envelope or the error it raised.
+    """For each question, a line of JSON, yield the engine's envelope or the error it raised.
 
-    Reading the tools is the larger part of the work, so the engine keeps them until others come.
+    Loading the tools is the larger part of the work, so that the engine is reused until they change.
     """
     engine: Any = None
     held: object = None
@@ -181,16 +181,16 @@ def _engine(tools: str, dated: object) -> Any:
     return needle.Needle(tools=tools, auto_date=bool(dated), stateless=True)
 
 
-class Engine:  # pragma: no cover - the tests watch it from outside, where it is a process of its own
-    """The process itself."""
+class Engine:  # pragma: no cover - tested from outside, as a separate process
+    """The entry point of the worker process."""
 
     @classmethod
     def serve(cls, host: int) -> None:
-        """Answer each JSON line on standard input with one on standard output, until `host` ends."""
+        """Answer each line of JSON on standard input with one on standard output, until `host` exits."""
         network = "none" if cls._leave_network() else "open"
         threading.Thread(target=cls._end_with, args=(host,), daemon=True).start()
         answers = os.dup(1)
-        os.dup2(2, 1)  # what the engine itself may print goes nowhere, not between the answers
+        os.dup2(2, 1)  # output that the engine prints itself must not mix with the replies
         for reply in replies(iter(sys.stdin.buffer.readline, b"")):
             line = json.dumps({**reply, "network": network}).encode() + b"\n"
             while line:
@@ -198,7 +198,7 @@ class Engine:  # pragma: no cover - the tests watch it from outside, where it is
 
     @staticmethod
     def _leave_network() -> bool:
-        """Move into a network of our own that leads nowhere, and look whether that succeeded."""
+        """Move into a network namespace with a loopback interface only, and return whether this succeeded."""
         import ctypes
         import socket
 
@@ -211,7 +211,7 @@ class Engine:  # pragma: no cover - the tests watch it from outside, where it is
 
     @staticmethod
     def _end_with(host: int) -> None:
-        """End this process within a second of its host's end, even while the engine computes."""
+        """Exit within a second of the host's exit, even during a computation."""
         while os.getppid() == host:
             time.sleep(1)
         os._exit(0)
