@@ -37,7 +37,7 @@ class _Question:
 
 
 class Chat:
-    """One session of the page. Buffers the events of its newest run until the next starts; `is_running` during a run."""
+    """One session of the page. Buffers the events of its newest run until the next one; `is_running` during a run."""
 
     def __init__(
         self, agent: Agent[Any], name: str, store: SessionStore, room: ConcurrencyLimit, patience_seconds: float
