@@ -182,7 +182,7 @@ class Screen:
     def _write(self, text: str) -> None:
         if text:
             self._status.clear()
-            self._is_at_line_start = text.endswith("\n")  # first, as an interruption may come while it is written
+            self._is_at_line_start = text.endswith("\n")  # set first: an interrupt can arrive during the write
             click.echo(text, nl=False)
 
     def _tell_missed(self, missed: Sequence[Missed]) -> None:
