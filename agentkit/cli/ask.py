@@ -110,7 +110,7 @@ def ask(**options: Any) -> int:
 
 
 def approver(status: StatusLine, *, yes: bool, can_wait: bool) -> Approver | None:
-    """What answers; None when there is no terminal. With `can_wait`, `l` or Ctrl-C leaves a question for later."""
+    """The approval handler of a command; None without a terminal. With `can_wait`, `l` or Ctrl-C defers a question."""
     if yes:
         return _yes
     if sys.stdin is None or not sys.stdin.isatty():
@@ -123,13 +123,13 @@ def _yes(_: ApprovalRequest) -> bool:
 
 
 class TerminalApproval:
-    """Asks at the terminal, with nothing else on its line."""
+    """Ask for approval at the terminal, after clearing the status line."""
 
     def __init__(self, ask: Approver, status: StatusLine, *, can_wait: bool) -> None:
         self._ask, self._status, self._can_wait = ask, status, can_wait
 
     def __call__(self, request: ApprovalRequest) -> Said | Awaitable[Said]:
-        """The answer of the person. Raises KeyboardInterrupt where the question cannot wait."""
+        """Return the person's answer. Raises KeyboardInterrupt if the question cannot be deferred."""
         self._status.clear()
         try:
             return self._ask(request)
@@ -144,7 +144,7 @@ _SESSION_FORMAT = 1
 
 
 class Screen:
-    """Shows a run: its text on stdout as it is written, its tool calls on stderr, and what takes its time."""
+    """Render a run: text on stdout as it streams, tool calls on stderr, and a status line while it waits."""
 
     def __init__(self, status: StatusLine, model: str, *, shows_text: bool, shows_calls: bool) -> None:
         self._status, self.model = status, model
@@ -152,7 +152,7 @@ class Screen:
         self._is_at_line_start = True
 
     def hear(self, event: Event) -> None:
-        """Show an event."""
+        """Render an event."""
         match event:
             case RequestStarted():
                 self._wait(f"asking {self.model}")
@@ -169,7 +169,7 @@ class Screen:
                 self.end_line()
 
     def end_line(self) -> None:
-        """Begin a new line on stdout, if need be."""
+        """Start a new line on stdout, unless the cursor is at the start of one."""
         self._status.clear()
         if not self._is_at_line_start:
             click.echo()
@@ -182,12 +182,12 @@ class Screen:
     def _write(self, text: str) -> None:
         if text:
             self._status.clear()
-            self._is_at_line_start = text.endswith("\n")  # first, as an interruption may come while it is written
+            self._is_at_line_start = text.endswith("\n")  # set first: an interrupt can arrive during the write
             click.echo(text, nl=False)
 
     def _tell_missed(self, missed: Sequence[Missed]) -> None:
         for each in missed:
-            if each.was_asked:  # what was told at the first request is not told at each one that follows
+            if each.was_asked:  # report a model when it fails, not again at each later request that skips it
                 self.end_line()
                 tell(f"  {missed_line(each)}", faint=True)
 
@@ -201,25 +201,25 @@ class Screen:
 
 
 class JSONLinesOutput(Recording):
-    """Writes each milestone as a line, as a session's export has them; `inner` is a recording that goes on, too."""
+    """Write each milestone as a line in the session export format, and forward it to the recorder `inner`."""
 
     def __init__(self, write: Callable[[str], object], name: str, inner: Recorder | None) -> None:
         self._write, self._inner = write, inner
         self._write(json_line({"session": _SESSION_FORMAT, "name": name or "unnamed"}))
 
     def asked(self, question: Question, /) -> OpenQuestion:
-        """The question, which the recording hears."""
+        """Forward the question to the inner recorder, if any."""
         return super().asked(question) if self._inner is None else self._inner.asked(question)
 
     def told(self, run: str, milestone: Milestone, /) -> None:
-        """Write down what has happened."""
+        """Write a milestone, and forward it to the inner recorder."""
         if self._inner is not None:
             self._inner.told(run, milestone)
         self._write(json_line(encode_entry(SessionEntry(run, self.now(), milestone))))
 
 
 class Output:
-    """Where the answer goes: stdout, or a file that is written once the answer is there, in one piece."""
+    """The destination of the answer: stdout, or a file that is written in one piece once the answer is complete."""
 
     def __init__(self, path: Path | None) -> None:
         self._path, self._lines = path, list[str]()
@@ -236,13 +236,13 @@ class Output:
             self._lines.append(line)
 
     def finish(self) -> None:
-        """Put the file in its place, if there is one and anything was written; else one of that name stays."""
+        """Write the file if lines were added; otherwise leave an existing file untouched."""
         if self._path is not None and self._lines:
             write_whole(self._path, "".join(f"{line}\n" for line in self._lines), 0o666)
 
 
 def closing_line(result: RunResult[str], llm: LLM, seconds: float, session: str) -> str:
-    """Model, tokens, money and seconds of a run, and the session it is in."""
+    """Model, tokens, cost and duration of a run, and its session."""
     from agentkit.event_rendering import seconds_text, tokens_text
     from agentkit.usage import shown_cost
 
@@ -252,7 +252,7 @@ def closing_line(result: RunResult[str], llm: LLM, seconds: float, session: str)
 
 
 def _who_answered(result: RunResult[str], llm: LLM) -> str:
-    """The models that answered, where others were given beside the first."""
+    """The models that answered if fallbacks are configured, otherwise the configured model."""
     tariffs = [each.response.tariff for each in result.milestones if isinstance(each, ResponseReceived)]
     paid = {(tariff.provider, tariff.model) for tariff in tariffs if tariff is not None}
     known = [each.name for each in llm.members() if (each.tariff.provider, each.tariff.model) in paid]
@@ -260,7 +260,7 @@ def _who_answered(result: RunResult[str], llm: LLM) -> str:
 
 
 def error_stream() -> StatusLine:
-    """The status line of this process: on stderr, when that is a terminal."""
+    """The status line of this process, drawn on stderr if that is a terminal."""
     return StatusLine(sys.stderr if is_terminal(sys.stderr) else None)
 
 
@@ -270,7 +270,7 @@ IGNORE_PRICE = "To ask it all the same: --limit unknown_price=free. To see what 
 
 
 def answer(order: AskOptions) -> int:
-    """Ask, show what happens, and give the exit code. Raises what the run failed with."""
+    """Run the question, render its events and return the exit code. Raises the error of a failed run."""
     settings, wanted = order.settings, _wanted(order)
     for note in settings.notes if not order.quiet else ():
         tell(note, "yellow")
@@ -293,7 +293,7 @@ def answer(order: AskOptions) -> int:
 
 
 def _session(order: AskOptions, settings: Settings, question: Content) -> Session:
-    """The session that is meant; one that is not kept has no store. Raises UsageError when a new one has no name."""
+    """The chosen session or a new one; without a store if nothing is stored. Raises UsageError without a question."""
     chosen = chosen_session(order, settings)
     if chosen is None and not question:
         raise click.UsageError('There is no question. Ask one: agentkit "How much is 17% of 2400?"')
@@ -301,7 +301,7 @@ def _session(order: AskOptions, settings: Settings, question: Content) -> Sessio
 
 
 def _left(session: Session) -> Resumption:
-    """The run of a session that was left, when there is no question. Raises UsageError when there is none."""
+    """Resume the session's unfinished run. Raises UsageError if every run is finished."""
     from agentkit.agents.result import Resumption
 
     if not session.unfinished:
@@ -315,15 +315,15 @@ def _left(session: Session) -> Resumption:
 def agent_of(
     order: AskOptions, settings: Settings, session: Session, approve: Approver | None, kind: Any = None
 ) -> Agent[Any]:
-    """The agent that was ordered, in that session, whose answers are of that kind."""
+    """Build the configured agent for the session, with answers of type `kind`."""
     agent = settings.agent(session=session, dry_run=order.dry_run, approve=approve, output_type=kind)
-    if order.yes:  # which comes before whom a program's agent would ask
+    if order.yes:  # takes precedence over the approval handler of an agent that a program defines
         agent.approve = approve
     return agent
 
 
 def _wanted(order: AskOptions) -> OutputType[Any] | None:
-    """What the answer must be; None for a text. Raises UsageError and ConfigError."""
+    """The output type; None for text. Raises UsageError and ConfigError."""
     if order.schema is None:
         return None
     from agentkit.cli.ask_options import answer_type
@@ -333,7 +333,7 @@ def _wanted(order: AskOptions) -> OutputType[Any] | None:
 
 
 def _told(value: Any, wanted: OutputType[Any] | None) -> str:
-    """An answer as it is shown: a text, or what JSON has; nothing where there is none."""
+    """Render an answer: text, JSON for other output types, an empty string for None."""
     if value is None:
         return ""
     return clean(value) if wanted is None else json_text(wanted.plain(value))
@@ -347,7 +347,7 @@ def _run(
     output: Output,
     status: StatusLine,
 ) -> RunResult[Any] | None:
-    """Run to the end and write what came of it; None when a person interrupted it."""
+    """Run to the end and write the answer; None if a person interrupted the run."""
     wanted = wanted or agent.answer_rules.output
     is_told = not (order.as_json or order.as_jsonl)
     streams = is_told and order.output is None and not order.no_stream and not agent.holds_back
@@ -371,7 +371,7 @@ def _run(
 
 
 def _result(agent: Agent[Any], prompt: Content | Resumption, screen: Screen, *, streaming: bool) -> RunResult[Any]:
-    """The run's result; the screen hears of all on the way."""
+    """Run the agent and return the result; the screen receives every event."""
     if not streaming:
         agent.listeners.append(screen.hear)
         return agent.run(prompt)
@@ -385,7 +385,7 @@ def _result(agent: Agent[Any], prompt: Content | Resumption, screen: Screen, *, 
 
 @contextmanager
 def _taped(order: AskOptions, agent: Agent[Any], screen: Screen, output: Output) -> Iterator[None]:
-    """What happens in the block is recorded, and told line by line, as was ordered."""
+    """Record the block, and write its milestones as JSON lines, as the options say."""
     from agentkit.testing.cassettes import record
 
     def write(line: str) -> None:
@@ -400,7 +400,7 @@ def _taped(order: AskOptions, agent: Agent[Any], screen: Screen, output: Output)
 
 
 def ended(result: RunResult[Any], session: Session) -> int:
-    """The exit code of a run. Raises its error unless a limit was hit."""
+    """The exit code of a run. Raises the run's error unless it hit a limit."""
     if result.status == "limit" and result.error is not None:
         tell_error(limit_error(result), _more(result, session))
         return LIMIT
@@ -414,13 +414,13 @@ def ended(result: RunResult[Any], session: Session) -> int:
 
 
 def limit_error(result: RunResult[Any]) -> AgentKitError:
-    """The error of a run that hit a limit, without what only a program can do."""
+    """The error of a run that hit a limit, without the advice for programs."""
     what, _, _ = str(result.error).partition(_FOR_PROGRAMS)
     return LimitExceeded(f"{UNKNOWN_PRICE.partition(':')[0]}." if is_unpriced(result) else what.strip())
 
 
 def is_unpriced(result: RunResult[Any]) -> bool:
-    """Whether the limit is one of money for a model whose price nobody knows, so that going on would end the same."""
+    """Whether the run hit a cost limit because the model's price is unknown; resuming it would fail the same way."""
     return UNKNOWN_PRICE in str(result.error)
 
 
@@ -440,5 +440,5 @@ def _interrupted(session: Session) -> int:
 
 
 def kept_name(session: Session) -> str:
-    """The name under which a conversation is kept; empty when it is not."""
+    """The name under which a session is stored; empty if it is not stored."""
     return session.name if session.store is not None else ""

@@ -83,12 +83,12 @@ RECORD = click.option(
 
 
 def answering(command: Command) -> Command:
-    """Give a command the flags that say which model is asked, with which tools, and how far it may go."""
+    """Add the options that select the model, its tools and the limits of a run."""
     return _with(_ANSWERING, command)
 
 
 def conversing(command: Command) -> Command:
-    """The same, and those that say what is approved, in which session it is asked, and what is written down."""
+    """Add the options of `answering` and those for approval, dry runs, sessions and traces."""
     return _with((*_ANSWERING, *_CONVERSING), command)
 
 
@@ -110,7 +110,7 @@ _FLAGS = {"go_on": "--continue", "as_json": "--json", "as_jsonl": "--jsonl"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskOptions:
-    """The options of `ask`, each as the command line gave it. Raises UsageError when two of them contradict."""
+    """The options of `ask` as given on the command line. Raises UsageError if two of them contradict."""
 
     question: tuple[str, ...] = ()
     offline: bool = False
@@ -149,12 +149,12 @@ class AskOptions:
 
     @property
     def settings(self) -> Settings:
-        """The settings that hold with these flags, and with the file of the agent. Raises ConfigError."""
+        """The settings resolved from these flags and the agent file. Raises ConfigError."""
         return settings_here(self.flags, self.agent)
 
     @property
     def flags(self) -> dict[str, Any]:
-        """The settings that the flags make; None where they say nothing. Raises ConfigError."""
+        """The settings given by flags; None for each flag that is not given. Raises ConfigError."""
         return {
             "provider": "offline" if self.offline else None,
             "model": self.model,
@@ -173,16 +173,16 @@ def _flag(name: str) -> str:
 
 _PIPED = "-"
 _NAMED = re.compile(r"(?<!\S)@(?P<escape>@?)(?P<name>[^\s@]\S*?)(?=[.,;:!?)]*(?:\s|\Z))")
-"""A word that may name a file, without the signs that end a sentence."""
+"""A word that can name a file, without trailing punctuation."""
 
 NO_TEXT = "What is piped in is not text. Pipe text, or name a file: @photo.png, @report.pdf"
 
 
 def question_of(words: tuple[str, ...]) -> Content:
-    """The question; an empty text when there is none.
+    """The question; an empty string if it is missing.
 
-    `@FILE` stands for the text, image, PDF or recording in a file; `-` for what is piped in, which else is appended.
-    `@@` is an @ that means itself. Raises UsageError for a file that cannot be read.
+    `@FILE` is replaced by the text, image, PDF or recording in the file; `-` by piped input, which is otherwise
+    appended. `@@` escapes a leading @. Raises UsageError for a file that cannot be read.
     """
     is_piped = sys.stdin is not None and not sys.stdin.isatty()
     if is_piped and _PIPED not in words:
@@ -198,9 +198,9 @@ def question_of(words: tuple[str, ...]) -> Content:
 
 
 def with_files(prompt: str) -> Content:
-    """What a person typed, in which `@FILE` stands for what is in a file, and `@@FILE` for its name.
+    """Replace `@FILE` in a typed prompt by the content of the file, and `@@FILE` by `@FILE`.
 
-    A word that names no file is a word like any other. Raises UsageError for a file that no model reads.
+    A word that names no existing file stays as it is. Raises UsageError for a file that cannot be read by a model.
     """
     parts: list[str | Image | File] = []
     end = 0
@@ -217,7 +217,7 @@ def with_files(prompt: str) -> Content:
 def _is_file(name: str) -> bool:
     try:
         return Path(name).is_file()
-    except OSError:  # too long for a name, or within what may not be read
+    except OSError:  # the name is too long, or the folder is not readable
         return False
 
 
@@ -230,12 +230,12 @@ def _shown(name: str) -> str | Image | File:
 
 
 def text_of(question: Content) -> str:
-    """The words of a question, without its images and files."""
+    """The text of a question, without its images and files."""
     return question if isinstance(question, str) else " ".join(part for part in question if isinstance(part, str))
 
 
 def _is_plain(word: str) -> bool:
-    """Whether a word means itself; `@ada what?` in one argument is a text that begins with a name."""
+    """Whether a word is plain text; `@ada what?` in one argument is text that begins with a name."""
     names_file = word.startswith("@") and len(word) > 1 and not word.startswith("@@")
     return word != _PIPED and not (names_file and (" " not in word or Path(word[1:]).is_file()))
 
@@ -263,7 +263,7 @@ def _piped() -> bytes:
 
 
 def decoded(data: bytes, complaint: str) -> str:
-    """The text that UTF-8 data says, without blank lines around it. Raises UsageError with the complaint."""
+    """Decode UTF-8 text and strip surrounding whitespace. Raises UsageError with the complaint."""
     try:
         return data.decode("utf-8-sig").replace("\r\n", "\n").strip()
     except UnicodeDecodeError:
@@ -271,9 +271,9 @@ def decoded(data: bytes, complaint: str) -> str:
 
 
 def chosen_session(order: AskOptions, settings: Settings) -> Session | None:
-    """The session that is meant, one without a store when nothing is to be kept; None for a new one.
+    """The selected session, without a store if nothing is persisted; None for a new one.
 
-    Raises UsageError when there is no last one.
+    Raises UsageError if there is no last session to continue.
     """
     if order.go_on:
         return last_session(order.place)
@@ -284,7 +284,7 @@ def chosen_session(order: AskOptions, settings: Settings) -> Session | None:
 
 
 def last_session(place: str | None) -> Session:
-    """The session that was changed last. Raises UsageError when there is none."""
+    """The session that changed last. Raises UsageError if there are no sessions."""
     summaries = Session.summaries(place)
     if not summaries:
         raise click.UsageError('There is no session to continue. Begin one: agentkit "How much is 17% of 2400?"')
@@ -292,7 +292,7 @@ def last_session(place: str | None) -> Session:
 
 
 def known_session(place: str | None, name: str, otherwise: str = "") -> Session:
-    """The session of that name. Raises SessionError that names the closest, and says what to do `otherwise`."""
+    """Open an existing session. Raises SessionError with the closest name and the hint `otherwise`."""
     names = [summary.name for summary in Session.summaries(place)]
     if name not in names:
         raise SessionError(f"There is no session {name!r}.{suggestion(name, names)}{otherwise}")
@@ -300,7 +300,7 @@ def known_session(place: str | None, name: str, otherwise: str = "") -> Session:
 
 
 def new_session(place: str | None, question: str) -> Session:
-    """A session of its own for a question; where none can be kept, one that is not, which is told."""
+    """Open a new session for a question; if the default place is not writable, warn and return one without a store."""
     try:
         return Session.open(place, new_name(question))
     except SessionError as error:
@@ -327,9 +327,9 @@ _CHOICE = re.compile(r"[\w.+-]+(?:\s*\|\s*[\w.+-]+)+")
 
 
 def answer_type(text: str) -> Any:
-    """The type in `FILE.py:NAME`, or that of the fields `NAME KIND: what it is, …`, in brackets a list of such.
+    """The type in `FILE.py:NAME`, or a dataclass of fields `NAME KIND: description, …`; in brackets a list of it.
 
-    Raises UsageError for what is neither, and ConfigError for a program that cannot be run.
+    Raises UsageError for other text, and ConfigError for a program that cannot be run.
     """
     file, name = parted(text)
     if name or file.suffix == ".py":
@@ -344,7 +344,7 @@ def answer_type(text: str) -> Any:
         raise click.UsageError(f"--schema names no field. Name some: --schema {EXAMPLE!r}")
     try:
         kind = make_dataclass("Answer", fields)
-    except TypeError as error:  # two fields of one name
+    except TypeError as error:  # duplicate field names
         raise click.UsageError(f"--schema cannot be used: {error}.") from None
     return GenericAlias(list, kind) if several else kind
 
@@ -359,7 +359,7 @@ def _written_in(file: Path, name: str) -> Any:
 
 
 def _fields(text: str) -> Iterator[tuple[str, Any]]:
-    """Names and types. Where there are several lines a field is a line, else they are parted by commas."""
+    """Yield field names and types. Multi-line text has one field per line; otherwise commas separate the fields."""
     text = text.strip()
     for said in split_lines(text) if "\n" in text else _COMMA.split(text):
         field = _FIELD.fullmatch(said.strip())
@@ -370,7 +370,7 @@ def _fields(text: str) -> Iterator[tuple[str, Any]]:
 
 
 def _described(word: str, about: str, said: str) -> Any:
-    """A field's type, with what it is. What is written behind the colon, as in Python, is a type if it can be one."""
+    """A field's type with its description. Without a kind, the text after the colon is the type if it parses as one."""
     if not word and _is_kind(about):
         word, about = about, ""
     kind = _kind(word, said)
@@ -387,7 +387,7 @@ def _is_kind(word: str) -> bool:
 
 
 def _kind(word: str, said: str) -> Any:
-    """A field's type; what may be missing ends in a question mark, or in Python's `| None`. Raises UsageError."""
+    """Parse a field's type; `?` or Python's `| None` at the end makes it optional. Raises UsageError."""
     word = word.strip()
     if _OPTIONAL.search(word):
         return _kind(_OPTIONAL.sub("", word), said) | None

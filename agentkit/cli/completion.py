@@ -12,11 +12,11 @@ from agentkit.errors import AgentKitError
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 COLLECTIONS = "core, web, system, files, default"
-"""The collections of the catalog, for texts of help, which are made before that is loaded."""
+"""The collections of the catalog, for help texts, which are built before the catalog is loaded."""
 
 
 def tool_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The tools and collections that begin like this; behind a comma, the next name."""
+    """Complete tools and collections; after a comma, the next name."""
     from agentkit.tools import catalog
 
     before, comma, begun = incomplete.rpartition(",")
@@ -25,7 +25,7 @@ def tool_names(_context: click.Context, _parameter: click.Parameter, incomplete:
 
 
 def session_names(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The sessions that begin like this; none when they cannot be read."""
+    """Complete session names; empty if the sessions cannot be read."""
     from agentkit.sessions.session import Session
 
     try:
@@ -36,14 +36,14 @@ def session_names(context: click.Context, _parameter: click.Parameter, incomplet
 
 
 def safety_levels(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The safety levels that begin like this."""
+    """Complete safety levels."""
     from agentkit.levels import SafetyLevel
 
     return [level.name.lower() for level in SafetyLevel if level.name.lower().startswith(incomplete.lower())]
 
 
 def limit_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """The limits that begin like this, each with the sign that its number stands behind."""
+    """Complete limit names, each with its `=`."""
     from dataclasses import fields
 
     from agentkit.usage import Limits
@@ -52,14 +52,14 @@ def limit_names(_context: click.Context, _parameter: click.Parameter, incomplete
 
 
 def limits_option(help_text: str) -> Callable[[Command], Command]:
-    """The option `--limit NAME=NUMBER`, which is repeated for more than one."""
+    """The repeatable option `--limit NAME=NUMBER`."""
     return click.option(
         "--limit", "limits", multiple=True, metavar="NAME=NUMBER", shell_complete=limit_names, help=help_text
     )
 
 
 def _place(_context: click.Context, _parameter: click.Parameter, place: str | None) -> str | None:
-    """The place as it is. Raises BadParameter for the URL of what keeps no sessions."""
+    """Return the place unchanged. Raises BadParameter for a URL that cannot store sessions."""
     from agentkit.sessions.stores.factory import refuse_foreign
 
     try:

@@ -121,7 +121,7 @@ def _trust_told(project: SettingsFile) -> str:
 
 
 def _shown(key: str, value: Any) -> Any:
-    """A value without what may be secret in it, as JSON has it."""
+    """A value as JSON data, without secrets."""
     from agentkit.levels import SafetyLevel
     from agentkit.llm.endpoint import shown_url
     from agentkit.redaction import redact

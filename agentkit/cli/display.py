@@ -17,17 +17,17 @@ if TYPE_CHECKING:
 
 SCHEMA_VERSION = 1
 _MAX_LINE_CHARS = 100
-_MAX_REFUSAL_CHARS = 240  # which has what to do about it at its end
+_MAX_REFUSAL_CHARS = 240  # longer, because a refusal ends with its remedy
 _WORTH_TELLING_SECONDS = 0.3
 _UNSEEN = (
     "\x7f-\x9f"  # DEL and the C1 control characters
     "\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"  # zero-width and direction marks
-    "\U000e0000-\U000e007f"  # tag characters: a text nobody sees
+    "\U000e0000-\U000e007f"  # tag characters: invisible text
     "\ud800-\udfff"  # surrogates, which no output can encode
 )
 _CONTROL = re.compile(
     "\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b.?"  # escape sequences
-    f"|[\x00-\x08\x0b-\x1f{_UNSEEN}]"  # control characters besides tab and newline
+    f"|[\x00-\x08\x0b-\x1f{_UNSEEN}]"  # control characters other than tab and newline
 )
 
 
@@ -37,12 +37,12 @@ def clean(text: str) -> str:
 
 
 def json_text(document: object) -> str:
-    """A document as indented JSON, with what `clean` would remove escaped instead."""
+    """Render a document as indented JSON; characters that `clean` would remove are escaped."""
     return _escaped(json.dumps(document, ensure_ascii=False, indent=2))
 
 
 def document_text(**fields: object) -> str:
-    """What `--json` prints: an object that says by which version of our schema it is read."""
+    """The output of `--json`: an object with the version of its schema."""
     return json_text({"schema_version": SCHEMA_VERSION, **fields})
 
 
@@ -51,19 +51,19 @@ def _escaped(text: str) -> str:
 
 
 def json_line(document: Mapping[str, Any]) -> str:
-    """A document as one line of JSON, with what `clean` would remove escaped instead. Raises SessionError."""
+    """Render a document as one line of JSON; characters that `clean` would remove are escaped. Raises SessionError."""
     from agentkit.sessions.codec import to_line
 
     return _escaped(to_line(document))
 
 
 def started_line(call: ToolCall) -> str:
-    """A tool call that is going on, on one line."""
+    """A running tool call, on one line."""
     return f"{line_text(call.name)}({line_text(arguments_text(call.arguments))})"
 
 
 def call_line(used: ToolCallFinished) -> str:
-    """A tool call with its result and its decision, on one line, whatever the model and the tool say."""
+    """A tool call with its result and decision, on one line whatever text the model and the tool produce."""
     result = used.result
     judgment = judgment_text(result)
     verdict = f"  [{judgment}]" if judgment else ""
@@ -72,26 +72,26 @@ def call_line(used: ToolCallFinished) -> str:
 
 
 def missed_line(missed: Missed) -> str:
-    """Which model gave no answer, and why, on one line: another one has answered."""
+    """A model that failed, and why, on one line; another model has answered."""
     return f"no answer from {missed.model}: {line_text(missed.error)}"
 
 
 def outcome_text(result: ToolResult) -> str:
-    """What came of a tool call, on one line."""
+    """The result or error of a tool call, on one line."""
     most_chars = _MAX_REFUSAL_CHARS if was_refused(result) else _MAX_LINE_CHARS
     return line_text(result.error or answer_in(result), most_chars) or "(nothing)"
 
 
 def judgment_text(result: ToolResult) -> str:
-    """The verdict on a tool call and the rule that it comes from; empty when there was none."""
+    """The verdict on a tool call and its rule; empty without a decision."""
     decision = result.decision
     return "" if decision is None else f"{decision.verdict}: {line_text(decision.rule)}"
 
 
 def value_text(result: ToolResult) -> str:
-    """A tool's value for a person: a flat dictionary as lines, anything else as the text a model gets."""
+    """A tool's value for a person: a flat dictionary as lines, a shallow value as JSON, else the text for the model."""
     value = result.value
-    if isinstance(value, dict) and "output" in value:  # which has both streams in it
+    if isinstance(value, dict) and "output" in value:  # it contains both streams
         value = {key: item for key, item in value.items() if key not in {"stdout", "stderr"}}
     if isinstance(value, dict) and all(isinstance(item, str | int | float | None) for item in value.values()):
         return clean("\n".join(f"{key}: {item}" for key, item in value.items()))
@@ -101,7 +101,7 @@ def value_text(result: ToolResult) -> str:
 
 
 def run_document(result: RunResult[Any], plain: Callable[[Any], Any] = str) -> dict[str, Any]:
-    """A run as one JSON document; `plain` makes of its output what JSON has."""
+    """A run as a JSON document; `plain` converts its output to JSON data."""
     return {
         "schema_version": SCHEMA_VERSION,
         "output": None if result.value is None else plain(result.value),
@@ -121,7 +121,7 @@ def run_document(result: RunResult[Any], plain: Callable[[Any], Any] = str) -> d
 
 
 def result_fields(result: ToolResult) -> dict[str, Any]:
-    """A tool's result, as JSON has it."""
+    """A tool result as JSON data."""
     return {
         "tool": result.tool,
         "status": result.status,
@@ -133,10 +133,10 @@ def result_fields(result: ToolResult) -> dict[str, Any]:
 
 
 def was_refused(result: ToolResult) -> bool:
-    """Whether a judge, not a fault, kept the call from happening."""
+    """Whether a judge denied the call, as opposed to a failure."""
     return result.decision is not None and result.decision.verdict is Verdict.DENY and result.status == "denied"
 
 
 def line_text(text: str, most_chars: int = _MAX_LINE_CHARS) -> str:
-    """A text on one line, cleaned and cut."""
+    """A text on one line, cleaned and truncated."""
     return cut(" ".join(clean(text).split()), most_chars)

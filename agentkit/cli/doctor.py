@@ -30,7 +30,7 @@ _ISOLATION_FIX = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at. `missing` is something optional, `failed` something that should work."""
+    """The result of one check. `missing` is something optional, `failed` something that should work."""
 
     name: str
     state: Literal["ok", "missing", "failed"]
@@ -96,7 +96,7 @@ def _shell_sandbox() -> Iterator[Finding]:
 
 
 def _tried(name: str, attempt: Callable[[], ProcessOutcome | PythonOutcome]) -> Finding:
-    """What came of running something harmless that prints 42."""
+    """Run a harmless program that prints 42, and check its output."""
     from agentkit.errors import SandboxError
 
     try:
@@ -130,7 +130,7 @@ def _packages() -> Iterator[Finding]:
 
 
 def _required(lines: Iterable[str]) -> Iterator[Finding]:
-    """The packages that these requirements name, those of extras included that a user may want."""
+    """Check the packages of these requirements, including those of the extras in `_EXTRAS`."""
     from importlib.metadata import PackageNotFoundError, version
 
     for line in lines:

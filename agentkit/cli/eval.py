@@ -125,9 +125,9 @@ def compare_reports(*, before: Path, after: Path, agent: str | None, no_broken: 
 
 
 def suite_in(place: str, scorers: Sequence[str] = ()) -> tuple[Suite, Mapping[str, Any]]:
-    """The suite in `FILE.py`, `FILE.py:NAME`, or a file of cases; and what else stands in a Python file, by name.
+    """Load the suite from `FILE.py`, `FILE.py:NAME` or a file of cases, and the other names in a Python file.
 
-    Raises UsageError when it is not there, ConfigError when the file is none.
+    Raises UsageError if the suite is missing, ConfigError if the file is invalid.
     """
     from agentkit import evals
 
@@ -142,7 +142,7 @@ def suite_in(place: str, scorers: Sequence[str] = ()) -> tuple[Suite, Mapping[st
 
 
 def _cases_in(path: Path, scorers: Sequence[Any]) -> Suite:
-    """The suite in a file of cases. Raises ConfigError, with what to do."""
+    """Load the suite from a file of cases. Raises ConfigError with a remedy."""
     from agentkit.evals.dataset import FIELDS
     from agentkit.evals.suite import Suite
 
@@ -156,10 +156,10 @@ def _cases_in(path: Path, scorers: Sequence[Any]) -> Suite:
 
 
 def agents_in(places: Sequence[str], beside: Mapping[str, Any], settings: Settings) -> dict[str, Tried]:
-    """The agents that are named, by their names: text files, `FILE.py`, `FILE.py:NAME`, or names in the suite's file.
+    """Load the named agents: text files, `FILE.py`, `FILE.py:NAME`, or names in the suite's file.
 
-    A function is named as `FILE.py:NAME` or by its name in the suite's file. Without any, the agents in that file, or
-    else the one that the settings describe. Raises UsageError, ConfigError.
+    A function is named as `FILE.py:NAME` or by its name in the suite's file. Without names, use the agents in that
+    file, or else the agent from the settings. Raises UsageError and ConfigError.
     """
     if not places:
         found = [each for each in beside.values() if isinstance(each, Agent)] or [settings.agent()]
@@ -172,14 +172,14 @@ def agents_in(places: Sequence[str], beside: Mapping[str, Any], settings: Settin
 
 
 def _near(name: str, found: Mapping[str, Any]) -> str:
-    """Which agent or function of a file was probably meant, in a sentence; nothing where none is like it."""
+    """Suggest the agent or function of a file closest to a name; empty if none is close."""
     return suggestion(
         name, [each for each, value in found.items() if is_tried(value) and not each.startswith("_")], 0.7
     )
 
 
 def agent_in(place: str, beside: Mapping[str, Any], settings: Settings) -> Tried:
-    """One agent or function that is named. A text file that says no model is given the one of the settings."""
+    """Load one named agent or function. A text file without a model uses the model of the settings."""
     from agentkit.agents.agent_file import read_manifesto
 
     if is_tried(beside.get(place)):
@@ -199,7 +199,7 @@ def agent_in(place: str, beside: Mapping[str, Any], settings: Settings) -> Tried
 
 
 def models_in(names: Sequence[str], settings: Settings, *, offline: bool) -> list[LLM]:
-    """The models that the agents are run on; none when each is to keep its own."""
+    """The models to run the agents on; empty if each agent uses its configured model."""
     return [settings.llm()] if offline else [settings.llm(name) for name in names]
 
 
@@ -207,18 +207,18 @@ STDOUT = "-"
 
 
 def report_in(path: Path) -> Report:
-    """The report that was written into a file. Raises ConfigError, with what to do."""
+    """Load a report from a file. Raises ConfigError with a remedy."""
     try:
         return Report.read(path)
     except SessionError as error:
         what, _ = halves(f"{error}")
-        free = "report.json" if path.exists() else str(path)  # what is there may be the suite
+        free = "report.json" if path.exists() else str(path)  # an existing file can be the suite
         raise ConfigError(f"{what} Write one with: agentkit eval run SUITE --json {shown_word(free)}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFiles:
-    """Where a report is written, in each of its forms."""
+    """The files that a report is written to, one per format."""
 
     json_to: str | None = None
     junit_to: Path | None = None
@@ -227,7 +227,7 @@ class ReportFiles:
 
 
 def tell_report(report: Report, to: ReportFiles) -> None:
-    """Print the table, or the JSON where stdout is named for it, and write the files. Raises SessionError."""
+    """Print the table, or JSON if that is to go to stdout, and write the files. Raises SessionError."""
     click.echo(json_text(report.to_data()) if to.json_to == STDOUT else _shown(report))
     forms = {
         to.json_to if to.json_to != STDOUT else None: report.to_json,
@@ -244,7 +244,7 @@ def tell_report(report: Report, to: ReportFiles) -> None:
 
 
 def _shown(report: Report) -> str:
-    """The report as text that fits the terminal, where it goes to one."""
+    """Render the report as text, fitted to the terminal if stdout is one."""
     from shutil import get_terminal_size
 
     from agentkit.evals.text_reports import report_text
@@ -256,9 +256,9 @@ def _shown(report: Report) -> str:
 def compared(
     before: Report, after: Report, agent: str | None = None, *, no_broken: bool, to_stderr: bool = False
 ) -> bool:
-    """Print what changed, agent by agent; whether any of them is worse, or has a broken case where none may be.
+    """Print the comparison of each agent; return whether one is worse, or has broken cases with `no_broken` set.
 
-    Raises UsageError when no agent is in both.
+    Raises UsageError if no agent is in both reports.
     """
     comparisons = _comparisons(before, after, agent)
     for each in comparisons:
@@ -278,13 +278,13 @@ def _comparisons(before: Report, after: Report, agent: str | None) -> list[Compa
 
 
 class ProgressLine:
-    """Tells on one line of a terminal how far the suite is, and what it costs; nothing elsewhere."""
+    """Show progress and cost of the suite on one line of a terminal; print nothing elsewhere."""
 
     def __init__(self) -> None:
         self._usage, self._count, self._width = NO_USAGE, 0, 0
 
     def __call__(self, done: int, total: int, trial: Trial) -> None:
-        """Tell of the newest trial."""
+        """Update the line with a finished trial."""
         self._usage += trial.usage + trial.judging + trial.simulating
         self._count += 1
         if sys.stderr.isatty():
@@ -293,7 +293,7 @@ class ProgressLine:
             self._width = len(told)
 
     def _money(self, left: int) -> str:
-        """What the trials have cost so far, and what that makes for those that are left; empty when nobody knows."""
+        """The cost of the trials so far and an estimate of the total; empty if the price is unknown."""
         cost = cost_of(self._usage)
         if cost is None or not cost.dollars or cost.unpriced_requests:
             return ""
@@ -302,7 +302,7 @@ class ProgressLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EvalOptions(ReportFiles):
-    """The options of `eval run`, each as the command line gave it. Raises UsageError when two of them contradict."""
+    """The options of `eval run` as given on the command line. Raises UsageError if two of them contradict."""
 
     suite: str
     agents: tuple[str, ...] = ()
@@ -333,18 +333,18 @@ class EvalOptions(ReportFiles):
 
     @property
     def flags(self) -> dict[str, Any]:
-        """The settings that the flags make; None where they say nothing."""
+        """The settings given by flags; None for each flag that is not given."""
         return {"provider": "offline" if self.offline else None, "model": self.models[0] if self.models else None}
 
     @property
     def shared_limits(self) -> Limits | None:
-        """What all trials together may take; None when nothing is said. Raises ConfigError."""
+        """The limits of all trials together; None if no limit is given. Raises ConfigError."""
         given: dict[str, Any] = dict(map(limit_of, self.limits))
         return replace(UNLIMITED, **given) if given else None
 
 
 def run(wanted: EvalOptions) -> int:
-    """Run the suite and tell of it; the exit code. Raises UsageError, ConfigError, NoProvider and SessionError."""
+    """Run the suite; return the exit code. Raises UsageError, ConfigError, NoProvider and SessionError."""
     limits = wanted.shared_limits
     baseline = None if wanted.baseline is None else report_in(wanted.baseline)
     settings = settings_here(wanted.flags)
@@ -384,7 +384,7 @@ def run(wanted: EvalOptions) -> int:
 
 
 def _interrupted(kept: Path | None) -> int:
-    """Say how the suite goes on; the exit code."""
+    """Print how to resume the suite; return the exit code."""
     if kept is None:
         tell("Interrupted.\nNothing is kept. With --resume FILE each trial is, as soon as it is finished.")
     else:
@@ -393,7 +393,7 @@ def _interrupted(kept: Path | None) -> int:
 
 
 def _missed(report: Report, threshold: float | None) -> int:
-    """What the exit code must say of the report alone, which is told."""
+    """Print undone trials and missed thresholds; return the exit code for them."""
     left = [trial for trial in report.trials if trial.outcome == "undone"]
     if left:
         reason, _ = halves(left[0].error)
@@ -412,10 +412,10 @@ def _missed(report: Report, threshold: float | None) -> int:
 
 
 def _against(baseline: Report | None, report: Report, wanted: EvalOptions) -> int:
-    """What the exit code must say of the comparison, which is told."""
+    """Print the comparison with the baseline; return the exit code for it."""
     if baseline is None:
         return ANSWERED
-    # Where JSON goes to stdout, nothing else may.
+    # If JSON is written to stdout, everything else goes to stderr.
     is_worse = compared(baseline, report, no_broken=wanted.no_broken, to_stderr=wanted.json_to == STDOUT)
     if is_worse:
         tell(f"It is worse than {wanted.baseline}.", "red")

@@ -147,7 +147,7 @@ def embed_documents(*, model: str, place: str) -> None:
 
 
 def _agreed(places: tuple[str, ...]) -> bool:
-    """Whether the person at the terminal agrees that these places are read. Without a terminal nobody does."""
+    """Whether the person at the terminal agrees to read these places; False without a terminal."""
     from agentkit.event_rendering import visible
 
     if not places or sys.stdin is None or not sys.stdin.isatty():
@@ -175,7 +175,7 @@ def _opened(place: str, embed: str | None = None) -> Knowledge:
 
 
 def _found(place: str, embed: str | None = None) -> Knowledge:
-    """What is kept there: who only looks makes no file. Raises KnowledgeError when there is none."""
+    """Open existing knowledge; a missing file is not created. Raises KnowledgeError if it does not exist."""
     from agentkit.errors import KnowledgeError
 
     if "://" not in place and place != ":memory:" and not Path(place).exists():
@@ -188,6 +188,6 @@ def _came_to_nothing(report: AddResult) -> bool:
 
 
 def _shown(passage: Chunk) -> str:
-    """A passage, below where it stands."""
+    """A chunk, below its citation."""
     section = f"  ({passage.section})" if passage.section else ""
     return f"{passage.citation}{section}\n{passage.text}"

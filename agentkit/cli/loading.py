@@ -29,20 +29,20 @@ _Wanted = TypeVar("_Wanted")
 
 
 def parted(place: str) -> tuple[Path, str]:
-    """The file in `FILE` or `FILE.py:NAME`, and the name, which is empty when none is given."""
+    """Split `FILE` or `FILE.py:NAME` into the file and the name; the name is empty if not given."""
     file, colon, name = place.rpartition(":")
     return (Path(file), name) if colon and file.endswith(SUFFIX) else (Path(place), "")
 
 
 def run_file(path: Path) -> Mapping[str, Any]:
-    """What a Python file defines, by name. Raises UsageError when it is not there, ConfigError, with the line."""
+    """Run a Python file and return its names. Raises UsageError if it is missing, ConfigError with the failing line."""
     if not path.is_file():
         raise click.UsageError(f"There is no file {str(path)!r}.")
     return names_in(path)
 
 
 def one_in(found: Mapping[str, Any], name: str, kind: type[_Wanted], path: Path) -> _Wanted:
-    """What is of that kind: the one of that name, or the only one."""
+    """The object of type `kind`: the one with that name, or the only one. Raises UsageError."""
     known = {each: value for each, value in found.items() if isinstance(value, kind) and not each.startswith("_")}
     if name in known:
         return known[name]
@@ -58,20 +58,20 @@ def one_in(found: Mapping[str, Any], name: str, kind: type[_Wanted], path: Path)
 
 
 def names_in(program: Path) -> Mapping[str, Any]:
-    """What the program defines, by name. Modules beside it can be imported. Raises ConfigError, with the line."""
+    """Run a program and return its names; it can import modules of its folder. Raises ConfigError with the line."""
     try:
-        with _own_folder(program), redirect_stdout(sys.stderr):  # stdout is the answer's, or a protocol's
+        with _own_folder(program), redirect_stdout(sys.stderr):  # stdout is reserved for the answer or a protocol
             return _imported(program)
     except AgentKitError as error:
         raise ConfigError(f"{_where(error, program)}: {error}") from error
     except (Exception, SystemExit) as error:
-        fault = error.msg if isinstance(error, SyntaxError) else error  # the text of a SyntaxError has its place, too
+        fault = error.msg if isinstance(error, SyntaxError) else error  # its text repeats the position
         told = f"{type(error).__name__}: {fault}".strip(": ")
         raise ConfigError(f"{_where(error, program)}: {told}\nAll that Python says of it: python {program}") from error
 
 
 def _imported(program: Path) -> dict[str, Any]:
-    """The program's names; they are found by its own from then on, as what annotations that are texts mean."""
+    """Run the program and register it as a module, so that string annotations can be resolved later."""
     name = program.name if _is_taken(program.stem) else program.stem
     found = runpy.run_path(str(program), run_name=name)
     sys.modules[name] = ModuleType(name)
@@ -80,13 +80,13 @@ def _imported(program: Path) -> dict[str, Any]:
 
 
 def _is_taken(name: str) -> bool:
-    """Whether a module goes by that name, or will for whoever imports it later."""
+    """Whether a module with that name exists or could be imported later."""
     is_there = name == "__main__" or getattr(sys.modules.get(name), "__spec__", None) is not None
     return is_there or name in sys.stdlib_module_names or PathFinder.find_spec(name, sys.path[1:]) is not None
 
 
 def _where(error: BaseException, program: Path) -> str:
-    """The program, and its line that was being run."""
+    """The program, and the line of it that failed."""
     line = getattr(error, "lineno", None) if isinstance(error, SyntaxError) else None
     for frame in traceback.extract_tb(error.__traceback__):
         line = frame.lineno if frame.filename == str(program) else line
@@ -95,7 +95,7 @@ def _where(error: BaseException, program: Path) -> str:
 
 @contextmanager
 def _own_folder(program: Path) -> Iterator[None]:
-    """The program's folder in the place of the command's, as if Python had started it."""
+    """Put the program's folder first on `sys.path` for the block, as if Python had started it."""
     folder = sys.path[0]
     sys.path[0] = str(program.resolve().parent)
     try:
@@ -105,15 +105,15 @@ def _own_folder(program: Path) -> Iterator[None]:
 
 
 def is_program(place: Path) -> bool:
-    """Whether an agent is named by its program, as `FILE.py` or `FILE.py:NAME`."""
+    """Whether an agent is given as a program, `FILE.py` or `FILE.py:NAME`."""
     return parted(str(place))[0].suffix == SUFFIX
 
 
 @cache
 def made_by(place: str) -> Agent[Any]:
-    """The agent in `FILE.py`, or the one of that name in `FILE.py:NAME`; the program is run once.
+    """The agent in `FILE.py`, or the named one in `FILE.py:NAME`; the program is run once.
 
-    Raises UsageError when it is not there, ConfigError, with the line, when the program fails.
+    Raises UsageError if the agent is missing, ConfigError with the line if the program fails.
     """
     path, name = parted(place)
     return one_in(run_file(path), name, Agent, path)
@@ -125,17 +125,17 @@ _HOSTED = "hosted:"
 
 
 def is_own(name: str) -> bool:
-    """Whether a name is none of ours but a provider's, or a program or file of servers, with `:NAME` or without."""
+    """Whether a name is outside the catalog: a provider's tool, a program or a file of servers, also with `:NAME`."""
     return name.startswith(_HOSTED) or _parted(name)[0].suffix in {SUFFIX, _SERVERS}
 
 
 def tools_named(names: Iterable[str]) -> Toolset:
-    """The tools of collections, the named tools, and those of Python files, each once. Raises ConfigError."""
+    """The tools of the named collections, tools and Python files, without duplicates. Raises ConfigError."""
     return Toolset(list(dict.fromkeys(tool for name in names for tool in _named(name))))
 
 
 def tool_named(name: str) -> AnyTool:
-    """The one tool that is meant. Raises ConfigError."""
+    """The single tool with that name. Raises ConfigError."""
     if not is_own(name):
         try:
             return catalog.find(name)
@@ -162,13 +162,13 @@ def _named(name: str) -> Toolset:
 
 
 def _parted(name: str) -> tuple[Path, str]:
-    """A file, and the tool of it that is meant, empty when none is named."""
+    """Split a name into a file and a tool; the tool is empty if not given."""
     file, _, tool = name.rpartition(":")
     return (Path(file), tool) if file.endswith(_SERVERS) else parted(name)
 
 
 def _own_way(name: str) -> str:
-    """How a tool of one's own is named; a module and its function are files here."""
+    """How to name a user's own tool; suggests the file if the name is that of a module."""
     module, colon, function = name.partition(":")
     file = f"{module}{SUFFIX}"
     return (
@@ -179,7 +179,7 @@ def _own_way(name: str) -> str:
 
 
 def _own(file: Path, name: str) -> Toolset:
-    """What a program offers: its list `tools`, or else its tools and public functions; of these the named one."""
+    """The tools of a program: its list `tools`, or else its tools and public functions; only the named one if given."""
     path = file.expanduser()
     offered = _offered(path)
     if not name:
@@ -192,7 +192,7 @@ def _own(file: Path, name: str) -> Toolset:
 
 @cache
 def _offered(path: Path) -> Toolset:
-    """The tools of a program, or of the servers in a file, which are started once, however often it is named."""
+    """The tools of a program, or of the servers in a file; cached, so that servers start only once."""
     if not path.is_file():
         raise ConfigError(f"There is no file {str(path)!r}. Name a Python program whose functions are to be tools.")
     if path.suffix == _SERVERS:
@@ -214,7 +214,7 @@ def _made(path: Path, given: Any) -> Toolset:
 
 
 def _written_in(path: Path, found: Mapping[str, Any]) -> Iterator[Any]:
-    """What the program itself has written, and which tools of a provider it declares; no name that begins with _."""
+    """Yield the public functions that the program defines itself, and the hosted tools that it declares."""
     for name, value in found.items():
         function = unwrap(value.function if isinstance(value, Tool) else value, stop=_is_bare)
         is_its_own = isfunction(function) and function.__code__.co_filename == str(path)
@@ -224,5 +224,5 @@ def _written_in(path: Path, found: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def _is_bare(value: Any) -> bool:
-    """Whether nothing is wrapped in it: an object may say that it has whatever it is asked for."""
+    """Whether the value wraps nothing; checked in `__dict__`, because `__getattr__` can pretend any attribute."""
     return "__wrapped__" not in getattr(value, "__dict__", {})

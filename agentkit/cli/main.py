@@ -47,9 +47,9 @@ COMMANDS = {
     "show": ("sessions", "show", "Show a recorded run or an exported session, also as a page."),
     "replay": ("replay", "replay", "Play a recorded run, or run a program on it."),
 }
-"""The commands, the most frequent first: module below `agentkit.cli`, name in it, and the line in the help.
+"""The commands, most frequent first: module below `agentkit.cli`, name in the module, and help line.
 
-A command is imported when it is used, so that `agentkit --version` and the help load no agent and no model.
+A command is imported on use, so that `agentkit --version` and the help import no agent and no model.
 """
 
 
@@ -57,11 +57,11 @@ class QuestionOrCommand(click.Group):
     """A group whose default command is `ask`."""
 
     def list_commands(self, _context: click.Context | None = None) -> list[str]:
-        """The names of the commands, the most frequent first."""
+        """The names of the commands, most frequent first."""
         return list(COMMANDS)
 
     def get_command(self, _context: click.Context | None, cmd_name: str) -> click.Command | None:
-        """The command of this name, imported when it is first asked for."""
+        """The command of this name, imported on first use."""
         if cmd_name not in COMMANDS:
             return None
         module, name, _ = COMMANDS[cmd_name]
@@ -74,7 +74,7 @@ class QuestionOrCommand(click.Group):
             formatter.write_dl([(name, line) for name, (_, _, line) in COMMANDS.items()])
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
-        """Offer the options of `ask`, too, where its name may be left out."""
+        """Complete the options of `ask`, too, since its name can be omitted."""
         offered = super().shell_complete(ctx, incomplete)
         if not incomplete.startswith("-"):
             return offered
@@ -85,7 +85,7 @@ class QuestionOrCommand(click.Group):
         return [*offered, *(each for each in asking if each.value not in known)]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Put `ask` before what begins with neither a command nor an option of the group, and for what is piped in."""
+        """Insert `ask` before arguments that start with neither a command nor a group option, and for piped input."""
         if not args and _is_piped():
             args = ["ask"]
         own = {option for parameter in self.get_params(ctx) for option in parameter.opts}
@@ -96,7 +96,7 @@ class QuestionOrCommand(click.Group):
         return super().parse_args(ctx, args)
 
     def _refuse_misspelt_command(self, ctx: click.Context, word: str) -> None:
-        """Raise UsageError when the first word is nearly a command, as in `tool list`: no model is paid for that."""
+        """Raise UsageError if the first word is nearly a command, as in `tool list`, before a model is paid for it."""
         if not word.isalpha():
             return
         from agentkit.event_rendering import suggestion
@@ -112,7 +112,7 @@ class QuestionOrCommand(click.Group):
             )
 
     def _refuse_misplaced_command(self, ctx: click.Context, args: list[str]) -> None:
-        """Raise UsageError when the first word after options is a command, as in `--offline tools list`."""
+        """Raise UsageError if the first word after options is a command, as in `--offline tools list`."""
         from agentkit.cli.ask import ask
 
         words = ask.make_context("ask", list(args), parent=ctx, resilient_parsing=True).params["question"]
@@ -125,10 +125,10 @@ class QuestionOrCommand(click.Group):
 
 
 def _is_piped() -> bool:
-    """Whether a pipe or a file is read, which may hold a question; not a terminal, nor the nothing of a service."""
+    """Whether stdin is a pipe or file, which can contain a question; not a terminal or the null device of a service."""
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
-    except (AttributeError, OSError, ValueError):  # there is none, it is closed, or none of the system's
+    except (AttributeError, OSError, ValueError):  # stdin is missing, closed, or not a file of the system
         return False
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
@@ -148,7 +148,7 @@ def cli() -> None:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command line; the exit code. The answer goes to stdout, everything else to stderr."""
+    """Run one command line and return the exit code. The answer goes to stdout, everything else to stderr."""
     try:
         return int(cli.main(args=arguments, prog_name="agentkit", standalone_mode=False, terminal_width=_narrow()) or 0)
     except click.exceptions.NoArgsIsHelpError as error:
@@ -161,7 +161,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
         click.echo("Interrupted.", err=True)
         return INTERRUPTED
     except OSError as error:
-        # What could not be written is still buffered, and would fail once more at exit.
+        # Output that failed to be written is still buffered, and would fail again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         tell_error(error)
         return FAILED
@@ -171,7 +171,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _narrow() -> int | None:
-    """The width of help on a terminal that is too narrow for what click makes at least; None elsewhere."""
+    """The width of help texts on a terminal narrower than click's minimum; None elsewhere."""
     from shutil import get_terminal_size
 
     columns = get_terminal_size().columns
@@ -179,7 +179,7 @@ def _narrow() -> int | None:
 
 
 def _tell_usage(error: click.ClickException) -> None:
-    """Tell what is wrong with the command line, and where it is said how it should be."""
+    """Print a usage error, with a hint to the help if the error has no remedy."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     told = error.format_message()
     if isinstance(error, click.NoSuchOption):

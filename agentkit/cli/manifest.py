@@ -58,13 +58,13 @@ def manifest(*, program: str, written: Path | None, kept: Path | None, strict: b
 
 
 def _warn(derived: Manifest) -> None:
-    """Tell of rules that say nothing: one that denies a tool by a misspelt name denies none."""
+    """Warn of rules without effect: a rule that denies a misspelt tool name denies nothing."""
     for text in derived.idle_rules():
         tell(f"Warning: {text}", "yellow")
 
 
 def _read(file: Path, program: str) -> Manifest:
-    """The manifest in a file. Raises ConfigError."""
+    """Load the manifest in a file. Raises ConfigError."""
     from agentkit.manifest import Manifest
 
     try:
@@ -78,7 +78,7 @@ def _read(file: Path, program: str) -> Manifest:
 
 
 def _write(text: str, file: Path) -> None:
-    """Write a file as a whole or not at all. Raises ConfigError."""
+    """Write a file atomically. Raises ConfigError."""
     from agentkit.atomic_write import write_whole
 
     try:
@@ -89,7 +89,7 @@ def _write(text: str, file: Path) -> None:
 
 
 def _tell(found: tuple[Difference, ...], program: str, file: Path, *, strict: bool) -> int:
-    """Tell what is different, a line each, and whether that counts; the exit code."""
+    """Print the differences, one per line, and the verdict; return the exit code."""
     from agentkit.cli.display import clean
     from agentkit.manifest import ChangeDirection
 
@@ -107,7 +107,7 @@ def _tell(found: tuple[Difference, ...], program: str, file: Path, *, strict: bo
 
 
 def agent_in(named: str) -> tuple[Agent[Any], Path]:
-    """The agent in `bot.py`, `bot.py:name` or `bot.txt`, and its folder. Raises ConfigError and UsageError."""
+    """Load the agent in `bot.py`, `bot.py:name` or `bot.txt`, and its folder. Raises ConfigError and UsageError."""
     file, name = parted(named)
     if not file.is_file():
         raise ConfigError(
@@ -127,7 +127,7 @@ def agent_in(named: str) -> tuple[Agent[Any], Path]:
 
 
 class _Silence(Recording):
-    """Answers nothing, so that no model is asked and no tool run while a program is imported; and no key is needed."""
+    """A recording that refuses every question, so that importing a program uses no model, no tool and no key."""
 
     is_replaying = True
 
@@ -142,13 +142,13 @@ class _Silence(Recording):
 
 
 def _leading(agents: list[Agent[Any]]) -> list[Agent[Any]]:
-    """The agents that no other one sets to work, each once."""
+    """The agents that no other agent delegates to, without duplicates."""
     below = {id(each) for agent in agents for each in _below(agent)}
     return list({id(each): each for each in agents if id(each) not in below}.values())
 
 
 def _below(agent: Agent[Any]) -> list[Any]:
-    """The agents that an agent may set to work, or hand over to."""
+    """The agents that an agent can delegate to or hand off to."""
     from agentkit.manifest.build import tools_of, worker_of
 
     return [*agent.handoffs, *(worker_of(tool) for _, tool in tools_of(agent))]

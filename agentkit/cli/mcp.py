@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
-"""The variables of which one is set where a browser can be opened."""
+"""Environment variables, one of which is set where a browser can be opened."""
 
 
 @click.command("login", short_help="Log in at a server, in your browser.")
@@ -62,7 +62,7 @@ def logout(*, url: str) -> int:
 
 
 def _opened(address: str) -> None:
-    """Show the address, and open it where there is a browser for that."""
+    """Print the address, and open it if a browser is available."""
     import webbrowser
 
     _show_address(address)
@@ -71,7 +71,7 @@ def _opened(address: str) -> None:
 
 
 def _pasted(address: str) -> str:
-    """Show the address, and ask for the one that it leads to."""
+    """Print the address, and ask for the address that the browser is redirected to."""
     _show_address(address)
     return str(click.prompt("The address that the browser ends at, whether it shows a page or not", err=True))
 
@@ -145,7 +145,7 @@ def serve_tools(*, tools: tuple[str, ...], safety: str, ask_client: bool, http: 
     approve: Any = "client" if ask_client else None
     try:
         serve(chosen, http=_address(**address) if http else None, safety=safety, approve=approve, workspace=workspace)
-    except KeyboardInterrupt:  # which ends what is served
+    except KeyboardInterrupt:  # Ctrl-C stops the server
         return ANSWERED
     return ANSWERED
 
@@ -203,7 +203,7 @@ def show_tools(
 
 
 def _show(server: MCPServer, *, heading: str, accept: bool, as_json: bool) -> tuple[int, dict[str, Any]]:
-    """Show what a server offers, or give it as a document, and tell what has changed. Raises ConfigError."""
+    """Print the tools of a server, or return them as a document, and report changes. Raises ConfigError."""
     changes = server.changes
     if accept:
         server.accept()
@@ -215,7 +215,7 @@ def _show(server: MCPServer, *, heading: str, accept: bool, as_json: bool) -> tu
 
 
 def _named(server: str | None, *, environment: tuple[str, ...], token: str | None) -> MCPServer:
-    """The server that is named by its command or URL."""
+    """The server given as a command or URL."""
     from agentkit.mcp import MCPServer
     from agentkit.settings import environment as host
 
@@ -226,7 +226,7 @@ def _named(server: str | None, *, environment: tuple[str, ...], token: str | Non
 
 
 def _listed(config: str, server: str | None, *, environment: tuple[str, ...], token: str | None) -> list[MCPServer]:
-    """The servers of a file, or the one of that name."""
+    """The servers listed in a file, or the one with that name."""
     from agentkit.event_rendering import visible
     from agentkit.mcp import read_servers
 
@@ -242,7 +242,7 @@ def _listed(config: str, server: str | None, *, environment: tuple[str, ...], to
 
 
 def _tell_beside(found: MCPServer, changes: Sequence[object], *, accept: bool) -> None:
-    """Tell which tools are left out, and what has changed."""
+    """Report on stderr which tools are left out, and which have changed."""
     from agentkit.event_rendering import visible
 
     for why in found.unusable.values():
@@ -258,7 +258,7 @@ def _document(found: MCPServer) -> dict[str, Any]:
 
 
 def _lines(found: MCPServer) -> str:
-    """A line for each tool: its name there, a hash, what it says of itself, and how it is described."""
+    """Render one line per tool: name, digest, description and the server's hints."""
     from agentkit.event_rendering import visible
 
     rows = [(each.name, each.digest[:8], each.said_of_itself(), each.description) for each in found.definitions]

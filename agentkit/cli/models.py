@@ -57,7 +57,7 @@ def models(*, names: tuple[str, ...], as_json: bool) -> None:
 
 
 def _about(llm: Configured) -> dict[str, Any]:
-    """What is known of a model, as JSON has it."""
+    """The description of a model with price and context window, as JSON data."""
     from agentkit.llm.pricing import context_window, price_under
 
     price, tariff = price_under(llm.tariff), llm.tariff
@@ -81,7 +81,7 @@ def _price_fields(price: Price) -> dict[str, Any]:
 
 
 def _rows(about: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """What is known of a model, for a person."""
+    """Yield the rows of a model's description for a person."""
     yield "model", f"{about['model']}"
     yield "provider", f"{about['provider']} (decided by {about['decided_by']})"
     yield "endpoint", f"{about['endpoint']}"
@@ -109,7 +109,7 @@ def _price_text(price: dict[str, Any] | None) -> str:
 
 
 def _providers() -> list[tuple[str, bool | None, str]]:
-    """Each provider, whether it could be asked (None where only a request would tell), and why."""
+    """Each provider, whether it can be used (None if only a request would show), and why."""
     from agentkit.llm.providers.openai import SERVICES
 
     variables = environment()

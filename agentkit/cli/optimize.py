@@ -78,7 +78,7 @@ def optimize(**options: Any) -> int:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _OptimizeOptions:
-    """The options, each as the command line gave it. Raises UsageError for what cannot be meant."""
+    """The options as given on the command line. Raises UsageError for invalid combinations."""
 
     suite: str
     agent: str | None
@@ -121,19 +121,19 @@ class _OptimizeOptions:
 
     @property
     def file(self) -> Path | None:
-        """The text file that describes the agent; None when it is made by a program or by the settings."""
+        """The text file of the agent; None if the agent comes from a program or from the settings."""
         path = Path(self.agent) if self.agent else None
         return path if path is not None and path.is_file() and path.suffix != ".py" else None
 
     @property
     def kept(self) -> Path:
-        """The file that keeps the search."""
+        """The file that stores the search."""
         stem = Path((self.agent or self.suite).partition(".py:")[0]).stem
         return self.resume or self.lineage or Path(f"{stem}.search.jsonl")
 
     @property
     def all_limits(self) -> Limits:
-        """What all of it may take. Raises ConfigError."""
+        """The limits of the whole search. Raises ConfigError."""
         from agentkit.agents.budget import UNLIMITED
         from agentkit.cli.settings import limit_of
 
@@ -142,7 +142,7 @@ class _OptimizeOptions:
 
 
 def _run(wanted: _OptimizeOptions) -> int:
-    """Search, tell of it and write what is wanted; the exit code."""
+    """Search, print the report and write the requested files; return the exit code."""
     from agentkit.cli.display import clean
     from agentkit.cli.eval import agents_in, suite_in
     from agentkit.cli.settings import settings_here
@@ -180,7 +180,7 @@ def _run(wanted: _OptimizeOptions) -> int:
 
 
 def _only_agent(agents: Mapping[str, Any]) -> Agent[Any]:
-    """The agent that is meant. Raises UsageError when there are several, or it is a function."""
+    """The selected agent. Raises UsageError if there are several, or if it is a function."""
     from agentkit.agents.agent import Agent
 
     if len(agents) > 1:
@@ -198,7 +198,7 @@ def _tell_progress(tried: EvaluatedCandidate) -> None:
 
 
 def _write(wanted: _OptimizeOptions, found: Improvement[Any]) -> None:
-    """Write the improved agent where that was wanted, and say what must be done by hand."""
+    """Write the improved agent if --out is given, and name changes that must be made by hand."""
     from agentkit.evals.report import write_whole
 
     if not found.is_better:
@@ -211,7 +211,7 @@ def _write(wanted: _OptimizeOptions, found: Improvement[Any]) -> None:
 
 
 def rewritten(file: Path, instruction: str | None) -> str:
-    """The text of an agent's file with another instruction if any, and all else as it is. Raises ConfigError."""
+    """The text of an agent file with another instruction, if given; the rest is unchanged. Raises ConfigError."""
     from agentkit.agents.agent_file import parse_manifesto
     from agentkit.errors import ConfigError
 
@@ -219,7 +219,7 @@ def rewritten(file: Path, instruction: str | None) -> str:
     old = parse_manifesto("\n".join(lines), file)
     instruction = old.instruction if instruction is None else instruction
     head = "\n".join(lines).rstrip().removesuffix(old.instruction)
-    for start in (head, f"name: {old.name}\n\n{head}"):  # without settings, a text could be read as some
+    for start in (head, f"name: {old.name}\n\n{head}"):  # without settings, a text could be parsed as settings
         text = f"{start}{instruction.strip()}\n"
         try:
             new = parse_manifesto(text, file)
@@ -231,7 +231,7 @@ def rewritten(file: Path, instruction: str | None) -> str:
 
 
 def _exit_code(found: Improvement[Any]) -> int:
-    """What the exit code says of a search."""
+    """The exit code for the result of a search."""
     is_cut_off = found.trained_before is None and found.ended.startswith("the limit")
     if found.gain is None or is_cut_off:
         return LIMIT

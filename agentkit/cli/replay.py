@@ -55,7 +55,7 @@ def replay(*, file: Path, program: tuple[str, ...], partial: bool) -> None:
 
 
 def _tell_as_python(error: Exception, program: str) -> None:
-    """Tell what the program has raised as Python does, from the program's first line on."""
+    """Print the program's exception as Python does, starting at the program's first frame."""
     import traceback
 
     frames = error.__traceback__
@@ -65,7 +65,7 @@ def _tell_as_python(error: Exception, program: str) -> None:
 
 
 def _run(program: tuple[str, ...]) -> None:
-    """Run a Python file as Python would. Raises Exit when it ends by itself with a code that is not 0."""
+    """Run a Python file as Python would. Raises Exit if it exits with a non-zero code."""
     import runpy
 
     try:
@@ -80,7 +80,7 @@ def _run(program: tuple[str, ...]) -> None:
 
 @contextmanager
 def _own_arguments(program: tuple[str, ...]) -> Iterator[None]:
-    """The program's arguments and folder in the place of the command's, as if Python had started it."""
+    """Set the program's arguments and folder for the block, as if Python had started it."""
     arguments, folder = sys.argv, sys.path[0]
     sys.argv, sys.path[0] = list(program), str(Path(program[0]).resolve().parent)
     try:
@@ -99,7 +99,7 @@ def _play(file: Path) -> None:
 
 
 def _play_run(run: RunStory) -> None:
-    """The answer on stdout, what led to it on stderr, as when it is asked."""
+    """Print the answer on stdout and everything before it on stderr, as `ask` does."""
     from agentkit.cli.display import call_line, clean
     from agentkit.event_rendering import content_text
     from agentkit.events import ResponseReceived, ToolCallFinished

@@ -39,7 +39,7 @@ _ROLES = {SystemMessage: "order", AssistantMessage: "model", ToolMessage: "tool"
 
 
 def card(step: StoryMoment | CallStory, answer: str = "") -> Markup:
-    """A step: the model's word, which may be the run's answer, a tool call, or something else that happened."""
+    """Render a step: a model response (marked if it is the run's answer), a tool call or another milestone."""
     if isinstance(step, CallStory):
         return element("article", list(_call(step)), class_="card")
     if isinstance(step.milestone, ResponseReceived):
@@ -105,7 +105,7 @@ def _said(message: Message) -> str:
 
 
 def _call(story: CallStory) -> Iterator[Markup]:
-    """A tool call: arguments, who judged what and why, what came of it."""
+    """Render a tool call: arguments, decision with its reasons, approval and result."""
     decision = story.judgment
     verdict = _verdict(decision, story) if decision is not None else None
     yield element("h3", element("code", story.call.name), verdict, element("small", seconds_text(story.seconds)))
@@ -137,7 +137,7 @@ def _reasons(decision: Decision) -> Iterator[Child]:
 
 
 def _result(result: ToolResult) -> Markup:
-    """What came of a call: at once when it is short, else behind its first words."""
+    """Render a result: in full if it is short, else folded behind its first words."""
     text = result.whole or result.content
     content = content_of(text)
     word = "Result" if result.ok else f"Error ({result.status.replace('_', ' ')})"
@@ -152,7 +152,7 @@ def _result(result: ToolResult) -> Markup:
 
 
 def _fields(named: Mapping[str, Any]) -> Markup:
-    """Names and values, one below the other."""
+    """Render names and values as a list."""
     pairs = [[element("dt", name), element("dd", readable(value), tabindex="0")] for name, value in named.items()]
     return element("dl", pairs, class_="fields")
 
@@ -162,12 +162,12 @@ def _folded(summary: Child, content: Child) -> Markup:
 
 
 def summary_line(summary: SessionSummary, width: int) -> str:
-    """A session that is kept: its name in so many columns, when it was changed, and how many runs it has."""
+    """A stored session on one line: its name padded to `width`, when it changed, and its number of runs."""
     return f"{summary.name:<{width}}  {day_text(summary.changed)}  {count_text(summary.runs, 'run')}"
 
 
 def money(usage: Usage) -> str:
-    """What was spent, in money, or that nobody knows."""
+    """The cost of the usage, or that it is unknown."""
     from agentkit.llm.pricing import cost_of
     from agentkit.usage import shown_cost
 
@@ -175,12 +175,12 @@ def money(usage: Usage) -> str:
 
 
 def kind_of(header: Mapping[str, Any]) -> str:
-    """What a file is, by its header."""
+    """The type of a file, by its header."""
     return "Cassette" if "cassette" in header else "Session"
 
 
 def heading(header: Mapping[str, Any]) -> str:
-    """What a file is, and when and by which version it was written, on one line."""
+    """The type of a file, and when and by which version it was recorded, on one line."""
     recorded = f", recorded {header['recorded']}" if "recorded" in header else ""
     by = f" with agentkit {header['agentkit']}" if "agentkit" in header else ""
     return f"{kind_of(header)}{recorded}{by}"
@@ -192,7 +192,7 @@ _CHART_WIDTH, _CHART_HEIGHT, _BAR_HEIGHT, _SHORTEST_BAR = 1_000, 44, 10, 4
 
 
 def page(name: str, header: Mapping[str, Any], runs: Sequence[RunStory]) -> str:
-    """The page of a cassette or an exported session called `name`."""
+    """Render the page of a cassette or an exported session called `name`."""
     sections = [_run(number, run) for number, run in enumerate(runs, 1)]
     if not sections:
         sections = [element("p", "Nothing was asked in it.", class_="empty")]
@@ -235,7 +235,7 @@ def _foot(header: Mapping[str, Any]) -> Markup:
 
 
 def _run(number: int, run: RunStory) -> Markup:
-    """One run as a section: prompt, chart, steps, changes, how it ended."""
+    """Render one run as a section: prompt, chart, steps, outcome and changes."""
     seconds = run.ended - run.began
     return element(
         "section",
@@ -266,7 +266,7 @@ def _step(run: RunStory, step: StoryMoment | CallStory) -> Markup:
 
 
 def _end(run: RunStory) -> Iterator[Markup]:
-    """What the run came to."""
+    """Render the outcome of a run: error, answer and changes."""
     if run.end is None:
         return
     if run.end.error:
@@ -288,7 +288,7 @@ def _difference(line: str) -> Markup:
 
 
 def _chart(run: RunStory) -> Markup:
-    """When the model thought, tools ran and people were waited for, as bars one below the other."""
+    """Draw model requests, tool calls and waits for a person as bars on a time axis."""
     bars = [_bar(run, _kind(step), step.began, step.seconds) for step in run.steps]
     waits = [story.waited for story in run.tool_calls if story.waited is not None]
     bars += [_bar(run, "person", at - seconds, seconds) for at, seconds in waits]

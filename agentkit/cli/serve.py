@@ -70,7 +70,7 @@ _UNENCRYPTED = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServeOptions:
-    """The options of `serve`: where it is reached and by whom, and the order of what answers."""
+    """The options of `serve`: address, token, allowed hosts, and the options of the agent."""
 
     host: str
     port: int
@@ -81,7 +81,7 @@ class ServeOptions:
 
 
 def start(wanted: ServeOptions) -> int:
-    """Serve until Ctrl-C; the exit code. Raises UsageError, ConfigError, MissingExtra and NoProvider."""
+    """Serve until Ctrl-C; return the exit code. Raises UsageError, ConfigError, MissingExtra and NoProvider."""
     token = wanted.token or environment().get("AGENTKIT_TOKEN")
     if not is_local(wanted.host) and token is None:
         raise click.UsageError(
@@ -103,13 +103,13 @@ def start(wanted: ServeOptions) -> int:
             tell(_UNENCRYPTED, "yellow")
         try:
             server.run(sockets=[listener])
-        except KeyboardInterrupt:  # which the server raises again when it has ended
+        except KeyboardInterrupt:  # the server raises it again after shutdown
             tell("Stopped.")
     return ANSWERED
 
 
 def _named(host: str) -> tuple[str, ...]:
-    """The host to listen on when it is a name: it may then be asked for under it."""
+    """The listening host if it is a name, which is then allowed as the host of requests."""
     try:
         ipaddress.ip_address(host)
     except ValueError:
@@ -118,7 +118,7 @@ def _named(host: str) -> tuple[str, ...]:
 
 
 def _server(application: Starlette) -> Any:
-    """What serves the application. Raises MissingExtra."""
+    """The HTTP server for the application. Raises MissingExtra."""
     try:
         return server_of(application)
     except ModuleNotFoundError as error:
@@ -126,7 +126,7 @@ def _server(application: Starlette) -> Any:
 
 
 def _tell_address(listener: socket.socket, application: Starlette, agent: Agent[str], *, is_own: bool) -> None:
-    """Tell where the page and the endpoint are; a random token is told in the page's address, and only there."""
+    """Print the addresses of the page and the endpoint; a random token is printed only in the page's address."""
     origin = origin_of(listener)
     click.echo(f"{origin}/" if is_own else f"{origin}/#token={application.state.token}")
     key = "your token" if is_own else "what stands behind #token="

@@ -135,14 +135,14 @@ def delete_session(*, name: str, place: str | None, yes: bool) -> int:
 
 
 def _session(name: str, place: str | None) -> Session:
-    """The session of that name. Raises SessionError when there is none."""
+    """Open an existing session. Raises SessionError if it does not exist."""
     from agentkit.cli.ask_options import known_session
 
     return known_session(place, name)
 
 
 def _confirmed(session: Session) -> bool:
-    """Whether the person at the terminal agrees. Raises UsageError without a terminal."""
+    """Whether the person at the terminal confirms the deletion. Raises UsageError without a terminal."""
     if sys.stdin is None or not sys.stdin.isatty():
         raise click.UsageError("There is nobody to ask whether to delete it. To delete it unasked, add -y.")
     return click.confirm(f"Delete {session.name!r} with its {len(session.messages)} messages?", err=True)
@@ -177,7 +177,7 @@ def show(*, file: Path, html: Path | None) -> None:
 
 
 def recorded(file: Path) -> tuple[Data, list[Entry]]:
-    """The header and the entries of a file, for people. Raises SessionError, which says which files can be read."""
+    """Load the header and entries of a file, without secrets. Raises SessionError that says which files can be read."""
     from agentkit.errors import SessionError
     from agentkit.sessions.cassettes.file import read_cassette
 
@@ -188,7 +188,7 @@ def recorded(file: Path) -> tuple[Data, list[Entry]]:
 
 
 def _for_the_owner(path: str, flags: int) -> int:
-    """Make the page readable for its owner only, as the cassette is."""
+    """Open a file that only its owner can read, as the cassette is."""
     return os.open(path, flags, 0o600)
 
 
@@ -223,7 +223,7 @@ def undo(*, run: str | None, as_list: bool, as_diff: bool) -> int:
 
 
 def _named(journal: Journal, run: str) -> Record:
-    """The run with that id. Raises ToolError, which says where the ids stand."""
+    """The record of the run with that id. Raises ToolError that says where to find the ids."""
     from agentkit.errors import ToolError
 
     try:
@@ -233,7 +233,7 @@ def _named(journal: Journal, run: str) -> Record:
 
 
 def _last_here(records: list[Record]) -> Record | None:
-    """The latest run in the current folder that can be undone; says why there is none."""
+    """The last run in the current folder that can be undone; prints an explanation if it returns None."""
     here = os.path.realpath(os.curdir)
     open_records = [record for record in records if not record.is_undone]
     found = next((record for record in open_records if _folder(record) == here), None)

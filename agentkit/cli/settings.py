@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 LIMIT_NAMES = tuple(each.name for each in fields(Limits))
-"""The limits that a run may have."""
+"""The names of the limits of a run."""
 
 _LIMIT_EXAMPLE = "--limit cost=0.10"
 
@@ -49,7 +49,7 @@ def _tools(value: object) -> tuple[str, ...]:
 
 
 def _session(value: object) -> str:
-    """A session's name; empty when nothing is to be kept."""
+    """Validate a session name; empty if nothing is to be stored."""
     if value is False:
         return ""
     if value is True:
@@ -80,11 +80,11 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "instruction": _text,
     "trace": _text,
 }
-"""Each setting, and what makes its value of what a file or variable says. Raises ConfigError."""
+"""Each setting with its parser for values from files and variables. Parsers raise ConfigError."""
 
 
 def limit_of(word: str) -> tuple[str, Any]:
-    """Name and value of a limit written as `cost=0.10`; `none` is no limit. Raises ConfigError."""
+    """Parse a limit written as `cost=0.10`; the value `none` removes it. Raises ConfigError."""
     name, equals, value = (part.strip() for part in word.partition("="))
     if name not in LIMIT_NAMES:
         raise ConfigError(unknown("limit", name, LIMIT_NAMES))
@@ -94,12 +94,12 @@ def limit_of(word: str) -> tuple[str, Any]:
 
 
 def split_names(words: Iterable[str]) -> tuple[str, ...]:
-    """The names that stand in words, with commas between them."""
+    """Split comma-separated names."""
     return tuple(name.strip() for word in words for name in word.split(",") if name.strip())
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """What is said of a name that there is not."""
+    """The error text for an unknown name."""
     known = list(known)
     return f"There is no {kind} {name!r:.80}.{suggestion(name, known)} Known: {', '.join(known)}."
 
@@ -125,7 +125,7 @@ _SECRET = re.compile("key|token|secret|password", re.IGNORECASE)
 
 @dataclass(frozen=True, slots=True)
 class SettingsFile:
-    """A file of settings: what it says, checked, and its content, which tells whether it is still the same."""
+    """A settings file: its path, its validated values, and its content, from which the fingerprint is computed."""
 
     path: Path
     values: dict[str, Any]
@@ -133,7 +133,7 @@ class SettingsFile:
 
 
 def current_folder() -> Path:
-    """The folder that a command works in. Raises ConfigError when it was removed."""
+    """The working directory. Raises ConfigError if it was removed."""
     try:
         return Path.cwd()
     except FileNotFoundError:
@@ -141,14 +141,14 @@ def current_folder() -> Path:
 
 
 def user_file(path: Path) -> SettingsFile:
-    """The user's own settings, none when there is no such file. Raises ConfigError."""
+    """Load the user's settings file; empty if it does not exist. Raises ConfigError."""
     return _read(path) or SettingsFile(path, {})
 
 
 def project_file(folder: Path) -> SettingsFile | None:
-    """The nearest `agentkit.toml`, or `pyproject.toml` with `[tool.agentkit]`, in a folder or above.
+    """The nearest `agentkit.toml`, or `pyproject.toml` with `[tool.agentkit]`, in a folder or its parents.
 
-    A file that belongs to another user is none: who may write into a folder above, such as /tmp, decides nothing here.
+    A file of another user is ignored: whoever can write to a parent such as /tmp must not decide anything here.
     Raises ConfigError.
     """
     for place in (folder, *folder.parents):
@@ -160,7 +160,7 @@ def project_file(folder: Path) -> SettingsFile | None:
 
 
 def _is_ours(path: Path) -> bool:
-    """Whether it is a file of this user, or of the machine's administrator."""
+    """Whether it is a file of this user or of the administrator."""
     try:
         owner = path.stat().st_uid
     except OSError:
@@ -169,12 +169,12 @@ def _is_ours(path: Path) -> bool:
 
 
 def _read(path: Path) -> SettingsFile | None:
-    """What a file says; None when there is no file, or when its [tool.agentkit] is missing."""
+    """Parse a settings file; None if the file or its [tool.agentkit] table is missing. Raises ConfigError."""
     import tomllib
 
     try:
         content = path.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):  # services have /dev/null for a home
+    except (FileNotFoundError, NotADirectoryError):  # the home of a service can be /dev/null
         return None
     except OSError as error:
         raise ConfigError(
@@ -196,7 +196,7 @@ def _read(path: Path) -> SettingsFile | None:
 
 
 def _value(path: Path, text: str, name: str, value: object) -> Any:
-    """A setting's value. Raises ConfigError that names file and line."""
+    """Validate a setting's value. Raises ConfigError with file and line."""
     if name not in KEYS:
         told = unknown("setting", name, KEYS)
         if _SECRET.search(name):
@@ -211,13 +211,13 @@ def _value(path: Path, text: str, name: str, value: object) -> Any:
 
 
 def _inner(value: object, told: str) -> str | None:
-    """The key inside a table that a complaint names."""
+    """The key inside a table that an error text mentions."""
     keys = value if isinstance(value, dict) else ()
     return next((key for key in keys if re.search(rf"\b{re.escape(key)}\b", told)), None)
 
 
 def _place(path: Path, text: str, name: str) -> str:
-    """The file, and the line where the name is set, when it can be told."""
+    """The file, and the line where the name is set, if it is found."""
     pattern = re.compile(rf"""^\s*\[?([\w.]+\.)?["']?{re.escape(name)}["']?\s*[=\].]""")
     inline = re.compile(rf"""[{{,]\s*["']?{re.escape(name)}["']?\s*=""")
     lines = split_lines(text)
@@ -229,12 +229,12 @@ def _place(path: Path, text: str, name: str) -> str:
 
 
 def is_trusted(file: SettingsFile) -> bool:
-    """Whether the user has agreed to this file with this content."""
+    """Whether the user trusts this file with its current content."""
     return _known().get(str(file.path)) == _fingerprint(file)
 
 
 def trust(file: SettingsFile) -> None:
-    """Remember that the user agrees to this file with this content. Raises ConfigError when that cannot be kept."""
+    """Store that the user trusts this file with its current content. Raises ConfigError if it cannot be written."""
     kept = json.dumps({**_known(), str(file.path): _fingerprint(file)}, indent=2)
     path = _path()
     try:
@@ -245,7 +245,7 @@ def trust(file: SettingsFile) -> None:
 
 
 def _known() -> dict[str, str]:
-    """Fingerprints by path; none where they cannot be read, so that nothing is trusted by mistake."""
+    """Fingerprints by path; empty if they cannot be read, so that nothing is trusted by mistake."""
     try:
         known = json.loads(_path().read_bytes())
     except (OSError, ValueError, RecursionError):
@@ -283,7 +283,7 @@ _CAN_BE_NARROWED = ("safety", "limits", "tools")
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A value and where it came from. A limit is a setting of its own, called `limits.cost` or the like."""
+    """A value and its source. Each limit is a separate setting, such as `limits.cost`."""
 
     key: str
     value: Any
@@ -292,21 +292,21 @@ class Setting:
 
 @dataclass(frozen=True, slots=True)
 class Layer:
-    """What one source says: the command line, the file of an agent, the environment, a file, or the defaults."""
+    """The settings of one source: command line, agent file, environment, settings file or defaults."""
 
     source: str
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def named(self, key: str) -> str:
-        """The source of one value, as a person looks for it."""
+        """The source of one value, as a person would look for it."""
         return f"AGENTKIT_{key.partition('.')[0].upper()}" if self.source == "environment" else self.source
 
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """All settings, each with its source; `notes` are what did not count, and why, for stderr.
+    """All settings, each with its source; `notes` are warnings about ignored values, for stderr.
 
-    `name` and `workspace` are those of an agent that a text file describes, `made` is one that a program has made.
+    `name` and `workspace` come from an agent's text file; `made` is an agent defined by a program.
     """
 
     values: Mapping[str, Setting]
@@ -316,21 +316,21 @@ class Settings:
     made: Agent[Any] | None = None
 
     def of(self, key: str) -> Any:
-        """The value of a setting; None when nobody says anything."""
+        """The value of a setting; None if no source sets it."""
         return self.values[key].value
 
     def is_flag(self, key: str) -> bool:
-        """Whether the command line says it."""
+        """Whether the setting comes from the command line."""
         return self.values[key].source == FLAG
 
     @property
     def limits(self) -> Limits:
-        """What a run may take."""
+        """The limits of a run."""
         return Limits(**{name: self.of(f"limits.{name}") for name in LIMIT_NAMES})
 
     @property
     def tools(self) -> Toolset:
-        """The tools that a model gets. Raises UnknownTool, and ConfigError for a file that offers none."""
+        """The tools of the agent. Raises UnknownTool, and ConfigError for a file without tools."""
         from agentkit.cli.loading import tools_named
 
         if self.made is not None and not self.is_flag("tools"):
@@ -338,10 +338,10 @@ class Settings:
         return tools_named(self.of("tools"))
 
     def llm(self, model: str | None = None) -> LLM:
-        """The client that the settings name, with another model perhaps. Raises NoProvider and ConfigError."""
+        """The configured client, optionally with another model. Raises NoProvider and ConfigError."""
         from agentkit.llm.client import LLM
 
-        # What the environment says, the client reads itself, in the order that its documentation gives.
+        # The client reads the environment itself, in its documented order.
         chosen = {key: self.values[key] for key in _PLACE}
         is_own = self.made is not None and self.made.known_llm is not None and not any(map(self.is_flag, _PLACE))
         if self.made is not None and is_own and model is None:
@@ -349,7 +349,7 @@ class Settings:
         given = {key: each.value for key, each in chosen.items() if not each.source.startswith("AGENTKIT_")}
         if model is not None and _names_place({"model": model}):
             return LLM(model=model)
-        if any(given.values()):  # a file says the place: the fallbacks in a variable count only beside no argument
+        if any(given.values()):  # fallbacks from a variable apply only if no argument is given
             given |= {"model": self.of("model")}
         if chosen["provider"].value == "offline" and (model or chosen["model"].source == FLAG):
             named, by = model or chosen["model"].value, chosen["provider"].source
@@ -362,7 +362,7 @@ class Settings:
 
     @property
     def listeners(self) -> list[Listener]:
-        """Who hears what its runs do, beside the program's own listeners."""
+        """The listeners of the trace setting, in addition to a program's own listeners."""
         if self.of("trace") is None:
             return []
         from agentkit.tracing.jsonl import JSONLines
@@ -370,7 +370,7 @@ class Settings:
         return [JSONLines(Path(self.of("trace")).expanduser())]
 
     def agent(self, **more: Any) -> Agent[Any]:
-        """The agent that the settings describe, with `more` arguments of Agent. Raises what these raise."""
+        """Build the configured agent, with `more` arguments of Agent. Raises the errors of `llm`, `tools` and Agent."""
         if self.made is not None:
             return self._ordered(self.made, **more)
         from agentkit.agents.agent import Agent
@@ -388,7 +388,7 @@ class Settings:
         *,
         dry_run: bool = False,
     ) -> Agent[Any]:
-        """A program's agent as it is, but for what is said here. Raises ConfigError for another type of answers."""
+        """Copy a program's agent and apply these settings. Raises ConfigError if an output type is given."""
         if output_type is not None:
             raise ConfigError(
                 f"The type of its answers is said where {made.name!r} is made: output_type=. Leave out --schema."
@@ -406,9 +406,9 @@ class Settings:
 
 
 def settings_here(flags: Mapping[str, Any] | None = None, described: Path | None = None) -> Settings:
-    """The settings that hold in the current folder. Raises ConfigError.
+    """Resolve the settings in the current folder. Raises ConfigError.
 
-    `flags` are what the command line says, `described` is the file of an agent.
+    `flags` are the settings of the command line, `described` is the agent file.
     """
     own = user_file(settings_file())
     project = project_file(current_folder())
@@ -430,14 +430,14 @@ def settings_here(flags: Mapping[str, Any] | None = None, described: Path | None
 
 
 def _unanswered(values: Mapping[str, Setting], described: Path | None) -> Iterator[str]:
-    """What is said where the offline model answers, unasked, for the model that an agent's file names."""
+    """Warn if the offline model answers, without a flag, in place of the model that an agent file names."""
     model, provider = values["model"], values["provider"]
     if model.source == str(described) and provider.value == "offline" and provider.source != FLAG:
         yield f"The offline model answers, which {provider.source} names, and not {model.value!r} of {described}."
 
 
 def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
-    """What an agent's file says, and of that what is no setting. Its own session is for programs; another counts."""
+    """The settings in an agent file, and its other fields. The default session of a file is for programs only."""
     from agentkit.agents.agent_file import own_session, read_manifesto
     from agentkit.cli.loading import is_program, made_by
 
@@ -454,7 +454,7 @@ def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
 
 
 def _said_by(made: Agent[Any]) -> dict[str, Any]:
-    """What a program's agent says that is a setting, too: flags come before it, files and variables after it."""
+    """The settings of a program's agent: they override environment and files, and flags override them."""
     said: dict[str, Any] = {"safety": made.policy.level, "tools": made.tools.names}
     said["limits"] = {"iterations": made.max_iterations, **_said_limits(made.limits)}
     if isinstance(made.known_session, str):
@@ -463,12 +463,12 @@ def _said_by(made: Agent[Any]) -> dict[str, Any]:
 
 
 def _said_limits(limits: Limits) -> dict[str, Any]:
-    """The limits that are not those of everybody, by their names."""
+    """The limits that differ from the defaults, by name."""
     return {each.name: said for each in fields(Limits) if (said := getattr(limits, each.name)) != each.default}
 
 
 def _of_environment() -> dict[str, Any]:
-    """What the variables `AGENTKIT_MODEL` and so on say. Raises ConfigError."""
+    """The settings from environment variables such as `AGENTKIT_MODEL`. Raises ConfigError."""
     variables = environment()
     found = {}
     for key, read in KEYS.items():
@@ -482,9 +482,9 @@ def _of_environment() -> dict[str, Any]:
 
 
 def _allowed(project: SettingsFile, below: list[Layer]) -> tuple[dict[str, Any], list[str]]:
-    """What a project file may say, and what of it does not count. Raises ConfigError for what it may never say.
+    """The values of a project file that apply, and notes about the others. Raises ConfigError for forbidden values.
 
-    Somebody else may have written it: it may narrow what the user allows, and say the rest once the user trusts it.
+    Somebody else can have written the file: it can narrow what the user allows, and set the rest once it is trusted.
     """
     values = dict(project.values)
     _check_project(project)
@@ -502,7 +502,7 @@ def _allowed(project: SettingsFile, below: list[Layer]) -> tuple[dict[str, Any],
 
 
 def _check_project(project: SettingsFile) -> None:
-    """Raise ConfigError for what no project may say: where questions and keys are sent, and that more runs unasked."""
+    """Raise ConfigError for values that no project may set: where questions and keys go, programs, wider safety."""
     from agentkit.cli.loading import is_own
     from agentkit.llm.client import parted
     from agentkit.llm.detection import wishes_for
@@ -533,7 +533,7 @@ def _check_project(project: SettingsFile) -> None:
 
 
 def _narrowed(limits: Mapping[str, Any], below: list[Layer]) -> dict[str, Any]:
-    """The limits that are narrower than those below."""
+    """The limits that are stricter than those of the layers below."""
     held = {name: _limit(name, below).value for name in limits if name != "unknown_price"}
     return {
         name: limits[name]
@@ -543,7 +543,7 @@ def _narrowed(limits: Mapping[str, Any], below: list[Layer]) -> dict[str, Any]:
 
 
 def _fewer(names: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
-    """The names of the tools that are meant and are among the allowed ones, too. Programs are the user's to name."""
+    """The tools that are named and also allowed. Only the user can name programs."""
     from agentkit.cli.loading import is_own
     from agentkit.tools import catalog
 
@@ -552,7 +552,7 @@ def _fewer(names: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _names_place(values: Mapping[str, Any]) -> bool:
-    """Whether this says where the model is, and not just what it is called."""
+    """Whether the values select a provider or endpoint, and not only a model name."""
     from agentkit.llm.client import parted
     from agentkit.llm.detection import wishes_for
 
@@ -562,7 +562,7 @@ def _names_place(values: Mapping[str, Any]) -> bool:
 
 
 def _place_settings(layers: list[Layer]) -> list[Setting]:
-    """Model, provider and base URL: what names another place puts out of force all that is said of it further down."""
+    """Model, provider and base URL. A layer that selects another provider or endpoint hides all layers below it."""
     found: dict[str, Setting] = {}
     for layer in layers:
         for key in _PLACE:

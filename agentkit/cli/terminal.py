@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _FIRST_SENTENCE = re.compile(r"(?<=[.?!])(?<!e\.g\.)(?<!\.\.\.)\s+(?=[\"'(A-Z])")
 _CLAUSE = re.compile(r"; (?=[a-z]+ )")
 _ADVICE = (
-    # the name of an error's class or of one it is made of, and what to do when its text does not say
+    # error class, or one of its base classes, with advice for errors whose text has no remedy
     ("Unauthorized", "Check the key. To see which one is used: agentkit models"),
     ("RateLimited", "Wait a while, or ask another model: -m NAME"),
     ("Unreachable", "Check that the server is there. To see which one is asked: agentkit models"),
@@ -36,7 +36,7 @@ _ADVICE = (
 
 
 def tell(text: str, colour: str | None = None, *, faint: bool = False) -> None:
-    """Write a line to stderr, cleaned of what could trick a terminal."""
+    """Write a line to stderr, without terminal control sequences."""
     from agentkit.cli.display import clean
 
     styled = click.style(clean(text), fg=colour, dim=faint or None) if colour or faint else clean(text)
@@ -44,7 +44,7 @@ def tell(text: str, colour: str | None = None, *, faint: bool = False) -> None:
 
 
 def tell_error(error: BaseException, advice: str = "") -> None:
-    """Tell what went wrong on one line, and below it what to do."""
+    """Print an error on one line, and its remedy below."""
     text = _os_text(error) if isinstance(error, OSError) and error.strerror else str(error)
     what, remedy = halves(text or type(error).__name__)
     told = "\n".join(filter(None, (remedy, advice))) or _advice(error)
@@ -54,9 +54,9 @@ def tell_error(error: BaseException, advice: str = "") -> None:
 
 
 def fitted(text: str, stream: TextIO | None, indent: int = 0) -> str:
-    """A text whose lines end between words where a person's terminal would break them anywhere; as it is elsewhere.
+    """Wrap a text between words if the stream is a terminal; return it unchanged otherwise.
 
-    What goes on is indented by so many columns, where at least half of the width is left.
+    Continuation lines are indented by `indent` columns if at least half of the width is left.
     """
     if not is_terminal(stream):
         return text
@@ -76,9 +76,9 @@ def fitted(text: str, stream: TextIO | None, indent: int = 0) -> str:
 
 
 def halves(text: str) -> tuple[str, str]:
-    """The first sentence, and the rest; a text in several lines is parted behind the first.
+    """Split a text into its first sentence and the rest; a multi-line text is split at the first line at the latest.
 
-    A text of one sentence is parted at its semicolon, unless that is quoted.
+    A single sentence is split at its semicolon, unless that is quoted.
     """
     what, _, more = text.strip().partition("\n")
     first, *rest = _FIRST_SENTENCE.split(what, maxsplit=1)
@@ -88,13 +88,13 @@ def halves(text: str) -> tuple[str, str]:
 
 
 def remedied(error: Exception, remedy: str) -> str:
-    """What an error says, with what to do where it does not say that itself."""
+    """The text of an error, with the remedy if the error has no remedy."""
     what, own = halves(str(error))
     return f"{what}\n{own or remedy}"
 
 
 def _clauses(sentence: str) -> list[str]:
-    """What stands before the semicolon, and what stands behind it, each as a sentence; or the sentence as it is."""
+    """Split a sentence at its semicolon into two sentences; return it unchanged if it has none or quotes it."""
     before, *behind = _CLAUSE.split(sentence, maxsplit=1)
     is_quoted = any(before.count(quote) % 2 for quote in "'\"`") or before.count("(") != before.count(")")
     if not behind or is_quoted:
@@ -103,7 +103,7 @@ def _clauses(sentence: str) -> list[str]:
 
 
 def go_on(result: RunResult[str], name: str) -> str:
-    """How a run that waits or was cut off goes on; empty when it was not kept."""
+    """How to resume a paused or interrupted run; empty if it is not stored."""
     if not name:
         return ""
     words = "" if result.status == "paused" else ' "Go on."'
@@ -111,14 +111,14 @@ def go_on(result: RunResult[str], name: str) -> str:
 
 
 def shown_word(text: str) -> str:
-    """A word as a shell reads it."""
+    """Quote a word for a shell."""
     import shlex
 
     return shlex.quote(text)
 
 
 def _os_text(error: OSError) -> str:
-    """What the operating system says, without its number."""
+    """The message of the operating system, without the error number."""
     return f"{error.filename}: {error.strerror}." if error.filename else f"{error.strerror}."
 
 
@@ -131,10 +131,10 @@ def _advice(error: BaseException) -> str:
 ANSWERED = 0
 FAILED = 1
 USAGE = 2
-"""The command line or the configuration is wrong; no key, for example."""
+"""The command line or the configuration is invalid; for example, the key is missing."""
 LIMIT = 3
 REFUSED = 4
-"""A judge forbade the call."""
+"""A judge denied the call."""
 INTERRUPTED = 130
 
 
@@ -144,7 +144,7 @@ _EVERY_SECONDS = 0.1
 
 
 class StatusLine:
-    """A line that says what is going on and for how long, from `after_seconds` on. Without a stream it does nothing."""
+    """A status line with text and elapsed seconds, shown after `after_seconds`. Without a stream it does nothing."""
 
     def __init__(self, stream: TextIO | None, after_seconds: float = 0.3) -> None:
         self._stream, self._after_seconds = stream, after_seconds
@@ -152,7 +152,7 @@ class StatusLine:
         self._thread: threading.Thread | None = None
 
     def show(self, text: str) -> None:
-        """Say from now on that this is going on."""
+        """Show this text until it is replaced or cleared."""
         self.clear()
         if self._stream is not None:
             self._over = threading.Event()
@@ -160,7 +160,7 @@ class StatusLine:
             self._thread.start()
 
     def clear(self) -> None:
-        """Say nothing from now on; the line is empty when this returns."""
+        """Remove the line; it is erased when this returns."""
         if self._over is not None and self._thread is not None:
             self._over.set()
             self._thread.join()
@@ -187,7 +187,7 @@ class StatusLine:
 
 
 def _line(sign: str, text: str, seconds: float) -> str:
-    """Sign, text and seconds, no wider than the terminal."""
+    """Sign, text and seconds, cut to the terminal's width."""
     from agentkit.cli.display import line_text
 
     columns = shutil.get_terminal_size().columns

@@ -72,7 +72,7 @@ def show_tool(name: str) -> None:
 
 
 def _described(tool: AnyTool) -> str:
-    """What a tool says of itself, or that it says nothing: then a model has to guess from the name."""
+    """The description of a tool, or a note that it is missing: a model then has only the name."""
     return tool.description or "(no description; its docstring would be one)"
 
 
@@ -98,9 +98,9 @@ def run_tool(*, name: str, arguments: tuple[str, ...], as_json: bool, confirm: b
 
 
 def _ready(name: str) -> AnyTool:
-    """The tool, in a workspace that remembers what it changes; those of `core` change nothing and need none of that.
+    """The tool, in a workspace with a journal; `core` tools change no files and need no workspace.
 
-    A third of the time of `tools run calculator` would go into importing files, web and sandbox. Raises UnknownTool.
+    Importing files, web and sandbox would take a third of the time of `tools run calculator`. Raises UnknownTool.
     """
     from agentkit.tools.core import core_tools
 
@@ -115,7 +115,7 @@ def _ready(name: str) -> AnyTool:
 
 
 def _advice(result: ToolResult, name: str) -> str:
-    """What to do about a call, of the tool that was named so, that came to nothing."""
+    """Advice for a failed call of the tool `name`."""
     from agentkit.tooling.tool import UNCONFIRMED
 
     if exit_code(result) == USAGE:
@@ -127,7 +127,7 @@ def _advice(result: ToolResult, name: str) -> str:
 
 
 def exit_code(result: ToolResult) -> int:
-    """The command's exit code for what came of a tool."""
+    """The exit code for the result of a tool."""
     from agentkit.cli.display import was_refused
     from agentkit.tooling.results import BAD_ARGUMENTS
 
@@ -177,26 +177,25 @@ def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_jso
 
 
 _MISTAKEN = re.compile(r"[a-z][a-z0-9_]*=(?!=)")
-"""What was meant for a parameter. A variable before a command, `LANG=C sort`, and a comparison, `a==b`, are neither."""
+"""Matches a mistyped parameter name, but not a variable before a command, `LANG=C sort`, or a comparison, `a==b`."""
 
 
 class WholeNumber(click.IntRange):
-    """A whole number within bounds, called so in help and errors."""
+    """A whole number within bounds, shown as NUMBER in help and errors."""
 
     name = "number"
 
 
 class Fraction(click.FloatRange):
-    """A number within bounds, called so in help and errors."""
+    """A number within bounds, shown as NUMBER in help and errors."""
 
     name = "number"
 
 
 def named_arguments(tool: AnyTool, words: tuple[str, ...]) -> dict[str, str]:
-    """The arguments by name: KEY=VALUE where KEY is a parameter, anything else for the next parameter without one.
+    """Parse arguments: KEY=VALUE if KEY is a parameter, other words for the next parameter without a value.
 
-    Raises UsageError for a name that no parameter has, for a parameter that is given twice, and for more values than
-    parameters.
+    Raises UsageError for an unknown parameter name, for a parameter given twice, and for more values than parameters.
     """
     names = list(tool.parameters["properties"])
     named: dict[str, str] = {}

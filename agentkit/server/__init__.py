@@ -5,7 +5,7 @@
     application = app(agent)            # an ASGI application; its token is application.state.token
     # uvicorn module:application
 
-Everything but the page's own files needs the token. `agentkit serve` makes the agent, the token and the server.
+Everything except the page's static files requires the token. `agentkit serve` creates agent, token and server.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ def app(
     session: str = "",
     most_runs: int = 8,
 ) -> Starlette:
-    """The agent as an ASGI application: `/v1/chat/completions`, `/v1/models`, and a page at `/`.
+    """Build an ASGI application for the agent: `/v1/chat/completions`, `/v1/models`, and a page at `/`.
 
-    `token` is what a client must show, at least 16 characters; by default a random one, in `state.token`. `hosts` are
-    the names that the server is reached under beside `localhost` and addresses in numbers. `sessions` is where the
-    conversations of the page are kept, `session` the one that the page opens first. At most `most_runs` runs go on at
-    the same time. Raises ConfigError, MissingExtra without Starlette, and NoProvider when there is no model to ask.
+    `token` is the token of clients, at least 16 characters; by default a random one, in `state.token`. `hosts` are
+    the host names of the server, in addition to `localhost` and numeric addresses. `sessions` is the store of the
+    page's conversations, `session` the one that the page opens first. At most `most_runs` runs execute at the same
+    time. Raises ConfigError, MissingExtra without Starlette, and NoProvider if no model is configured.
     """
     from agentkit.server.application import application
 

@@ -23,7 +23,7 @@ _MOST_SIGN_IN_BYTES = 2_000
 
 @dataclass(slots=True)
 class ChatAPI:
-    """Answers the page. `listening` is room for its open streams; `session` is the conversation it opens first."""
+    """Handlers of the page's requests. `listening` limits its open streams; `session` is the session it opens first."""
 
     agent: Agent[Any]
     gate: RequestAuth
@@ -32,13 +32,13 @@ class ChatAPI:
     session: str = ""
 
     async def sign_in(self, asked: HTTPRequest) -> HTTPResponse:
-        """The cookie and the key that the page is let in with, for the token."""
+        """Exchange the token for the cookie and the key that authenticate the page."""
         document = await asked.document(_MOST_SIGN_IN_BYTES)
         cookie, key = self.gate.sign_in(document.get("token"), is_secure=asked.is_secure)
         return reply_of({"key": key}, headers={"set-cookie": cookie})
 
     async def about(self, _asked: HTTPRequest) -> HTTPResponse:
-        """Who answers here: agent, model, tools, and what runs unasked."""
+        """Describe the agent: name, model, tools and safety level."""
         agent = self.agent
         tools = [
             {"name": tool.name, "level": tool.level.name.lower(), "description": tool.description}
@@ -57,15 +57,15 @@ class ChatAPI:
         )
 
     async def sessions(self, _asked: HTTPRequest) -> HTTPResponse:
-        """The conversations, the newest change first."""
+        """List the sessions, the newest change first."""
         return reply_of({"sessions": self.chats.names()})
 
     async def session_of(self, asked: HTTPRequest) -> HTTPResponse:
-        """A conversation as far as it has come."""
+        """Return a session with its entries so far."""
         return reply_of(await self.chats.find(asked.query.get("name")).document())
 
     async def run(self, asked: HTTPRequest) -> HTTPResponse:
-        """Begin a run with a prompt, or go on with the one of that id, with answers by the ids of its calls."""
+        """Start a run with a prompt, or resume a run by its id, with answers by tool call id."""
         document = await asked.document(_MOST_BYTES)
         work = _work(document)
         name = document.get("session", "")
@@ -73,7 +73,7 @@ class ChatAPI:
         return reply_of({"session": chat.name, "serial": chat.start(work)}, 202)
 
     async def events(self, asked: HTTPRequest) -> HTTPResponse:
-        """What happens in a run, a JSON object a line, until it ends."""
+        """Stream the events of a run as JSON lines until it ends."""
         serial, after = _number(asked.query, "serial"), _number(asked.query, "after")
         chat = self.chats.find(asked.query.get("session"))
         self.listening.take()
@@ -85,30 +85,30 @@ class ChatAPI:
         )
 
     async def answer(self, asked: HTTPRequest) -> HTTPResponse:
-        """Answer a question of the run that is going on."""
+        """Answer an approval request of the current run."""
         document = await asked.document(_MOST_BYTES)
         self.chats.find(document.get("session")).answer(document.get("question"), said_of(document))
         return reply_of({})
 
     async def stop(self, asked: HTTPRequest) -> HTTPResponse:
-        """End the run that is going on."""
+        """Stop the current run."""
         document = await asked.document(_MOST_BYTES)
         await self.chats.find(document.get("session")).stop()
         return reply_of({})
 
     async def undo(self, asked: HTTPRequest) -> HTTPResponse:
-        """Take back what a run of the conversation changed."""
+        """Undo the changes of a run of the session."""
         document = await asked.document(_MOST_BYTES)
         done = await self.chats.find(document.get("session")).undo(str(document.get("record") or ""))
         return reply_of({"done": done})
 
 
 def _work(document: Mapping[str, Any]) -> str | Resumption:
-    """What is to be done. Raises Refusal."""
+    """Parse the prompt or resumption. Raises HTTPError."""
     prompt, answers, run = (document.get(name) for name in ("prompt", "answers", "run"))
     if isinstance(prompt, str) and prompt.strip() and answers is None:
         return prompt
-    # The run is named: a page that shows what waited long ago must not answer what waits now. Its id, and no saved run.
+    # The run is identified by its id, not by a saved run: an outdated page must not answer what waits now.
     is_named = prompt is None and isinstance(run, str) and _RUN.fullmatch(run)
     if is_named and isinstance(answers, dict) and all(isinstance(each, dict) for each in answers.values()):
         return Resumption(run, {call_id: said_of(each) for call_id, each in answers.items()})

@@ -33,7 +33,7 @@ _FILES = {
     "/markdown.js": ("markdown.js", "text/javascript; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
-"""The page's own files, each by the one address that it has: no path is ever made of what a client says."""
+"""The static files of the page, by exact path: no file path is ever built from client input."""
 
 _MOST_LISTENING = 64
 
@@ -43,7 +43,7 @@ Handler = Callable[[HTTPRequest], Awaitable[HTTPResponse]]
 def application(
     agent: Agent[Any], token: str | None, hosts: Iterable[str], sessions: Place, session: str, most_runs: int
 ) -> Starlette:
-    """The application that `app` promises. Raises ConfigError, MissingExtra and NoProvider."""
+    """Build the application of `app`. Raises ConfigError, MissingExtra and NoProvider."""
     try:
         from starlette.applications import Starlette
         from starlette.middleware import Middleware
@@ -52,7 +52,7 @@ def application(
         raise MissingExtra("serve", "Serving an agent over HTTP") from error
     if not isinstance(agent, Agent):
         raise ConfigError(f"app() takes an Agent. Got {agent!r:.200}.")
-    _ = agent.llm  # without a model to ask, the server shall not start
+    _ = agent.llm  # fail at startup if no model is configured
     gate, room = RequestAuth(token, hosts, _FILES), ConcurrencyLimit(most_runs)
     chats = Chats(agent, store_at(sessions), room)
     desk = ChatAPI(agent, gate, chats, ConcurrencyLimit(_MOST_LISTENING), session)
@@ -65,7 +65,7 @@ def application(
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
         await chats.close()
-        await agent.llm.aclose()  # what it has opened on this event loop
+        await agent.llm.aclose()  # closes the connections opened on this event loop
 
     served = Starlette(
         routes=routes,
@@ -73,7 +73,7 @@ def application(
         exception_handlers=failing,
         lifespan=lifespan,
     )
-    served.router.redirect_slashes = False  # it would redirect to whatever host the client names
+    served.router.redirect_slashes = False  # it would redirect to any host that the client names
     served.state.token = gate.token
     return served
 
@@ -98,7 +98,7 @@ def _handlers(completions: Completions, desk: ChatAPI) -> Mapping[tuple[str, str
 
 
 def _file(name: str, content_type: str) -> Handler:
-    """What shows one of the page's own files, read once."""
+    """A handler for a static file, which is read once."""
     content = (_FOLDER / name).read_bytes()
 
     async def show(_: HTTPRequest) -> HTTPResponse:
@@ -108,7 +108,7 @@ def _file(name: str, content_type: str) -> Handler:
 
 
 def _endpoint(handle: Handler) -> Callable[[Request], Awaitable[_Sending]]:
-    """A handler as Starlette calls it. What is refused is a reply, too."""
+    """Wrap a handler as a Starlette endpoint; errors become responses."""
     from starlette.requests import ClientDisconnect
 
     async def endpoint(request: Request) -> _Sending:
@@ -136,7 +136,7 @@ def _asked(request: Request) -> HTTPRequest:
 
 
 class _Sending:
-    """A reply as an ASGI application."""
+    """A response as an ASGI application."""
 
     def __init__(self, reply: HTTPResponse) -> None:
         self._reply = reply
@@ -164,7 +164,7 @@ class _Sending:
 
 
 class _Guarded:
-    """Lets no request past that the gate does not let in."""
+    """Middleware that rejects requests which fail authentication."""
 
     def __init__(self, app: ASGIApp, gate: RequestAuth) -> None:
         self._app, self._gate = app, gate
@@ -174,7 +174,7 @@ class _Guarded:
             try:
                 self._gate.check(_head(scope))
             except HTTPError as refusal:
-                headers = {**refusal.reply.headers, "connection": "close"}  # the body is left unread
+                headers = {**refusal.reply.headers, "connection": "close"}  # the body is not read
                 await _Sending(HTTPResponse(refusal.reply.body, refusal.status, headers=headers))(scope, receive, send)
                 return
         await self._app(scope, receive, send)

@@ -16,7 +16,7 @@ from agentkit.server.http_types import HTTPError
 
 SIGN_IN = "/sign-in"
 PAGE = "/page/"
-"""What begins like this is the page's own, and may be asked for with its cookie and its key."""
+"""Paths with this prefix belong to the page, and accept its cookie and key instead of the token."""
 
 KEY_HEADER = "x-agentkit-key"
 
@@ -33,7 +33,7 @@ HEADERS: Mapping[str, str] = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
 }
-"""What every reply tells a browser: load nothing from elsewhere, run no script but ours, be shown in no frame."""
+"""Headers of every response: load nothing from other origins, run only our scripts, refuse to be framed."""
 
 _HOST = re.compile(r"(?:\[(?P<six>[0-9a-f:.]{2,45})\]|(?P<name>[a-z0-9][a-z0-9.-]{0,252}))(?::\d{1,5})?", re.IGNORECASE)
 _FREE_OF_ORIGIN = {"same-origin", "none"}
@@ -45,14 +45,14 @@ _STRANGER = (
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What a request says before its body: method, path, and each header, in lower case, with all its values."""
+    """The head of a request: method, path, and all values of each header by lower-case name."""
 
     method: str
     path: str
     headers: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def one(self, name: str) -> str | None:
-        """The value of a header; None when it is missing. Raises Refusal when it is there more than once."""
+        """The value of a header; None if it is missing. Raises HTTPError if it occurs more than once."""
         values = self.headers.get(name, ())
         if len(values) > 1:
             raise HTTPError(400, f"The header {name} is there {len(values)} times.", code="invalid_header")
@@ -60,10 +60,10 @@ class Head:
 
 
 class RequestAuth:
-    """Lets in who calls the server by its name, comes from its own page if from any, and shows the token.
+    """Accept requests that use a known host name, come from the same origin if from a page, and carry the token.
 
-    `open_paths` are shown to everybody: the page's own files, which hold no secret. Raises ConfigError for a token that
-    is too short to be one, and for what is no host's name.
+    `open_paths` need no token: the page's static files, which contain no secret. Raises ConfigError for a token that
+    is too short, and for an invalid host name.
     """
 
     def __init__(self, token: str | None = None, hosts: Iterable[str] = (), open_paths: Iterable[str] = ()) -> None:
@@ -73,7 +73,7 @@ class RequestAuth:
         self.cookie_name = f"agentkit_{self._derived('name')[:8]}"
 
     def check(self, head: Head) -> None:
-        """Raise Refusal when this request may not be answered."""
+        """Raise HTTPError if the request is not allowed."""
         host = self._check_host(head)
         self._check_origin(head, host)
         if head.path in self._open:
@@ -82,9 +82,9 @@ class RequestAuth:
             raise HTTPError(401, _STRANGER, code="invalid_api_key", headers={"www-authenticate": "Bearer"})
 
     def sign_in(self, shown: object, *, is_secure: bool) -> tuple[str, str]:
-        """The cookie, and the key that the page must show beside it. Raises Refusal for another token.
+        """Return the cookie, and the key that the page must send with it. Raises HTTPError for a wrong token.
 
-        The two are kept apart: a browser shows the cookie to every port of a host, and the key only to our page.
+        Both are required: a browser sends the cookie to every port of a host, but only our page sends the key.
         """
         if not isinstance(shown, str) or not is_same(shown, self.token):
             raise HTTPError(401, "This is not the token that the server was started with.", code="invalid_api_key")
@@ -92,7 +92,7 @@ class RequestAuth:
         return f"{cookie}; Secure" if is_secure else cookie, self._derived("key")
 
     def _check_host(self, head: Head) -> str:
-        """The requested host. Raises Refusal for a name that is not ours: it may be a stranger's (DNS rebinding)."""
+        """The requested host. Raises HTTPError for an unknown name, which can be an attacker's (DNS rebinding)."""
         host = head.one("host") or ""
         match = _HOST.fullmatch(host)
         name = "" if match is None else (match["six"] or match["name"]).lower()
@@ -102,16 +102,16 @@ class RequestAuth:
         return host
 
     def _check_origin(self, head: Head, host: str) -> None:
-        """Refuse what a page of another origin asks, whatever it knows."""
+        """Raise HTTPError for requests from pages of other origins, whatever credentials they have."""
         origin = head.one("origin")
         is_own = origin is None or _place(origin) == host.lower()
         site = head.one("sec-fetch-site")
-        is_opened = head.method == "GET" and head.path in self._open  # a link to the page may stand anywhere
+        is_opened = head.method == "GET" and head.path in self._open  # any site can link to the page
         if not is_own or not (is_opened or site is None or site in _FREE_OF_ORIGIN):
             raise HTTPError(403, "Pages of other origins may not ask this server.", code="foreign_origin")
 
     def _is_signed_in(self, head: Head) -> bool:
-        """Whether the page's cookie and key are both right; both are always compared, so that timing tells nothing."""
+        """Whether cookie and key are both correct; both are always compared, so that timing reveals nothing."""
         cookies = "; ".join(head.headers.get("cookie", ())).split("; ")
         values = [value for name, _, value in (cookie.partition("=") for cookie in cookies) if name == self.cookie_name]
         has_cookie = is_same(values[0] if len(values) == 1 else "", self._derived("cookie"))
@@ -119,12 +119,12 @@ class RequestAuth:
         return has_cookie and has_key and head.path.startswith(PAGE)
 
     def _derived(self, purpose: str) -> str:
-        """A secret derived from the token, by a one-way function."""
+        """Derive a secret from the token with a one-way function."""
         return hmac.new(self.token.encode(), f"agentkit serve {purpose}".encode(), hashlib.sha256).hexdigest()
 
 
 def _place(origin: str) -> str:
-    """Host and port of an origin; nothing for what is none."""
+    """Host and port of an origin; empty if it is invalid."""
     try:
         return urlsplit(origin).netloc.lower()
     except ValueError:
@@ -132,7 +132,7 @@ def _place(origin: str) -> str:
 
 
 def _is_address(name: str) -> bool:
-    """Whether it is a numeric IP address, to which DNS rebinding cannot apply."""
+    """Whether the name is a numeric IP address, to which DNS rebinding does not apply."""
     try:
         ipaddress.ip_address(name)
     except ValueError:

@@ -24,7 +24,7 @@ from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionStore
 
 PATIENCE_SECONDS = 600.0
-"""How long a question waits for its answer; then the run ends paused, and the answer can be given later."""
+"""Seconds that an approval request waits; then the run ends paused, and can be answered later."""
 
 _MOST_CHATS = 100
 _SERIALS = 900_000_000
@@ -37,13 +37,13 @@ class _Question:
 
 
 class Chat:
-    """One conversation. What happens in its newest run is kept until the next begins; `is_running` while it goes on."""
+    """One session of the page. Buffers the events of its newest run until the next one; `is_running` during a run."""
 
     def __init__(
         self, agent: Agent[Any], name: str, store: SessionStore, room: ConcurrencyLimit, patience_seconds: float
     ) -> None:
         self.name = name
-        # a page that was left open must not take a run, or a question, of another time for the one that it knows
+        # random, so that a page left open from an earlier process cannot mistake a run or request for its own
         self.serial = secrets.randbelow(_SERIALS)
         self._room, self._patience_seconds = room, patience_seconds
         self._agent = agent.within(Session.open(store, name))
@@ -58,12 +58,12 @@ class Chat:
         self._lock = threading.Lock()
 
     async def document(self) -> Told:
-        """All that was said and done before the run that is going on, and which that is."""
+        """The session's history before the current run, and the state of that run."""
         state = {"name": self.name, "serial": self.serial, "running": self.is_running}
         return {**await asyncio.to_thread(self._kept, self._begun_at if self.is_running else None), **state}
 
     def _kept(self, until: int | None) -> Told:
-        """The first entries as the page hears them, or all. Journals may be long, so that this is a thread's work."""
+        """The first entries as page events, or all of them. Runs in a thread, because journals can be long."""
         session = self._agent.session
         entries = session.entries[:until]
         changed = any(isinstance(entry.milestone, RunEnded) and entry.milestone.changes for entry in entries)
@@ -72,7 +72,7 @@ class Chat:
         return {"events": list(history(entries, session.unfinished, undone)), **total(session.usage)}
 
     def start(self, work: Prompt | Resumption) -> int:
-        """Begin a run, or go on with one; its number. Raises Refusal while another goes on."""
+        """Start or resume a run and return its serial number. Raises HTTPError while another is running."""
         if self.is_running or self._is_undoing:
             raise HTTPError(409, "A run of this conversation is going on. Wait, or stop it.", code="busy")
         begun_at = len(self._agent.session.entries)
@@ -85,13 +85,13 @@ class Chat:
         return self.serial
 
     async def stop(self) -> None:
-        """End the run that is going on, if one is; what was done is kept."""
+        """Stop the current run, if any; its progress is stored."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def lines(self, serial: int, after: int = 0) -> AsyncGenerator[bytes, None]:
-        """What happens in the run of that number, from a line on, each as JSON; ends when the run ends."""
+        """Stream the events of the run with that serial as JSON lines, from line `after` until the run ends."""
         while self.serial == serial:
             news, is_running = self._news, self.is_running
             for line in self._lines[after:]:
@@ -102,7 +102,7 @@ class Chat:
             await news.wait()
 
     def answer(self, mark: object, said: Said) -> None:
-        """Answer a question. Raises Refusal when it does not wait any more."""
+        """Answer an approval request. Raises HTTPError if it no longer waits."""
         with self._lock:
             question = self._questions.pop(mark, None) if isinstance(mark, str) else None
         if question is None or not question.answer.set_running_or_notify_cancel():
@@ -110,7 +110,7 @@ class Chat:
         question.answer.set_result(said)
 
     async def undo(self, record: str) -> str:
-        """Take back what a run of this conversation changed; what was done. Raises Refusal."""
+        """Undo the changes of a run of this session and return a summary. Raises HTTPError."""
         begun = [entry.milestone for entry in self._agent.session.entries if isinstance(entry.milestone, RunStarted)]
         is_busy = self.is_running or self._is_undoing
         if is_busy or not record or record not in {milestone.record for milestone in begun}:
@@ -137,7 +137,7 @@ class Chat:
             self._tell({"kind": "failed", "error": str(error)})
 
     def _over(self, task: asyncio.Task[None]) -> None:
-        """Give back the run's place, and wake who listens. What is no error of agentkit's is a fault to be told."""
+        """Release the run's slot and wake the listeners. Errors other than agentkit's are sent as failures."""
         self._room.give_back()
         with self._lock:
             self._questions.clear()
@@ -148,7 +148,7 @@ class Chat:
         self._wake()
 
     async def _ask(self, request: ApprovalRequest) -> Said:
-        """What the person at the page says; nothing in time means later. It may be asked on any event loop."""
+        """Wait for the person's answer; a timeout defers the request. Can be called on any event loop."""
         future: Future[Said] = Future()
         mark = secrets.token_hex(8)
         with self._lock:
@@ -172,7 +172,7 @@ class Chat:
 
 
 class Chats:
-    """The conversations of the page, those of the store among them; a few that nobody uses are let go."""
+    """The chats of the page by session name; idle ones are dropped beyond a maximum."""
 
     def __init__(
         self, agent: Agent[Any], store: SessionStore, room: ConcurrencyLimit, patience_seconds: float = PATIENCE_SECONDS
@@ -181,11 +181,11 @@ class Chats:
         self._open: dict[str, Chat] = {}
 
     def names(self) -> list[Told]:
-        """The conversations that are kept, the newest change first."""
+        """The stored sessions, the newest change first."""
         return [{"name": each.name, "changed": each.changed} for each in self._store.summaries()]
 
     def find(self, name: object) -> Chat:
-        """The conversation of that name, new when there is none. Raises SessionError for what is no name."""
+        """The chat with that name, created if it does not exist. Raises SessionError for an invalid name."""
         if not isinstance(name, str):
             raise HTTPError(400, "session is the name of a conversation.", code="invalid_value", parameter="session")
         chat = self._open.pop(name, None) or Chat(self._agent, name, self._store, self._room, self._patience_seconds)
@@ -196,13 +196,13 @@ class Chats:
         return chat
 
     async def close(self) -> None:
-        """End all runs."""
+        """Stop all runs."""
         for chat in list(self._open.values()):
             await chat.stop()
 
 
 def said_of(document: Mapping[str, Any]) -> Said:
-    """What a person has answered: other arguments, a word of approval, or why not. Raises Refusal."""
+    """Parse a person's answer: edited arguments, an Approval, or a reason for denial. Raises HTTPError."""
     answer, text, arguments = document.get("answer"), document.get("text") or "", document.get("arguments")
     if not isinstance(text, str) or not isinstance(arguments, dict | None):
         raise _no_answer()

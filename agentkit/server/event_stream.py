@@ -39,13 +39,13 @@ from agentkit.sessions.store import SessionEntry
 from agentkit.usage import Usage, shown_cost
 
 Told = dict[str, Any]
-"""One thing that happened: `kind` says what, the rest is text and numbers."""
+"""One page event as JSON data: `kind` is its type, the other fields are text and numbers."""
 
 _MOST_CHARS = 20_000
 
 
 def told(event: Event) -> Iterator[Told]:
-    """What the page hears of an event: one thing, or nothing."""
+    """Yield the page event for a run event, if the page shows it."""
     match event:
         case RequestStarted(iteration):
             yield {"kind": "request", "iteration": iteration}
@@ -60,7 +60,7 @@ def told(event: Event) -> Iterator[Told]:
 
 
 def _said(milestone: Milestone) -> Iterator[Told]:
-    """What was said, or happened beside it."""
+    """Yield the page event for a message or another milestone."""
     match milestone:
         case RunStarted(agent, prompt):
             yield {"kind": "begun", "agent": visible(agent), "prompt": content_text(prompt, "\n")}
@@ -80,7 +80,7 @@ def _said(milestone: Milestone) -> Iterator[Told]:
 
 
 def _call(event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approved) -> Told:
-    """What became of a tool call."""
+    """Build the page event for the progress of a tool call."""
     match event:
         case Approved(call_id, answer, text, arguments):
             return {"kind": "answered", "id": call_id, "answer": answer, "text": text, "edited": arguments is not None}
@@ -96,7 +96,7 @@ def _call(event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approv
 
 
 def asked(mark: str, request: ApprovalRequest) -> Told:
-    """What a person is asked, and what may be answered; the mark tells this question from all others."""
+    """Build the page event for an approval request, with its possible answers; `mark` identifies the request."""
     arguments = {str(name): value for name, value in request.arguments.items()}
     origins = [tests["origin"] for tests in request.pattern.where.values() if "origin" in tests]
     is_lasting = request.decision.rule != FLOW
@@ -110,16 +110,16 @@ def asked(mark: str, request: ApprovalRequest) -> Told:
         "folder": visible(request.folder),
         "arguments": [[visible(name), bounded(visible(value_text(value)))] for name, value in arguments.items()],
         "json": editable(arguments),
-        "decision": decision_of(replace(request.decision, remedy="")),  # it is the model's, not the person's
+        "decision": decision_of(replace(request.decision, remedy="")),  # a remedy is for the model
         "answers": [str(answer) for answer in (Approval.ONCE, Approval.RUN, Approval.ALWAYS)][: 3 if is_lasting else 1],
         "like": f"any address at {visible(origins[0])}" if origins else "exactly this call",
     }
 
 
 def history(entries: Sequence[SessionEntry], left: Sequence[str], undone: Mapping[str, bool]) -> Iterator[Told]:
-    """What is kept of a session: run by run, in the order in which they began.
+    """Yield the page events of a stored session, run by run, in the order in which the runs began.
 
-    `left` are the runs that can go on; `undone` says of the records of changes whether they were taken back.
+    `left` are the runs that can be resumed; `undone` maps records of changes to whether they were undone.
     """
     order = {run: place for place, run in reversed(list(enumerate(entry.run for entry in entries)))}
     ordered = sorted(entries, key=lambda entry: order[entry.run])
@@ -136,12 +136,12 @@ def history(entries: Sequence[SessionEntry], left: Sequence[str], undone: Mappin
 
 
 def total(usage: Usage) -> Told:
-    """Tokens and money of a whole session."""
+    """Tokens and cost of a whole session."""
     return {"tokens": usage.total_tokens, "cost": shown_cost(cost_of(usage)) if usage.requests else ""}
 
 
 def fields_of(arguments: str) -> list[list[str]]:
-    """Arguments as names and readable values; without a name when they are no JSON object."""
+    """Parse arguments into names and readable values; the name is empty if they are not a JSON object."""
     try:
         loaded = json.loads(arguments or "{}")
     except (ValueError, RecursionError):
@@ -152,18 +152,18 @@ def fields_of(arguments: str) -> list[list[str]]:
 
 
 def decision_of(decision: Decision | None) -> Told | None:
-    """A decision as the page shows it."""
+    """A decision as JSON data, with invisible characters made visible."""
     return None if decision is None else {name: visible(text) for name, text in decision.to_dict().items()}
 
 
 def editable(value: object) -> str:
-    """A value as indented JSON that reads as what it is: what has no shape is written as an escape."""
+    """Render a value as indented JSON for editing; invisible characters are written as escapes."""
     text = json.dumps(value, ensure_ascii=False, indent=2, default=str)
     return "".join(char if char in "\n\t" or visible(char) == char else json.dumps(char)[1:-1] for char in text)
 
 
 def bounded(text: str) -> str:
-    """The text, or its beginning when it is long for a page."""
+    """Truncate a text that is too long for the page."""
     left_out = len(text) - _MOST_CHARS
     return text if left_out <= 0 else f"{text[:_MOST_CHARS]}\n[… {left_out:,} more characters are not shown …]"
 
@@ -185,7 +185,7 @@ def _ended(result: RunResult[Any]) -> Told:
 
 
 def _kept_end(end: RunEnded, progress: RunState, waiting: Sequence[Pending], *, is_undone: bool | None) -> Told:
-    """How a run ended that is kept; without a record of its changes they cannot be taken back."""
+    """Build the page event for the end of a stored run; without a record its changes cannot be undone."""
     changes = bounded(visible(redact(end.changes)))
     record = progress.record if changes and is_undone is not None else ""
     return {
@@ -206,7 +206,7 @@ def _pending(pending: Pending) -> Told:
 
 
 def _history(messages: Sequence[Message]) -> Iterator[Told]:
-    """What was said elsewhere before."""
+    """Yield page events for messages from before the session."""
     for message in messages:
         if isinstance(message, UserMessage):
             yield {"kind": "begun", "agent": "", "prompt": content_text(message.content, "\n")}

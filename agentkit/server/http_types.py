@@ -11,21 +11,21 @@ from typing import Any
 from agentkit._dataclass import dataclass
 
 MOST_BYTES = 8_000_000
-"""How long a request for a completion may be: room for a few pictures."""
+"""Maximum size of a completion request in bytes: enough for a few images."""
 
 BODY_SECONDS = 30.0
-"""How long a body may take to come."""
+"""Seconds within which a body must arrive."""
 
 _SHOULD_NOT_RETRY = {"x-should-retry": "false"}
-"""What the openai package heeds: a run that failed has perhaps done something, and must not simply be made again."""
+"""Header for the openai package: a failed run can have had side effects and must not be retried blindly."""
 
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
-"""Gives the next message of a connection, as ASGI has it."""
+"""Returns the next ASGI message of a connection."""
 
 
 @dataclass(frozen=True, slots=True)
 class HTTPRequest:
-    """A request: its body in pieces, what stands in its address, and what tells that the client is gone."""
+    """A request: its body in chunks, query and path parameters, and the ASGI receive callable to detect disconnects."""
 
     pieces: AsyncIterator[bytes]
     content_type: str = ""
@@ -35,7 +35,7 @@ class HTTPRequest:
     is_secure: bool = False
 
     async def document(self, most_bytes: int = MOST_BYTES, seconds: float = BODY_SECONDS) -> dict[str, Any]:
-        """The JSON object in the body. Raises Refusal when it is none, too long, or does not come in time."""
+        """Parse the body as a JSON object. Raises HTTPError if it is invalid, too long or too slow."""
         if self.content_type.partition(";")[0].strip().lower() != "application/json":
             raise HTTPError(415, "The body must be JSON: send Content-Type: application/json.", code="content_type")
         try:
@@ -62,16 +62,16 @@ class HTTPRequest:
 
 
 def _refused(constant: str) -> None:
-    """NaN and Infinity are no JSON, and no client could read them in an answer."""
+    """Reject NaN and Infinity, which are not valid JSON and which clients could not parse in a response."""
     raise ValueError(constant)
 
 
 @dataclass(frozen=True, slots=True)
 class HTTPResponse:
-    """What is answered: a whole body, or the pieces of one that is sent as they come.
+    """A response: a whole body, or an iterator of chunks to stream.
 
-    `beat` is what is sent while there is no piece, so that everybody knows that the connection lives. `ended` is called
-    when the reply has been sent or given up.
+    `beat` is sent while there is no chunk, as a keep-alive. `ended` is called when the response has been sent or
+    abandoned.
     """
 
     body: bytes = b""
@@ -84,17 +84,17 @@ class HTTPResponse:
 
 
 def reply_of(document: object, status: int = 200, headers: Mapping[str, str] | None = None) -> HTTPResponse:
-    """A JSON document as a reply that nobody stores."""
+    """Build a JSON response that must not be cached."""
     return HTTPResponse(json_bytes(document), status, headers={"cache-control": "no-store", **(headers or {})})
 
 
 def json_bytes(document: object) -> bytes:
-    """A document as JSON on one line; half characters, which UTF-8 cannot say, are replaced."""
+    """Serialise a document as one line of JSON; lone surrogates, which UTF-8 cannot encode, are replaced."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
 
 
 class HTTPError(Exception):
-    """A request that is not answered as it wishes, in the words and shape of an OpenAI error."""
+    """An error response in the format of an OpenAI error."""
 
     def __init__(
         self,
@@ -111,13 +111,13 @@ class HTTPError(Exception):
 
     @property
     def document(self) -> dict[str, Any]:
-        """The error as OpenAI's clients expect it."""
+        """The error in the format that OpenAI clients expect."""
         kinds = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
         kind = kinds.get(self.status, "invalid_request_error" if self.status < 500 else "server_error")
         return {"error": {"message": str(self), "type": kind, "param": self.parameter, "code": self.code}}
 
     @property
     def reply(self) -> HTTPResponse:
-        """The error as a reply."""
+        """The error as a response."""
         again = {} if self.status in {408, 429} else _SHOULD_NOT_RETRY
         return reply_of(self.document, self.status, {**again, **self.headers})

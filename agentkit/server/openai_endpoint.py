@@ -37,15 +37,15 @@ from agentkit.usage import Limits, Usage, is_whole, shown_cost
 
 _MOST_BEGINNINGS = 100_000
 _MOST_ALIKE_CHARS = 64
-"""Texts that begin alike for longer than this are no chance."""
+"""Texts that share a prefix of at least this length do not do so by chance."""
 
 
 class AnswerLabels:
-    """The labels of the answers that were given here, by digests of their beginnings; the oldest are forgotten.
+    """The labels of answers given here, by digests of their prefixes; the oldest are evicted.
 
-    A run that goes on from an answer which was made of private data must know it, or the data could be carried out in
-    the next request. A client may have got a part of it, and may send it back with more behind it: a text is known by
-    its first half. What a client says was answered elsewhere bears no labels: it is the client's own words.
+    A run that continues from an answer based on private data must carry its labels, or the data could be exfiltrated in
+    the next request. A client can have received a part of an answer, and can send it back with more text appended: a
+    text is recognised by its first half. Answers from elsewhere have no labels: they are the client's own words.
     """
 
     def __init__(self, most: int = _MOST_BEGINNINGS) -> None:
@@ -54,7 +54,7 @@ class AnswerLabels:
         self._lock = threading.Lock()
 
     def note(self, text: str, labels: Iterable[Label]) -> None:
-        """Remember what was read for this text, beside what was read for what begins with the same words."""
+        """Add labels to this text; labels of texts with the same prefix are merged."""
         read = frozenset(labels)
         if not read:
             return
@@ -65,7 +65,7 @@ class AnswerLabels:
                 self._labels.popitem(last=False)
 
     def labels(self, messages: Iterable[Message]) -> frozenset[Label]:
-        """All that was read for the answers in this conversation."""
+        """The labels of all answers in this conversation."""
         texts = [message.text.strip() for message in messages if isinstance(message, AssistantMessage)]
         said = [
             digest
@@ -78,9 +78,9 @@ class AnswerLabels:
 
 
 class StreamedAnswer:
-    """What a client is told piece by piece, remembered as it grows: the client may leave at any piece of it.
+    """A streamed answer, whose labels are stored as it grows: the client can disconnect after any chunk.
 
-    `labels` are what was read so far.
+    `labels` are the labels of data read so far.
     """
 
     def __init__(self, answers: AnswerLabels, labels: Set[Label]) -> None:
@@ -88,7 +88,7 @@ class StreamedAnswer:
         self._told, self._next, self._noted = "", 1, frozenset[Label]()
 
     def tell(self, piece: str) -> None:
-        """Note a piece that is about to be told."""
+        """Record a chunk before it is sent."""
         self._told = (self._told + piece).lstrip()
         if len(self._told) >= self._next or self._noted != self._labels:
             self._noted = frozenset(self._labels)
@@ -97,7 +97,7 @@ class StreamedAnswer:
 
 
 def _beginnings(text: str) -> Iterator[tuple[int, bytes]]:
-    """What tells the beginnings of texts apart, each twice as long as the one before, with how long it is."""
+    """Yield length and digest of the text's prefixes, each twice as long as the one before."""
     chars = 1
     while chars <= len(text):
         yield chars, hashlib.sha256(text[:chars].encode("utf-8", "surrogatepass")).digest()
@@ -112,7 +112,7 @@ _IGNORED = {
     *("verbosity", "user", "metadata", "store", "service_tier", "parallel_tool_calls", "safety_identifier"),
     *("prompt_cache_key", "prompt_cache_retention", "prompt_cache_options"),
 }
-"""What tunes a model that the agent has tuned already: no answer is wrong without it. The reply says what it was."""
+"""Sampling and service parameters, which the agent already sets: ignoring them does not make an answer wrong."""
 
 _MEANINGLESS: Mapping[str, tuple[Any, ...]] = {
     "n": (1,),
@@ -126,7 +126,7 @@ _MEANINGLESS: Mapping[str, tuple[Any, ...]] = {
     "stop": ([],),
     "top_logprobs": (0,),
 }
-"""What would change what an answer is, with the values that leave it as it is; null always does."""
+"""Parameters that would change the answer, with the values that have no effect; null never has."""
 
 _REASONS = {
     "n": "there is one answer",
@@ -140,9 +140,9 @@ _REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class CompletionRequest:
-    """A prompt, the conversation before it, and how the answer is to be given.
+    """A prompt, the conversation before it, and the response options.
 
-    `max_tokens` is what the run may write at most; `ignored` are the parameters that change nothing here.
+    `max_tokens` limits the output of the run; `ignored` are the parameters without effect here.
     """
 
     prompt: Content
@@ -154,7 +154,7 @@ class CompletionRequest:
 
 
 def wishes_of(document: Mapping[str, Any], model: str) -> CompletionRequest:
-    """The wishes of a request to the agent called `model`. Raises Refusal."""
+    """Parse a request to the agent called `model`. Raises HTTPError."""
     asked = document.get("model")
     if asked != model:
         text = f"The model {str(asked)[:100]!r} does not exist here; the agent is called {model!r}."
@@ -173,7 +173,7 @@ def wishes_of(document: Mapping[str, Any], model: str) -> CompletionRequest:
 
 
 def _ignored(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """The parameters that are passed over. Raises Refusal for one that would change the answer, or is unknown."""
+    """The ignored parameters. Raises HTTPError for one that would change the answer, or is unknown."""
     for name, value in document.items():
         if value is None or name in _READ | _IGNORED or value in _MEANINGLESS.get(name, ()):
             continue
@@ -191,7 +191,7 @@ def _most(document: Mapping[str, Any]) -> int | None:
 
 
 def _messages(given: object) -> tuple[Message, ...]:
-    """The conversation. Raises Refusal when it is none, or when a tool call has not exactly one result."""
+    """Parse the conversation. Raises HTTPError if it is invalid, or if a tool call does not have exactly one result."""
     if not isinstance(given, list) or not given or len(given) > _MOST_MESSAGES:
         raise _invalid("messages", f"messages is a list of 1 to {_MOST_MESSAGES:,} messages.")
     for entry in given:
@@ -205,7 +205,7 @@ def _messages(given: object) -> tuple[Message, ...]:
 
 
 def _check_entry(entry: object) -> None:
-    """Raise Refusal for what would otherwise be read as if nothing stood there, or fetched from a disk."""
+    """Raise HTTPError for parts that would otherwise be read as empty or loaded from disk."""
     if not isinstance(entry, dict):
         raise _invalid("messages", "Each message is an object with a role and a content.")
     content, is_assistant = entry.get("content"), entry.get("role") == "assistant"
@@ -219,7 +219,7 @@ def _check_entry(entry: object) -> None:
 
 
 def _check_addresses(part: Mapping[str, Any]) -> None:
-    """Raise Refusal for a picture or file that would have to be fetched from a disk."""
+    """Raise HTTPError for an image or file that would be loaded from disk."""
     image, file = part.get("image_url"), part.get("file")
     address = image.get("url") if isinstance(image, dict) else image
     if address is not None and not (isinstance(address, str) and address.lower().startswith(_PICTURES)):
@@ -232,12 +232,12 @@ def _check_addresses(part: Mapping[str, Any]) -> None:
 
 
 def _strange(message: Message) -> Message:
-    """The message; what a tool of somebody else's said is text of strangers here, whatever the client says of it."""
+    """Label a tool message as untrusted: results of a client's tools are untrusted, whatever the client claims."""
     return replace(message, labels=frozenset({Label.UNTRUSTED})) if isinstance(message, ToolMessage) else message
 
 
 def _check_calls(messages: Sequence[Message]) -> None:
-    """Raise Refusal unless each tool call has an id of its own, and its one result right behind."""
+    """Raise HTTPError unless each tool call has a unique id, directly followed by its one result."""
     known: set[str] = set()
     waiting: set[str] = set()
     for message in messages:
@@ -253,7 +253,7 @@ def _check_calls(messages: Sequence[Message]) -> None:
             if len(waiting) < len(message.tool_calls) or waiting & known or "" in waiting:
                 raise _invalid("messages", "Each tool call must have an id of its own.")
             known |= waiting
-    # A call without a result at the end is refused, too: the last message must be the user's.
+    # A final call without a result is rejected, too: the last message must be the user's.
 
 
 def _invalid(parameter: str, text: str) -> HTTPError:
@@ -270,12 +270,12 @@ _STATUSES: tuple[tuple[type[AgentKitError], int, str], ...] = (
     (SessionError, 409, "session"),
     (AgentKitError, 500, "server_error"),
 )
-"""What a failed run is to the client. That the model's key is wrong says nothing of the client's own."""
+"""HTTP statuses of failed runs. A wrong key of the model is a server error: it says nothing about the client's key."""
 
 
 @dataclass(slots=True)
 class Completions:
-    """The endpoint of one agent: any number of clients, each request a conversation of its own."""
+    """The endpoint of one agent for any number of clients; each request is a separate conversation."""
 
     agent: Agent[Any]
     room: ConcurrencyLimit
@@ -283,11 +283,11 @@ class Completions:
     created: int = field(default_factory=lambda: int(time.time()))
 
     async def models(self, _asked: HTTPRequest) -> HTTPResponse:
-        """The one model that there is: the agent."""
+        """List the only model: the agent."""
         return reply_of({"object": "list", "data": [self._model]})
 
     async def model(self, asked: HTTPRequest) -> HTTPResponse:
-        """The agent as a model, by its name. Raises Refusal for another name."""
+        """Describe the agent as a model. Raises HTTPError for another name."""
         if asked.path.get("model") != self.agent.name:
             text = f"There is no such model; the agent is called {self.agent.name!r}."
             raise HTTPError(404, text, code="model_not_found", parameter="model")
@@ -298,7 +298,7 @@ class Completions:
         return {"id": self.agent.name, "object": "model", "created": self.created, "owned_by": "agentkit"}
 
     async def complete(self, asked: HTTPRequest) -> HTTPResponse:
-        """The answer to the last message. The run ends when the client leaves. Raises Refusal and Gone."""
+        """Answer the last message. A disconnect cancels the run. Raises HTTPError and ClientDisconnected."""
         wishes = wishes_of(await asked.document(), self.agent.name)
         headers = {"x-agentkit-ignored": ", ".join(wishes.ignored)} if wishes.ignored else {}
         work = _CompletionRun(self, wishes)
@@ -329,7 +329,7 @@ class _CompletionRun:
         self._telling = StreamedAnswer(endpoint.answers, self._read)
 
     async def whole(self) -> dict[str, Any]:
-        """The document of a whole answer. Raises Refusal when there is none."""
+        """Run and return the complete response document. Raises HTTPError if the run fails."""
         self._enter()
         try:
             result = await self._agent.arun(self._wishes.prompt)
@@ -341,7 +341,7 @@ class _CompletionRun:
         return {**self._shared("chat.completion"), "choices": [choice], **usage_of(result.usage), **_told(result)}
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
-        """The answer as server-sent events; a failure is one of them, and then there is no end mark."""
+        """Stream the answer as server-sent events; a failure is sent as an event, without the end mark."""
         yield self._chunk({"role": "assistant", "content": ""})
         try:
             async with aclosing(self._pieces()) as pieces:
@@ -367,7 +367,7 @@ class _CompletionRun:
             yield _event({**self._shared("chat.completion.chunk"), "choices": [], **usage_of(result.usage)})
 
     def _enter(self) -> None:
-        """Put the conversation before the prompt in place, with what was read for it; what is read now is noted."""
+        """Load the conversation before the prompt, with its labels; new labels are collected during the run."""
         before = self._wishes.history
         if before:
             self._session.append(before)
@@ -376,7 +376,7 @@ class _CompletionRun:
         LINEAGE.set(replace(lineage, read=lineage.read | self._read, found=self._read))
 
     async def _events(self) -> AsyncGenerator[Event, None]:
-        """The events of the run. Raises Refusal when it comes to nothing."""
+        """Yield the events of the run. Raises HTTPError if it fails."""
         self._enter()
         try:
             async with aclosing(self._agent.astream(self._wishes.prompt)) as run:
@@ -388,18 +388,18 @@ class _CompletionRun:
             raise refusal_of(error) from error
 
     def _said(self, text: str) -> bytes:
-        """A piece of the answer, remembered before the client has it."""
+        """Build a chunk of the answer; its labels are stored before the client receives it."""
         self._telling.tell(text)
         return self._chunk({"content": text})
 
     def _end(self, result: RunResult[Any]) -> None:
-        """Remember what the answer was made of. Raises the error of a run that failed."""
+        """Store the labels of the answer. Raises the error of a failed run."""
         if result.status == "failed" and result.error is not None:
             raise result.error
         self._endpoint.answers.note(self._text(result), self._read)
 
     def _text(self, result: RunResult[Any]) -> str:
-        """What the client is told: the answer, and what a run that waits for a person asks."""
+        """The text for the client: the answer, and the open questions of a paused run."""
         questions = [pending.question for pending in result.pending]
         return PARAGRAPH.join(filter(None, [result.text, *questions]))
 
@@ -418,13 +418,13 @@ class _CompletionRun:
 
 
 def limits_under(limits: Limits, max_tokens: int | None) -> Limits:
-    """The limits of a run that may write so many tokens; None leaves them as they are."""
+    """The limits of a run with at most `max_tokens` of output; None leaves them unchanged."""
     known = limits.output_tokens
     return limits if max_tokens is None else replace(limits, output_tokens=min(max_tokens, known or max_tokens))
 
 
 def usage_of(usage: Usage) -> dict[str, Any]:
-    """What was used as OpenAI tells it; nothing when the provider gave no figures."""
+    """Usage in OpenAI's format; empty if the provider reports none."""
     if usage.unreported and not usage.total_tokens:
         return {}
     return {
@@ -439,7 +439,7 @@ def usage_of(usage: Usage) -> dict[str, Any]:
 
 
 def refusal_of(error: AgentKitError) -> HTTPError:
-    """A failed run as an OpenAI error."""
+    """Convert the error of a run to an OpenAI error."""
     status, code = next((status, code) for kind, status, code in _STATUSES if isinstance(error, kind))
     headers = {}
     if isinstance(error, RateLimited) and error.retry_after_seconds is not None:
@@ -449,7 +449,7 @@ def refusal_of(error: AgentKitError) -> HTTPError:
 
 
 def _told(result: RunResult[Any]) -> dict[str, Any]:
-    """What OpenAI's format has no place for: how the run ended, its tool calls with who judged them how, its cost."""
+    """Fields outside OpenAI's format: status of the run, tool calls with their decisions, and cost."""
     calls = [
         {
             "name": used.call.name,

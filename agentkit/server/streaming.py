@@ -13,24 +13,24 @@ from agentkit.server.http_types import HTTPError, Receive
 from agentkit.usage import is_whole
 
 Send = Callable[[dict[str, Any]], Awaitable[None]]
-"""Takes the next message for a connection, as ASGI has it."""
+"""Sends an ASGI message over a connection."""
 
 BEAT_SECONDS = 15.0
-"""How long a connection says nothing before it says that it lives."""
+"""Seconds without output before a keep-alive is sent."""
 
 SEND_SECONDS = 30.0
-"""How long a client may leave a piece unread; then it counts as gone."""
+"""Seconds that a client can leave a chunk unread before it counts as disconnected."""
 
 _MOST_WAITING = 64
 _Value = TypeVar("_Value")
 
 
 class ClientDisconnected(Exception):
-    """The client has closed the connection, so that nobody waits for an answer."""
+    """The client has closed the connection, so that the response has no reader."""
 
 
 async def unless_gone(receive: Receive | None, work: Coroutine[Any, Any, _Value]) -> _Value:
-    """What the work gives. It is cancelled, and Gone raised, when the client leaves before."""
+    """Return the result of the work. If the client disconnects first, cancel it and raise ClientDisconnected."""
     task = asyncio.create_task(work)
     watching = [] if receive is None else [asyncio.create_task(_left(receive))]
     try:
@@ -45,9 +45,9 @@ async def unless_gone(receive: Receive | None, work: Coroutine[Any, Any, _Value]
 async def deliver(
     pieces: AsyncIterator[bytes], start: Mapping[str, Any], send: Send, *, beat: bytes, beat_seconds: float
 ) -> None:
-    """Send each piece when it comes, and a beat when none does; whatever ends it, the pieces are closed.
+    """Send each chunk when it arrives, and a keep-alive while none does; the chunks are always closed at the end.
 
-    `start` is the message that a reply begins with. Raises Gone when the client does not read.
+    `start` is the first message of the response. Raises ClientDisconnected if the client does not read.
     """
     waiting: asyncio.Queue[bytes | None] = asyncio.Queue(_MOST_WAITING)
     pump = asyncio.create_task(_pumped(pieces, waiting))
@@ -62,7 +62,7 @@ async def deliver(
 
 
 async def _pumped(pieces: AsyncIterator[bytes], waiting: asyncio.Queue[bytes | None]) -> None:
-    """Hand on what comes. One task runs it all, so that what it has opened is closed where it was opened."""
+    """Forward chunks to the queue. A single task runs the iterator, so that it is closed where it was opened."""
     try:
         if isinstance(pieces, AsyncGenerator):
             async with aclosing(pieces):
@@ -72,14 +72,14 @@ async def _pumped(pieces: AsyncIterator[bytes], waiting: asyncio.Queue[bytes | N
             async for piece in pieces:
                 await waiting.put(piece)
     finally:
-        with suppress(asyncio.QueueFull):  # whoever reads then sees that the pump has ended
+        with suppress(asyncio.QueueFull):  # the reader then sees that the pump has ended
             waiting.put_nowait(None)
 
 
 async def _next(
     waiting: asyncio.Queue[bytes | None], pump: asyncio.Task[None], beat: bytes, beat_seconds: float
 ) -> bytes | None:
-    """The next piece, or a beat; None at the end."""
+    """The next chunk, or a keep-alive; None at the end."""
     if pump.done() and waiting.empty():
         return None
     try:
@@ -98,7 +98,7 @@ async def _sent(send: Send, message: dict[str, Any]) -> None:
 
 
 async def _left(receive: Receive) -> None:
-    """Wait until the client has left."""
+    """Wait until the client disconnects."""
     while (await receive())["type"] != "http.disconnect":
         pass
 
@@ -110,7 +110,7 @@ async def _ended(*tasks: asyncio.Task[Any]) -> None:
 
 
 class ConcurrencyLimit:
-    """Room for so many runs at the same time; one more is told to come back, before anything has happened."""
+    """A limit on concurrent runs; one more is rejected with a retry header, before it starts."""
 
     def __init__(self, most: int) -> None:
         if not is_whole(most, 1):
@@ -118,7 +118,7 @@ class ConcurrencyLimit:
         self._most, self._taken, self._lock = most, 0, threading.Lock()
 
     def take(self) -> None:
-        """Take a place, which must be given back. Raises Refusal when there is none."""
+        """Acquire a slot, which must be released. Raises HTTPError if all are taken."""
         with self._lock:
             if self._taken >= self._most:
                 text = f"{self._most} runs are going on, and no more may. Try again when one has ended."
@@ -126,13 +126,13 @@ class ConcurrencyLimit:
             self._taken += 1
 
     def give_back(self) -> None:
-        """Give a place back."""
+        """Release a slot."""
         with self._lock:
             self._taken -= 1
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """A place for as long as the block lasts. Raises Refusal when there is none."""
+        """Hold a slot for the block. Raises HTTPError if all are taken."""
         self.take()
         try:
             yield

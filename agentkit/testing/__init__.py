@@ -1,10 +1,10 @@
 """Test tools: a scripted LLM, a fake model server, and recorded runs.
 
-`ScriptedLLM` takes the model's place inside the program; `FakeServer` stands at the other end of a socket. Both say
+`ScriptedLLM` replaces the model inside the program; `FakeServer` replaces the server behind a socket. Both accept
 the same lines: a text, `call(...)`, `say(...)`. The server can also misbehave: `fail`, `refuse`, `filtered`, `slow`,
-`cut`, `drop`, `raw`. `record` keeps in a cassette what models, tools and people answered, and `replay` gives it again.
+`cut`, `drop`, `raw`. `record` stores the answers of models, tools and people in a cassette, and `replay` returns them.
 
-pytest imports this package whenever it starts, for its plugin: each name is imported when it is first used.
+pytest imports this package at every start, for its plugin: each name is imported on first use.
 """
 
 TYPE_CHECKING = False
@@ -57,7 +57,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    """Import what is offered when the first of it is used."""
+    """Import the modules of this package when one of their names is first used."""
     if name not in __all__:
         raise AttributeError(f"module 'agentkit.testing' has no attribute {name!r}")
     from agentkit.testing import cassettes, fake_responses, fake_server, scripted_llm

@@ -15,41 +15,41 @@ from agentkit.sessions.cassettes.recorder import Recorder
 _Tape = TypeVar("_Tape", Recorder, Player, Recorder | Player)
 
 Mode = Literal["none", "once", "all"]
-"""Replay always; record what there is no cassette of; record always."""
+"""Always replay; record if the cassette does not exist; always record."""
 
 
 def record(path: str | PathLike[str]) -> AbstractContextManager[Recorder]:
-    """Record in the cassette `path` what models, tools and people answer in the block, in async code too.
+    """Record the answers of models, tools and people in the block in the cassette `path`, in async code too.
 
-    When the block ends, the cassette takes the place of an older one; when it raises, the older one stays, and what was
-    recorded is beside it as `PATH.part`. Secrets are redacted. Raises SessionError when it cannot be written.
+    At the end of the block the cassette replaces an older one; if the block raises, the older one stays, and the
+    recording is next to it as `PATH.part`. Secrets are redacted. Raises SessionError if it cannot be written.
     """
     return running(Recorder(path))
 
 
 def replay(path: str | PathLike[str], *, partial: bool = False) -> AbstractContextManager[Player]:
-    """Answer from the cassette `path` what is asked in the block, in async code too: no model, no network, no key.
+    """Answer the requests of the block from the cassette `path`, in async code too: without model, network or key.
 
-    Raises ReplayError when something else is asked than was recorded, and at the end of the block when recorded answers
-    are left, unless `partial`; SessionError when the cassette cannot be read.
+    Raises ReplayError if a request differs from the recording, and at the end of the block if recorded answers are
+    unused, unless `partial`; SessionError if the cassette cannot be read.
     """
     return running(Player(path, partial=partial))
 
 
 def record_or_replay(path: str | PathLike[str], mode: Mode = "once") -> AbstractContextManager[Recorder | Player]:
-    """`record` or `replay`, as the mode says."""
+    """`record` or `replay`, depending on the mode."""
     return running(opened(path, mode))
 
 
 def opened(path: str | PathLike[str], mode: Mode) -> Recorder | Player:
-    """The tape that the mode asks for."""
+    """Create the recorder or player for the mode."""
     is_recorded = mode == "all" or (mode == "once" and not lexists(path))
     return Recorder(path) if is_recorded else Player(path)
 
 
 @contextmanager
 def running(tape: _Tape) -> Iterator[_Tape]:
-    """The tape is active in the block, and finished at its end."""
+    """Activate a recorder or player for the block, and finish it at the end."""
     try:
         with active(tape):
             yield tape

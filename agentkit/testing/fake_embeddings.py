@@ -8,13 +8,13 @@ from collections import Counter
 from hashlib import blake2b
 
 LENGTH = 64
-"""How many numbers a vector has when nobody says otherwise."""
+"""The default number of dimensions."""
 
 _PIECE_CHARS = 4
 
 
 def vector_of(text: str, length: int = LENGTH) -> list[float]:
-    """The vector of a text, of length 1. Texts that share words, or most of their letters, are near to each other."""
+    """A deterministic unit vector of a text. Texts that share words, or most of their letters, have similar vectors."""
     numbers = [0.0] * length
     for piece, times in Counter(_pieces(text.lower()) or [text]).items():
         found = int.from_bytes(blake2b(piece.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big")
@@ -24,7 +24,7 @@ def vector_of(text: str, length: int = LENGTH) -> list[float]:
 
 
 def words_in(text: str) -> int:
-    """How many words a text has: what its vector costs, in tokens."""
+    """The number of words in a text, used as its token count."""
     return len(re.findall(r"\w+", text)) or 1
 
 

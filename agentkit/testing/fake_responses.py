@@ -19,7 +19,7 @@ from agentkit.usage import Usage
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
-    """A request as it came. Header names are in lower case; `json` is None when the body is no JSON."""
+    """A received request. Header names are in lower case; `json` is None if the body is not JSON."""
 
     method: str
     path: str
@@ -30,23 +30,23 @@ class RecordedRequest:
 
     @property
     def is_azure(self) -> bool:
-        """Whether it went to an Azure deployment, whose answers carry the marks of its content filter."""
+        """Whether it was sent to an Azure deployment, whose responses include content filter results."""
         return "/openai/deployments/" in self.path
 
     @property
     def model(self) -> str:
-        """The model, or else the Azure deployment, that was asked for; empty when none was."""
+        """The requested model, or else the Azure deployment; empty if neither is given."""
         deployment = self.path.partition("/deployments/")[2].partition("/")[0]
         return str((isinstance(self.json, dict) and self.json.get("model")) or deployment)
 
     @property
     def keeps_alive(self) -> bool:
-        """Whether the client wants to use the connection again."""
+        """Whether the client wants to reuse the connection."""
         return self.headers.get("connection", "").lower() != "close"
 
     @property
     def question(self) -> str:
-        """Where it went and the last thing that was said, for a readable error."""
+        """The address and the last message, for a readable error."""
         asked = self.json if isinstance(self.json, dict) else {}
         said = asked.get("messages") or asked.get("input") or ""
         last = said[-1] if isinstance(said, list) else said
@@ -54,7 +54,7 @@ class RecordedRequest:
 
 
 def read_request(stream: BinaryIO) -> RecordedRequest | None:
-    """The next request on a connection, or None at its end. Raises ValueError for what cannot be read as one."""
+    """Read the next request on a connection; None at its end. Raises ValueError for an invalid request."""
     start = stream.readline()
     if not start.strip():
         return None
@@ -98,14 +98,14 @@ def _json_or_none(body: bytes) -> Any:
 Ending = Literal["whole", "cut", "dropped", "silent"]
 
 CREATED_AT = 1_780_000_000
-"""When every answer was made, in seconds since 1970: the same each time, so that tests can compare."""
+"""The creation time of every answer, in seconds since 1970: constant, so that tests can compare."""
 
 _ERROR_TYPES = {403: "request_forbidden", 429: "requests"}
 
 
 @dataclass(frozen=True, slots=True)
 class ScriptedAnswer:
-    """What the model says, in whichever protocol it is asked. A refusal takes the place of the text."""
+    """The model's answer, for any protocol. A refusal replaces the text."""
 
     response: Response
     refusal: str = ""
@@ -118,7 +118,7 @@ class ScriptedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Raw:
-    """Bytes that are sent as they are, in any protocol."""
+    """Bytes that are sent unchanged, in any protocol."""
 
     pieces: tuple[bytes, ...]
     status: int = 200
@@ -130,9 +130,9 @@ class Raw:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class ScriptedReply:
-    """One line of a FakeServer: what is said, and how it is delivered. Made by the functions of this module.
+    """One line of a FakeServer: the content and its delivery. Created by the functions of this module.
 
-    `after` counts the deltas that are sent before an `ending` other than "whole"; None is all of them.
+    `after` is the number of deltas that are sent before an `ending` other than "whole"; None sends all of them.
     """
 
     content: ScriptedAnswer | Raw
@@ -150,12 +150,12 @@ ServerLine = Saying | ScriptedReply | Callable[[RecordedRequest], "ServerLine"]
 
 
 def reply_of(line: object) -> ScriptedReply:
-    """The reply that a line stands for. Raises TypeError for what is none."""
+    """Convert a line to a reply. Raises TypeError if the line is invalid."""
     return line if isinstance(line, ScriptedReply) else ScriptedReply(ScriptedAnswer(response_of(line)))
 
 
 def refuse(reason: str) -> ScriptedReply:
-    """The model declines to answer and says why."""
+    """The model declines to answer and gives a reason."""
     return ScriptedReply(ScriptedAnswer(Response(AssistantMessage(), "stop", LINE_USAGE), refusal=reason))
 
 
@@ -172,7 +172,7 @@ def fail(
     parameter: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> ScriptedReply:
-    """An error as OpenAI words it. `fail(429, headers={"Retry-After": "1"})`; status 200 hides it in a success."""
+    """An error in OpenAI's format: `fail(429, headers={"Retry-After": "1"})`; status 200 hides it in a success."""
     import json
 
     if not isinstance(status, int):
@@ -189,9 +189,9 @@ def raw(
     content_type: str = "text/event-stream",
     headers: Mapping[str, str] | None = None,
 ) -> ScriptedReply:
-    r"""Bytes sent as they are, piece by piece, for what real servers do against all rules.
+    r"""Bytes that are sent unchanged, in chunks, to simulate servers that violate the protocol.
 
-    A dictionary is sent as one server-sent event; a text as UTF-8. `raw("<html>…", content_type="text/html")`.
+    A dictionary is sent as one server-sent event, a text as UTF-8. `raw("<html>…", content_type="text/html")`.
     """
     import json
 
@@ -207,20 +207,20 @@ def raw(
 
 
 def slow(line: ServerLine, *, before_seconds: float = 0.0, between_seconds: float = 0.0) -> ScriptedReply:
-    """The line, with a wait before the first byte and between the pieces of the body."""
+    """The line, delayed before the first byte and between the chunks of the body."""
     return replace(reply_of(line), delay_seconds=before_seconds, pause_seconds=between_seconds)
 
 
 def cut(line: ServerLine, *, after: int | None = None) -> ScriptedReply:
-    """The line without its end: no finish reason, no [DONE], no `response.completed`, yet a proper end of the body.
+    """The line without its end: no finish reason, no [DONE], no `response.completed`, but a correctly ended body.
 
-    `after` counts the deltas that are sent, all of them by default. A JSON answer breaks off in its middle.
+    `after` is the number of deltas that are sent, all of them by default. A JSON answer is cut in the middle.
     """
     return replace(reply_of(line), ending="cut", after=after)
 
 
 def drop(line: ServerLine | None = None, *, after: int | None = None) -> ScriptedReply:
-    """The connection closes: without a word, or with a line in the middle of its body, after so many deltas."""
+    """Close the connection: without a response, or in the middle of a line's body, after `after` deltas."""
     if line is None:
         return ScriptedReply(Raw(()), ending="silent")
     return replace(reply_of(line), ending="dropped", after=after)
@@ -253,7 +253,7 @@ def completion(answer: ScriptedAnswer, request: RecordedRequest, number: int) ->
 
 
 def chunks(answer: ScriptedAnswer, request: RecordedRequest, number: int) -> Iterator[dict[str, Any]]:
-    """The chunks of a streamed answer: role, deltas, finish reason, and usage when it was asked for."""
+    """The chunks of a streamed answer: role, deltas, finish reason, and usage if requested."""
     options, usage = request.json.get("stream_options"), answer.response.usage
     wants_usage = bool(options and options.get("include_usage")) and not usage.unreported
     shared = _shared(answer, request, number, "chat.completion.chunk") | ({"usage": None} if wants_usage else {})
@@ -268,7 +268,7 @@ def chunks(answer: ScriptedAnswer, request: RecordedRequest, number: int) -> Ite
 
 
 def is_chat_delta(chunk: Mapping[str, Any]) -> bool:
-    """Whether a chunk carries a piece of the answer: not the role, the finish reason, or the usage."""
+    """Whether a chunk contains a part of the answer, and not the role, the finish reason or the usage."""
     choices = chunk["choices"]
     return bool(choices) and choices[0]["finish_reason"] is None and "role" not in choices[0]["delta"]
 
@@ -376,7 +376,7 @@ def messages_events(answer: ScriptedAnswer, request: RecordedRequest, number: in
 
 
 def is_messages_delta(event: Mapping[str, Any]) -> bool:
-    """Whether an event carries a piece of the answer."""
+    """Whether an event contains a part of the answer."""
     return bool(event["type"] == "content_block_delta")
 
 
@@ -385,7 +385,7 @@ _EMPTY: Mapping[str, Mapping[str, Any]] = {
     "thinking": {"thinking": "", "signature": ""},
     "tool_use": {"input": {}},
 }
-"""The fields of a block that are empty when it begins."""
+"""The fields of a block that are empty in its start event."""
 
 
 def _blocks(answer: ScriptedAnswer, number: int) -> list[dict[str, Any]]:
@@ -404,7 +404,7 @@ def _call_block(call: ToolCall) -> dict[str, Any]:
 
 
 def _input(arguments: str) -> object:
-    """What a call is made with; the text itself where it is no JSON."""
+    """The arguments of a call; the text itself if it is not JSON."""
     try:
         return json.loads(arguments or "{}")
     except ValueError:
@@ -412,7 +412,7 @@ def _input(arguments: str) -> object:
 
 
 def _messages_deltas(block: Mapping[str, Any], written: str) -> Iterator[dict[str, Any]]:
-    """The pieces of a block, the arguments of a call as they were written."""
+    """Yield the deltas of a block; the arguments of a call are sent as written."""
     match block["type"]:
         case "text":
             yield from ({"type": "text_delta", "text": piece} for piece in pieces(block["text"]))
@@ -424,7 +424,7 @@ def _messages_deltas(block: Mapping[str, Any], written: str) -> Iterator[dict[st
 
 
 def _messages_usage(usage: Usage) -> dict[str, Any] | None:
-    """The figures, of which those of the cache are no part of the input here."""
+    """The usage in Anthropic's format, in which input tokens exclude cached ones."""
     if usage.unreported:
         return None
     return {
@@ -451,7 +451,7 @@ _ECHOED: Mapping[str, Any] = {
     "top_p": 1.0,
     "truncation": "disabled",
 }
-"""Settings that an answer repeats, with their values when the request did not set them."""
+"""Settings that a response echoes, with their values if the request does not set them."""
 
 ResponsesEvent = dict[str, Any]
 
@@ -476,7 +476,7 @@ def responses_events(answer: ScriptedAnswer, request: RecordedRequest, number: i
 
 
 def is_responses_delta(event: Mapping[str, Any]) -> bool:
-    """Whether an event carries a piece of the answer."""
+    """Whether an event contains a part of the answer."""
     return str(event["type"]).endswith(".delta")
 
 
@@ -523,7 +523,7 @@ def _call_events(item: Mapping[str, Any]) -> Iterator[ResponsesEvent]:
 
 _ITEM_EVENTS = {"reasoning": _reasoning_events, "message": _message_events, "function_call": _call_events}
 _GROWING = {"reasoning": ("summary",), "message": ("content",), "function_call": ("arguments",)}
-"""The fields of an item that are empty when it begins."""
+"""The fields of an item that are empty in its start event."""
 
 
 def _items(answer: ScriptedAnswer, number: int) -> list[dict[str, Any]]:
@@ -609,7 +609,7 @@ _MOST_TEXTS = 2_048
 
 
 def reply_with_vectors(request: RecordedRequest) -> ScriptedReply:
-    """The vectors of the texts in a request, or what is wrong with it."""
+    """Embed the texts in a request, or return an error if the request is invalid."""
     import json
 
     texts = request.json.get("input")

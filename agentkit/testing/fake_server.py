@@ -33,14 +33,14 @@ _REASONS = {status.value: status.phrase for status in HTTPStatus}
 
 
 class _Piece(NamedTuple):
-    """A part of a body that is sent at once; `is_delta` says that it carries a piece of the answer."""
+    """A part of a body that is sent at once; `is_delta` marks a part of the answer."""
 
     data: bytes
     is_delta: bool
 
 
 class _Protocol(NamedTuple):
-    """How one protocol shapes an answer, whole and streamed, and how a streamed event looks on the wire."""
+    """How a protocol serialises an answer, whole and streamed, and frames streamed events."""
 
     whole: Callable[[ScriptedAnswer, RecordedRequest, int], dict[str, Any]]
     streamed: Callable[[ScriptedAnswer, RecordedRequest, int], Iterator[dict[str, Any]]]
@@ -68,9 +68,9 @@ _PROTOCOLS = {
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """What goes over a connection, piece by piece, with the waits in seconds before the first and between all.
+    """The chunks to send over a connection, with the delays in seconds before the first and between all.
 
-    `ends_well` says that the connection can be used again.
+    `ends_well` says whether the connection can be reused.
     """
 
     pieces: tuple[bytes, ...]
@@ -80,7 +80,7 @@ class Delivery:
 
 
 def objection(request: RecordedRequest) -> ScriptedReply | None:
-    """What any server says to a request that asks no model for anything; None when it does."""
+    """The error response to a request for an unknown URL or with an invalid body; None if it is valid."""
     if request.method != "POST" or not request.path.endswith((*_PROTOCOLS, PATH)):
         return fail(404, f"Unknown request URL: {request.method} {request.path}", code="unknown_url")
     if not isinstance(request.json, dict):
@@ -89,7 +89,7 @@ def objection(request: RecordedRequest) -> ScriptedReply | None:
 
 
 def deliver(reply: ScriptedReply, request: RecordedRequest, number: int) -> Delivery:
-    """The bytes that answer request `number`, counted from 1, with `reply`."""
+    """Serialise `reply` as the response to request `number`, counted from 1."""
     if reply.ending == "silent":
         return Delivery((), reply.delay_seconds, ends_well=False)
     content = reply.content
@@ -143,7 +143,7 @@ def _halves(body: bytes) -> Iterator[_Piece]:
 
 
 def _before_the_end(pieces: list[_Piece], after: int | None) -> list[_Piece]:
-    """The pieces up to the last of so many deltas, or up to the first delta when there shall be none."""
+    """The pieces up to delta number `after`, or up to the first delta if `after` is 0."""
     deltas = [at for at, piece in enumerate(pieces) if piece.is_delta]
     if not deltas:
         return pieces[:1]
@@ -152,7 +152,7 @@ def _before_the_end(pieces: list[_Piece], after: int | None) -> list[_Piece]:
 
 
 def _in_chunks(data: list[bytes], *, ends_well: bool) -> list[bytes]:
-    """The pieces framed for a body of unknown length, with its closing mark if it ends well."""
+    """Apply chunked transfer encoding, with the final chunk if the body ends well."""
     chunks = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in data if piece]
     return [*chunks, b"0\r\n\r\n"] if ends_well else chunks
 
@@ -171,21 +171,21 @@ _JOIN_SECONDS = 5.0
 
 
 class FakeServer:
-    """An OpenAI server on 127.0.0.1 that says its lines in order, one a request, and records what it was asked.
+    """An OpenAI server on 127.0.0.1 that answers each request with its next line, and records requests.
 
     A line is a text, `call(...)` or a list of them, `say(...)`, an `AssistantMessage`, a `Response`; one of
     `refuse`, `filtered`, `fail`, `raw`, `slow`, `cut`, `drop`; or a function from the `RecordedRequest` to a line.
-    Any of them is served over Chat Completions, Responses or Anthropic's Messages, as JSON or streamed, as it is asked
-    for, also on Azure's paths. With `repeat` the last line is said for ever, which is what a load test needs.
+    Each can be served over Chat Completions, Responses or Anthropic's Messages, as JSON or streamed, as requested, also
+    on Azure's paths. With `repeat` the last line is repeated forever, for example for a load test.
 
         with FakeServer(call("calculator", expression="2+2"), "It is 4.") as server:
             llm = LLM(base_url=server.base_url, model="any")
 
-    Requests for vectors find no line: they are answered with vectors that are the same each time, and near to each
-    other for texts that share words. What stands in `embeddings` is answered to the first of them instead.
+    Embedding requests use no line: they are answered with deterministic vectors, which are similar for texts that share
+    words. The first of them are answered with the lines in `embeddings` instead.
 
-    A request too many is answered with status 500 and the reason. At the end of the block, unless it failed by
-    itself, `done` is called. Any number of connections may be open at once; each has a thread.
+    A request beyond the last line is answered with status 500 and the reason. At the end of the block,
+    `done` is called unless the block raised. Any number of connections can be open at once; each has a thread.
     """
 
     def __init__(self, *lines: ServerLine, repeat: bool = False, embeddings: Sequence[ServerLine] = ()) -> None:
@@ -200,35 +200,35 @@ class FakeServer:
 
     @property
     def requests(self) -> list[RecordedRequest]:
-        """Every request so far, in the order in which they came."""
+        """All requests so far, in the order in which they came."""
         return self._script.requests
 
     @property
     def origin(self) -> str:
-        """The address without a path, which is what Azure calls an endpoint. Raises RuntimeError when closed."""
+        """The address without a path, which Azure calls the endpoint. Raises RuntimeError if the server is closed."""
         if self._listener is None:
             raise RuntimeError("The fake server is not running; use it as `with FakeServer(...) as server:`")
         return f"http://127.0.0.1:{self._listener.getsockname()[1]}"
 
     @property
     def base_url(self) -> str:
-        """The address that an OpenAI client is given; it ends in /v1. Raises RuntimeError when closed."""
+        """The base URL for an OpenAI client, which ends in /v1. Raises RuntimeError if the server is closed."""
         return f"{self.origin}/v1"
 
     def start(self) -> None:
-        """Open the socket, on a port that is free."""
+        """Open the socket on a free port."""
         self._closing.clear()
         self._listener = socket.create_server(("127.0.0.1", 0), backlog=1024)
         self._acceptor = Thread(target=self._accept, args=(self._listener,), daemon=True, name="FakeServer")
         self._acceptor.start()
 
     def close(self) -> None:
-        """Close the socket and every connection; waits end at once. Closing twice is no error."""
+        """Close the socket and all connections; waits end at once. Closing twice is allowed."""
         if self._listener is None or self._acceptor is None:
             return
         self._closing.set()
         with suppress(OSError):
-            socket.create_connection(self._listener.getsockname()).close()  # wakes the thread that accepts
+            socket.create_connection(self._listener.getsockname()).close()  # wakes the accepting thread
         self._acceptor.join(_JOIN_SECONDS)
         self._listener.close()
         self._listener = self._acceptor = None
@@ -240,7 +240,7 @@ class FakeServer:
             thread.join(_JOIN_SECONDS)
 
     def done(self) -> None:
-        """Raise ScriptError when lines are unsaid, a request found no line, or a scripted function raised."""
+        """Raise ScriptError if lines are unused, a request found no line, or a scripted function raised."""
         if self._objections:
             raise ScriptError(str(self._objections[0])) from self._objections[0]
         self._script.done()
@@ -267,7 +267,7 @@ class FakeServer:
             thread.start()
 
     def _serve(self, connection: socket.socket) -> None:
-        """Answer the requests of one connection until either side ends it."""
+        """Answer the requests of one connection until either side closes it."""
         try:
             with suppress(OSError), connection, connection.makefile("rb") as stream:
                 while not self._closing.is_set() and self._serve_one(connection, stream):
@@ -277,7 +277,7 @@ class FakeServer:
                 del self._connections[connection]
 
     def _serve_one(self, connection: socket.socket, stream: BinaryIO) -> bool:
-        """Whether the connection can be used again."""
+        """Answer one request; return whether the connection can be reused."""
         try:
             request = read_request(stream)
         except ValueError as error:
@@ -290,7 +290,7 @@ class FakeServer:
         return delivery.ends_well and request.keeps_alive
 
     def _delivery(self, request: RecordedRequest) -> Delivery:
-        """The next line as bytes. What the script objects to is told to the client, and again by `done`."""
+        """Serialise the next line. Script errors are sent to the client, and raised again by `done`."""
         unscripted = objection(request)
         if unscripted is not None:
             self.requests.append(request)
@@ -298,13 +298,13 @@ class FakeServer:
         try:
             number, line = self._line(request)
             return deliver(reply_of(resolve(line, request)), request, number)
-        except Exception as error:  # noqa: BLE001 - a scripted function is the user's; its error goes over the wire
+        except Exception as error:  # noqa: BLE001 - a scripted function is the user's; its error is sent to the client
             self._objections.append(error)
             told = fail(500, f"{type(error).__name__}: {error}", code="script", headers=_DO_NOT_RETRY)
             return deliver(told, request, 0)
 
     def _line(self, request: RecordedRequest) -> tuple[int, object]:
-        """The number of a request and the next line for it. Raises ScriptError when there is none."""
+        """The number of a request and the next line for it. Raises ScriptError if all lines are used."""
         if not request.path.endswith(PATH):
             return self._script.take(request)
         self.requests.append(request)
@@ -319,7 +319,7 @@ class FakeServer:
             connection.sendall(piece)
 
     def _wait(self, seconds: float) -> None:
-        """Wait, but no longer than until the server closes."""
+        """Wait, but stop when the server closes."""
         if seconds:
             self._closing.wait(seconds)
 

@@ -4,10 +4,10 @@
     def test_trip():
         assert "Hanoi" in agent("What is the capital of Vietnam?")
 
-In `test_travel.py`, its cassette is `cassettes/test_travel.test_trip.cassette` beside that file. Where a test's name
-has other characters than lower-case letters, digits, `_` and `.`, as that of a parametrized one, a short hash of it is
-added, so that no two tests share a cassette, also where file names ignore case. `pytest --record=once` records what
-there is no cassette of, `--record=all` records everything anew, and without it nothing is ever asked.
+In `test_travel.py`, its cassette is `cassettes/test_travel.test_trip.cassette` next to that file. If a test's name has
+other characters than lower-case letters, digits, `_` and `.`, as parametrized tests have, a short hash is appended, so
+that two tests never share a cassette, even if file names ignore case. `pytest --record=once` records missing
+cassettes, `--record=all` records all again, and without it no model, tool or person is ever asked.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Make marker and fixture known."""
+    """Register the marker and the fixture."""
     import pytest
 
-    fixtures = ModuleType("agentkit fixtures")  # pytest is imported here, so that this module needs none of it
+    fixtures = ModuleType("agentkit fixtures")  # imported here, so that this module does not require pytest
     vars(fixtures)[_NAME] = pytest.fixture(cassette)
     config.pluginmanager.register(fixtures, "agentkit-fixtures")
     config.addinivalue_line(
@@ -56,7 +56,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Give the fixture to the tests that bear the marker, and let it come before all others."""
+    """Add the fixture to tests with the marker, before all other fixtures."""
     for item in items:
         names = getattr(item, "fixturenames", [])
         is_asked_for = _NAME in names
@@ -67,7 +67,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def cassette(request: pytest.FixtureRequest) -> Iterator[Recorder | Player]:
-    """The tape on which the test is recorded, or from which it is replayed: its `path`, `is_replaying`, `now()`."""
+    """The recorder or player of the test: its `path`, `is_replaying`, `now()`."""
     import pytest
 
     from agentkit.errors import SessionError
@@ -76,27 +76,27 @@ def cassette(request: pytest.FixtureRequest) -> Iterator[Recorder | Player]:
 
     try:
         tape = opened(_path(request.node), request.config.getoption("--record"))
-    except SessionError as error:  # which says all that there is to know: where it was raised, none of it is the test's
+    except SessionError as error:  # the error text is sufficient: the traceback contains no code of the test
         pytest.fail(str(error), pytrace=False)
     request.node.obj = _within(tape, request.node.obj)
     try:
-        with active(tape):  # for the fixtures that come later
+        with active(tape):  # for fixtures that are set up later
             yield tape
     finally:
-        tape.finish(keep=False)  # which is late, unless the test was never begun
+        tape.finish(keep=False)  # has no effect unless the test did not start
 
 
 def _path(test: Any) -> Path:
-    """Where the cassette of a test is."""
+    """The path of a test's cassette."""
     marker = test.get_closest_marker(_NAME)
     named = str(marker.args[0]) if marker and marker.args else _own_name(test)
     return Path(test.path).parent / _FOLDER / f"{named.removesuffix(_ENDING)}{_ENDING}"
 
 
 def _own_name(test: Any) -> str:
-    """A name that no other test of the folder has: that of its file, its class if need be, and its own.
+    """A unique name within the folder, from file, class and test name.
 
-    A name that was shortened, or in which characters were replaced, ends in a hash of the whole.
+    A name that was shortened or had characters replaced ends in a hash of the full name.
     """
     within = test.nodeid.partition("::")[2]
     whole = f"{Path(test.path).stem}.{within.replace('::', '.')}"
@@ -110,7 +110,7 @@ def _own_name(test: Any) -> str:
 
 
 def _within(tape: Recorder | Player, test: Callable[..., Any]) -> Callable[..., Any]:
-    """The test with the tape around it: where an async test runs, the fixture's context is not known."""
+    """Wrap the test with the recorder or player, because an async test does not run in the fixture's context."""
     from agentkit.testing.cassettes import running
 
     @wraps(test)

@@ -20,10 +20,10 @@ from agentkit.testing.fake_embeddings import LENGTH, vector_of, words_in
 from agentkit.usage import Usage, unreported
 
 LINE_USAGE = Usage(input_tokens=10, output_tokens=5, requests=1)
-"""What a line costs that does not say what it costs."""
+"""The default usage of a line."""
 
 Saying = str | ToolCall | Sequence[ToolCall] | AssistantMessage | Response
-"""What a model may say: a text, a tool call or several, a message, or a whole response."""
+"""A model's answer: a text, one or more tool calls, a message, or a whole response."""
 
 _MAX_SHOWN = 10
 
@@ -32,14 +32,14 @@ _Line = TypeVar("_Line")
 
 
 class ScriptError(AssertionError):
-    """The program did not keep to the script: a question too many, or a line that was never asked for."""
+    """The program deviated from the script: a request without a line, or a line without a request."""
 
 
 def call(name: str, arguments: Mapping[str, Any] | str | None = None, /, **named: Any) -> ToolCall:
     """A line in which the model calls a tool: `call("calculator", expression="2+2")`.
 
-    `arguments` is a dictionary, or JSON text that is said verbatim, right or wrong; `named` is merged into a
-    dictionary. The call gets its id when the line is said: `call_{request}_{position}`, both counted from 1.
+    `arguments` is a dictionary, or JSON text that is sent unchanged, valid or not; `named` is merged into a dictionary.
+    The call gets its id when the line is used: `call_{request}_{position}`, both counted from 1.
     """
     if isinstance(arguments, str):
         if named:
@@ -58,10 +58,10 @@ def say(
     finish_reason: FinishReason | None = None,
     model: str = "",
 ) -> Response:
-    """A line with all that a model can say at once: text, tool calls, reasoning and what it cost.
+    """A line with everything that a model can return at once: text, tool calls, reasoning and usage.
 
-    `usage=None` is a server that reports no figures. `finish_reason` follows from the calls unless it is given;
-    `"length"` is an answer cut off at its token limit. `model` is the model that was asked for unless it is given.
+    `usage=None` simulates a server that reports no usage. `finish_reason` defaults to one that fits the calls;
+    `"length"` is an answer cut off at its token limit. `model` defaults to the requested model.
     """
     return Response(
         AssistantMessage(text, calls, reasoning),
@@ -72,7 +72,7 @@ def say(
 
 
 def response_of(saying: object) -> Response:
-    """The response that a line stands for. Raises TypeError for what no model can say."""
+    """Convert a line to a response. Raises TypeError if the line is invalid."""
     match saying:
         case str():
             return say(saying)
@@ -91,7 +91,7 @@ def response_of(saying: object) -> Response:
 
 
 def with_call_ids(response: Response, number: int) -> Response:
-    """The response to request `number` with an id on every tool call that has none."""
+    """The response to request `number`, with an id for every tool call that lacks one."""
     calls = tuple(
         entry if entry.id else replace(entry, id=f"call_{number}_{position}")
         for position, entry in enumerate(response.tool_calls, start=1)
@@ -101,24 +101,24 @@ def with_call_ids(response: Response, number: int) -> Response:
 
 
 def pieces(text: str) -> list[str]:
-    """The text as it is streamed: word by word, each with the space that follows it."""
+    """Split a text as it is streamed: word by word, each with the following space."""
     return re.findall(r"\s*\S+\s*|\s+", text)
 
 
 def is_function(line: object) -> bool:
-    """Whether a line is a function that makes the line from the request."""
+    """Whether a line is a function from the request to a line."""
     return callable(line) and not isinstance(line, type)
 
 
 def resolve(line: object, request: object) -> object:
-    """The line itself, or what the function that stands for it makes of the request."""
+    """Return the line, or the result of its function for the request."""
     while is_function(line):
         line = cast("Callable[[object], object]", line)(request)
     return line
 
 
 def describe(line: object) -> str:
-    """A line in at most a hundred characters."""
+    """Render a line in at most a hundred characters."""
     if isinstance(line, Response):
         words = [repr(line.text)] if line.text or not line.tool_calls else []
         text = ", ".join(words + [f"{entry.name}({entry.arguments})" for entry in line.tool_calls])
@@ -128,9 +128,9 @@ def describe(line: object) -> str:
 
 
 class Script(Generic[_Asked, _Line]):
-    """Lines that are said in order, one a request, whatever thread asks; with `repeat` the last one for ever.
+    """Lines that are used in order, one per request, from any thread; with `repeat` the last one is repeated forever.
 
-    `question` puts into words what a request asks.
+    `question` renders a request for error messages.
     """
 
     def __init__(self, lines: Iterable[_Line], question: Callable[[_Asked], str], *, repeat: bool = False) -> None:
@@ -144,7 +144,7 @@ class Script(Generic[_Asked, _Line]):
             raise ValueError("There is no line to repeat")
 
     def take(self, request: _Asked) -> tuple[int, _Line]:
-        """The number of the request, counted from 1, and its line. Raises ScriptError when all lines are said."""
+        """The number of the request, counted from 1, and its line. Raises ScriptError if all lines are used."""
         with self._lock:
             self.requests.append(request)
             self._taken += 1
@@ -157,7 +157,7 @@ class Script(Generic[_Asked, _Line]):
         return number, self._lines[min(number, len(self._lines)) - 1]
 
     def done(self) -> None:
-        """Raise ScriptError when there are lines that nobody asked for."""
+        """Raise ScriptError if lines are unused."""
         if self._taken < len(self._lines):
             raise ScriptError(
                 f"Only {self._taken} of the script's {len(self._lines)} lines were asked for. Unsaid:\n"
@@ -174,11 +174,11 @@ class Script(Generic[_Asked, _Line]):
 
 
 Line = Saying | BaseException | Callable[[Request], "Line"]
-"""A line of a ScriptedLLM: what the model says, an exception to raise, or a function from the request to a line."""
+"""A line of a ScriptedLLM: the model's answer, an exception to raise, or a function from the request to a line."""
 
 
 class ScriptedProvider:
-    """A provider that says its lines in order, one a request, and records the requests. Any thread may ask."""
+    """A provider that answers each request with its next line, and records the requests. It is thread-safe."""
 
     def __init__(self, *lines: Line, repeat: bool = False, model: str = "scripted") -> None:
         prepared = [line if is_function(line) else _prepared(line) for line in lines]
@@ -187,15 +187,15 @@ class ScriptedProvider:
 
     @property
     def requests(self) -> list[Request]:
-        """Every request so far, in the order in which they came."""
+        """All requests so far, in the order in which they came."""
         return self._script.requests
 
     def done(self) -> None:
-        """Raise ScriptError when there are lines that nobody asked for."""
+        """Raise ScriptError if lines are unused."""
         self._script.done()
 
     def complete(self, request: Request) -> Response:
-        """The next line. Raises the exception that the line is, or ScriptError when there is no line left."""
+        """Return the next line. Raises the line if it is an exception, or ScriptError if all lines are used."""
         schema, settings = request.output_schema, request.settings
         asked = Request(tuple(request.messages), request.instruction, request.tools, schema, settings)
         number, line = self._script.take(asked)
@@ -205,20 +205,20 @@ class ScriptedProvider:
         return with_call_ids(said if said.model else replace(said, model=self._model), number)
 
     async def acomplete(self, request: Request) -> Response:
-        """Like `complete`; other tasks run first, as they do while a real model thinks."""
+        """Like `complete`, but yield to other tasks first, as with a real model."""
         from asyncio import sleep
 
         await sleep(0)
         return self.complete(request)
 
     def stream(self, request: Request) -> Iterator[Event]:
-        """The next line in pieces, then whole."""
+        """Yield the next line as deltas, then the whole response."""
         response = self.complete(request)
         yield from _deltas(response)
         yield ResponseReceived(response)
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
-        """Like `stream`; other tasks run before each piece."""
+        """Like `stream`, but yield to other tasks before each event."""
         from asyncio import sleep
 
         for event in self.stream(request):
@@ -226,13 +226,13 @@ class ScriptedProvider:
             yield event
 
     def embed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
-        """A vector of each text, the same each time, as a FakeServer makes them; no line is taken."""
+        """Embed texts as deterministic vectors, as a FakeServer does; no line is used."""
         length = settings.get("dimensions", LENGTH)
         usage = Usage(input_tokens=sum(map(words_in, texts)), requests=1)
         return Embeddings([vector_of(text, length) for text in texts], self._model, usage)
 
     async def aembed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
-        """Like `embed`; other tasks run first."""
+        """Like `embed`, but yield to other tasks first."""
         from asyncio import sleep
 
         await sleep(0)
@@ -240,18 +240,18 @@ class ScriptedProvider:
 
 
 class ScriptedLLM(LLM):
-    """An LLM that needs no network: it says its lines in order, one a request, and records the requests.
+    """An LLM without network access that answers each request with its next line, and records requests.
 
     A line is a text, `call(...)` or a list of them, `say(...)`, an `AssistantMessage` or a `Response`; an exception,
-    which is raised; or a function from the `Request` to a line. With `repeat` the last line is said for ever.
+    which is raised; or a function from the `Request` to a line. With `repeat` the last line is repeated forever.
 
         with ScriptedLLM(call("calculator", expression="2+2"), "It is 4.") as llm:
             agent = Agent("helper", core_tools, llm=llm)
 
-    A request too many raises ScriptError, and so does the end of the block when lines are unsaid, unless the block
-    failed by itself. Lines stream word by word; tool calls get ids such as `call_1_1`; a line costs 10 tokens in
-    and 5 out unless it says otherwise. Vectors of texts need no line. `model` is the name that responses bear,
-    `fallback` is as in `LLM`.
+    A request beyond the last line raises ScriptError, and so does the end of the block if lines are unused, unless the
+    block itself raised. Lines are streamed word by word; tool calls get ids such as `call_1_1`; a line counts as 10
+    input and 5 output tokens by default. Embeddings use no line. `model` is the model name in responses, `fallback` is
+    as in `LLM`.
     """
 
     def __init__(
@@ -271,11 +271,11 @@ class ScriptedLLM(LLM):
 
     @property
     def requests(self) -> list[Request]:
-        """Every request so far, in the order in which they came."""
+        """All requests so far, in the order in which they came."""
         return self._scripted.requests
 
     def done(self) -> None:
-        """Raise ScriptError when there are lines that nobody asked for."""
+        """Raise ScriptError if lines are unused."""
         self._scripted.done()
 
     def __enter__(self) -> Self:

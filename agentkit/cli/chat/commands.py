@@ -33,12 +33,12 @@ Enter sends, Alt-Enter or Ctrl-J begins a new line, Tab completes, Up brings bac
 Ctrl-C stops an answer; twice where nothing is typed, or Ctrl-D, leaves. A line that begins with // is no command."""
 
 Next = str | Resumption | None
-"""What is to be run after a command."""
+"""The prompt or resumption to run after a command; None if nothing is to be run."""
 
 
 @dataclass(frozen=True, slots=True)
 class ChatCommand:
-    """What does it, what it takes, and what it is for."""
+    """The handler of a command, its argument and its help text."""
 
     run: Callable[[ChatState, Front, str], Next]
     takes: str
@@ -46,22 +46,22 @@ class ChatCommand:
 
 
 def command_in(line: str) -> tuple[str, str] | None:
-    """The name and the argument of a command; None for a prompt, such as one that begins with a path."""
+    """Parse a line into command name and argument; None for a prompt, such as one that begins with a path."""
     found = _COMMAND.fullmatch(line.strip())
     return None if found is None else (found[1].lower(), (found[2] or "").strip())
 
 
 def unescaped(line: str) -> str:
-    """A prompt as it is meant: // stands for a first / that is no command's."""
+    """The text of a prompt, in which a leading // escapes a /."""
     return line[1:] if line.startswith("//") else line
 
 
 _LEAVING = ("exit", "bye", "q", "leave", "stop")
-"""What others call `/quit`."""
+"""Names of `/quit` in other programs."""
 
 
 def run_command(name: str, argument: str, conversation: ChatState, front: Front) -> Next:
-    """Do what the command says, and give what is to be run then. Raises AgentKitError, and EOFError to leave."""
+    """Execute a command and return what to run next. Raises AgentKitError, and EOFError to leave."""
     command = COMMANDS.get(name)
     if command is None:
         meant = "quit" if name in _LEAVING else name
@@ -71,7 +71,7 @@ def run_command(name: str, argument: str, conversation: ChatState, front: Front)
 
 
 def completions(begun: str, place: str | None) -> Iterator[tuple[str, str]]:
-    """The words that may stand here: commands, and what they take."""
+    """Complete the typed text with commands and their arguments."""
     name, blank, argument = begun.partition(" ")
     if not begun.startswith("/") or "\n" in begun or " " in argument:
         return
@@ -196,7 +196,7 @@ def _list(conversation: ChatState, front: Front) -> None:
 
 
 def tell_session(conversation: ChatState, front: Front) -> None:
-    """Say where the conversation goes on: the session's name, and its last words."""
+    """Print the session's name and its last messages."""
     messages = conversation.messages
     front.tell(f"Session {conversation.name or 'without a name'}, {count_text(len(messages), 'message')}.", "dim")
     asked = next((each for each in reversed(messages) if isinstance(each, UserMessage)), None)

@@ -27,13 +27,13 @@ if TYPE_CHECKING:
     from agentkit.llm.client import LLM
 
 INTERRUPTED = "[The person has interrupted this answer.]"
-"""What the model finds behind an answer that was stopped."""
+"""The text appended to an interrupted answer, for the model."""
 
 
 class ChatState:
-    """A session and the agent that talks in it, as the flags say; a flag may change while the session stays.
+    """The session of a chat and its agent, built from the flags; flags can change while the session stays.
 
-    Without a session that was named, one is made when the first prompt is there to name it after.
+    Unless a session is named, one is created for the first prompt and named after it.
     """
 
     def __init__(self, order: AskOptions, settings: Settings, llm: LLM, approve: Approver | None) -> None:
@@ -52,26 +52,26 @@ class ChatState:
 
     @property
     def name(self) -> str:
-        """What the session is kept as; empty when it is not."""
+        """The name under which the session is stored; empty if it is not stored."""
         return self._session.name if self._session is not None and self._session.store is not None else ""
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What has been said."""
+        """The messages of the session."""
         return () if self._session is None else self._session.messages
 
     @property
     def usage(self) -> Usage:
-        """What has been spent since the program began."""
+        """The usage since the program started."""
         return self._earlier + (Usage() if self._agent is None else self._agent.usage)
 
     @property
     def has_left_run(self) -> bool:
-        """Whether a run of the session waits for a person, or was killed."""
+        """Whether a run of the session waits for a person or was killed."""
         return self._session is not None and bool(self._session.unfinished)
 
     def stream(self, prompt: str | Resumption, said: Content | None = None) -> Generator[Event, None, None]:
-        """The events of a run. `said` is the prompt with the files that it names. Raises AgentKitError."""
+        """Run a prompt and yield its events. `said` is the prompt with the files it names. Raises AgentKitError."""
         agent = self._agent_for(prompt)
         self.result = None
         self._is_heard = False
@@ -83,7 +83,7 @@ class ChatState:
                 yield from _whole(event) if agent.holds_back else (event,)
 
     def resumption(self) -> Resumption:
-        """What goes on with the last run, or else with one that was left. Raises SessionError when there is none."""
+        """Resume the last run, or else an unfinished run of the session. Raises SessionError without such a run."""
         if self.result is not None and self.result.status != "done":
             return Resumption(self.result)
         if not self.has_left_run:
@@ -91,18 +91,18 @@ class ChatState:
         return Resumption()
 
     def interrupt(self, said: str) -> None:
-        """Enter what the model had said when it was stopped, so that both know it from now on."""
+        """Store the partial answer of an interrupted run, so that the model sees it in later requests."""
         if self._session is None:
             return
-        self._session.begin().leave()  # enters the run that was cut off, so that this comes behind it
+        self._session.begin().leave()  # stores the interrupted run, so that the answer comes after it
         answer = AssistantMessage("\n\n".join(filter(None, (said.strip(), INTERRUPTED))))
         asked = [] if self._is_heard or len(self.messages) > self._cut else [UserMessage(self._said)]
         self._session.append([*asked, answer])
 
     def retry(self) -> str:
-        """The last prompt, to be asked again: the conversation is cut off before it. Raises SessionError.
+        """Cut the conversation before the last prompt, and return that prompt to be sent again. Raises SessionError.
 
-        What is cut off stays in a session of its own, as it does when a session begins anew.
+        The messages that are cut off stay in a separate session, as they do when a session is restarted.
         """
         if not self.prompt:
             raise SessionError("Nothing has been asked yet.")
@@ -113,20 +113,20 @@ class ChatState:
         return self.prompt
 
     def changes(self) -> str:
-        """What the last run changed, or would have in a dry run, as a unified diff."""
+        """The changes of the last run, or those a dry run would have made, as a unified diff."""
         if self.result is not None:
             return self.result.changes
         record = _record(self._runs[-1]) if self._runs else None
         return "" if record is None else redact(record.diff)
 
     def last_record(self) -> Record | None:
-        """What the last run of this conversation changed that is not taken back yet."""
+        """The record of the last run in this conversation whose changes are not undone."""
         known = (_record(run) for run in reversed(self._runs))
         records = (record for record in known if record is not None)
         return next((record for record in records if record.changes and not record.is_undone), None)
 
     def change(self, **flags: Any) -> None:
-        """Go on with other flags, in the same session. Raises ConfigError, NoProvider and UnknownTool."""
+        """Apply other flags in the same session. Raises ConfigError, NoProvider and UnknownTool."""
         order = replace(self.order, **flags)
         settings = order.settings
         _ = settings.tools
@@ -136,7 +136,7 @@ class ChatState:
         self._forget_agent()
 
     def switch(self, session: Session | None) -> None:
-        """Be in that session from now on; None for a new one."""
+        """Switch to a session; None for a new one."""
         self._forget_agent()
         self._session = session
         self.result = None
@@ -148,7 +148,7 @@ class ChatState:
         self._runs = [each.milestone.record for each in entries if isinstance(each.milestone, RunStarted)]
 
     def _forget_agent(self) -> None:
-        """Make another one next time; what this one has spent is remembered."""
+        """Drop the agent, so that the next run creates another; its usage is added to the total."""
         self._earlier = self.usage
         self._agent = None
 
@@ -171,7 +171,7 @@ class ChatState:
 
 
 def _whole(event: Event) -> Iterator[Event]:
-    """An event of an agent whose answers are shown when they have been checked, and not while they are written."""
+    """Replace the text deltas of an agent that checks its answers by one delta at the end of the run."""
     if isinstance(event, RunFinished) and event.result.value is not None:
         yield TextDelta(event.result.text)
     if not isinstance(event, TextDelta):
@@ -179,7 +179,7 @@ def _whole(event: Event) -> Iterator[Event]:
 
 
 def _cut_off(session: Session, at: int) -> Session:
-    """The session with its first `at` messages; all of it is kept under its name with the time."""
+    """Fork the session with its first `at` messages; the whole session is stored under its name with the time."""
     if session.store is None:
         return session.fork(session.name, at)
     if not at:
@@ -190,7 +190,7 @@ def _cut_off(session: Session, at: int) -> Session:
 
 
 def _record(run: str) -> Record | None:
-    """What a run changed; None when nothing is known of it."""
+    """The record of a run's changes; None if the run is unknown."""
     try:
         return Journal.of_this_machine().find(run) if run else None
     except ToolError:

@@ -39,9 +39,9 @@ _JSON_LINES = (".jsonl", ".json")
 
 
 def save(session: Session, path: Path) -> None:
-    """Write a conversation to a new file for its owner only: JSON lines for `.jsonl`, else Markdown.
+    """Write a conversation to a new file for its owner only: JSON lines for `.jsonl` and `.json`, else Markdown.
 
-    Raises SessionError when there is such a file, or when it cannot be written.
+    Raises SessionError if the file exists or cannot be written.
     """
     if path.suffix in _JSON_LINES:
         session.export(path)
@@ -57,9 +57,9 @@ def save(session: Session, path: Path) -> None:
 
 
 def markdown_of(name: str, entries: Iterable[SessionEntry]) -> str:
-    """A conversation as Markdown: who said what, which tools were called, what else happened, what was changed.
+    """Render a conversation as Markdown: messages, tool calls, other milestones and changes.
 
-    What is or looks like a secret is left out, as in an export.
+    Secrets, and values that look like one, are left out, as in an export.
     """
     runs = stories_of(without_secrets(entries))
     parts = [f"# {name or 'Conversation'}", *(part for run in runs for part in _parts(run))]
@@ -67,7 +67,7 @@ def markdown_of(name: str, entries: Iterable[SessionEntry]) -> str:
 
 
 def _parts(run: RunStory) -> Iterator[str]:
-    """A run: prompt, what was done, how it ended where that is no answer, changes."""
+    """Yield the Markdown of a run: prompt, steps, error or interruption, changes."""
     if run.prompt is not None:
         yield from (_heading("You", day_text(run.began)), _quoted(content_text(run.prompt, "\n")))
     for step in run.steps:
@@ -97,7 +97,7 @@ def _done(milestone: Milestone) -> Iterator[str]:
         case RunResumed(prompt) if prompt:
             yield from (_heading("You"), _quoted(prompt))
         case RequestFailed() | LimitReached():
-            pass  # the run's end says the same
+            pass  # the end of the run contains the same error
         case _:
             yield from _remark(*milestone_words(milestone))
 
@@ -117,12 +117,12 @@ def _said(text: str) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """What was said, as a quotation: no line of it passes for a heading, a call or a person's answer."""
+    """Quote a text, so that no line of it can pass for a heading, a call or a person's answer."""
     return "\n".join(f"> {line}".rstrip() for line in split_lines(text))
 
 
 def _remark(what: str, words: str) -> Iterator[str]:
-    """What happened, on one line, whatever words belong to it."""
+    """Render a remark on one line, even if its words span several."""
     yield f"*{' '.join(': '.join(filter(None, [what, words])).split())}*"
 
 
@@ -131,6 +131,6 @@ def _heading(who: str, when: str = "") -> str:
 
 
 def _code(language: str, text: str) -> str:
-    """A block that ends nowhere but at its end."""
+    """A code block with a fence longer than any in the text."""
     fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
     return f"{fence}{language}\n{text.rstrip()}\n{fence}"

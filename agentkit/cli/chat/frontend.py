@@ -28,17 +28,17 @@ _UNCLEAR = "Not understood. Answer with one of the letters; to say why not, writ
 
 
 class AskLine(Protocol):
-    """Asks the person for a line of text. Raises EOFError when there will be none."""
+    """Ask the person for a line of text. Raises EOFError at the end of the input."""
 
     def __call__(self, question: str, default: str = "") -> str:
-        """What the person typed, `default` to begin with."""
+        """Return the typed text; `default` is the initial text."""
         ...
 
 
 class ApprovalPrompt:
-    """Asks in place what a call may do; what was approved for always holds until the conversation is left.
+    """Ask for approval inline; a call approved with "always" stays approved until the chat ends.
 
-    Ctrl-C at a question stops the run; Ctrl-D is a no.
+    Ctrl-C at a question stops the run; Ctrl-D denies the call.
     """
 
     def __init__(self, tell: Callable[[str, str], None], ask: AskLine) -> None:
@@ -46,7 +46,7 @@ class ApprovalPrompt:
         self._grants = Grants()
 
     def __call__(self, request: ApprovalRequest) -> Said:
-        """The person's answer."""
+        """Return the person's answer."""
         if self._grants.applied(request).verdict is Verdict.ALLOW:
             return Approval.ONCE
         first, *rest = str(request).split("\n")
@@ -76,7 +76,7 @@ class ApprovalPrompt:
             self._tell(_UNCLEAR, "yellow")
 
     def _edited(self, request: ApprovalRequest) -> Said:
-        """Other arguments, as JSON; asked for again while they are none."""
+        """Ask for edited arguments until they are a JSON object."""
         text = json.dumps(dict(request.arguments), ensure_ascii=False, indent=1, default=str)
         self._tell("Change the arguments and press Enter; a new line is Alt-Enter. Ctrl-D is a no.", "dim")
         while True:
@@ -92,7 +92,7 @@ class ApprovalPrompt:
 
 
 def choices(request: ApprovalRequest) -> str:
-    """The letters that are an answer to this question, and what each means."""
+    """List the letters that answer this request, with their meanings."""
     lines = ["y  once"]
     if is_offered(Approval.RUN, request):
         lines += [f"r  {calls_alike(request)}, until this answer is done", "a  the same, always in this chat"]
@@ -103,7 +103,7 @@ _COLOURS = ("red", "yellow", "green")
 
 
 class TerminalFrontend(ChatScreen):
-    """A person at a terminal: Markdown that grows, questions in place."""
+    """The front end for terminals: Markdown that is redrawn as it streams, and inline approval."""
 
     def __init__(self, keyboard: Keyboard, *, yes: bool) -> None:
         super().__init__(sys.stdout, has_colour=has_colour(sys.stdout))
@@ -112,16 +112,16 @@ class TerminalFrontend(ChatScreen):
             self.approve = approver(self.status, yes=True, can_wait=False)
 
     def aside(self) -> AbstractContextManager[None]:
-        """Around another program that the person uses: what is typed meanwhile is for that."""
+        """Restore echo and line input while another program uses the terminal."""
         return typing(is_seen=True)
 
     def clear(self) -> None:
-        """Begin at the top of an empty screen; what was shown can be scrolled back to."""
+        """Clear the screen; earlier output stays in the scrollback."""
         click.clear()
 
 
 class PlainFrontend(Screen):
-    """Lines: answers on standard output, all else on standard error; or a JSON document a line for each prompt."""
+    """The front end for pipes: answers on stdout, everything else on stderr; or one JSON document per prompt."""
 
     def __init__(self, *, as_json: bool, yes: bool) -> None:
         status = error_stream()
@@ -131,14 +131,14 @@ class PlainFrontend(Screen):
         self.said = ""
 
     def begin(self) -> None:
-        """Another run is about to begin: nothing is to be done."""
+        """Do nothing at the start of a run."""
 
     def aside(self) -> AbstractContextManager[None]:
-        """Nothing is to be done."""
+        """Return a context manager that does nothing."""
         return nullcontext()
 
     def hear(self, event: Event) -> None:
-        """Show an event; in JSON, the whole run when it is over."""
+        """Render an event; in JSON mode, print the whole run when it is finished."""
         match event:
             case RequestStarted():
                 self.said = ""
@@ -153,23 +153,23 @@ class PlainFrontend(Screen):
         self.end_line()
 
     def tell(self, text: str, style: str = "") -> None:
-        """Lines on standard error, in a style such as `red` or `dim`."""
+        """Print lines on stderr, in a style such as `red` or `dim`."""
         self.end_line()
         colour = next((colour for colour in _COLOURS if colour in style), None)
         tell(text, colour, faint=style == "dim")
 
     def markdown(self, text: str) -> None:
-        """The text as it was written."""
+        """Print the Markdown source."""
         self.tell(text)
 
     def diff(self, text: str) -> None:
-        """The diff as it is; JSON has no place for it."""
+        """Print the diff unchanged; JSON mode omits it."""
         if not self._as_json:
             self.tell(text)
 
     def clear(self) -> None:
-        """Lines that were written stay."""
+        """Do nothing: printed lines stay."""
 
 
 Front = TerminalFrontend | PlainFrontend
-"""What shows a conversation, and who is asked in it. `said` is the text since the last request to the model."""
+"""A front end that renders a chat and asks for approval. `said` is the text since the last model request."""

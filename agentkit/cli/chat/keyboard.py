@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 
 Completions = Callable[[str], Iterable[tuple[str, str]]]
-"""From what is typed to the words that may take the place of the last one, each with what it means."""
+"""From the typed text to candidates that can replace its last word, each with its meaning."""
 
 _PROMPT, _MORE = "> ", "· "
 _MENU_ROWS = 4
 
 
 class Keyboard:
-    """Reads prompts of one or more lines, with completion and a history that outlives the process.
+    """Read prompts of one or more lines, with completion and a persistent history.
 
-    `bar` gives the line below what is typed; `history` is a file for its owner only, None keeps nothing.
+    `bar` returns the line below the input; `history` is a file for its owner only, None stores no history.
     """
 
     def __init__(
@@ -55,17 +55,17 @@ class Keyboard:
         )
 
     def prompt(self, when_ready: Callable[[], None] | None = None) -> str:
-        """What the person has typed; `when_ready` is called once they can.
+        """Return the typed prompt; `when_ready` is called once the person can type.
 
-        Raises KeyboardInterrupt for Ctrl-C when nothing is typed, and EOFError for Ctrl-D.
+        Raises KeyboardInterrupt for Ctrl-C on empty input, and EOFError for Ctrl-D.
         """
         return self._session.prompt([("", "\n"), ("class:sign", _PROMPT)], pre_run=when_ready)
 
     def answer(self, question: str, default: str = "") -> str:
-        """A line, or several where `default` has several, that no history keeps.
+        """Read an answer that is not stored in the history; multi-line if `default` is.
 
-        What was typed before it could be read is forgotten, also what the keyboard's own buffer holds. Raises
-        KeyboardInterrupt, and EOFError for Ctrl-D, whatever stands there.
+        Input typed before the question is discarded, including prompt_toolkit's type-ahead buffer. Raises
+        KeyboardInterrupt, and EOFError for Ctrl-D even if text is entered.
         """
         from prompt_toolkit import PromptSession
         from prompt_toolkit.input.typeahead import clear_typeahead
@@ -80,13 +80,13 @@ class Keyboard:
 
 @contextmanager
 def typing(*, is_seen: bool) -> Iterator[None]:
-    """What is typed in the block is shown, as another program finds it; or not, as it would stand within an answer.
+    """Show typed input during the block, for another program; or hide it while an answer streams.
 
-    What is not shown is there later.
+    Hidden input can be read after the block.
     """
     try:
         import termios
-    except ImportError:  # where terminals are none of POSIX's
+    except ImportError:  # not a POSIX terminal
         yield
         return
     terminal = sys.stdin.fileno()
@@ -101,7 +101,7 @@ def typing(*, is_seen: bool) -> Iterator[None]:
 
 
 def _history(path: Path | None) -> History:
-    """What was typed earlier; a file that cannot be written keeps nobody from talking."""
+    """Open the history of earlier input; fall back to memory if the file cannot be written."""
     from prompt_toolkit.history import FileHistory, InMemoryHistory
 
     class Redacted(FileHistory):
@@ -119,7 +119,7 @@ def _history(path: Path | None) -> History:
 
 
 def _is_own_file(path: Path) -> bool:
-    """Whether it is a file, and no link to another or pipe; then it is its owner's only. Raises OSError."""
+    """Whether the path is a regular file with a single link; if so, restrict it to its owner. Raises OSError."""
     follows_none = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | follows_none, 0o600)
     try:
@@ -146,7 +146,7 @@ def _completer(completions: Completions) -> Completer:
 
 
 def _keys() -> KeyBindings:
-    """Enter sends; Alt-Enter and Ctrl-J begin a new line; Ctrl-C takes back what is typed, and then leaves."""
+    """Enter sends; Alt-Enter and Ctrl-J insert a new line; Ctrl-C clears the input or, if it is empty, leaves."""
     from prompt_toolkit.key_binding import KeyBindings
 
     keys = KeyBindings()
@@ -171,7 +171,7 @@ def _keys() -> KeyBindings:
 
 
 def _answer_keys() -> KeyBindings:
-    """The same, and Ctrl-D, which else deletes a letter where something stands, refuses to answer."""
+    """The same bindings, but Ctrl-D refuses to answer; by default it deletes a character where text is entered."""
     keys = _keys()
 
     @keys.add("c-d")

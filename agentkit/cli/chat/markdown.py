@@ -21,7 +21,7 @@ _LISTS = ("bullet_list_open", "ordered_list_open")
 _NUMBER_COLUMNS = 4
 _RULE_COLUMNS = 40
 _STYLES = {
-    # no backgrounds, and no colours that vanish on a light or on a dark screen
+    # without backgrounds, and without colours that are unreadable on a light or a dark screen
     "markdown.h1": "bold underline",
     "markdown.h2": "bold underline",
     "markdown.h3": "bold",
@@ -37,16 +37,16 @@ _DIFF_STYLES = (("+++", "bold"), ("---", "bold"), ("@@", "cyan"), ("+", "green")
 
 
 class Line(NamedTuple):
-    """A line of the screen: its text, with the sequences that colour it, and how many columns it takes."""
+    """A line of the screen: its text with colour escape sequences, and its width in columns."""
 
     text: str
     width: int
 
 
 class MarkdownBlock(NamedTuple):
-    """A part of a Markdown text that is shown by itself: a paragraph, a table, an item of a list.
+    """A part of a Markdown text that is rendered separately: a paragraph, a table, a list item.
 
-    `item` tells items of lists, with their number where they have one, else 0.
+    `item` is the number of an ordered list item, 0 for a bullet item, None outside lists.
     """
 
     source: str
@@ -54,13 +54,13 @@ class MarkdownBlock(NamedTuple):
 
 
 class Renderer:
-    """Lines from Markdown, with or without colours."""
+    """Render Markdown as lines, with or without colours."""
 
     def __init__(self, *, has_colour: bool) -> None:
         self._has_colour = has_colour
 
     def markdown(self, source: str, width: int, item: int | None = None) -> list[Line]:
-        """The lines of one block, none wider than `width`; `item` is the number that its first item gets."""
+        """Render one block as lines of at most `width` columns; `item` is the number of its first list item."""
         tokens = list(_shown(_parser().parse(source), item))
         console = _console(max(width, _NUMBER_COLUMNS + 2), has_colour=self._has_colour)
         lines = list(map(self._line, console.render_lines(_markdown(tokens), pad=False)))
@@ -68,20 +68,20 @@ class Renderer:
         return lines[written[0] : written[-1] + 1] if written else []
 
     def styled(self, text: str, style: str) -> str:
-        """A text in a style such as `bold red`, cleaned of what could trick a terminal."""
+        """Apply a style such as `bold red` to a text, after removing terminal control sequences."""
         from rich.style import Style
 
         return self._coloured(clean(text), Style.parse(style))
 
     def wrapped(self, text: str, style: str, width: int) -> list[str]:
-        """The lines of a text in a style, broken between words where they are wider."""
+        """Wrap a text between words, and style its lines."""
         from rich.text import Text
 
         rows = _console(max(width, 1), has_colour=False).render_lines(Text(clean(text)), pad=False)
         return [self.styled("".join(piece.text for piece in row).rstrip(), style) for row in rows]
 
     def diff(self, text: str) -> list[str]:
-        """The lines of a unified diff, what was added and taken away in colours."""
+        """Render a unified diff as lines, with additions and deletions in colours."""
         return [self.styled(line, _diff_style(line)) for line in split_lines(text)]
 
     def _line(self, segments: list[Segment]) -> Line:
@@ -96,7 +96,7 @@ class Renderer:
         return Line(text, sum(cell_len(piece) for piece, _ in pieces))
 
     def _coloured(self, text: str, style: Any) -> str:
-        """The text in its style; no style may make a terminal follow a link that is not shown."""
+        """Apply a style to a text, without its hyperlink: a terminal would hide the target."""
         from rich.color import ColorSystem
 
         system = ColorSystem.STANDARD if self._has_colour else None
@@ -105,19 +105,19 @@ class Renderer:
 
 
 def load() -> None:
-    """Import what the first text needs, which takes its time."""
+    """Import the rendering libraries in advance, because that is slow."""
     Renderer(has_colour=True).markdown("```python\nx\n```", _RULE_COLUMNS)
 
 
 def columns_of(text: str) -> int:
-    """How many columns of a terminal a text takes."""
+    """The width of a text in terminal columns."""
     from rich.cells import cell_len
 
     return cell_len(text)
 
 
 def cut(text: str, width: int) -> str:
-    """The text on one line of at most so many columns."""
+    """Cut a text to one line of at most `width` columns."""
     from rich.cells import set_cell_size
 
     line = " ".join(text.split())
@@ -125,7 +125,7 @@ def cut(text: str, width: int) -> str:
 
 
 def blocks(source: str) -> list[MarkdownBlock]:
-    """The parts of a Markdown text that can be shown by themselves, in order. Nothing but blank lines is left out."""
+    """Split a Markdown text into blocks that can be rendered separately, in order. Only blank lines are dropped."""
     lines = source.split("\n")
     starts = list(_starts(_parser().parse(source)))
     ends = [*(start for start, _ in starts[1:]), len(lines)]
@@ -133,7 +133,7 @@ def blocks(source: str) -> list[MarkdownBlock]:
 
 
 def steadied(source: str) -> str:
-    """A block that is still being written, without what would jump once more of it is there."""
+    """A block that is still streaming, without the parts whose rendering would change with more text."""
     if _is_fence(source):
         return re.sub(r"\n[ ]{0,3}(`+|~+)$", "\n", source)
     lines = source.rstrip("\n").split("\n")
@@ -146,7 +146,7 @@ def steadied(source: str) -> str:
 
 
 def _closers(text: str) -> str:
-    """What closes the code and the strong text that is open at the end of a text."""
+    """The marks that close code and strong text left open at the end of a text."""
     paragraph = text.rpartition("\n\n")[2]
     if paragraph.count("`") % 2:
         return "`"
@@ -155,7 +155,7 @@ def _closers(text: str) -> str:
 
 
 def _steadied_table(lines: list[str], *, is_whole: bool) -> str:
-    """The rows that are whole, once it is known that it is a table."""
+    """The complete rows, once there are enough to recognise a table."""
     rows = lines if is_whole else lines[:-1]
     return "\n".join(rows) if len(rows) > 1 else ""
 
@@ -170,14 +170,14 @@ def _diff_style(line: str) -> str:
 
 @cache
 def _parser() -> MarkdownIt:
-    """Nothing that a model writes is swallowed: HTML and definitions of links are text."""
+    """A parser that drops none of a model's text: HTML and link definitions are rendered as text."""
     from markdown_it import MarkdownIt
 
     return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("reference")
 
 
 def _starts(tokens: Iterable[Token]) -> Iterator[tuple[int, int | None]]:
-    """The line on which each block begins, and what number it has in a list."""
+    """Yield the first line of each block, and its list number."""
     number = 0
     for token in tokens:
         if token.map is None or token.nesting < 0:
@@ -192,7 +192,7 @@ def _starts(tokens: Iterable[Token]) -> Iterator[tuple[int, int | None]]:
 
 
 def _shown(tokens: list[Token], item: int | None) -> Iterator[Token]:
-    """The tokens as they are shown: with the targets of links and images, and line breaks where they were written."""
+    """The tokens to render: with link and image targets, and with line breaks as in the source."""
     for token in tokens:
         if token.type == "ordered_list_open" and token.level == 0 and item is not None:
             token.attrs["start"] = item
@@ -231,7 +231,7 @@ def _markdown(tokens: list[Token]) -> Markdown:
 
 @cache
 def _kind() -> type[Markdown]:
-    """Rich's Markdown, as it looks well in a conversation: headings on the left, code without a box."""
+    """Rich's Markdown adapted to conversations: headings on the left, code without a box."""
     from rich import markdown
     from rich.padding import Padding
     from rich.segment import Segment as Piece
@@ -274,7 +274,7 @@ def _kind() -> type[Markdown]:
 
 
 def _console(width: int, *, has_colour: bool) -> Console:
-    """A console of that width that knows nothing of the environment, and writes nothing."""
+    """A console of the given width that ignores the environment and writes nothing."""
     from rich.console import Console
     from rich.theme import Theme
 

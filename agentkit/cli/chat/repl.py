@@ -1,6 +1,6 @@
 """The loop of `agentkit chat`: dispatch of chat input, and interruption by Ctrl-C.
 
-It imports little, so that the first prompt is there soon; the rest is imported while the person types.
+It imports little, so that the first prompt appears quickly; the rest is imported while the person types.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def chat(**options: Any) -> int:
 
 @contextmanager
 def stoppable() -> Iterator[None]:
-    """The first Ctrl-C stops the run; a second one does not keep from writing down what was said, a third does."""
+    """Stop the run at the first Ctrl-C; ignore the second, so that the partial answer is stored; raise after that."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -88,7 +88,7 @@ _STOPPED = "Stopped. What was said so far is kept; /retry asks again."
 
 
 class ChatDispatcher:
-    """A conversation and what shows it. Only a person gives commands, and is told how things go on."""
+    """A chat and its front end. Only a person can use commands, and only a person sees hints."""
 
     def __init__(self, order: AskOptions, settings: Settings, llm: LLM, front: Front, *, is_person: bool) -> None:
         self._front, self._is_person = front, is_person
@@ -102,7 +102,7 @@ class ChatDispatcher:
 
     @property
     def bar(self) -> str:
-        """Model, safety level and money, on a line."""
+        """Model, safety level and cost, on one line."""
         conversation = self.conversation
         parts = [conversation.llm.model, conversation.settings.of("safety").name.lower()]
         cost = cost_of(conversation.usage)
@@ -110,7 +110,7 @@ class ChatDispatcher:
         return " · ".join([*parts, "/help"])
 
     def take(self, line: str) -> int:
-        """Do what a line says; the exit code that it would end with. Raises AgentKitError, and EOFError to leave."""
+        """Execute an input line and return its exit code. Raises AgentKitError, and EOFError to leave."""
         command = command_in(line) if self._is_person else None
         if command is None:
             return self._run(unescaped(line) if self._is_person else line)
@@ -118,7 +118,7 @@ class ChatDispatcher:
         return ANSWERED if prompt is None else self._run(prompt)
 
     def leave(self) -> None:
-        """Say how the conversation goes on another day."""
+        """Print how to continue the conversation later."""
         name = self.conversation.name
         if self._is_person and name and self.conversation.messages:
             later = f"agentkit chat --session {shown_word(name)}"
@@ -171,13 +171,13 @@ class ChatDispatcher:
 
 
 HISTORY = "chat-history"
-"""The file in the state folder that holds what was typed."""
+"""The file in the state folder that stores the input history."""
 
 _LEAVE = "To leave, press Ctrl-C once more, or Ctrl-D."
 
 
 def talk(order: AskOptions) -> int:
-    """Talk until the person leaves or the input ends; the exit code. Raises AgentKitError before the first prompt."""
+    """Chat until the input ends and return the exit code. Raises AgentKitError before the first prompt."""
     settings = order.settings
     for note in settings.notes:
         tell(note, "yellow")
@@ -190,7 +190,7 @@ def talk(order: AskOptions) -> int:
 
 
 def _at_terminal(order: AskOptions, settings: Settings, llm: LLM) -> int:
-    """Talk with a person at a terminal that can draw anew what it has drawn."""
+    """Chat with a person at a terminal that can redraw its output."""
     from agentkit.cli.chat.keyboard import Keyboard, typing
 
     @cache
@@ -208,13 +208,13 @@ def _at_terminal(order: AskOptions, settings: Settings, llm: LLM) -> int:
             has_colour=has_colour(sys.stdout),
         )
         if order.go_on or settings.of("session") or order.yes or llm.provider == "offline":
-            room()  # it has something to say first
+            room()  # it prints a notice before the first prompt
         loading = threading.Thread(target=_load, args=(llm,), daemon=True)
         return _loop(partial(keyboard.prompt, cache(loading.start)), room)
 
 
 def _through_lines(order: AskOptions, settings: Settings, llm: LLM) -> int:
-    """Answer what is piped in, a prompt a line; or talk with a person whose terminal can only print."""
+    """Answer piped prompts, one per line; or chat with a person whose terminal can only print."""
     from agentkit.cli.chat.frontend import PlainFrontend
 
     is_person = sys.stdin is not None and sys.stdin.isatty()
@@ -230,7 +230,7 @@ def _through_lines(order: AskOptions, settings: Settings, llm: LLM) -> int:
 
 
 def _loop(read: Callable[[], str], room: Callable[[], ChatDispatcher]) -> int:
-    """Take line by line what a person says, until they leave."""
+    """Read and execute input lines until the person leaves."""
     presses = 0
     while presses < 2:
         try:
@@ -251,7 +251,7 @@ def _loop(read: Callable[[], str], room: Callable[[], ChatDispatcher]) -> int:
 
 
 def _typed() -> str:
-    """A line that a person types where nothing can be drawn anew. Raises EOFError at the end of the input."""
+    """Read a line at a terminal that cannot redraw. Raises EOFError at the end of the input."""
     click.echo("> ", nl=False, err=True)
     line = sys.stdin.readline()
     if not line:
@@ -260,7 +260,7 @@ def _typed() -> str:
 
 
 def _piped() -> Iterator[str]:
-    """The lines that say something. Raises UsageError for what is no text."""
+    """Yield the lines of stdin that are not blank. Raises UsageError for input that is not text."""
     from agentkit.cli.ask_options import NO_TEXT, decoded
 
     for line in sys.stdin.buffer if sys.stdin is not None else ():
@@ -270,7 +270,7 @@ def _piped() -> Iterator[str]:
 
 
 def _completions(place: str | None, begun: str) -> Iterable[tuple[str, str]]:
-    """What may stand where a command is typed."""
+    """Complete a command; other input has no completions."""
     if not begun.startswith("/"):
         return ()
     from agentkit.cli.chat.commands import completions
@@ -279,7 +279,7 @@ def _completions(place: str | None, begun: str) -> Iterable[tuple[str, str]]:
 
 
 def _load(llm: LLM) -> None:
-    """Load what the first answer needs, while the person types."""
+    """Import what the first answer needs, while the person types."""
     from agentkit.cli.chat import frontend
     from agentkit.cli.chat.markdown import load
 
@@ -290,7 +290,7 @@ def _load(llm: LLM) -> None:
 
 @contextmanager
 def _recording(order: AskOptions) -> Iterator[None]:
-    """What happens in the block is recorded, if that was ordered."""
+    """Record the block if --record is given."""
     if order.record is None:
         yield
         return

@@ -25,17 +25,17 @@ from agentkit.events import (
 )
 
 _BEGIN, _END = "\x1b[?2026h", "\x1b[?2026l"
-"""Around what a terminal shows in one piece; one that does not know them passes over them."""
+"""Synchronized-update escape sequences: the terminal shows the output between them at once, or ignores them."""
 
 _ERASE_REST, _ERASE_BELOW = "\x1b[K", "\x1b[J"
 _SPARE_ROWS = 2
 
 
 class LiveRegion:
-    """The last lines of a terminal, which can be drawn again until they are kept.
+    """The last lines of a terminal, which can be redrawn until they are final.
 
-    Only those that have changed are written, in one piece. When the terminal got narrower meanwhile, it has broken the
-    lines anew, so that they are counted as they stand now. Of more lines than the screen has, the last are shown.
+    Only changed lines are written, in one piece. A terminal that became narrower has rewrapped the lines, so their
+    rows are counted at the current width. If there are more lines than the screen has rows, the last are shown.
     """
 
     def __init__(self, stream: TextIO, size: Callable[[], os.terminal_size] = shutil.get_terminal_size) -> None:
@@ -44,12 +44,12 @@ class LiveRegion:
         self._columns = 0
 
     def show(self, lines: Sequence[Line]) -> None:
-        """Put these lines in the place of those that were shown."""
+        """Replace the shown lines by the last of these that fit the screen."""
         room = max(1, self._size().lines - _SPARE_ROWS)
         self._draw(lines[-room:])
 
     def keep(self, lines: Sequence[Line]) -> None:
-        """Put these lines in the place of those that were shown, all of them and for good."""
+        """Replace the shown lines by all of these, permanently."""
         self._draw(lines)
         self._shown = []
 
@@ -70,7 +70,7 @@ class LiveRegion:
 
 
 def _rows(line: Line, columns: int) -> int:
-    """How many rows of the screen a line takes."""
+    """The number of screen rows that a line takes."""
     return max(1, -(-line.width // max(columns, 1)))
 
 
@@ -78,7 +78,7 @@ _MOST_COLUMNS = 110
 """Longer lines are hard to read."""
 
 _LEAST_SECONDS, _SHARE = 0.03, 3
-"""How long a drawing stands at least, and how many times what it took to make it."""
+"""The minimum interval between redraws: in seconds, and as a multiple of the time that a redraw takes."""
 
 _MOST_DIFF_LINES = 120
 _INDENT = "  "
@@ -86,7 +86,7 @@ _LEAST_ROOM = 12
 
 
 class Writing:
-    """One text of the model: what is complete stays, the block that is still being written is drawn again."""
+    """One streamed text of the model: complete blocks are final, the last block is redrawn."""
 
     def __init__(self, renderer: Renderer, live: LiveRegion, columns: int) -> None:
         self._renderer, self._live, self.columns = renderer, live, columns
@@ -95,7 +95,7 @@ class Writing:
         self._next_drawing = 0.0
 
     def add(self, text: str) -> None:
-        """Take in the next piece."""
+        """Add the next piece of text."""
         self._pending += text
         now = time.monotonic()
         if now >= self._next_drawing:
@@ -104,12 +104,12 @@ class Writing:
             self._next_drawing = now + max(_LEAST_SECONDS, _SHARE * (time.monotonic() - now))
 
     def finish(self) -> None:
-        """Nothing more comes."""
+        """Render the remaining text as final."""
         self._live.keep([line for block in blocks(self._pending) for line in self._block(block.source, block.item)])
         self._pending = ""
 
     def _settle(self) -> None:
-        """Keep the blocks behind which another one has begun."""
+        """Make the blocks final that are followed by another."""
         whole, newline, rest = self._pending.rpartition("\n")
         *done, last = blocks(whole + newline) or [MarkdownBlock("")]
         if done:
@@ -117,14 +117,14 @@ class Writing:
             self._pending = last.source + rest
 
     def _growing(self) -> list[Line]:
-        """The lines of what is not complete yet."""
+        """The lines of the incomplete text."""
         known = self._has_begun, self._is_in_list, self._number
         lines = [line for block in blocks(steadied(self._pending)) for line in self._block(block.source, block.item)]
         self._has_begun, self._is_in_list, self._number = known
         return lines
 
     def _block(self, source: str, item: int | None) -> list[Line]:
-        """The lines of a block, with a blank one before it unless it goes on with a list."""
+        """Render a block, with a blank line before it unless it continues a list."""
         is_item = item is not None
         goes_on = self._is_in_list and is_item and bool(self._number) == bool(item)
         number = self._number + 1 if goes_on and item else item
@@ -137,7 +137,7 @@ class Writing:
 
 
 class ChatScreen:
-    """Shows runs at a terminal: text as Markdown, tool calls with their decision and time, what takes its time."""
+    """Render runs at a terminal: text as Markdown, tool calls with decision and duration, and a status line."""
 
     def __init__(self, stream: TextIO, *, has_colour: bool) -> None:
         self._stream, self.renderer = stream, Renderer(has_colour=has_colour)
@@ -146,14 +146,14 @@ class ChatScreen:
         self._waits_for = self._shown = ""
         self.model = ""
         self.said = ""
-        """What the model has said since the last whole response."""
+        """The text of the model since the last request."""
 
     def begin(self) -> None:
-        """Another run is about to begin."""
+        """Prepare for another run."""
         self._shown = ""
 
     def hear(self, event: Event) -> None:
-        """Show an event."""
+        """Render an event."""
         match event:
             case RequestStarted():
                 self.said = ""
@@ -172,7 +172,7 @@ class ChatScreen:
                 self.rest()
 
     def rest(self) -> None:
-        """Finish what is being shown: whoever writes next begins on a line of their own."""
+        """Finish the current output, so that the next begins on a new line."""
         self.status.clear()
         self._waits_for = ""
         if self._writing is not None:
@@ -180,12 +180,12 @@ class ChatScreen:
             self._writing = None
 
     def tell(self, text: str, style: str = "") -> None:
-        """Show lines of our own, in a style such as `red`."""
+        """Print lines of agentkit itself, in a style such as `red`."""
         self.rest()
         self._print(*self.renderer.wrapped(text, style or "none", shutil.get_terminal_size().columns - 1))
 
     def markdown(self, text: str) -> None:
-        """Show a whole text as Markdown."""
+        """Render a complete text as Markdown."""
         self.rest()
         self._part("text")
         writing = Writing(self.renderer, self._live, self._columns())
@@ -193,7 +193,7 @@ class ChatScreen:
         writing.finish()
 
     def diff(self, text: str) -> None:
-        """Show what was changed."""
+        """Render a unified diff."""
         self.rest()
         self._part("diff")
         lines = self.renderer.diff(text.strip("\n"))
@@ -220,7 +220,7 @@ class ChatScreen:
             self.status.show(text)
 
     def _tell_call(self, used: ToolCallFinished) -> None:
-        """One line for a call, or two when they are too long for one."""
+        """Print a call on one line, or on several if it is too long."""
         self.rest()
         self._part("call")
         result, width = used.result, shutil.get_terminal_size().columns - 1
@@ -238,7 +238,7 @@ class ChatScreen:
         self._print(*(self.renderer.styled(row, style) for row in rows))
 
     def _part(self, kind: str) -> None:
-        """Leave a line blank before what is of another kind than the last."""
+        """Print a blank line if this output is of another kind than the last."""
         if kind != self._shown:
             self._print("")
         self._shown = kind
