@@ -42,7 +42,7 @@ def located(workspace: Workspace | None, value: Any) -> Located:
 
 
 def real_folders(workspace: Workspace, folders: Iterable[str]) -> dict[str, str]:
-    """The real places of those folders and files that a link leads to: relative to the workspace, or absolute outside."""
+    """The real places of those paths that a link leads to: relative to the workspace, or absolute outside."""
     found = {}
     for folder in folders:
         places = _in_workspace(workspace, folder)

@@ -141,6 +141,16 @@ def test_secrets_cannot_be_read(way, command, workspace, monkeypatch):
     assert "root:" not in outcome.output
 
 
+@pytest.mark.parametrize("way", STRONG)
+@pytest.mark.parametrize("name", [".env ", ".env.", "id_rsa .", "prod.env  "])
+def test_secret_with_spaces_or_dots_behind_its_name_is_hidden(way, name, workspace):
+    """A name that only looks like that of a secret file is hidden like it."""
+    (workspace / name).write_text(TOKEN)
+    outcome = run_command(f"cat '{name}' ; ls", workspace, WAYS[way])
+    assert TOKEN not in outcome.output
+    assert name in outcome.output
+
+
 @pytest.mark.parametrize("command", ["cat ../outside.txt", "ls /root", "cat /etc/shadow", "cat /proc/{host}/environ"])
 def test_landlock_alone_keeps_files_outside_closed(command, workspace, monkeypatch):
     """Where no root can be built, files outside the workspace and the system's programs stay closed."""
