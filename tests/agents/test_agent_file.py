@@ -224,7 +224,7 @@ def test_a_line_that_looks_like_a_setting_does_not_become_instruction(text, line
     [
         "Role: you are a clerk.\nTone: kind.\n\nAnswer briefly.",
         "Chú ý: trả lời ngắn gọn.\n\nHãy tử tế.",
-        "Имя: Борис.\n\nБудь добр.",
+        "Имя: Борис.\n\nОтвечай тепло.",
         "http://example.com is your home page.\n\nBe kind.",
         "Be kind.\npolicy: none of your business\n\nAnd brief.",
     ],
