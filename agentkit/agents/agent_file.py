@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import stat
+import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, fields
 from itertools import takewhile
@@ -25,6 +27,13 @@ _BULLET = re.compile(r"\s*[-*•]\s+(?P<value>.*?)\s*")
 _LIMIT = re.compile(r"(?P<name>[A-Za-z][A-Za-z _-]*?)\s*[=: ]\s*(?P<value>[\d._]+|refuse|free|none)", re.IGNORECASE)
 _RULE = re.compile(r"\s*-{3,}\s*")
 _NOTHING = {"none", "no", "off"}
+_MOST_FILE_BYTES = 1_000_000
+_LOOSE_ENTRY = re.compile(r"\s*(?P<key>[^\W\d_][\w -]{0,30}?)\s*[:\uff1a\ufe55\u2236\ua789].*")
+"""A line that a person would take for a setting, whatever its letters and its colon."""
+
+_LOOKALIKES = str.maketrans("аеорсухіѕјһԁԛԝмтнквгпοανερτυικ", "aeopcyxisjhdqwmthkbrnoaveptuik")
+"""Cyrillic and Greek letters by the Latin ones that they look like."""
+
 _JOINERS = dict.fromkeys(map(ord, "\u200c\u200d\ufe0e\ufe0f"))
 """Characters that are not shown and belong to emoji and to Persian words."""
 
@@ -71,11 +80,25 @@ def read_manifesto(path: str | Path, tools: Iterable[Any] = ()) -> AgentFile:
             f"command line --agent {path}:NAME is an agent that it makes, -t {path} its functions as tools."
         )
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        text = _file_bytes(path).decode("utf-8-sig")
     except (OSError, ValueError) as error:
         fault = error.strerror if isinstance(error, OSError) else error
         raise ConfigError(f"The agent file {str(path)!r} cannot be read: {fault}. {_SHAPE}") from error
     return parse_manifesto(text, path, tools)
+
+
+def _file_bytes(path: Path) -> bytes:
+    """The content of a regular file of a bounded size. Raises OSError, and ValueError for any other file."""
+    if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe could wait forever
+        raise ValueError("it is not a regular file")
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):  # replaced since it was looked at
+            raise ValueError("it is not a regular file")
+        data = file.read(_MOST_FILE_BYTES + 1)
+    if len(data) > _MOST_FILE_BYTES:
+        raise ValueError(f"it is larger than {_MOST_FILE_BYTES:,} bytes")
+    return data
 
 
 def parse_manifesto(text: str, path: Path | None = None, tools: Iterable[Any] = ()) -> AgentFile:
@@ -131,6 +154,7 @@ def _settings(lines: _Lines, reading: _SettingsContext) -> tuple[dict[str, Any],
             continue
         key, value = _entry(lines, index, is_sure=is_framed or bool(settings))
         if not key:
+            _refuse_lookalikes(lines, index, end)
             return {}, first
         if key in settings:
             lines.fail(index, f"{key} is set for the second time.")
@@ -194,6 +218,39 @@ def _entry(lines: _Lines, index: int, *, is_sure: bool) -> tuple[str, str]:
         known = ", ".join(_KEYS)
         lines.fail(index, f"There is no setting {match['key']!r}.{hint} The settings are: {known}.")
     return "", ""
+
+
+def _refuse_lookalikes(lines: _Lines, first: int, end: int) -> None:
+    """Raise ConfigError for a line at the top that looks like a setting, and would become part of the instruction.
+
+    That is the first line, and in a block of such lines with an empty line behind it any line.
+    """
+    block = [_LOOSE_ENTRY.fullmatch(text) for text in lines.texts[first:end]]
+    is_header = all(block) and any(text.strip() for text in lines.texts[end:])
+    for index, match in enumerate(block if is_header else block[:1], first):
+        name = _skeleton(match["key"]) if match else ""
+        if match and name in _KEYS:
+            lines.fail(index, f"{match['key']!r} is not read as a setting. Write `{name}: value` in plain letters.")
+        if match and name in _agent_options():
+            lines.fail(
+                index,
+                f"There is no setting {match['key']!r}.{suggestion(name, _KEYS, 0.5)} The settings are: "
+                f"{', '.join(_KEYS)}. In Python it is an argument: Agent.from_file(path, {name}=...). If it belongs to "
+                "the instruction, begin with `instruction:`.",
+            )
+
+
+def _skeleton(key: str) -> str:
+    """The name of a setting that a key looks like: without accents, in Latin letters."""
+    letters = unicodedata.normalize("NFKD", key.casefold()).translate(_LOOKALIKES)
+    return re.sub(r"[ -]", "_", "".join(each for each in letters if not unicodedata.combining(each)))
+
+
+def _agent_options() -> frozenset[str]:
+    """The arguments of Agent."""
+    from agentkit.agents.agent import AgentOptions
+
+    return frozenset(AgentOptions.__annotations__)
 
 
 def _check_for_late_tools(lines: _Lines, start: int) -> None:

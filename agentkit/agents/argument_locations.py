@@ -27,6 +27,7 @@ def places_of(
         return NO_FACTS
     home = workspace if tool.is_in_workspace else None
     named = {folder for rule in rules for each in rule.folders.values() for folder in each}
+    named |= {path for rule in rules for name in tested for path in rule.named_paths(name)}
     found = {name: located(home, arguments[name]) for name in tested & arguments.keys()}
     return CallFacts(found, real_folders(workspace, named) if home is not None else {})
 
@@ -41,7 +42,7 @@ def located(workspace: Workspace | None, value: Any) -> Located:
 
 
 def real_folders(workspace: Workspace, folders: Iterable[str]) -> dict[str, str]:
-    """The real paths of the folders that are symlinks: relative to the workspace, or absolute if outside."""
+    """The real paths of those given paths that lead through a link: relative to the workspace, or absolute if outside."""
     found = {}
     for folder in folders:
         places = _in_workspace(workspace, folder)

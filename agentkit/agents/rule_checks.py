@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from decimal import Decimal
+from typing import Any
 
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import suggestion
 from agentkit.messages import READ_MORE
 from agentkit.safety.policy import Policy
-from agentkit.safety.rules import Rule, rules_from
+from agentkit.safety.rules import Rule, plain, rules_from
 from agentkit.suggestions import closest
 from agentkit.tooling.json_schema import closed
 from agentkit.tooling.tool import Tool, names_in_use
@@ -82,6 +84,64 @@ def _check_arguments(rule: Rule, own: Mapping[str, AnyTool]) -> None:
             f"The rule {rule.label!r} would apply to nothing. {about[0].name} has no argument {unknown!r}; {told}."
             f"{suggestion(unknown, names)}"
         )
+    _check_types(rule, about)
+
+
+_WANTED_TYPES: Mapping[str, tuple[str, frozenset[str]]] = {
+    **dict.fromkeys(("at_most", "at_least"), ("a number", frozenset({"number", "integer"}))),
+    **dict.fromkeys(("words", "host", "origin"), ("a text", frozenset({"string"}))),
+    "below": ("a path or a list of paths", frozenset({"string", "array"})),
+}
+"""The types in JSON of the arguments that a test can fit."""
+
+
+def _check_types(rule: Rule, about: Iterable[AnyTool]) -> None:
+    """Raise ConfigError for a test that no argument of these tools can pass, because it has another type."""
+    for argument, test, operand in rule.tests:
+        schemas = [tool.spec.parameters.get("properties", {}).get(argument) for tool in about]
+        types = [_types(schema) for schema in schemas if schema is not None]
+        if test in ("equals", "one_of"):
+            operands = operand if test == "one_of" else (operand,)
+            wanted = frozenset(name for each in operands for name in _types_of(plain(each)))
+            what = "another type than the values"
+        elif test in _WANTED_TYPES:
+            what, wanted = f"not {_WANTED_TYPES[test][0]}, as", _WANTED_TYPES[test][1]
+        else:
+            continue
+        if types and wanted and all(known and known.isdisjoint(wanted) for known in types):
+            raise ConfigError(
+                f"The rule {rule.label!r} would apply to nothing. The argument {argument!r} is of type "
+                f"{' or '.join(sorted(types[0]))}: {what} of the test {test!r}."
+            )
+
+
+def _types(schema: Mapping[str, Any]) -> frozenset[str]:
+    """The types in JSON that a schema allows; none when it does not say."""
+    given = schema.get("type")
+    if given:
+        return frozenset([given] if isinstance(given, str) else given)
+    choices = schema.get("anyOf") or schema.get("oneOf") or ()
+    inner = [_types(each) for each in choices]
+    return frozenset().union(*inner) if inner and all(inner) else frozenset()
+
+
+def _types_of(value: Any) -> tuple[str, ...]:
+    """The types in JSON of the arguments that can equal a value of a rule; none for what may equal anything."""
+    match value:
+        case bool():
+            return ("boolean",)
+        case int() | float() | Decimal():
+            return ("number", "integer", "string") if isinstance(value, Decimal) else ("number", "integer")
+        case str():
+            return ("string", "number") if value.strip()[:1].isdigit() else ("string",)
+        case list():
+            return ("array",)
+        case dict():
+            return ("object",)
+    return tuple(_ALL_TYPES)
+
+
+_ALL_TYPES = frozenset({"null", "boolean", "number", "integer", "string", "array", "object"})
 
 
 def _is_open(tool: AnyTool) -> bool:

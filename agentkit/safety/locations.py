@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -23,6 +24,12 @@ class Place:
         if folder.startswith("/"):
             return any(is_below(each, folder) for each in self.absolute)
         return self.relative is not None and is_below(self.relative, folder)
+
+    def is_at(self, path: Any) -> bool:
+        """Whether this is the place that a path names; an absolute path is compared with the absolute spellings."""
+        if not isinstance(path, str):
+            return False
+        return normal(path) in (self.absolute if path.startswith("/") else (self.relative,))
 
     @property
     def spellings(self) -> Iterator[str]:
@@ -76,6 +83,11 @@ def is_below(path: Any, folder: str) -> bool:
     """Whether a path is a folder or in it, by their text alone; a relative path is compared as if it began at `/`."""
     resolved = resolve(path, "/") if isinstance(path, str) else None
     return resolved is not None and inside(resolved, f"/{folder.strip('/')}")
+
+
+def normal(path: str) -> str:
+    """A path without `.`, `..` and repeated or trailing slashes, as far as its text alone tells."""
+    return "/" + posixpath.normpath(path).lstrip("/") if path.startswith("/") else posixpath.normpath(path)
 
 
 def folded(path: str) -> str:

@@ -96,7 +96,11 @@ _REPOSITORY: tuple[tuple[str, str], ...] = (
 )
 
 _PYTHON_STARTUP: tuple[tuple[str, str], ...] = (
-    ("every Python runs it when it starts", r"/(sitecustomize\.py|usercustomize\.py|[^/]+\.pth)"),
+    ("every Python runs it when it starts", r"/[^/]+\._?pth"),
+    (
+        "every Python runs it when it starts",
+        r"/(sitecustomize|usercustomize)((/.*)?|(\.[^/]*)?\.(py[cdo]?|so|dll|dylib))",
+    ),
 )
 
 _OWN_SETTINGS: tuple[tuple[str, str], ...] = (("it sets what agents may do", r"/(agentkit\.toml|\.agentkit(/.*)?)"),)
@@ -110,39 +114,107 @@ _SETTINGS: tuple[tuple[str, str], ...] = (
     ("git fetches what it names", r"/\.gitmodules"),
     ("git reads commands from it", r"/(\.gitconfig|\.config/git(/.*)?)"),
     (
+        "version control runs commands from it",
+        r"/(\.hg/(hgrc|hgrc-not-shared|sharedpath)|\.hgrc|\.config/(hg|jj|sapling)(/.*)?|\.sl/config|\.pijul/config)",
+    ),
+    (
+        "version control runs commands from it",
+        r"/(\.jj/(repo/(config\.toml|workspace-config\.toml)|workspace-config\.toml)"
+        r"|\.jjconfig\.toml|\.bzr/branch/branch\.conf|\.bazaar(/.*)?|_darcs/prefs(/.*)?)",
+    ),
+    (
         "it sets what agents may do",
-        r"/(\.mcp\.json|\.aider\.conf\.ya?ml|\.(claude|codex|cursor|gemini|windsurf|continue|roo|kiro|opencode)(/.*)?)",
+        r"/(\.?mcp\.json|mcp_config\.json|claude_desktop_config\.json|\.aider\.conf\.ya?ml|\.continuerc\.json"
+        r"|\.?(opencode|crush)\.jsonc?)",
+    ),
+    (
+        "it sets what agents may do",
+        r"/\.(claude|codex|cursor|gemini|windsurf|continue|roo|kiro|opencode|trae|cline|kilocode|amp|augment|qwen|crush"
+        r"|goose|junie|factory|qoder|amazonq|openhands|codeium|iflow)(/.*)?",
     ),
     (
         "shells run it when they start",
-        r"/\.(bash(rc|_profile|_login|_logout|_aliases)|profile|kshrc|t?cshrc|login|inputrc)",
+        r"/\.(bash(rc|_profile|_login|_logout|_aliases|_completion)|profile|kshrc|mkshrc|yashrc|shrc|shinit|ashrc|t?cshrc"
+        r"|login|logout|inputrc|xonshrc|elvish(/.*)?)",
     ),
-    ("shells run it when they start", r"/\.(z(shrc|shenv|profile|login|logout)|config/fish(/.*)?)"),
+    (
+        "shells run it when they start",
+        r"/\.(z(shrc|shenv|profile|login|logout)(\.local)?|oh-my-zsh/custom(/.*)?|autoenv(\.zsh)?|lessfilter"
+        r"|config/(fish|zsh|nushell|elvish|xonsh|powershell)(/.*)?)",
+    ),
+    ("shells run it when they start", r"/((microsoft\.[^/]*_)?profile\.ps1|\.config/starship\.toml)"),
     (
         "sessions run it when they start",
-        r"/\.(pam_environment|x(initrc|profile|session(rc)?)|config/(autostart|systemd)(/.*)?)",
+        r"/\.(pam_environment|x(initrc|inputrc|profile|session(rc)?|serverrc)"
+        r"|config/(autostart|systemd|environment\.d|plasma-workspace|hypr|sway|i3|bspwm|awesome|openbox)(/.*)?)",
+    ),
+    (
+        "sessions run it when they start",
+        r"/(\.i3(/.*)?|\.hammerspoon(/.*)?|\.local/share/applications(/.*)?|library/launch(agents|daemons)(/.*)?)",
     ),
     (
         "programs run it when they start",
-        r"/\.(vimrc|vim(/.*)?|config/nvim(/.*)?|exrc|nvimrc|nvim\.lua|emacs(\.d(/.*)?)?|gdbinit|lldbinit|tmux\.conf|screenrc)",
+        r"/([._]g?vimrc(\.local)?|\.(local\.|l)vimrc|\.vim(/.*)?|\.(ideavimrc|exrc|n?vimrc|kakrc|nanorc|spacemacs))",
     ),
     (
         "programs run it when they start",
-        r"/\.(envrc|direnvrc|config/direnv(/.*)?|pythonrc(\.py)?|pdbrc|ipython(/.*)?|jupyter(/.*)?|rprofile|irbrc|pryrc|psqlrc|sqliterc|curlrc|wgetrc|ssh/rc)",
+        r"/\.(nvim(\.lua|/.*)?|emacs(\.d(/.*)?)?|doom\.d(/.*)?|dir-locals(-2)?\.el|helix(/.*)?|atom/init\.[^/]*"
+        r"|config/(nvim|emacs|doom|helix|kak|micro)(/.*)?)",
+    ),
+    (
+        "programs run it when they start",
+        r"/\.(gdbinit|gdbearlyinit|lldbinit(-[^/]*)?|config/(gdb|kitty|alacritty|wezterm|ghostty|tmux|zellij)(/.*)?"
+        r"|tmux\.conf(\.local)?|screenrc|wezterm\.lua)",
+    ),
+    (
+        "programs run it when they start",
+        r"/\.(envrc|direnvrc|config/direnv(/.*)?|pythonrc(\.py)?|pythonstartup|pdbrc(\.py)?|ipython(/.*)?|jupyter(/.*)?"
+        r"|rprofile|renviron|irbrc|pryrc|byebugrc|psqlrc|sqliterc|duckdbrc|curlrc|wgetrc|ssh/rc)",
+    ),
+    (
+        "programs run it when they start",
+        r"/\.(ghci|haskeline|iex\.exs|erlang|octaverc|julia/config/startup\.jl|ocamlinit|sbclrc|guile|tclshrc|wishrc|perldb"
+        r"|mongo(sh)?rc\.js|jshellrc|utoprc|phpactor\.json|lein/profiles\.clj|clojure/deps\.edn|config/(pip|bpython)(/.*)?)",
+    ),
+    (
+        "programs run it when they start",
+        r"/\.(forward|mailcap|procmailrc|muttrc|mutt(/.*)?|ansible\.cfg|pip/pip\.conf)",
     ),
     (
         "editors run commands from it",
-        r"/(\.(vscode|idea|devcontainer|zed|fleet)(/.*)?|\.devcontainer\.json|[^/]+\.code-workspace)",
+        r"/(\.(vscode|idea|devcontainer|zed|fleet|run|vs|nova|theia|externaltoolbuilders)(/.*)?|\.devcontainer\.json"
+        r"|[^/]+\.(code-workspace|sublime-project))",
     ),
     (
         "commits run commands from it",
-        r"/(\.husky(/.*)?|\.pre-commit-config\.ya?ml|\.pre-commit-hooks\.ya?ml|lefthook\.ya?ml)",
+        r"/(\.(husky|githooks|git-hooks)(/.*)?|\.pre-commit-config\.ya?ml|\.pre-commit-hooks\.ya?ml|prek\.toml"
+        r"|\.?lefthook(-local)?\.(ya?ml|toml|json)|\.overcommit\.ya?ml|\.lintstagedrc(\.[^/]*)?"
+        r"|\.simple-git-hooks\.(json|c?js)|captainhook\.json|grumphp\.ya?ml)",
     ),
-    ("build servers run it with secrets", r"/(\.github/(workflows|actions)(/.*)?|\.gitlab-ci\.ya?ml|\.circleci(/.*)?)"),
-    ("build servers run it with secrets", r"/(jenkinsfile|azure-pipelines\.ya?ml|\.travis\.ya?ml|\.drone\.ya?ml)"),
+    (
+        "build servers run it with secrets",
+        r"/(\.github/(workflows|actions)(/.*)?|\.(forgejo|gitea|circleci|woodpecker|buildkite|semaphore|teamcity|tekton"
+        r"|harness|builds|jenkins|azure-pipelines|cloudbuild|zuul\.d)(/.*)?)",
+    ),
+    (
+        "build servers run it with secrets",
+        r"/(\.gitlab-ci\.ya?ml|\.gitlab/ci(/.*)?|jenkinsfile([._-][^/]*)?|\.?azure-pipelines\.ya?ml"
+        r"|\.?bitbucket-pipelines\.ya?ml|\.cirrus\.(ya?ml|star)|\.build\.ya?ml|\.zuul\.ya?ml)",
+    ),
+    (
+        "build servers run it with secrets",
+        r"/\.?(travis|drone|appveyor|woodpecker|wercker|shippable|codemagic|bitrise|screwdriver|cloudbuild|buildspec"
+        r"|scrutinizer|codeship-(services|steps))\.ya?ml",
+    ),
     (
         "builds run programs that it names",
-        r"/(\.cargo/config(\.toml)?|\.bazelrc|\.yarnrc(\.yml)?|\.npmrc|\.pnpmfile\.c?js)",
+        r"/(\.cargo/config(\.toml)?|\.bazel(rc|iskrc)|tools/bazel|\.buckconfig(\.local|\.d(/.*)?)?|\.yarnrc(\.yml)?"
+        r"|\.npmrc|\.pnpmfile\.c?js|bunfig\.toml|\.yarn/(plugins|releases)(/.*)?)",
+    ),
+    (
+        "builds run programs that it names",
+        r"/(\.mvn(/.*)?|\.mavenrc|\.gradle/(init\.gradle(\.kts)?|init\.d(/.*)?)|\.sbt(rc|opts)|\.jvmopts"
+        r"|\.?(mise|rtx)(\.local)?\.toml|\.mise(/.*)?|\.config/mise(/.*)?|devbox\.json)",
     ),
 )
 
@@ -232,6 +304,9 @@ _MOST_CHARS = 4_096
 _UNSEEN = re.compile("[\u00ad\u034f\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
 """Characters that some file systems pass over in names, and nobody sees."""
 
+_TRAILING = re.compile(r"(?<=[^/ .])[ .]+(?=/|\Z)")
+"""Spaces and dots at the end of a name, which other systems drop and people do not see."""
+
 _CAPTURING = re.compile(r"(?<!\\)\((?!\?)")
 
 
@@ -278,7 +353,7 @@ def _plain(path: str) -> str:
     """The case-folded normal form from a slash on; a home's spelling is dropped, as are links through /proc."""
     spelled = path if path.isascii() else _UNSEEN.sub("", path)
     folded = _HOME.sub("/home/user", spelled.strip().casefold().removeprefix("file://"))
-    plain = re.sub("/+", "/", posixpath.normpath("/" + folded))
+    plain = _TRAILING.sub("", re.sub("/+", "/", posixpath.normpath("/" + folded)))
     return re.sub("/+", "/", "/" + _PROC_LINK.sub("", plain))[-_MOST_CHARS:]
 
 
@@ -317,11 +392,13 @@ def own_settings(path: str) -> bool:
     return _OWN.reason(_plain(path)) is not None
 
 
-_UNUSUAL = re.compile(r"[^\x20-\x7e]|\A\.?#|~\Z|\.(bak|old|orig|save|sav|sw[a-p])\d*\Z", re.IGNORECASE)
+_UNUSUAL = re.compile(r"[^\x20-\x7e]|\A\.?#|[~ .]\Z|\.(bak|old|orig|save|sav|sw[a-p])\d*\Z", re.IGNORECASE)
 """Names that are to be read in more than one way."""
 
 
-_BEGINNING = re.compile(r"/(\.|(etc|proc|dev|var|run|tmp|library|maildir|huggingface)(/|\Z))")
+_BEGINNING = re.compile(
+    r"/(\.|(etc|proc|dev|var|run|tmp|library|maildir|huggingface|sitecustomize|usercustomize|_darcs|tools)(/|\Z))"
+)
 """What the first name of each pattern of more than one name begins with; below other folders, only names matter."""
 
 

@@ -20,7 +20,7 @@ from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import value_text
-from agentkit.safety.locations import NO_FACTS, CallFacts, Located, folded, is_below
+from agentkit.safety.locations import NO_FACTS, CallFacts, Located, folded, is_below, normal
 from agentkit.suggestions import refuse_made
 
 _TEXTUAL = ("urn", "unicode_string")
@@ -108,6 +108,7 @@ _PATTERNS = ("matches", "contains")
 _SIGNS_OF_PATTERN = frozenset("*?[")
 _SAID = "said"
 _BELOW = "below"
+_EXACT = ("equals", "one_of")
 _OF_URLS = ("host", "origin")
 _WHERE = 'where={"path": {"below": "notes"}}'
 
@@ -138,8 +139,9 @@ class Rule:
       but for those that it names; `{}` names one that may be anything. What it allows may also leave a conversation
       that has read private data and untrusted text.
 
-    Tests of a path look at the place that it names and at the real place, all links followed. A rule that denies or
-    asks fits when either passes, `below` whatever the case of letters; one that allows, when both pass. A path is what
+    Tests of a path look at the place that it names and at the real place, all links followed, however the call or the
+    rule spells it. A rule that denies or asks fits when either passes, `below`, `equals` and `one_of` whatever the case
+    of letters; one that allows, when both pass. A path is what
     a tool declares as one (`Tool(paths=[...])`, the `path` of the file tools), and what a rule tests by `below`.
 
     `match` and `not_match` are arguments of calls that the rule must and must not fit; they are checked at once, as if
@@ -204,6 +206,11 @@ class Rule:
         return ((test, operand) for wanted in self.where.values() for test, operand in _tests(wanted))
 
     @property
+    def tests(self) -> Iterator[tuple[str, str, Any]]:
+        """Its tests: for each the argument, the name of the test, and what it takes."""
+        return ((argument, *test) for argument, wanted in self.where.items() for test in _tests(wanted))
+
+    @property
     def folders(self) -> dict[str, list[str]]:
         """The folders that it tests by `below`, by argument."""
         return {
@@ -211,6 +218,11 @@ class Rule:
             for argument, wanted in self.where.items()
             if any(test == _BELOW for test, _ in _tests(wanted))
         }
+
+    def named_paths(self, argument: str) -> list[str]:
+        """The texts that it compares an argument with as a whole, which are paths where the argument is one."""
+        tests = [(test, operand) for test, operand in _tests(self.where.get(argument, {})) if test in _EXACT]
+        return [each for test, operand in tests for each in _operands(test, operand) if isinstance(each, str)]
 
     def fits(
         self, tool: str, arguments: Arguments, said: Collection[str] | None = (), places: CallFacts = NO_FACTS
@@ -250,8 +262,7 @@ class Rule:
         value, located = plain(arguments[argument]), places.arguments.get(argument)
         if self.verdict is Verdict.ALLOW:
             return _passes_all(test, operand, value, located)
-        operands = [operand, places.folders[operand]] if test == _BELOW and operand in places.folders else [operand]
-        return any(_passes_any(test, each, value, located) for each in operands)
+        return any(_passes_any(test, each, value, located) for each in (operand, *_real(test, operand, places)))
 
     def _may_hide(self, tool: str, arguments: Arguments) -> bool:
         """Whether a pattern is to find a command of the shell in a text in which more than one may stand."""
@@ -295,10 +306,28 @@ def _tests(wanted: Any) -> Iterable[tuple[str, Any]]:
     return wanted.items() if isinstance(wanted, Mapping) else (("equals", wanted),)
 
 
+def _operands(test: str, operand: Any) -> list[Any]:
+    """The values that a test of `_EXACT` compares with."""
+    return [plain(each) for each in operand] if test == "one_of" else [plain(operand)]
+
+
+def _real(test: str, operand: Any, places: CallFacts) -> list[Any]:
+    """The operand with the real places of its paths, where links lead elsewhere."""
+    if test not in (_BELOW, *_EXACT):
+        return []
+    given = _operands(test, operand)
+    real = [places.folders[each] for each in given if isinstance(each, str) and each in places.folders]
+    return [real] if real and test == "one_of" else real
+
+
 def _passes_all(test: str, operand: Any, value: Any, located: Located | None) -> bool:
     """Whether a value passes however it is read, with each place that it leads to."""
     if located is not None and test == _BELOW:
         return located.is_whole and bool(located.paths) and all(each.is_below(operand) for each in located.places)
+    if located is not None and test in _EXACT and not located.is_list:
+        wanted = _operands(test, operand)
+        is_there = located.is_whole and bool(located.paths)
+        return is_there and all(any(map(place.is_at, wanted)) for place in located.places)
     readings = _readings(value, test) if located is None else located.relative()
     return bool(readings) and all(_TESTS[test][0](each, operand) for each in readings or ())
 
@@ -309,7 +338,19 @@ def _passes_any(test: str, operand: Any, value: Any, located: Located | None) ->
     readings = [*_readings(value, test), *places]
     if test == _BELOW:
         return any(isinstance(each, str) and is_below(folded(each), folded(operand)) for each in readings)
-    return any(_TESTS[test][0](each, operand) for each in readings)
+    if located is not None and test in _EXACT:
+        wanted = [_as_path(each) for each in _operands(test, operand)]
+        readings += located.relative() or ()
+        return any(is_same(_as_path(each), other) for each in readings for other in wanted)
+    dotted = [f"./{each}" for each in places if not each.startswith("/")]  # a pattern may ask for this spelling
+    return any(_TESTS[test][0](each, operand) for each in (*readings, *dotted))
+
+
+def _as_path(value: Any) -> Any:
+    """A path, or each of a list, as it is compared: in normal form, whatever the case of letters."""
+    if isinstance(value, list):
+        return [_as_path(each) for each in value]
+    return folded(normal(value)) if isinstance(value, str) else value
 
 
 def _readings(value: Any, test: str) -> Sequence[Any]:
@@ -366,7 +407,7 @@ def _split(url: Any) -> SplitResult | None:
 
 def _is_folder(value: Any) -> bool:
     """Whether it names a folder by its text alone: nothing expands `~` or variables, and nothing is above the top."""
-    if not isinstance(value, str) or not value or re.match(r"~|.*[$`\x00]", value):
+    if not isinstance(value, str) or not value or re.match(r"~|.*[$`*?\x00]", value, re.DOTALL):
         return False
     return not posixpath.normpath(value).startswith("..")
 
@@ -394,8 +435,8 @@ _TESTS: Mapping[str, tuple[Callable[[Any, Any], bool], Callable[[Any], bool], st
     "equals": (lambda value, other: is_same(value, plain(other)), lambda _: True, "any value"),
     "one_of": (
         lambda value, others: any(is_same(value, plain(other)) for other in others),
-        lambda value: isinstance(value, list | tuple),
-        "a list",
+        lambda value: isinstance(value, list | tuple) and bool(value),
+        "a list of at least one value",
     ),
     "matches": (
         lambda value, pattern: re.fullmatch(pattern, text_of(value), re.DOTALL) is not None,
@@ -410,7 +451,11 @@ _TESTS: Mapping[str, tuple[Callable[[Any, Any], bool], Callable[[Any], bool], st
     "words": (_begins, _is_texts, "a list of words"),
     "host": (_is_host, _is_text, "a host name"),
     "origin": (lambda url, wanted: origin(url) == origin(wanted), lambda value: origin(value) is not None, "an origin"),
-    _BELOW: (is_below, _is_folder, "a folder, relative to the workspace or absolute, without ~ and variables"),
+    _BELOW: (
+        is_below,
+        _is_folder,
+        "a folder, relative to the workspace or absolute, without ~, variables and patterns",
+    ),
     "at_most": (lambda value, most: is_number(value) and not value > most, is_number, "a number"),
     "at_least": (lambda value, least: is_number(value) and not value < least, is_number, "a number"),
     _SAID: (lambda *_: False, lambda value: isinstance(value, bool), "true or false"),  # see _passes

@@ -133,7 +133,7 @@ def command_view(
     devices = ("all", "/dev")
     return MountPlan(
         tuple(mounts),
-        (("run", "/"), (may, place), ("all", SCRATCH), ("all", "/var/tmp"), devices, ("all", "/proc")),
+        (("run", "/"), (may, place), ("all", SCRATCH), ("all", "/var/tmp"), devices),
         (
             *(("run", path) for path in (*_SYSTEM_FOLDERS, *tools)),
             (may, place),
@@ -148,7 +148,7 @@ def _system(place: str, tools: list[str], emptied: Iterable[str], scratch_bytes:
     sizes = {SCRATCH: scratch_bytes, **dict.fromkeys(_SIDE_SCRATCHES, max(1, scratch_bytes // _SIDE_SHARE))}
     mounts: list[Mount] = [("ro", "/", "/"), ("dev", "/dev", _NEXT_TO_NOTHING), ("proc", "/proc", "")]
     mounts += [("tmpfs", path, str(sizes.get(path, _NEXT_TO_NOTHING))) for path in emptied]
-    mounts += [("seal", "/dev", "")]
+    mounts += [("seal", "/dev", ""), ("seal", "/proc", "")]  # root may write the kernel's settings below /proc
     mounts += [("ro", path, path) for path in (*tools, *_existing("/", ["etc/resolv.conf"]))]
     unseen = [*_existing("/", HIDDEN_PLACES), *_secrets_of_tools(tools)]
     mounts += [part for path in unseen if not f"{place}/".startswith(f"{path}/") for part in _hidden(path)]

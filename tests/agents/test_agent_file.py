@@ -1,6 +1,8 @@
 """What does a plain text file say about an agent?"""
 
+import os
 import re
+from pathlib import Path
 
 import pytest
 
@@ -193,6 +195,60 @@ def test_text_with_invisible_characters_is_kept():
 def test_words_about_other_tools(text):
     """An instruction may speak of tools that are none of ours."""
     assert parse_manifesto(text).instruction == text
+
+
+LOOK_LIKE_SETTINGS = {
+    "an argument of Agent": ("policy: SAFE\n\nBe kind.", 1, "no setting 'policy'"),
+    "another one": ("approve: yes\n\nBe kind.", 1, "Agent.from_file(path, approve=...)"),
+    "one without an empty line": ("Approve: yes\nBe kind.", 1, "no setting 'Approve'"),
+    "one behind another name": ("role: clerk\nsafety: SAFE\n\nBe kind.", 2, "not read as a setting"),
+    "a Cyrillic letter": ("s\u0430fety: SAFE\n\nBe kind.", 1, "Write `safety: value`"),
+    "Cyrillic and Greek letters": ("m\u03bfd\u0435l: gpt\n\nBe kind.", 1, "Write `model: value`"),
+    "an accent": ("s\u00e1fety: SAFE\n\nBe kind.", 1, "Write `safety: value`"),
+    "wide letters": ("\uff53\uff41fety: SAFE\n\nBe kind.", 1, "Write `safety: value`"),
+    "a wide colon": ("safety\uff1aSAFE\n\nBe kind.", 1, "Write `safety: value`"),
+    "no space": ("safety:SAFE\n\nBe kind.", 1, "Write `safety: value`"),
+}
+
+
+@pytest.mark.parametrize(("text", "line", "said"), LOOK_LIKE_SETTINGS.values(), ids=LOOK_LIKE_SETTINGS)
+def test_a_line_that_looks_like_a_setting_does_not_become_instruction(text, line, said):
+    """A setting that would silently have no effect is an error that says how to write it."""
+    with pytest.raises(ConfigError, match=f"line {line}: ") as caught:
+        parse_manifesto(text)
+    assert said in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Role: you are a clerk.\nTone: kind.\n\nAnswer briefly.",
+        "Chú ý: trả lời ngắn gọn.\n\nHãy tử tế.",
+        "Имя: Борис.\n\nОтвечай тепло.",
+        "http://example.com is your home page.\n\nBe kind.",
+        "Be kind.\npolicy: none of your business\n\nAnd brief.",
+    ],
+)
+def test_an_instruction_may_contain_colons(text):
+    """Ordinary words before a colon, in any language, are instruction."""
+    assert parse_manifesto(text).instruction == text
+
+
+ODD_FILES = {
+    "a pipe": os.mkfifo,
+    "a folder": Path.mkdir,
+    "an endless device": lambda path: path.symlink_to("/dev/zero"),
+    "a large file": lambda path: path.write_bytes(b"x" * 1_000_001),
+    "a very large file": lambda path: (path.touch(), os.truncate(path, 20_000_000_000)),
+}
+
+
+@pytest.mark.parametrize("make", ODD_FILES.values(), ids=ODD_FILES)
+def test_only_regular_files_of_at_most_a_megabyte_are_read(tmp_path, make):
+    """A file that is none, or too large, is refused at once."""
+    make(tmp_path / "trip.txt")
+    with pytest.raises(ConfigError, match=r"The agent file .*trip\.txt.* cannot be read: it is (not a regular|larger)"):
+        Agent.from_file(tmp_path / "trip.txt")
 
 
 @pytest.mark.parametrize("content", [b"\xff\xfe\x00", None], ids=["no text", "no file"])

@@ -1,6 +1,7 @@
 """Tests of approvals that are bound to real locations and to the content of scripts."""
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -69,6 +70,44 @@ def test_makefile_counts_as_a_script(folder):
     bound = binding(shell_tool.within(Workspace(folder)), {"command": "make all"}, str(folder))
     (folder / "Makefile").write_text("all:\n\techo evil\n")
     assert lapse(ALLOWED, bound) is not None
+
+
+FOLDERS_AS_SCRIPTS = ["make -C d", "python3 d", "bash d", "find d -exec bash {} \\;", "sh d/", "source d"]
+
+
+@pytest.mark.parametrize("line", FOLDERS_AS_SCRIPTS)
+def test_folder_in_the_place_of_a_script_binds_what_it_holds(folder, line):
+    """A command that names a folder where a script could stand is asked about, and lapses with the folder's files."""
+    (folder / "d").mkdir()
+    (folder / "d" / "Makefile").write_text("all:\n\techo good\n")
+    bound = binding(shell_tool.within(Workspace(folder)), {"command": line}, str(folder))
+    assert lapse(ALLOWED, bound) is None
+    (folder / "d" / "Makefile").write_text("all:\n\techo evil\n")
+    assert lapse(ALLOWED, bound) is not None
+    result = agent(folder, call("run_shell", command=line), "Done.", approve=lambda *_: True).run("Go on.")
+    assert result.text == "Done."
+
+
+ODD_SCRIPTS = {
+    "a folder": Path.mkdir,
+    "a pipe": os.mkfifo,
+    "a link to a device": lambda path: path.symlink_to("/dev/zero"),
+    "a link to itself": lambda path: path.symlink_to(path),
+    "a folder without permissions": lambda path: path.mkdir(0),
+    "a file without permissions": lambda path: path.touch(0),
+    "nothing": lambda _: None,
+}
+
+
+@pytest.mark.parametrize("make", ODD_SCRIPTS.values(), ids=ODD_SCRIPTS)
+@pytest.mark.parametrize("line", ["bash odd", "bash odd/inner", "bash o*d", f"bash {'x' * 300}", "bash 'o[d'"])
+def test_script_that_is_no_readable_file_does_not_end_the_run(folder, make, line):
+    """Whatever stands in the place of a script, the call is asked about and the run goes on."""
+    make(folder / "odd")
+    asked = []
+    helper = agent(folder, call("run_shell", command=line), "Done.", approve=lambda *_: asked.append(1))
+    assert helper.run("Go on.").text == "Done."
+    assert asked
 
 
 @pytest.mark.parametrize("line", ["cp deploy.sh out/x", "rm -r out", "echo 1 > out/x", "mv out/a out/b"])

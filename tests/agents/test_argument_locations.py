@@ -116,6 +116,54 @@ def test_what_lies_elsewhere_is_not_denied(folder, rule, path):
     assert verdict(folder, Rule("deny", "write_file", where), "write_file", call_of) == "allow"
 
 
+FILES_IN_RULES = [
+    "prod/q",
+    "./prod/q",
+    "prod//q",
+    "docs/../prod/q",
+    "lnk/q",
+    "{folder}/prod/q",
+    "{alias}/lnk/q",
+    "PROD/Q",
+]
+TESTS_OF_A_FILE = {
+    "equals": lambda path: {"equals": path},
+    "one_of": lambda path: {"one_of": ["other.txt", path]},
+    "the value itself": lambda path: path,
+}
+
+
+@pytest.mark.parametrize("test", TESTS_OF_A_FILE.values(), ids=TESTS_OF_A_FILE)
+@pytest.mark.parametrize("rule", FILES_IN_RULES)
+def test_a_file_is_denied_in_every_spelling(folder, test, rule):
+    """Tests for a whole value compare the file, not its spelling, on both sides."""
+    denial = Rule("deny", "write_file", {"path": test(spelled(rule, folder))})
+    for path in ("prod/q", "./prod//q", "lnk/q", "a/b/up/q", "{folder}/prod/q", "Prod/Q"):
+        call_of = {"path": spelled(path, folder), "content": "x"}
+        assert verdict(folder, denial, "write_file", call_of) == "deny", path
+    for path in ("docs/q", "prod/q.txt", "prod/deep/q"):
+        call_of = {"path": spelled(path, folder), "content": "x"}
+        assert verdict(folder, denial, "write_file", call_of) == "allow", path
+
+
+@pytest.mark.parametrize("pattern", [r"\./prod/.*", r"prod/q", r".*/work/prod/q"])
+@pytest.mark.parametrize("path", ["prod/q", "./prod//q", "lnk/q"])
+def test_a_pattern_denies_in_every_spelling(folder, pattern, path):
+    """A pattern is tried on the path as it was given, relative, with a leading dot, and absolute."""
+    rule = Rule("deny", "write_file", {"path": {"matches": pattern}})
+    assert verdict(folder, rule, "write_file", {"path": path, "content": "x"}) == "deny"
+
+
+@pytest.mark.parametrize("spelling", ["notes/q", "./notes/q", "lnk/q"])
+def test_lists_of_paths_are_compared_in_every_spelling(folder, spelling):
+    """In a list of paths, one of them or the whole list can be denied, however it is spelled."""
+    given = {"paths": ["docs/x", "prod//q"]}
+    real = spelling.replace("notes", "prod")
+    assert verdict(folder, Rule("deny", "pack", {"paths": {"one_of": [real, "z"]}}), "pack", given) == "deny"
+    if spelling != "lnk/q":
+        assert verdict(folder, Rule("deny", "pack", {"paths": ["./docs/x", real]}), "pack", given) == "deny"
+
+
 ALLOWED = [
     ({"below": "docs"}, "docs/x.md", "allow"),
     ({"below": "docs"}, "docs/out/evil.py", "ask"),
@@ -135,6 +183,10 @@ ALLOWED = [
     ({"contains": r"docs"}, "docs/out/evil.py", "ask"),
     ({"equals": "docs/out/evil.py"}, "docs/out/evil.py", "ask"),
     ({"one_of": ["docs/x.md"]}, "./docs//x.md", "allow"),
+    ({"equals": "./docs//x.md"}, "docs/x.md", "allow"),
+    ({"equals": "{alias}/docs/x.md"}, "docs/x.md", "allow"),
+    ({"equals": "DOCS/x.md"}, "docs/x.md", "ask"),
+    ({"equals": "lnk/q"}, "lnk/q", "ask"),
 ]
 
 

@@ -1,6 +1,8 @@
 """A rule that can never apply because of a misspelled name is refused when an agent is made with it."""
 
 import json
+from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -84,6 +86,26 @@ def test_rules_from_a_file_and_those_set_later_are_checked():
         ToolServer(system_tools, policy=Policy("SYSTEM", rules))
 
 
+@pytest.mark.parametrize(
+    ("name", "where"),
+    [
+        ("write_file", {"path": {"at_most": 3}}),
+        ("write_file", {"path": {"equals": []}}),
+        ("write_file", {"path": ["prod/q"]}),
+        ("write_file", {"path": True}),
+        ("write_file", {"path": {"one_of": [1, 2]}}),
+        ("pay_invoice", {"euros": {"words": ["ten"]}}),
+        ("pay_invoice", {"euros": {"below": "prod"}}),
+        ("pay_invoice", {"euros": "many"}),
+        ("write_*", {"content": {"at_least": 1}}),
+    ],
+)
+def test_a_test_that_does_not_suit_the_type_of_its_argument(name, where):
+    """A test that no value of the argument's type can pass is refused."""
+    with pytest.raises(ConfigError, match=r"would apply to nothing\. The argument"):
+        made(Rule("deny", name, where))
+
+
 OPEN = {"type": "object", "properties": {"what": {"type": "string"}}, "additionalProperties": True}
 sell = Tool.from_schema("sell", "Sell something.", OPEN, lambda **given: str(given))
 
@@ -97,6 +119,9 @@ FINE = [
     Rule("deny", "*"),
     Rule("deny", "run_*", {"command": {"contains": "sudo"}}),
     Rule("deny", "pay_invoice", {"euros": {"at_least": 5}}),
+    Rule("deny", "pay_invoice", {"euros": {"one_of": [1, 2.5, Decimal(3)]}}),
+    Rule("deny", "write_file", {"path": Path("prod/q")}),
+    Rule("deny", "write_file", {"path": {"one_of": [1, "prod/q"]}}),
 ]
 
 

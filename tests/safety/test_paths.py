@@ -113,6 +113,46 @@ def test_files_that_run_code_later_are_protected(path):
     assert paths.protected(path)
 
 
+LOCKED = (Path(__file__).parent / "locked_paths.txt").read_text("utf-8").splitlines()
+
+
+@pytest.mark.parametrize("above", ["", "a/b/c/d/"])
+@pytest.mark.parametrize("path", LOCKED)
+def test_settings_that_programs_run_are_locked(path, above):
+    """Start-up files, and settings of editors, agents, build servers and tools, are read-only and asked about."""
+    assert paths.locked(above + path)
+    assert paths.protected(above + path)
+    parts = Path(above + path).parts
+    ways = [("/".join(parts[:at]), parts[at]) for at in range(len(parts))]
+    assert any(paths.locked(f"{way}/{part}") and part in paths.candidates(way, ["x", part]) for way, part in ways)
+
+
+@pytest.mark.parametrize(
+    "path", ["a.env ", ".env .", "app/.env. .", ".ssh /id", "server.key ", ".bashrc.", ".vscode /x"]
+)
+def test_spaces_and_dots_at_the_end_of_a_name_hide_nothing(path):
+    """A name that ends in spaces or dots is treated as the name without them."""
+    assert paths.secret(path) or paths.protected(path)
+    folder, _, name = path.rpartition("/")
+    if not folder:
+        assert paths.hidden(path) or paths.locked(path)
+        assert name in paths.candidates(folder, ["x", name])
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("sitecustomizer.py", "sitecustomize.md", "run/x.xml", "tools/bazel.py", "opencode.md", "buildspec.md"),
+        *("profile.py", "ghci", "docs/mvn/x", "vimrc.md", "...", "a...b", "src/builds/x.yml", ".gitlab/issue.md"),
+        *(".github/dependabot.yml", "mise.md", ".config/other.toml", "applications/x.desktop", "path.py"),
+    ],
+)
+def test_names_like_settings_are_not_locked(path):
+    """Names that only resemble those of settings are ordinary."""
+    assert not paths.locked(path)
+    assert paths.protected(path) is None
+
+
 @pytest.mark.parametrize(
     "path",
     [".gitignore", ".gitattributes", ".github/CODEOWNERS", "Makefile", "src/config", "src/head.py", "HEADER", "ahead"],

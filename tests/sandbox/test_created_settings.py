@@ -35,6 +35,13 @@ SETTINGS = (
     ".vimrc",
     "agentkit.toml",
     "sub/agentkit.toml",
+    "sitecustomize/__init__.py",
+    "sub/usercustomize.so",
+    ".hg/hgrc",
+    ".dir-locals.el",
+    ".woodpecker.yml",
+    "sub/.run/x.run.xml",
+    "opencode.json",
 )
 HARMFUL_REPOSITORIES = {
     "git init -q . && git config core.fsmonitor evil": ".git/config",

@@ -141,6 +141,16 @@ def test_secrets_cannot_be_read(way, command, workspace, monkeypatch):
     assert "root:" not in outcome.output
 
 
+@pytest.mark.parametrize("way", STRONG)
+@pytest.mark.parametrize("name", [".env ", ".env.", "id_rsa .", "prod.env  "])
+def test_secret_with_spaces_or_dots_behind_its_name_is_hidden(way, name, workspace):
+    """A name that only looks like that of a secret file is hidden like it."""
+    (workspace / name).write_text(TOKEN)
+    outcome = run_command(f"cat '{name}' ; ls", workspace, WAYS[way])
+    assert TOKEN not in outcome.output
+    assert name in outcome.output
+
+
 @pytest.mark.parametrize("command", ["cat ../outside.txt", "ls /root", "cat /etc/shadow", "cat /proc/{host}/environ"])
 def test_landlock_alone_keeps_files_outside_closed(command, workspace, monkeypatch):
     """Where no root can be built, files outside the workspace and the system's programs stay closed."""
@@ -231,6 +241,48 @@ def test_a_workspace_may_be_shown_only(way, workspace):
     assert outcome.output.startswith("hello\n")
     assert (workspace / "notes.txt").read_text() == "hello\n"
     assert not (workspace / "a").exists()
+
+
+OPEN_KERNEL_FILES = """
+import os
+own = {"self", "thread-self", *filter(str.isdigit, os.listdir("/proc"))}
+tried, opened = set(), []
+for top in ("/proc", "/sys"):
+    for folder, folders, files in os.walk(top):
+        folders[:] = [name for name in folders if folder != "/proc" or name not in own]
+        for path in (f"{folder}/{name}" for name in files):
+            tried.add(path)
+            try:  # never written to: these are the files of this machine's kernel
+                os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK))
+                opened.append(path)
+            except OSError:
+                pass
+print("/proc/sys/kernel/core_pattern" in tried, len(tried) > 500, opened)
+"""
+USE_OWN_FILES = """
+echo one > /dev/stdout; cat <(echo two); echo three | tee /proc/self/fd/2 > /dev/null; echo four > >(cat); wait
+python3 -c 'import subprocess; subprocess.run(["bash", "-c", "echo five > /dev/fd/1"])'
+"""
+WAYS_INTO_THE_KERNEL = {
+    **{name: WAYS[name] for name in CLOSED},
+    "worker without Landlock": Confinement(available=WITHOUT_BUBBLEWRAP - {"landlock"}),
+    "no mount namespace": Confinement(available=WITHOUT_BUBBLEWRAP - {"mount"}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS_INTO_THE_KERNEL)
+def test_no_file_of_the_kernel_can_be_opened_for_writing(way, workspace):
+    """Root in the sandbox is root of the host to the kernel's files: none below /proc and /sys opens for writing."""
+    (workspace / "walk.py").write_text(OPEN_KERNEL_FILES)
+    outcome = run_command("python3 walk.py", workspace, WAYS_INTO_THE_KERNEL[way])
+    assert outcome.output == "True True []\n"
+
+
+@pytest.mark.parametrize("way", WAYS_INTO_THE_KERNEL)
+def test_a_command_uses_its_own_descriptors_by_name(way, workspace):
+    """/dev/stdout, /dev/fd, process substitution and /proc/self/fd work although /proc is read-only."""
+    outcome = run_command(USE_OWN_FILES, workspace, WAYS_INTO_THE_KERNEL[way])
+    assert sorted(outcome.output.split()) == ["five", "four", "one", "three", "two"]
 
 
 CONNECT = "exec 3<>/dev/tcp/127.0.0.1/{port} && echo CONNECTED"

@@ -485,3 +485,20 @@ def test_a_landlock_that_lets_files_be_truncated_is_no_boundary():
     """A kernel whose Landlock knows no truncation keeps files only behind a root of its own."""
     assert [landlock.is_complete(version, own_root=False) for version in (1, 2, 3, 6)] == [False, False, True, True]
     assert landlock.is_complete(1, own_root=True)
+
+
+@pytest.mark.parametrize("available", [MECHANISMS, MECHANISMS - {"mount"}], ids=["own root", "no mount namespace"])
+def test_no_file_of_the_kernel_can_be_opened_for_writing(available):
+    """Python code without its guard opens no file of the kernel for writing; the files are never written to."""
+    code = """
+import os
+opened = []
+for path in ("/proc/sys/kernel/core_pattern", "/proc/sysrq-trigger", "/proc/self/comm", "/sys/power/state"):
+    try:
+        os.close(os.open(path, os.O_WRONLY))
+        opened.append(path)
+    except OSError:
+        pass
+print(opened)
+"""
+    assert plain(code, available=available).output == "[]\n"
