@@ -93,7 +93,8 @@ def _real(path: str) -> str:
 def _matches(path: str) -> list[str]:
     if not _PATTERN.search(path) or os.path.lexists(path):
         return [path]
-    found = Path("/").glob(re.sub(r"\*+", "*", path.lstrip("/")))
+    parts = (part if part == "**" else re.sub(r"\*+", "*", part) for part in path.strip("/").split("/"))
+    found = Path("/").glob("/".join(parts))
     return sorted(map(str, islice(found, _MOST_PATHS))) or [path]
 
 

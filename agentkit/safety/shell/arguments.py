@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from agentkit.safety.shell.tables import CommandSpec, Launcher, tables
-from agentkit.safety.shell.variables import TAME, UNKNOWN, Word
+from agentkit.safety.shell.variables import A_FILE, A_WORD, TAME, UNKNOWN, Word
 
 _FULL_NAME = {"-V", "--version", "--help"}
 _WITH_FILE = {"-L"}  # whose text may hold a file's name
@@ -121,6 +121,58 @@ def entry(name: str, words: list[Word]) -> tuple[CommandSpec, list[Word]] | None
     return (CommandSpec(), []) if all(word.text in _FULL_NAME for word in words[1:]) else None
 
 
+def perhaps_options(name: str, words: list[Word]) -> Iterator[Word]:
+    """The arguments that may turn out as any option of a command whose options can run, write or delete something.
+
+    Such a word may be split into several, or begins with a dash that is not written out where an option may stand, or
+    is an option whose letters are not told.
+    """
+    found, languages = entry(name, words), tables().languages
+    inert = {name, "-".join(word.text for word in words[:2])} & tables().groups["inert"]
+    if inert or (found is not None and not _is_delicate(name, found[0])):
+        return
+    spec, rest = found or (CommandSpec(), words[1:])
+    if name in tables().launchers:
+        _, started = _before_command(tables().launchers[name], words[1:])
+        spec, rest = tables().launchers[name].options, words[1 : len(words) - len(started)]
+    elif name in languages:
+        spec, rest = languages[name].options, _up_to_free(languages[name].options, words[1:])
+    elif name in tables().groups["leading_options"]:
+        rest = _up_to_free(spec, rest)
+    end = next((index for index, word in enumerate(rest) if word.text == "--" and name != "find"), len(rest))
+    rest = rest[:end]
+    if name == "find":  # whose tests are judged where it is judged itself
+        yield from (word for word in rest if word.may_split)
+        rest = rest[: next((i for i, word in enumerate(rest) if re.match(r"[-(!]", word.text)), len(rest))]
+    for argument in parsed(spec, rest):
+        word = argument.word
+        free = argument.kind == "free" and word.dashed and spec.effect != "runs"
+        split = word.may_split and (spec.effect != "runs" or UNKNOWN in word.text)
+        split, free = (each and name not in tables().groups["packers"] for each in (split, free))
+        letters = argument.flag.startswith("-") and (UNKNOWN in argument.flag or _is_worded(word, argument.flag))
+        if split or free or letters:
+            yield word
+
+
+def _is_delicate(name: str, spec: CommandSpec) -> bool:
+    """Whether an option of the command can do what its other arguments do not."""
+    changing = spec.ask | spec.write | spec.script | spec.program | spec.module | spec.active
+    return bool(changing) or spec.strict or spec.effect != "reads" or name in tables().rules
+
+
+def _is_worded(word: Word, flag: str) -> bool:
+    """Whether letters of an option come from a name, and not from a number."""
+    return TAME in flag and bool(word.origins & {A_FILE, A_WORD})
+
+
+def _up_to_free(spec: CommandSpec, words: list[Word]) -> list[Word]:
+    """The words up to the first that is no option."""
+    left = list(words)
+    for _ in leading(spec, left):
+        pass
+    return words[: len(words) - len(left) + 1]
+
+
 def searches_here(spec: CommandSpec, name: str, arguments: list[Argument], *, piped: bool) -> bool:
     """Whether a search to which no place is given goes through the folder that it begins in."""
     through = name in _SEARCHING_HERE and not piped
@@ -161,7 +213,17 @@ def _around_searches(rest: list[Word]) -> Iterator[Word]:
 
 def _before_search(launcher: Launcher, rest: list[Word]) -> list[Word]:
     """The words of a launcher before a command that searches, or starts another, which is judged on its own."""
-    known, left, skip = tables(), list(rest), launcher.skip
+    known = tables()
+    options, left = _before_command(launcher, rest)
+    inner = left[0].text if left else ""
+    unsure = any(kind in {"ask", "program"} or (word.text and word.text in inner) for kind, word, _ in options)
+    judged = inner in known.groups["searchers"] or inner in known.launchers
+    return rest if launcher.joined or launcher.scripts or unsure or not judged else rest[: len(rest) - len(left)]
+
+
+def _before_command(launcher: Launcher, rest: list[Word]) -> tuple[list[Argument], list[Word]]:
+    """The options of a launcher, and its words from the command on that it starts."""
+    left, skip = list(rest), launcher.skip
     options: list[Argument] = []
     while left:
         options += leading(launcher.options, left)
@@ -172,10 +234,7 @@ def _before_search(launcher: Launcher, rest: list[Word]) -> list[Word]:
         elif not left or left[0].text not in {"-", "--"}:
             break
         left = left[1:]
-    inner = left[0].text if left else ""
-    unsure = any(kind in {"ask", "program"} or (word.text and word.text in inner) for kind, word, _ in options)
-    judged = inner in known.groups["searchers"] or inner in known.launchers
-    return rest if launcher.joined or launcher.scripts or unsure or not judged else rest[: len(rest) - len(left)]
+    return options, left
 
 
 def _chosen(spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
