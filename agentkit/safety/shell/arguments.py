@@ -127,30 +127,40 @@ def perhaps_options(name: str, words: list[Word]) -> Iterator[Word]:
     Such a word may be split into several, or begins with a dash that is not written out where an option may stand, or
     is an option whose letters are not told.
     """
-    found, languages = entry(name, words), tables().languages
-    inert = {name, "-".join(word.text for word in words[:2])} & tables().groups["inert"]
-    if inert or (found is not None and not _is_delicate(name, found[0])):
-        return
-    spec, rest = found or (CommandSpec(), words[1:])
-    if name in tables().launchers:
-        _, started = _before_command(tables().launchers[name], words[1:])
-        spec, rest = tables().launchers[name].options, words[1 : len(words) - len(started)]
-    elif name in languages:
-        spec, rest = languages[name].options, _up_to_free(languages[name].options, words[1:])
-    elif name in tables().groups["leading_options"]:
+    spec, rest = _before_others(name, words)
+    if {name, "-".join(word.text for word in words[:2])} & tables().groups["inert"]:
+        if spec.paths in {"copy", "write"}:  # of which any word may say where it writes
+            yield from (word for word in rest if word.may_split and UNKNOWN in word.text)
+    elif _is_delicate(name, spec):
+        yield from _perhaps_options_of(name, spec, rest)
+
+
+def _before_others(name: str, words: list[Word]) -> tuple[CommandSpec, list[Word]]:
+    """How a command treats its arguments, and those among which its own options stand."""
+    known = tables()
+    spec, rest = entry(name, words) or (CommandSpec(strict=True), words[1:])
+    if name in known.launchers:
+        _, started = _before_command(known.launchers[name], words[1:])
+        spec, rest = known.launchers[name].options, words[1 : len(words) - len(started)]
+    elif name in known.languages:
+        spec, rest = known.languages[name].options, _up_to_free(known.languages[name].options, words[1:])
+    elif name in known.groups["leading_options"]:
         rest = _up_to_free(spec, rest)
     end = next((index for index, word in enumerate(rest) if word.text == "--" and name != "find"), len(rest))
-    rest = rest[:end]
+    return spec, rest[:end]
+
+
+def _perhaps_options_of(name: str, spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
     if name == "find":  # whose tests are judged where it is judged itself
         yield from (word for word in rest if word.may_split)
         rest = rest[: next((i for i, word in enumerate(rest) if re.match(r"[-(!]", word.text)), len(rest))]
+    runs, packs = spec.effect == "runs", name in tables().groups["packers"]
     for argument in parsed(spec, rest):
         word = argument.word
-        free = argument.kind == "free" and word.dashed and spec.effect != "runs"
-        split = word.may_split and (spec.effect != "runs" or UNKNOWN in word.text)
-        split, free = (each and name not in tables().groups["packers"] for each in (split, free))
+        splits = word.may_split and (UNKNOWN in word.text or not runs) and not packs
+        begins = argument.kind == "free" and word.dashed and not (runs or packs)
         letters = argument.flag.startswith("-") and (UNKNOWN in argument.flag or _is_worded(word, argument.flag))
-        if split or free or letters:
+        if splits or begins or letters:
             yield word
 
 
