@@ -95,8 +95,9 @@ def _real(path: str) -> str:
 def _matches(path: str) -> list[str]:
     if not _PATTERN.search(path) or os.path.lexists(path):
         return [path]
+    parts = (part if part == "**" else re.sub(r"\*+", "*", part) for part in path.strip("/").split("/"))
     try:
-        found = Path("/").glob(re.sub(r"\*+", "*", path.lstrip("/")))
+        found = Path("/").glob("/".join(parts))
         return sorted(map(str, islice(found, _MOST_PATHS))) or [path]
     except (OSError, ValueError, NotImplementedError):
         return [path]

@@ -42,7 +42,7 @@ def located(workspace: Workspace | None, value: Any) -> Located:
 
 
 def real_folders(workspace: Workspace, folders: Iterable[str]) -> dict[str, str]:
-    """The real paths of those given paths that lead through a link: relative to the workspace, or absolute if outside."""
+    """The real paths of paths that lead through a link: relative to the workspace, or absolute if outside."""
     found = {}
     for folder in folders:
         places = _in_workspace(workspace, folder)

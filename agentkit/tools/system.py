@@ -187,7 +187,13 @@ class _Shell:
         from agentkit.safety.shell import settled
 
         judgment = self.judgment(command, contained=contained)
-        decision = settled(judgment, command, agrees=bash_agrees, unrestorable=self.workspace.unrestorable)
+        decision = settled(
+            judgment,
+            command,
+            agrees=bash_agrees,
+            unrestorable=self.workspace.unrestorable,
+            odd_name=self.workspace.odd_name,
+        )
         if judgment.destroyed and decision.allowed:
             if len(self.restorable) >= _MOST_RESTORABLE:
                 self.restorable.pop()

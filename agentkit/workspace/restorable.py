@@ -36,6 +36,7 @@ _ANY_DEPTH = "**"
 _MAGIC = re.compile(r"[*?](?!\])")
 _QUOTED = re.compile(r"\[([*?\[])\]")
 _ODD = re.compile(r"[\s'\"\\*?\[]|(^|/)-")
+_LIKE_AN_OPTION = re.compile(r"(^|\s)-")
 _PERMISSIONS = 0o777
 _LISTABLE = 0o500
 _REPOSITORY = ".git"
@@ -263,3 +264,19 @@ def _status(root: Root, place: str) -> os.stat_result | None:
         return os.lstat(f"{root.folder}/{place}")
     except (OSError, ValueError):
         return None
+
+
+def odd_name(root: Root) -> str:
+    """The name of a file or folder that a command could take for an option, as the rest of a sentence; "" if none.
+
+    Such a name begins with a dash, or has one behind white space, where bash or xargs may split it.
+    """
+    left = MOST_PLACES
+    for _, folders, names in os.walk(root.folder):
+        found = next((name for name in (*folders, *names) if _LIKE_AN_OPTION.search(name)), None)
+        if found is not None:
+            return f"there is {found!r}"
+        left -= len(folders) + len(names)
+        if left < 0:
+            return f"there are more than {MOST_PLACES:,} files, and not all were looked at"
+    return ""

@@ -371,6 +371,12 @@ class Workspace:
         with self._recording("undo") as record:  # which stays empty, and leaves nothing behind
             return record.unrestorable(self._root(), patterns)
 
+    def odd_name(self) -> str:
+        """Why a name in the workspace could be an option of a command that is given it; "" when none could."""
+        from agentkit.workspace.restorable import odd_name
+
+        return odd_name(self._root())
+
     def record_removed(self, states: Sequence[tuple[str, State]], tool: str) -> None:
         """Record files that a tool made and that were removed again, so that what they held is not lost."""
         folder, now = self._root().folder, time.time()

@@ -26,6 +26,16 @@ LINES = [
     "python3 deploy.sh",
     "make -f deploy.sh",
     "bash -c './deploy.sh'",
+    "awk -f deploy.sh x",
+    "sed -fdeploy.sh x",
+    "bash --rcfile deploy.sh -i",
+    'eval "$(cat deploy.sh)"',
+    'bash -c "$(cat deploy.sh)"',
+    'for f in *.sh; do bash "$f"; done',
+    "find . -name '*.sh' -exec bash {} +",
+    "xargs -a deploy.sh -I{} bash -c {}",
+    "cp deploy.sh copy.sh; bash copy.sh",
+    """python3 -c "exec(open('deploy.sh').read())" """,
 ]
 
 

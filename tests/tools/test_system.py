@@ -287,6 +287,19 @@ def test_what_a_command_changed_can_be_undone(tmp_path):
     assert {file.name: file.read_text() for file in tmp_path.iterdir()} == {"old.txt": "old\n", "gone.txt": "gone\n"}
 
 
+@pytest.mark.parametrize("name", ["-e1eid.py", "x -e1eid.py"])
+def test_a_name_that_looks_like_an_option_is_asked_about(tmp_path, name):
+    """A pattern that matches ordinary files is allowed until a file's name could be an option of the command."""
+    judge = shell_tool.within(Workspace(tmp_path)).judge
+    (tmp_path / "plain.py").write_text("x\n")
+    assert judge({"command": "sed -n 1p *.py"}).allowed
+    (tmp_path / name).write_text("x\n")
+    decision = judge({"command": "sed -n 1p *.py"})
+    assert (decision.allowed, decision.rule) == (False, "shell.option")
+    assert name in decision.reason
+    assert judge({"command": "sed -n 1p -- *.py; wc -l *.py"}).allowed, "no option can stand there"
+
+
 def test_a_command_in_a_dry_run_changes_nothing(tmp_path):
     """In a dry run a command sees a workspace that cannot be written, and the result says so."""
     shell = shell_tool_in(Workspace(tmp_path, dry_run=True))

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from agentkit.safety.shell.tables import CommandSpec, Launcher, tables
-from agentkit.safety.shell.variables import TAME, UNKNOWN, Word
+from agentkit.safety.shell.variables import A_FILE, A_WORD, TAME, UNKNOWN, Word
 
 _FULL_NAME = {"-V", "--version", "--help"}
 _WITH_FILE = {"-L"}  # whose text may hold a file's name
@@ -121,6 +121,68 @@ def entry(name: str, words: list[Word]) -> tuple[CommandSpec, list[Word]] | None
     return (CommandSpec(), []) if all(word.text in _FULL_NAME for word in words[1:]) else None
 
 
+def perhaps_options(name: str, words: list[Word]) -> Iterator[Word]:
+    """The arguments that may turn out as any option of a command whose options can run, write or delete something.
+
+    Such a word may be split into several, or begins with a dash that is not written out where an option may stand, or
+    is an option whose letters are not told.
+    """
+    spec, rest = _before_others(name, words)
+    if {name, "-".join(word.text for word in words[:2])} & tables().groups["inert"]:
+        if spec.paths in {"copy", "write"}:  # of which any word may say where it writes
+            yield from (word for word in rest if word.may_split and UNKNOWN in word.text)
+    elif _is_delicate(name, spec):
+        yield from _perhaps_options_of(name, spec, rest)
+
+
+def _before_others(name: str, words: list[Word]) -> tuple[CommandSpec, list[Word]]:
+    """How a command treats its arguments, and those among which its own options stand."""
+    known = tables()
+    spec, rest = entry(name, words) or (CommandSpec(strict=True), words[1:])
+    if name in known.launchers:
+        _, started = _before_command(known.launchers[name], words[1:])
+        spec, rest = known.launchers[name].options, words[1 : len(words) - len(started)]
+    elif name in known.languages:
+        spec, rest = known.languages[name].options, _up_to_free(known.languages[name].options, words[1:])
+    elif name in known.groups["leading_options"]:
+        rest = _up_to_free(spec, rest)
+    end = next((index for index, word in enumerate(rest) if word.text == "--" and name != "find"), len(rest))
+    return spec, rest[:end]
+
+
+def _perhaps_options_of(name: str, spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
+    if name == "find":  # whose tests are judged where it is judged itself
+        yield from (word for word in rest if word.may_split)
+        rest = rest[: next((i for i, word in enumerate(rest) if re.match(r"[-(!]", word.text)), len(rest))]
+    runs, packs = spec.effect == "runs", name in tables().groups["packers"]
+    for argument in parsed(spec, rest):
+        word = argument.word
+        splits = word.may_split and (UNKNOWN in word.text or not runs) and not packs
+        begins = argument.kind == "free" and word.dashed and not (runs or packs)
+        letters = argument.flag.startswith("-") and (UNKNOWN in argument.flag or _is_worded(word, argument.flag))
+        if splits or begins or letters:
+            yield word
+
+
+def _is_delicate(name: str, spec: CommandSpec) -> bool:
+    """Whether an option of the command can do what its other arguments do not."""
+    changing = spec.ask | spec.write | spec.script | spec.program | spec.module | spec.active
+    return bool(changing) or spec.strict or spec.effect != "reads" or name in tables().rules
+
+
+def _is_worded(word: Word, flag: str) -> bool:
+    """Whether letters of an option come from a name, and not from a number."""
+    return TAME in flag and bool(word.origins & {A_FILE, A_WORD})
+
+
+def _up_to_free(spec: CommandSpec, words: list[Word]) -> list[Word]:
+    """The words up to the first that is no option."""
+    left = list(words)
+    for _ in leading(spec, left):
+        pass
+    return words[: len(words) - len(left) + 1]
+
+
 def searches_here(spec: CommandSpec, name: str, arguments: list[Argument], *, piped: bool) -> bool:
     """Whether a search to which no place is given goes through the folder that it begins in."""
     through = name in _SEARCHING_HERE and not piped
@@ -161,7 +223,17 @@ def _around_searches(rest: list[Word]) -> Iterator[Word]:
 
 def _before_search(launcher: Launcher, rest: list[Word]) -> list[Word]:
     """The words of a launcher before a command that searches, or starts another, which is judged on its own."""
-    known, left, skip = tables(), list(rest), launcher.skip
+    known = tables()
+    options, left = _before_command(launcher, rest)
+    inner = left[0].text if left else ""
+    unsure = any(kind in {"ask", "program"} or (word.text and word.text in inner) for kind, word, _ in options)
+    judged = inner in known.groups["searchers"] or inner in known.launchers
+    return rest if launcher.joined or launcher.scripts or unsure or not judged else rest[: len(rest) - len(left)]
+
+
+def _before_command(launcher: Launcher, rest: list[Word]) -> tuple[list[Argument], list[Word]]:
+    """The options of a launcher, and its words from the command on that it starts."""
+    left, skip = list(rest), launcher.skip
     options: list[Argument] = []
     while left:
         options += leading(launcher.options, left)
@@ -172,10 +244,7 @@ def _before_search(launcher: Launcher, rest: list[Word]) -> list[Word]:
         elif not left or left[0].text not in {"-", "--"}:
             break
         left = left[1:]
-    inner = left[0].text if left else ""
-    unsure = any(kind in {"ask", "program"} or (word.text and word.text in inner) for kind, word, _ in options)
-    judged = inner in known.groups["searchers"] or inner in known.launchers
-    return rest if launcher.joined or launcher.scripts or unsure or not judged else rest[: len(rest) - len(left)]
+    return options, left
 
 
 def _chosen(spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:

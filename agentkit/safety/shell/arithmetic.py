@@ -99,11 +99,18 @@ def change(value: Value, scope: ShellScope) -> None:
             scope.variables[name] = A_NUMBER
 
 
+def _may_be_element(value: Value) -> bool:
+    """Whether a text that is not told may turn out as an array's name and a subscript."""
+    if "[" in value.text:
+        return UNKNOWN in value.text
+    return UNKNOWN in value.text or (TAME in value.text and bool(value.origins & {A_FILE, UNTRUSTED}))
+
+
 def subscript(value: Value, scope: ShellScope) -> Value | None:
     """What bash evaluates in a text that a command takes as a variable's name, such as a[i]; None when nothing."""
     match = _ELEMENT.match(value.text)
     if match is None:
-        return None
+        return value if _may_be_element(value) else None
     name, key = match[1], match[2].rpartition("]")[0] or match[2]
     is_told = UNKNOWN not in key and not _LIVE.search(key) and not value.origins & {A_FILE, UNTRUSTED}
     return None if (name in scope.keyed and is_told) or key in {"@", "*"} else Value(key, value.origins)

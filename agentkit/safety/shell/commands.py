@@ -5,15 +5,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 from agentkit.decisions import Decision, Verdict
 from agentkit.safety import paths
 from agentkit.safety.shell import arithmetic, files, interpreters, launchers
 from agentkit.safety.shell import interpreters as inline
-from agentkit.safety.shell.arguments import Argument, entry, parsed, perhaps_paths, searches_here
+from agentkit.safety.shell.arguments import Argument, entry, parsed, perhaps_options, perhaps_paths, searches_here
 from agentkit.safety.shell.tables import CommandRule, CommandSpec, Undo, tables
 from agentkit.safety.shell.variables import (
     LISTED,
+    UNKNOWN,
     Finding,
     ShellScope,
     ShellScript,
@@ -33,6 +35,7 @@ from agentkit.safety.shell.variables import (
 
 _SYSTEM_FOLDERS = re.compile(r"^/(usr/(local/)?)?s?bin/(?=[^/]+$)")
 _HIDDEN_SUBSTITUTION = re.compile(r"\$\(|`")
+_ANY = re.compile(r"[*?]|[@+!]\(")
 _NAMING = {"test", "[", "printf", "compgen", "complete"}  # only where an option says so
 _INDEX = (
     "index",
@@ -45,6 +48,7 @@ _INDEX = (
     "REVERT_HEAD",
 )
 """Where git keeps, beside its files and commits, what is staged and what is under way."""
+_EVERYTHING = ("**/*", "**/.*")
 _MAX_WORDS = 150
 _MAX_LINE = 3_000
 _LONGEST = 300
@@ -72,8 +76,19 @@ def examine(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
         for word in different.values():
             yield from files.secrets(word, scope, listing=spec is not None and spec.paths == "list")
     yield from _by_rule(name, words, scope)
+    yield from _perhaps_options(name, words, scope)
     yield from _told(name, words)
     yield from _by_kind(name, words, scope)
+
+
+def _perhaps_options(name: str, words: list[Word], scope: ShellScope) -> Iterator[Decision]:
+    """What objects to words that may turn out as options."""
+    for word in perhaps_options(name, words):
+        if word.rests_on_names:
+            scope.options.add(word.source)
+        else:
+            why = f"It may turn out as any option of {name}."
+            yield ask("option", word.source, why, "Quote it, or put -- or ./ before it.")
 
 
 def _dynamic(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
@@ -108,8 +123,7 @@ def _by_kind(name: str, words: list[Word], scope: ShellScope) -> Iterator[Findin
         name, words = two, [words[0], Word("-e", words[1].source), *words[2:]]
     elif len(words) > 1 and two in known.launchers:
         name, words = two, [Word(two, words[0].source), *words[2:]]
-    if name in known.groups["carriers"]:
-        yield from launchers.suspected(words)
+    yield from _carried_by(name, words, scope)
     if two == "git mv":
         scope.touched.add("**/*")
     if name in _SPECIAL:
@@ -120,6 +134,15 @@ def _by_kind(name: str, words: list[Word], scope: ShellScope) -> Iterator[Findin
         yield from launchers.launched(known.launchers[name], words, scope)
     else:
         yield from _by_spec(name, words, scope)
+
+
+def _carried_by(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
+    """The commands that a program may run which it gets in its arguments, or in its input."""
+    groups = tables().groups
+    if name in groups["carriers"]:
+        yield from launchers.suspected(words)
+    if name in groups["orders_from_stdin"] and scope.stdin is not None and scope.stdin.known:
+        yield from launchers.ordered(scope.stdin.text, words[0].source)
 
 
 def _run_by(words: list[Word]) -> Iterator[StartedCommand]:
@@ -205,6 +228,7 @@ def _own_program(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     if path is None or not paths.inside(path, scope.workspace):
         yield ask("outside-code", words[0].source, "It runs a program from outside the usual places.")
     elif path in scope.written:
+        scope.scripts |= scope.places  # from which it may have been made
         yield ask("fresh-code", words[0].source, "It runs a file that this command has just made.", "Run it later.")
     else:
         yield runs(words[0].source, scope)
@@ -214,6 +238,11 @@ def _by_arguments(spec: CommandSpec, rest: list[Word], words: list[Word], scope:
     spec = spec.for_arguments("".join(re.sub(r"\s", "·", word.text[:_LONGEST]) + " " for word in rest))
     arguments = list(parsed(spec, rest))
     _note_scripts(spec, words[0], arguments, scope)
+    if spec.unnamed and scope.undoable:
+        scope.destroyed.update(_EVERYTHING)
+        yield undoes(words[0].source)
+    elif spec.unnamed:
+        yield ask("delete", words[0].source, "It may change and delete files that are not named.", "Edit the files.")
     for argument in arguments:
         yield from _flag(spec, argument, words, scope)
     text = 0 if any(argument.flag in spec.instead for argument in arguments) else spec.text
@@ -303,8 +332,10 @@ def _free(name: str, spec: CommandSpec, targets: list[Word], scope: ShellScope) 
             )
 
 
-def _shell_builtin(words: list[Word], _scope: ShellScope) -> Iterator[Finding]:
+def _shell_builtin(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """eval, trap and alias: their arguments are shell text."""
+    if not all(word.known for word in words):
+        scope.scripts |= scope.places  # the text is in one of the files that were read for it
     if words[0].text == "eval":
         yield from launchers.script(launchers.joined(words[1:]), words[-1].source) if words[1:] else ()
     elif words[0].text == "trap":
@@ -355,7 +386,17 @@ def _told_programs(name: str, words: list[Word], scope: ShellScope) -> Iterator[
         yield from inline.judge(name, word, scope)
     for argument in arguments:
         if argument.kind == "ask":
+            _note_options(words, scope)
             yield from _flag(spec, argument, words, scope)
+
+
+def _note_options(words: list[Word], scope: ShellScope) -> None:
+    """Note the words of options that are asked about, and those behind them, any of which may name code to run."""
+    for before, word in pairwise(words):
+        if before.text.startswith("-") or word.text.startswith("-"):
+            text = re.sub(r"^--[\w-]+=|^-\w", "", word.text)
+            if text:
+                files.run(replace(word, text=text), scope)
 
 
 def _tar(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
@@ -403,16 +444,28 @@ def _is_outside(word: Word, scope: ShellScope) -> bool:
 def _evaluating(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """Builtins that evaluate subscripts in their arguments."""
     names = words[0].text not in _NAMING or any(word.text.startswith(("-v", "-R")) for word in words[1:])
+    names |= _may_be_naming(words)
     for word in words[1:]:
-        value = Value(word.text.lstrip("-"), word.origins)
+        value = Value(UNKNOWN if word.glob and _ANY.search(word.text) else word.text.lstrip("-"), word.origins)
         evaluated = value if words[0].text == "let" else arithmetic.subscript(value, scope) if names else None
         yield from arithmetic.objections(evaluated, word.source, scope) if evaluated else ()
-        expands = "$" in word.text and words[0].text in {"compgen", "complete"}
+        expands = words[0].text in {"compgen", "complete"} and ("$" in word.text or not word.known)
         if expands or _HIDDEN_SUBSTITUTION.search(word.text):
             yield ask("hidden-code", word.source, "bash would run what stands in this text.")
             yield from (ShellScript(text, word.source) for text in re.findall(r"\$\(([^)]*)\)", word.text))
     spec = tables().specs.get(words[0].text, CommandSpec())
     yield from _by_arguments(spec, words[1:], words, scope)
+
+
+def _may_be_naming(words: list[Word]) -> bool:
+    """Whether a word that is not told may be the option by which a builtin evaluates a name, with a name behind it."""
+    name, rest = words[0].text, words[1:]
+    if name == "printf":
+        return bool(rest) and (rest[0].dashed or (rest[0].may_split and UNKNOWN in rest[0].text))
+    if name not in {"test", "["}:
+        return False
+    pairs = pairwise([word for word in rest if word.text != "]"])
+    return any(word.may_split or word.glob for word in rest) or any(one.dashed and not two.known for one, two in pairs)
 
 
 def _xargs(words: list[Word], scope: ShellScope) -> Iterator[Finding]:

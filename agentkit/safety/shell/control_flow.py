@@ -15,10 +15,12 @@ from agentkit.safety.shell.variables import (
     A_NUMBER,
     A_WORD,
     ANYTHING,
+    DASHED,
     FOUND,
     NOTHING,
     PATTERN,
     PERHAPS_EMPTY,
+    SUFFIXED,
     TAME,
     UNKNOWN,
     UNTRUSTED,
@@ -311,14 +313,15 @@ def _loop_value(word: Word, names: frozenset[str], scope: ShellScope) -> Value:
     """A value of a loop's variable; plain names and numbers are not told apart from others of their kind."""
     origins = word.origins - {UNTRUSTED}
     odd = re.match(r"[-/~]|\.(?!/)", word.text) or ".." in word.text or UNKNOWN in word.text or origins
+    dashed = frozenset({SUFFIXED if word.rests_on_names else DASHED} if word.dashed or word.may_split else ())
     regular = word.glob or re.fullmatch(rf"(\./)?[\w{TAME}][\w.{TAME}/+-]*", word.text)
     hidden = files.perhaps_secret(word, scope) if word.glob else files.secret(word.text, scope)
     if regular and not odd and not hidden:
         is_number = re.fullmatch(rf"[\d{TAME}]+", word.text)
-        return Value(TAME, word.origins | names | (set() if is_number else {A_FILE if word.glob else A_WORD}))
+        return Value(TAME, word.origins | names | (set() if is_number else {A_FILE if word.glob else A_WORD}) | dashed)
     if word.glob and not (odd or hidden):
         return Value(UNKNOWN, word.origins)
-    return Value(word.text, word.origins | {PATTERN} if word.glob else word.origins)
+    return Value(word.text, (word.origins | {PATTERN} if word.glob else word.origins) | dashed)
 
 
 def _forget(node: Node, scope: ShellScope) -> None:

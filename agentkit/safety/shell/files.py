@@ -71,8 +71,22 @@ def run(word: Word, scope: ShellScope) -> str | None:
     """The absolute path of a file whose content is run; it is noted as a script of the command."""
     path = _noted(word, scope)
     if path is not None:
-        scope.scripts.add(path)
+        scope.scripts.update(_stood_for(word, path, scope))
     return path
+
+
+def _stood_for(word: Word, path: str, scope: ShellScope) -> Iterator[str]:
+    """A path, or the patterns that it stands for where its name is that of a file which a loop or find gives."""
+    below = [origin.removeprefix(BELOW) for origin in word.origins if origin.startswith(BELOW)]
+    found = [origin.removeprefix(FOUND) for origin in word.origins if origin.startswith(FOUND)]
+    if below:
+        yield from (f"{glob.escape(path)}/**/{name}" for name in below)
+    elif word.text == TAME and found:
+        yield from (f"{glob.escape(posixpath.dirname(path))}/{name}" for name in found)
+    elif TAME in word.text:
+        yield resolve(word.text.replace(TAME, "*"), scope) or path
+    else:
+        yield path
 
 
 def secret(text: str, scope: ShellScope) -> str | None:

@@ -229,12 +229,17 @@ _WRITTEN = re.compile(
     r"""|\bopen\b[^;'"]*['"]\s*>{1,2}\s*([/~][^'"]*)|\bprintf?\b[^;{}|(]*>{1,2}\s*"([/~][^"]*)\""""
     r"""|(?:^|[\s/;{}\d$])[wW]\s+([/~][^\s;}]+)"""
 )
-_SED_RUNS = re.compile(r"^\s*(?:\d+|\$|/[^/]*/)?\s*e\s+(\S.*)")
+_SED_ADDRESS = r"(?:\d+|\$|/(?:[^/\\]|\\.)*/[IM]*)"
+_SED_RUNS = re.compile(
+    rf"(?:^|[;{{}}\n])\s*(?:{_SED_ADDRESS}(?:\s*,\s*[+~]?{_SED_ADDRESS})?\s*!?\s*)?e[ \t]*([^\s;}}][^\n]*)"
+    r"|s([^\w\s\\])(?:(?!\2)[^\\]|\\.)*\2((?:(?!\2)[^\\]|\\.)*)\2\w*e"
+)
 _REPLACING = re.compile(r"^\s*(s|tr|y)/[\w\s^.*+?\\\[\]-]*\$?/[\w\s.\\-]*/[gimsx]*\s*;?\s*$")
 _SETTINGS = re.compile(r"""\brequire\((['"])\./(?:package|tsconfig)\.json\1\)(?:\.\w+)*""")
 _REGEX_LITERAL = re.compile(
     r"(?:(?<=\sif\s)|(?<=\sunless\s))/[\w\s^$.*+?\\\[\]|#-]*/[imsx]*(?=\s*(;|\)|$|&&|and\b|or\b))"
 )
+_FILE_NAME = re.compile(r"[\w./-]{1,200}\.\w{1,5}")
 _LONGEST, _LONGEST_PATH = 3_000, 300
 
 
@@ -244,7 +249,11 @@ def judge(language: str, word: Word, scope: ShellScope) -> Iterator[Finding]:
     if len(code) > _LONGEST:
         yield ask("inline-code", word.source, "The program is too long to judge.", "Write it to a file and run that.")
         return
-    objections = list(_objections(code, word, scope))
+    if word.holds_file_name:
+        yield ask(
+            "inline-code", word.source, "A file's name would be a part of the program.", "Pass it as an argument."
+        )
+    objections = list(_objections(language, word, scope))
     yield from objections
     if objections:
         return
@@ -257,7 +266,8 @@ def judge(language: str, word: Word, scope: ShellScope) -> Iterator[Finding]:
         yield ask("inline-code", word.source, why, "Write the program to a file of the workspace and run that.")
 
 
-def _objections(code: str, word: Word, scope: ShellScope) -> Iterator[Finding]:
+def _objections(language: str, word: Word, scope: ShellScope) -> Iterator[Finding]:
+    code = word.text
     for pattern in tables().programs:
         if pattern.one.search(code) and pattern.other.search(code):
             made = partial(ask, destroys=True) if pattern.destroys else deny
@@ -266,7 +276,7 @@ def _objections(code: str, word: Word, scope: ShellScope) -> Iterator[Finding]:
     literals = ["".join(groups) for groups in _STRING.findall(code)]
     for written in _WRITTEN.findall(code):
         yield from _written("".join(written), word, scope)
-    for sed_script in _SED_RUNS.findall(code):
+    for sed_script in _sed_commands(code) if language == "sed" else ():
         yield ask("inline-code", word.source, "It starts other programs.")
         yield ShellScript(sed_script, word.source)
     for literal in literals:
@@ -277,7 +287,15 @@ def _objections(code: str, word: Word, scope: ShellScope) -> Iterator[Finding]:
             yield ShellScript(re.sub(r"\\(.)", r"\1", literal).strip() or ":", word.source)
 
 
+def _sed_commands(code: str) -> Iterator[str]:
+    """The commands that GNU sed's e runs: its argument, or what a substitution with that flag makes."""
+    for run, _, replacement in _SED_RUNS.findall(code):
+        yield run or replacement or ":"
+
+
 def _literal(literal: str, code: str, word: Word, scope: ShellScope) -> Iterator[Finding]:
+    if _FILE_NAME.fullmatch(literal):
+        files.run(Word(literal, word.source), scope)  # which the program may load
     if len(literal) > _LONGEST_PATH or not re.match(r"[/~.]|\w+/", literal):
         return
     path = Word(literal, word.source)
@@ -442,13 +460,28 @@ def _shell(language: Interpreter, words: list[Word], scope: ShellScope) -> Itera
         modes = [rest.pop(0) for letter in letters if letter in "oO" and rest]
         if not _LETTERS.issuperset(letters) or not all(_MODES.fullmatch(mode.text) for mode in modes):
             yield ask("option", word.source, "What this option does is not known here.")
+            _note_loaded(word, rest, scope)
     if code and rest:
-        for finding in script(rest[0], rest[0].source):
-            yield replace(finding, arguments=tuple(rest[2:])) if isinstance(finding, ShellScript) else finding
+        yield from _given_script(rest, scope)
     elif rest and not stdin and rest[0].text not in {"-", "/dev/stdin"}:
         yield from _file(language, rest, scope)
     else:
         yield from _stdin(language, words[0], scope)
+
+
+def _note_loaded(option: Word, rest: list[Word], scope: ShellScope) -> None:
+    """Note the file that an option of a shell may run first, such as --rcfile."""
+    for word in (replace(option, text=option.text.partition("=")[2]), *rest[:1]):
+        if word.text:
+            files.run(word, scope)
+
+
+def _given_script(rest: list[Word], scope: ShellScope) -> Iterator[Finding]:
+    """The script behind -c, with its parameters."""
+    if not rest[0].known:
+        scope.scripts |= scope.places  # the code is in one of the files that were read for it
+    for finding in script(rest[0], rest[0].source):
+        yield replace(finding, arguments=tuple(rest[2:])) if isinstance(finding, ShellScript) else finding
 
 
 def _module(interpreter: Word, module: Word, rest: list[Word], scope: ShellScope) -> Iterator[Finding]:
@@ -490,6 +523,7 @@ def _file(language: Interpreter, rest: list[Word], scope: ShellScope) -> Iterato
             "outside-code", rest[0].source, "It runs code from outside the workspace.", "Run files of the workspace."
         )
     elif path in scope.written or rest[0].glob:
+        scope.scripts |= scope.places  # from which it may have been made
         yield ask(
             "fresh-code", rest[0].source, "It runs a file that this command has just made.", "Run it in a later call."
         )

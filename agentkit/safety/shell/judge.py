@@ -29,7 +29,8 @@ class Judgment:
     Where it cannot restore all that is `destroyed`, the decision is `otherwise`. It should restore what is `touched`
     too. `agentkit.workspace.restorable` describes the patterns. `places` are the absolute paths that the command names
     as files, with `/home/~` for the home folder, and `scripts` those whose content it runs; of a command that is too
-    long to be read there are none.
+    long to be read there are none. `options` are words that are options of a command only if a file's name begins with
+    a dash, or has one behind white space; the decision holds where no file of the workspace has such a name.
     """
 
     decision: Decision
@@ -37,6 +38,7 @@ class Judgment:
     touched: frozenset[str] = frozenset()
     places: frozenset[str] = frozenset()
     scripts: frozenset[str] = frozenset()
+    options: frozenset[str] = frozenset()
 
     def otherwise(self, why: str) -> Decision:
         """The decision when the journal cannot restore what is deleted, and why it cannot."""
@@ -72,7 +74,9 @@ def examine_command(
     touched = frozenset(scope.destroyed | scope.touched)
     destroyed = touched if decision.allowed and scope.destroyed else frozenset()
     told = frozenset(each for each in touched if not files.is_all(each))
-    return Judgment(decision, destroyed, told, frozenset(scope.places), frozenset(scope.scripts))
+    return Judgment(
+        decision, destroyed, told, frozenset(scope.places), frozenset(scope.scripts), frozenset(scope.options)
+    )
 
 
 class Facts(TypedDict, total=False):
@@ -89,16 +93,18 @@ def judge_command(
     *,
     agrees: Callable[[str], bool] | None = None,
     unrestorable: Callable[[frozenset[str]], str] | None = None,
+    odd_name: Callable[[], str] | None = None,
     **facts: Unpack[Facts],
 ) -> Decision:
     """The decision on a bash command, as `examine_command` judges it.
 
     `agrees` is asked, before an allow, whether bash itself reads the command without error. `unrestorable` is asked why
     the journal could not restore what the command deletes in the workspace, and answers "" when it could; without it
-    nothing can be restored.
+    nothing can be restored. `odd_name` is asked why a name of a file in the workspace could be an option of a command,
+    and answers "" when none could; without it ordinary names are assumed.
     """
     judgment = examine_command(command, undoable=unrestorable is not None, **facts)
-    return settled(judgment, command, agrees=agrees, unrestorable=unrestorable)
+    return settled(judgment, command, agrees=agrees, unrestorable=unrestorable, odd_name=odd_name)
 
 
 def settled(
@@ -107,12 +113,17 @@ def settled(
     *,
     agrees: Callable[[str], bool] | None = None,
     unrestorable: Callable[[frozenset[str]], str] | None = None,
+    odd_name: Callable[[], str] | None = None,
 ) -> Decision:
     """The decision of a judgment after bash and the journal were asked, as `judge_command` describes."""
     decision = judgment.decision
     if decision.allowed and agrees is not None and not agrees(command):
         asked = ask("unreadable", command, "bash itself cannot read it.", "Write it more plainly.")
         return replace(asked, destroys=decision.destroys or _destroyed([asked], command))
+    odd = odd_name() if decision.allowed and judgment.options and odd_name is not None else ""
+    if odd:
+        asked = ask("option", min(judgment.options), f"A file's name could be an option: {odd}.", "Name the files.")
+        return replace(asked, egress=decision.egress, destroys=decision.destroys)
     if judgment.destroyed:
         why = unrestorable(judgment.destroyed) if unrestorable is not None else "no journal records it"
         return judgment.otherwise(why) if why else decision

@@ -15,6 +15,8 @@ from agentkit.safety.shell.tables import Launcher, tables
 from agentkit.safety.shell.variables import (
     ANYTHING,
     BELOW,
+    DASHED,
+    SPLIT,
     TAME,
     UNKNOWN,
     Finding,
@@ -74,6 +76,8 @@ _TAME_VALUES = (
     (re.compile(r"NODE_OPTIONS"), re.compile(r"--max-old-space-size=\d+")),
     (re.compile(r"GOFLAGS"), re.compile(r"(-(mod=(mod|vendor|readonly)|count=\d+|race|v|short|tags=[\w,]+)\s*)*")),
 )
+_PROMPTS = re.compile(r"PS\d|ENV")
+"""Variables whose text bash expands."""
 _FINE = re.compile(
     r"PYTHON(DONTWRITEBYTECODE|UNBUFFERED|HASHSEED|UTF8|IOENCODING|OPTIMIZE|FAULTHANDLER|DEVMODE|ASYNCIODEBUG)|NODE_ENV"
     r"|GIT_(AUTHOR|COMMITTER)_(NAME|EMAIL|DATE)|GIT_TERMINAL_PROMPT|CARGO_TERM_COLOR|PIP_NO_INPUT"
@@ -92,6 +96,8 @@ def environment(name: str, value: Value, source: str, scope: ShellScope) -> Iter
     elif _DELICATE.fullmatch(name) and not _is_tame(name, value.text, scope):
         yield ask("environment", source, f"{name} changes what programs do or run.", "Run the command without it.")
         yield from carried([Word("--", source), Word("--", source), Word(value.text, source)])
+        if _PROMPTS.fullmatch(name):
+            yield from (ShellScript(text, source) for text in re.findall(r"(?:\$\(|`)([^)`]*)[)`]", value.text))
 
 
 def _is_tame(name: str, text: str, scope: ShellScope) -> bool:
@@ -111,7 +117,8 @@ def _within(text: str, scope: ShellScope) -> bool:
 def script(value: Value | Word, source: str) -> Iterator[Finding]:
     """A text that a shell will run, and what objects to where it comes from."""
     yield from origin(value, source)
-    if not (UNKNOWN in value.text or TAME in value.text):
+    named = isinstance(value, Word) and value.holds_file_name
+    if not (UNKNOWN in value.text or TAME in value.text or named):
         yield ShellScript(value.text, source)
         return
     yield ask("dynamic-code", source, "It runs a text that is made when it runs.", "Write the command itself.")
@@ -214,6 +221,8 @@ def xargs(launcher: Launcher, words: list[Word], scope: ShellScope) -> Iterator[
     options = {flag: word.text for _, word, flag in leading(launcher.options, words[1:])}
     elsewhere = options.keys() & {"-a", "--arg-file"}
     listing = [Word(options[flag], words[0].source) for flag in elsewhere]
+    for word in listing:  # which may be orders for the command that is started
+        files.run(word, scope)
     stdin = Value(UNKNOWN, files.listed(listing, scope)) if elsewhere else scope.stdin or ANYTHING
     marks = [options[flag] for flag in ("-I", "-J", "-i", "--replace") if flag in options]
     marker = "" if not marks else "{}" if marks[0].startswith("--") else marks[0] or "{}"
@@ -243,7 +252,9 @@ def _given(stdin: Value, source: str, options: dict[str, str], *, by_line: bool)
     """The arguments that xargs makes of its input, in each way that it may, where they are not plain to tell."""
     if not stdin.known:
         plain = stdin.text == TAME or stdin.text.startswith(("/", ".."))
-        yield [Word(stdin.text if plain else UNKNOWN, source, origins=stdin.origins)]
+        is_one = by_line or (stdin.text == TAME and DASHED not in stdin.origins and options.keys() & {"-0", "--null"})
+        origins = stdin.origins if is_one else stdin.origins | {SPLIT}
+        yield [Word(stdin.text if plain else UNKNOWN, source, origins=origins)]
         return
     odd = bool(options.keys() & _SEPARATING or re.search(r"['\"\\]", stdin.text))
     mark = options.get("-d") or options.get("--delimiter") or ""
@@ -251,7 +262,7 @@ def _given(stdin: Value, source: str, options: dict[str, str], *, by_line: bool)
     text = re.sub(r"['\"\\]", "", whole)
     ways = [_lines(text) if by_line else text.split()]
     ways += [_lines(text), [text.strip()], _lines(whole), [whole.strip()]] if odd else []
-    unknown = Word(UNKNOWN, source, origins=stdin.origins)
+    unknown = Word(UNKNOWN, source, origins=stdin.origins | {SPLIT})
     for way in ways:
         known = [Word(item, source, origins=stdin.origins) for item in way[:_ITEMS]]
         yield [*known, unknown] if odd or len(way) > _ITEMS else known
@@ -341,6 +352,12 @@ def carried(words: list[Word]) -> Iterator[ShellScript]:
             if first in names and text not in seen and re.search(r"\s", text) and len(seen) < _SUSPICIONS:
                 seen.add(text)
                 yield ShellScript(text, word.source)
+
+
+def ordered(text: str, source: str) -> Iterator[ShellScript]:
+    """The lines that look like commands in a text that a program obeys, such as a makefile or orders to ed."""
+    for part in re.split(r"[\n;]", text):
+        yield from carried([Word("--", source), Word("--", source), Word(part.strip(" \t@"), source)])
 
 
 def fd(words: list[Word]) -> Iterator[Finding]:

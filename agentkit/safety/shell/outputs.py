@@ -7,15 +7,19 @@ import re
 from collections.abc import Iterator
 
 from agentkit.safety import paths
+from agentkit.safety.shell.arguments import parsed
 from agentkit.safety.shell.files import listed, perhaps_secret, resolve
 from agentkit.safety.shell.launchers import found_names, sought_names
 from agentkit.safety.shell.tables import tables
 from agentkit.safety.shell.variables import (
     A_FILE,
+    A_REF,
     A_WORD,
+    DASHED,
     FOUND,
     NOTHING,
     PERHAPS_EMPTY,
+    SUFFIXED,
     TAME,
     UNKNOWN,
     ShellScope,
@@ -94,6 +98,8 @@ def prints(words: list[Word], scope: ShellScope) -> Value:
     if name == "find":
         root = next((word.text for word in words[1:] if not re.match(r"-[HLP]$", word.text)), "")
         return Value(root + "/" + UNKNOWN, origins)
+    if name == "basename" and A_FILE in origins:
+        origins |= {DASHED}
     text = _text(name, words[1:], scope)
     return Value(text.rstrip("\n") if text else UNKNOWN, origins | _sources(name, words[1:], text, scope))
 
@@ -126,8 +132,22 @@ def _kinds(name: str, words: list[Word]) -> frozenset[str]:
     told = name != "grep" or all(word.known for word in words[1:])  # of several files, it prints the names
     counts = told and name in _COUNTERS and re.fullmatch(_COUNTERS[name], _arguments(words[1:]))
     kinds = set() if counts else {A_FILE} if name in _FILE_NAMERS else {A_WORD}
+    kinds |= {A_REF} if name == "git" and words[1].text not in {"ls-files", "diff"} else set()
+    kinds |= _beginnings(name, words) if A_FILE in kinds and A_REF not in kinds else frozenset()
     kinds |= {f"{FOUND}**/{pattern}" for pattern in (found_names(words) if name == "find" else ())}
     return frozenset(kinds if name in _ALWAYS else {*kinds, PERHAPS_EMPTY})
+
+
+def _beginnings(name: str, words: list[Word]) -> frozenset[str]:
+    """The origins that say whether a printed name of a file may begin with a dash, as one without a folder may."""
+    if name == "find":
+        return frozenset()
+    spec = tables().specs.get(name) if name in {"grep", "rg", "ls"} else None
+    free = [each.word for each in parsed(spec, words[1:]) if each.kind == "free"][spec.text :] if spec else []
+    doubted = [word for word in free if word.dashed or word.may_split]
+    if not free or not all(word.rests_on_names for word in doubted) or (name == "ls" and not doubted):
+        return frozenset({DASHED})
+    return frozenset({SUFFIXED} if doubted else ())
 
 
 def _filtered(name: str, arguments: list[Word], scope: ShellScope) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agentkit.safety.shell.variables import A_FILE, A_WORD, TAME, UNKNOWN, Value, unfound
+from agentkit.safety.shell.variables import A_FILE, A_WORD, DASHED, TAME, UNKNOWN, Value, unfound
 
 _PATTERN = re.compile(r"\*?[\w./ ,:@=+-]*\*?")
 _PLAIN = re.compile(r"[\w./ ,:@=+-]*")
@@ -20,7 +20,8 @@ def changed(value: Value, operator: str, operands: Sequence[str]) -> Value:
         return Value.array(changed(item, operator, operands) for item in value.items)
     if value.text == TAME:
         is_kept = operator in _KEEPING or (operator == ":" and not value.origins & {A_FILE, A_WORD})
-        return Value(TAME if is_kept else UNKNOWN, unfound(value.origins))
+        dashed = frozenset({DASHED} if A_FILE in value.origins and operator.startswith("#") else ())
+        return Value(TAME if is_kept else UNKNOWN, unfound(value.origins) | dashed)
     known = value.known and len(value.text) <= _LONGEST
     text = _CHANGES[operator](value.text, operator, operands) if known and operator in _CHANGES else None
     return Value(UNKNOWN if text is None else text, value.origins)

@@ -75,7 +75,8 @@ class CommandSpec:
     to work in (`cd`), shell text (`script`), a program in the command's own language (`program`), a module's name.
     `flag` are those without a value, of which `active` make it run code or change files of the workspace; `ask` those
     that are not judged; `strict` asks for flags in no field too. With arguments that match `reading`, each followed by
-    a space, it changes nothing and only reads what it otherwise writes.
+    a space, it changes nothing and only reads what it otherwise writes. `unnamed` says that it changes and deletes
+    files which its arguments do not name.
     """
 
     KINDS: ClassVar = (
@@ -99,6 +100,7 @@ class CommandSpec:
     effect: str = "reads"
     text: int = 0
     strict: bool = False
+    unnamed: bool = False
     reading: str = ""
     instead: frozenset[str] = frozenset()
     value: frozenset[str] = frozenset()
@@ -124,7 +126,9 @@ class CommandSpec:
         if not self.reading or not re.fullmatch(self.reading, text):
             return self
         paths = "read" if self.paths in {"write", "copy"} else self.paths
-        return replace(self, effect="reads", paths=paths, read=self.read | self.write, write=frozenset(), reading="")
+        return replace(
+            self, effect="reads", paths=paths, read=self.read | self.write, write=frozenset(), reading="", unnamed=False
+        )
 
     @property
     def valued(self) -> frozenset[str]:
@@ -279,7 +283,19 @@ def _programs() -> tuple[ProgramRule, ...]:
 
 @cache
 def _fields(row: _Row) -> dict[str, Any]:
-    plain = {"paths", "effect", "text", "strict", "reading", "skip", "joined", "scripts", "assignments", "name"}
+    plain = {
+        "paths",
+        "effect",
+        "text",
+        "strict",
+        "unnamed",
+        "reading",
+        "skip",
+        "joined",
+        "scripts",
+        "assignments",
+        "name",
+    }
     return {key: value if key in plain else _split(value) for key, value in _parsed(row).items() if key != "names"}
 
 

@@ -35,6 +35,14 @@ FOUND = "found:"
 """Begins the origin of a TAME text that is a relative path which matches the pattern behind the colon."""
 BELOW = "below:"
 """Begins the origin of a word that stands for the files below it whose names match the pattern behind the colon."""
+A_REF = "ref"
+"""The origin of a text that names a branch, a tag or a commit, in which git allows no white space."""
+DASHED = "dashed"
+"""The origin of a TAME text that may begin with a dash, as a bare file name may."""
+SUFFIXED = "suffixed"
+"""The origin of such a text that a pattern with a suffix matches, as in *.py."""
+SPLIT = "split"
+"""The origin of a word that bash may split into several, any of which may begin with a dash."""
 LISTED = "listed"
 """The origin of a text that a file of the workspace holds."""
 _MAX_FOLDERS = 4
@@ -45,6 +53,9 @@ SET_BY_BASH = re.compile(
     r"|BASH_(REMATCH|ARG\w*|COMMAND|LINENO|SOURCE|CMDS|ALIASES)"
 )
 """The names of the variables to which bash itself assigns texts."""
+_PERHAPS_DASHED = re.compile(r"(?!\S*\.\w+$)([*?\[]|[@+!]\()")
+"""Patterns that may match names which begin with a dash. One that ends in a suffix is taken to match ordinary files."""
+_OPEN_START = re.compile(r"[*?\[]|[@+!]\(")
 _NUMBER = re.compile(rf"\d+|{TAME}")
 _CODE = re.compile(
     r"(?i).*\.(py|pyi|sh|bash|js|mjs|cjs|ts|tsx|jsx|rb|pl|php|lua|rs|go|c|h|cc|cpp|hpp|java|kt|cs|mk|cmake|gradle"
@@ -125,6 +136,33 @@ class Word:
         """Whether the argument is told by its text alone."""
         return not self.glob and UNKNOWN not in self.text and TAME not in self.text
 
+    @property
+    def dashed(self) -> bool:
+        """Whether its text may begin with a dash that is not written out."""
+        if self.text.startswith(TAME):
+            return bool(self.origins & {DASHED, SUFFIXED})
+        return self.text.startswith(UNKNOWN) or (self.glob and bool(_OPEN_START.match(self.text)))
+
+    @property
+    def holds_file_name(self) -> bool:
+        """Whether the name of a file that is not told is a part of it."""
+        return self.glob or bool(self.origins & {A_FILE, PATTERN}) or any(o.startswith(BELOW) for o in self.origins)
+
+    @property
+    def may_split(self) -> bool:
+        """Whether it may be several words, any of which may begin with a dash."""
+        return SPLIT in self.origins
+
+    @property
+    def rests_on_names(self) -> bool:
+        """Whether it is an option only where a file's name begins with a dash, or has one behind white space.
+
+        That is the case for the names that a pattern with a suffix matches, and for paths that begin with a folder.
+        """
+        if self.glob:
+            return UNKNOWN not in self.text and not _PERHAPS_DASHED.match(self.text)
+        return UNKNOWN not in self.text and A_FILE in self.origins and DASHED not in self.origins
+
 
 @dataclass(frozen=True, slots=True)
 class ShellScript:
@@ -173,7 +211,8 @@ class ShellScope:
     `integers` (variables declared as numbers), `ever_keyed`, `indexed` (arrays that are not associative), `readonly`,
     `untrusted` (variables that have held a text of somebody else), `links`, `later` (scripts that run at some later
     moment), `destroyed` and `touched` are one for all forks. So are `places`, the paths that the command reads, writes
-    or deletes, and `scripts`, the files whose content it runs.
+    or deletes, `scripts`, the files whose content it runs, and `options`, the words that are options of a
+    command only where a file's name looks like one.
     """
 
     workspace: str
@@ -207,6 +246,7 @@ class ShellScope:
     undoable: bool = False
     destroyed: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
+    options: set[str] = field(default_factory=set)
 
     def fork(self) -> ShellScope:
         """A copy whose changes stay inside."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, Protocol
 
@@ -11,14 +12,17 @@ from agentkit.decisions import Decision
 from agentkit.safety.shell import arithmetic
 from agentkit.safety.shell.parameter_expansion import changed
 from agentkit.safety.shell.variables import (
+    A_FILE,
     A_NAME,
     A_NUMBER,
+    A_REF,
     A_WORD,
     ANYTHING,
     BELOW,
     HOME,
     NOTHING,
     PERHAPS_EMPTY,
+    SPLIT,
     TAME,
     UNKNOWN,
     ShellScope,
@@ -37,10 +41,12 @@ if TYPE_CHECKING:
 _QUOTED = "\x02"  # before a character that a quote has made plain
 _SPLIT = "\x03"  # where an unquoted expansion breaks a word
 _SPECIAL = re.compile(r"[*?\[\]{},~!()|@+]")
+_OPEN = re.compile(rf"(?<!{_QUOTED})[*?]|(?<!{_QUOTED})[@+!]\(")
 _GLOB = re.compile(rf"(?<!{_QUOTED})[*?\[]|(?<!{_QUOTED})[@+!]\(")
 _BRACE_RANGE = re.compile(r"(-?\d+|[A-Za-z])\.\.(-?\d+|[A-Za-z])(?:\.\.-?\d+)?")
 _A_NAME_OR_NOTHING = Value(TAME, frozenset({PERHAPS_EMPTY, A_WORD}))
 _A_PATH_OR_NOTHING = Value(UNKNOWN, frozenset({PERHAPS_EMPTY}))
+_PLAINLY_SPLIT = re.compile(r"[\w/.-]+([^\w/.-][\w/.-]+)*")
 _MAX_WORDS = 64
 _MAX_TEXT = 10_000
 _MAX_RANGE = 100_000
@@ -168,7 +174,10 @@ class Expander:
         text = source(node)
         self._evaluating = _IN_DOUBLE if text.startswith("[[") else _IN_SINGLE
         self._evaluated = 0
-        value = self._joined(node, quoted=True)
+        value = self._joined(node, quoted=self._evaluating is _IN_DOUBLE)
+        if self._evaluating is _IN_SINGLE and (SPLIT in value.origins or _OPEN.search(value.text[1:-1])):
+            why = "A text that may be several words may be an operator that evaluates the next one."
+            self._judge.add(ask("hidden-code", text, why, "Quote it, or use [[ ... ]]."))
         if sum(word in self._evaluating for word in text.split()) > self._evaluated:
             self._check(_unmarked(value), text)  # the parser has not shown all of them
         self._evaluating = frozenset()
@@ -292,8 +301,10 @@ class Expander:
             return self._broken(value, quoted=quoted)
         is_joined = which == "*" and (quoted or not self._splits)
         mark = _plain(self._splitting.text[:1]) if is_joined else _SPLIT
-        texts = (self._broken(item, quoted=quoted).text for item in value.items)
-        return Value(mark.join(texts), value.origins if len(value.items) == 1 else unfound(value.origins))
+        broken = [self._broken(item, quoted=quoted) for item in value.items]
+        origins = (value.origins - {SPLIT}).union(*(each.origins & {SPLIT} for each in broken))
+        text = mark.join(each.text for each in broken)
+        return Value(text, origins if len(value.items) == 1 else unfound(origins))
 
     @property
     def _splitting(self) -> Value:
@@ -302,15 +313,21 @@ class Expander:
 
     def _broken(self, value: Value, *, quoted: bool) -> Value:
         """A value as its place takes it: marked as plain in quotes, broken at white space outside."""
+        origins = value.origins - {SPLIT}
         if quoted:
-            return Value(_plain(value.text), value.origins)
+            return Value(_plain(value.text), origins)
         if not self._splits:
-            return value
+            return replace(value, origins=origins)
         splitting = self._splitting
+        if UNKNOWN in value.text or (TAME in value.text and A_FILE in origins and A_REF not in origins):
+            origins |= {SPLIT}
         if splitting.text == _ENVIRONMENT["IFS"].text:
-            return Value(re.sub(r"[ \t\n]+", _SPLIT, value.text), value.origins)
-        is_split = not splitting.known or bool({*value.text} & {*" \t\n", *splitting.text})
-        return Value(UNKNOWN if is_split else value.text, unfound(value.origins))
+            return Value(re.sub(r"[ \t\n]+", _SPLIT, value.text), origins)
+        named = SPLIT in origins and bool(splitting.text.strip())
+        is_split = named or not splitting.known or bool({*value.text} & {*" \t\n", *splitting.text})
+        if value.known and splitting.known and not named and _PLAINLY_SPLIT.fullmatch(value.text):
+            return Value(re.sub(f"[{re.escape(splitting.text)}]", _SPLIT, value.text), unfound(origins))
+        return Value(UNKNOWN, unfound(origins) | {SPLIT}) if is_split else Value(value.text, unfound(origins))
 
     def _expansion(self, node: Node, *, quoted: bool) -> Value:
         """`${...}`: its parts are judged; its value is known for plain ones, defaults, and simple changes."""
