@@ -167,11 +167,11 @@ def read_servers(
     level: Level | Mapping[str, _OfTools] = SafetyLevel.SYSTEM,
     only: Iterable[str] | None = None,
 ) -> ListedServers:
-    """The servers that a file lists as Claude, Cursor and VS Code do; none is connected yet.
+    """Read the servers listed in a file in the format of Claude, Cursor and VS Code, without connecting.
 
-    A file starts programs and is given variables of ours: name one that you would run. `level` is the safety level of
-    all tools, or by server what `MCPServer` takes; `only` names the servers that are meant. Raises ConfigError for what
-    is not understood, since a limit might be passed over.
+    The file starts programs and receives environment variables: use only a file you trust. `level` is the safety level
+    of all tools, or by server the `level` argument of `MCPServer`; `only` selects servers by name. Raises ConfigError
+    for anything not understood, because it could be a restriction.
     """
     path = Path(file).expanduser()
     try:

@@ -160,7 +160,7 @@ _VERSION = 1
 
 
 class Pins:
-    """The file with the accepted definitions of one server, named by a hash of its identity and private to its owner."""
+    """The file of accepted definitions of one server, named by a hash of its identity and private to its owner."""
 
     def __init__(self, folder: Path, identity: str) -> None:
         self._identity = identity
