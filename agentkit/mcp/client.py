@@ -324,8 +324,8 @@ class MCPServer(Source):
             in-process server object of the `mcp` package.
         name: The prefix of tools whose name is taken; by default derived from the command or the URL.
         level: The safety level of all tools, or a dictionary with the level of each. SYSTEM by default: a server's
-            claims about its own tools are no reason to trust it.
-        environment: Additional variables for a command besides a few harmless ones: their names, or a dictionary.
+            claims about its own tools are not trusted.
+        environment: Variables for a command in addition to a few harmless ones: their names, or a dictionary.
         folder: The working directory of a command; the current one by default.
         token: The bearer token for a URL, sent as `Authorization: Bearer TOKEN`.
         headers: Additional headers for each request to a URL. They are treated as secrets, like the token.

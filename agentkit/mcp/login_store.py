@@ -178,7 +178,7 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """Settings for logging a program in to a server, by OAuth client credentials. Tokens are kept in memory only.
+    """Settings for logging a program in to a server, by OAuth client credentials. Tokens are stored in memory only.
 
     Args:
         client_id: The client id at the authorization server.

@@ -78,7 +78,7 @@ class ToolServer:
     Args:
         tools: Tools, toolsets or plain functions.
         name: The name of the server.
-        safety: The level up to which calls run without approval, if there is no policy.
+        safety: The level up to which calls run without approval, unless a policy is given.
         policy: The policy that judges calls, as for an agent.
         approve: The approver for calls that need approval: a function, or `"client"` for the person at the client, if
             the client supports asking. By default such calls are denied.

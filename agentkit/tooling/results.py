@@ -333,7 +333,7 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 
 def _dumped(model: Any) -> Any:
-    """Dump a pydantic model to JSON data, or else to Python values. Images and files are kept."""
+    """Dump a pydantic model to JSON data, or else to Python values; images and files stay as they are."""
     kept = {name: value for name, value in getattr(model, "__dict__", {}).items() if _is_shown(value)}
     if "root" in kept:  # only a root model can have this field
         return kept["root"]

@@ -86,7 +86,7 @@ class FileJudge:
         return Verdict.ASK, "protected", f"{shown(path)} is protected: {later}.", "Write another file."
 
     def _overwrites_unseen(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether a redaction mark would be written in place of the secret that it stands for."""
+        """Whether a redaction mark would be written in place of the secret that it represents."""
         new, old = (
             arguments.get(name) or "" for name in ("content" if "content" in arguments else "new_text", "old_text")
         )

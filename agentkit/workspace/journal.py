@@ -366,7 +366,7 @@ class Record:
     def _keep(
         self, snapshot: WorkspaceSnapshot, root: Root, tool: str, *, is_repository: bool
     ) -> FileJournalStore | None:
-        """Store a snapshot next to the journal, in case this process does not survive the command."""
+        """Store a snapshot next to the journal, in case this process dies during the command."""
         if not isinstance(self._store, FileJournalStore):
             return None
         self._add([])  # also creates the folder
@@ -540,7 +540,7 @@ class Journal:
         return sorted(self.folder.glob(f"*{_SUFFIX}")) if self.folder else []
 
     def _prepare_for_call(self) -> None:
-        """Create the folder, and occasionally remove old records, because that is slow. Raises ToolError."""
+        """Create the folder; old records are removed only on some calls, because that is slow. Raises ToolError."""
         self._prepare(makes_room=self._calls_begun % _CALLS_BETWEEN_LOOKS == 0)
         self._calls_begun += 1
 

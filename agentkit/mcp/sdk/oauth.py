@@ -71,8 +71,8 @@ def check_answer(model: Any, request: httpx2.Request, response: httpx2.Response)
 def check_metadata(server: str, metadata: OAuthMetadata | None, *, is_named: bool, is_meant: bool) -> None:
     """Raise ToolError if the authorization server does not protect its codes by PKCE.
 
-    `is_named` means that `server` named the authorization server; `is_meant`, that the developer did, who may know that
-    it supports PKCE although its metadata does not state it.
+    `is_named` means that `server` named the authorization server; `is_meant`, that the developer did, who can know that
+    it supports PKCE even if its metadata does not state it.
     """
     if metadata is None:
         if is_named:

@@ -93,7 +93,7 @@ def written(arguments: Mapping[str, Any]) -> dict[str, str]:
 def value_of(blocks: Iterable[Any], structured: Any = None) -> Answer:
     """Convert the content blocks of a result.
 
-    Binary data that models cannot read is only named; structured content is used if there is no other content.
+    Binary data that models cannot read is only named; structured content is used if the blocks are empty.
     """
     said = _joined([_block(block) for block in blocks], "\n")
     return said if said or structured is None else json.dumps(structured, ensure_ascii=False)

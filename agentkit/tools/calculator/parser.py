@@ -108,7 +108,7 @@ _SPELLINGS: dict[str, Callable[[str], str]] = {
 
 
 def exponent(token: Token) -> int | None:
-    """Return the exponent that a superscript stands for, None for any other token."""
+    """Return the exponent that a superscript denotes, None for any other token."""
     text = token.text
     return None if text.isascii() or text[-1] not in _SUPERSCRIPT_DIGITS else int(text.translate(_SUPERSCRIPTS))
 
