@@ -152,8 +152,8 @@ def _nothing() -> None:
 def start(work: Callable[[], object], when_done: Callable[[], object] = _nothing) -> None:
     """Run work in an idle daemon thread, or a new one if all are busy, so that it never queues.
 
-    Neither `work` nor `when_done`, which is called once the thread is idle again, can raise. Starting a thread takes
-    three times as long as waking one.
+    `work` and `when_done`, which is called once the thread is idle again, must not raise. Starting a thread takes three
+    times as long as waking one.
     """
     idle = _idle.setdefault(os.getpid(), [])
     try:
