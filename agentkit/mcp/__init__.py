@@ -1,11 +1,11 @@
-"""MCP: tools from servers, and our tools for clients, under the same policy engine.
+"""MCP support: tools from MCP servers, and agentkit tools for MCP clients, under the same policy engine.
 
     from agentkit.mcp import MCPServer, serve
 
     Agent("helper", tools=[MCPServer("uvx mcp-server-time")])   # the tools of a server, for an agent
-    serve(core_tools)                                           # our tools, for any MCP client
+    serve(core_tools)                                           # agentkit tools, for any MCP client
 
-It needs the extra `mcp`. Importing this loads nothing of it.
+Requires the extra `mcp`, which is imported lazily.
 """
 
 from __future__ import annotations

@@ -15,7 +15,8 @@ _HOST, _PATH = "127.0.0.1", "/callback"
 _MOST_BYTES, _MOST_CHARS = 16_384, 200
 _READ_SECONDS = 10.0
 _MOST_CALLERS = 16
-"""How many may call at the same time: whoever says nothing makes room for the next, so that none keeps others out."""
+"""Maximum number of simultaneous connections: the oldest is dropped for a new one, so that idle ones cannot block it.
+"""
 
 _DONE = "You can close this page and go back to the program."
 _REFUSED = "The login was refused. You can close this page."
@@ -23,7 +24,7 @@ _UNKNOWN = "This is not the answer that is waited for."
 
 
 class CallbackServer:
-    """A port that is open as long as the block lasts. Raises ConfigError when it cannot be had."""
+    """A local port that is open for the duration of the block. Raises ConfigError if it cannot be bound."""
 
     def __init__(self, port: int = 0) -> None:
         self._port = port
@@ -50,15 +51,15 @@ class CallbackServer:
 
     @property
     def address(self) -> str:
-        """What the browser is to be led back to."""
+        """The redirect URI for the browser."""
         return f"http://{_HOST}:{self._port}{_PATH}"
 
     def expect(self, state: str) -> None:
-        """Accept only the answer with this state: any other request is not from the browser that we sent."""
+        """Accept only a redirect with this state, to reject requests that do not belong to this login."""
         self._state = state
 
     async def answer(self) -> dict[str, str]:
-        """What the authorization server had the browser say, as soon as it has come."""
+        """Wait for the parameters of the redirect from the authorization server."""
         return await self._answer
 
     async def _meet(self, reading: asyncio.StreamReader, writing: asyncio.StreamWriter) -> None:
@@ -76,7 +77,7 @@ class CallbackServer:
             writing.close()
 
     def _taken(self, head: str) -> bytes:
-        """The page for a request; if it is the awaited one, its answer is taken, and no second one."""
+        """Handle a request and return the page; only the first valid redirect is accepted."""
         request, *lines = head.split("\r\n")
         method, _, target = request.partition(" ")
         target = target.partition(" ")[0]
@@ -90,7 +91,7 @@ class CallbackServer:
 
 
 def answer_in(address: str, state: str) -> dict[str, str] | None:
-    """The parameters of an address that a browser was led back to, when they answer the question of that state."""
+    """Parse the parameters of a redirect address, if its state matches; otherwise None."""
     try:
         given = parse_qs(urlsplit(address.strip()).query, max_num_fields=50)
     except ValueError:
@@ -101,14 +102,14 @@ def answer_in(address: str, state: str) -> dict[str, str] | None:
 
 
 def code_of(answer: Mapping[str, str]) -> str:
-    """The code in an answer. Raises ToolError when the login was refused."""
+    """Return the authorization code. Raises ToolError if the login was refused."""
     if "error" in answer:
         raise ToolError(f"The login was refused: {told(answer)}.")
     return answer["code"]
 
 
 def told(answer: Mapping[str, object]) -> str:
-    """What an authorization server says went wrong, in a line: `error`, and `error_description` where there is one."""
+    """Format an OAuth error in one line: `error`, and `error_description` if present."""
     said = (answer.get("error"), answer.get("error_description"))
     words = [" ".join(each.split()) for each in said if isinstance(each, str) and each.strip()]
     return visible(": ".join(words)[:_MOST_CHARS].rstrip(".")) or "it does not say why"

@@ -39,9 +39,9 @@ if TYPE_CHECKING:
 
 
 class ServerResources:
-    """The resources and prompts of a server, and a login at it.
+    """The resources and prompts of a server, and login and logout.
 
-    Each is asked for anew; every call raises ToolError and ToolTimeout.
+    Each access sends a request; every call raises ToolError and ToolTimeout.
     """
 
     _link: ServerConnection
@@ -49,44 +49,44 @@ class ServerResources:
     _timeout_seconds: float | None
 
     def resources(self) -> tuple[Resource, ...]:
-        """What the server offers to read now, templates last."""
+        """List the resources that the server offers, templates last."""
         return self._link.ask(lambda server: server.resources(), self._timeout_seconds)
 
     async def aresources(self) -> tuple[Resource, ...]:
-        """Like `resources`, awaiting."""
+        """Like `resources`, asynchronously."""
         return await self._link.aask(lambda server: server.resources(), self._timeout_seconds)
 
     def read(self, uri: str) -> Answer:
-        """What a resource says: a text, or texts, Images and Files."""
+        """Read a resource: a text, or a list of texts, Images and Files."""
         return self._link.ask(lambda server: server.read(uri), self._timeout_seconds)
 
     async def aread(self, uri: str) -> Answer:
-        """Like `read`, awaiting; when it is cancelled, so is the server's work."""
+        """Like `read`, asynchronously; cancelling it cancels the request at the server."""
         return await self._link.aask(lambda server: server.read(uri), self._timeout_seconds)
 
     def prompts(self) -> tuple[Prompt, ...]:
-        """The prompts that the server offers now."""
+        """List the prompts that the server offers."""
         return self._link.ask(lambda server: server.prompts(), self._timeout_seconds)
 
     async def aprompts(self) -> tuple[Prompt, ...]:
-        """Like `prompts`, awaiting."""
+        """Like `prompts`, asynchronously."""
         return await self._link.aask(lambda server: server.prompts(), self._timeout_seconds)
 
     def prompt(self, name: str, /, **arguments: Any) -> Answer:
-        """A prompt as the server writes it, for `agent.run`: a text, or texts, Images and Files.
+        """Get a prompt for `agent.run`, rendered by the server: a text, or a list of texts, Images and Files.
 
-        Values that are no texts are told as JSON. In a run it counts as what the person said: look at it first.
+        Values other than texts are serialised to JSON. In a run the prompt counts as user input: review it first.
         """
         texts = written(arguments)
         return self._link.ask(lambda server: server.prompt(name, texts), self._timeout_seconds)
 
     async def aprompt(self, name: str, /, **arguments: Any) -> Answer:
-        """Like `prompt`, awaiting."""
+        """Like `prompt`, asynchronously."""
         texts = written(arguments)
         return await self._link.aask(lambda server: server.prompt(name, texts), self._timeout_seconds)
 
     def login(self) -> None:
-        """Have a person log in now, by the function in `login=`, and keep what comes of it. Raises ConfigError."""
+        """Log in now through the `login=` function, and store the login. Raises ConfigError."""
         terms = self._target.login
         if not isinstance(terms, Login) or terms.ask is None:
             raise ConfigError(
@@ -98,7 +98,7 @@ class ServerResources:
             raise ConfigError(f"Nobody was logged in at {urlsplit(self._target.url).netloc}. {error}") from None
 
     def _list(self) -> None:
-        """Have the tools listed, after a login if that takes one and there is somebody to ask."""
+        """List the tools, logging in first if the server requires it and a `login=` function is set."""
         try:
             self._link.definitions()
         except LoginNeeded:
@@ -108,9 +108,9 @@ class ServerResources:
             self._link.definitions()
 
     def logout(self) -> Logout:
-        """Forget the login that is kept, let go of the server, and have the login taken back where it was given.
+        """Delete the stored login, disconnect, and revoke the login at the authorization server.
 
-        It takes at most half a minute, and longer only while another process renews the login. Raises ConfigError.
+        Takes at most half a minute, unless another process is renewing the login. Raises ConfigError.
         """
         terms = self._target.login
         done = self._link.log_out(terms) if isinstance(terms, Login) else Logout(was_kept=False)
@@ -119,10 +119,10 @@ class ServerResources:
 
 
 CHANGED, GONE = "mcp-changed", "mcp-gone"
-"""The rules of decisions on tools that are not what was accepted."""
+"""The rules of decisions on tools that differ from the accepted definitions."""
 
 Levels = Mapping[str, SafetyLevel] | SafetyLevel
-"""The level of each tool by its server's name for it, or that of all."""
+"""The level of each tool by its remote name, or one level for all."""
 
 _MOST_DESCRIPTION_CHARS = 8_000
 _MOST_SCHEMA_CHARS = 100_000
@@ -133,7 +133,7 @@ _UNREAD = "New at the MCP server {server!r} since it was accepted; a person must
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What holds for a tool of a server: its level, limits, and what its results may hold."""
+    """The settings of a remote tool: level, limits and result labels."""
 
     level: SafetyLevel
     timeout_seconds: float | None
@@ -142,7 +142,7 @@ class Bounds:
 
 
 def labels_of(level: SafetyLevel, labels: Iterable[Label | str] | None) -> frozenset[Label]:
-    """What results may hold: always text of strangers, and of a tool that touches this machine also what is private."""
+    """Return the labels of results: always untrusted, and private for tools that access this machine."""
     if labels is not None:
         return frozenset(map(Label, labels)) | {Label.UNTRUSTED}
     private = {Label.PRIVATE} if level is SafetyLevel.SYSTEM else set[Label]()
@@ -150,35 +150,35 @@ def labels_of(level: SafetyLevel, labels: Iterable[Label | str] | None) -> froze
 
 
 class Source(ServerResources):
-    """Where a tool comes from: a server that runs it, by its own name for it, and says how it has changed."""
+    """The server behind a tool: runs it by its remote name, and reports changes of its definition."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """The word that the server goes by."""
+        """The short name of the server."""
 
     @abstractmethod
     def call(self, tool: str, /, **arguments: Any) -> Answer:
-        """What it answers, waited for."""
+        """Call a tool and wait for its answer."""
 
     @abstractmethod
     async def acall(self, tool: str, /, **arguments: Any) -> Answer:
-        """What it answers, awaited."""
+        """Call a tool and await its answer."""
 
     @abstractmethod
     def change_of(self, name: str) -> DefinitionChange | None:
-        """How the tool differs from what was accepted."""
+        """Return how the tool differs from its accepted definition."""
 
     @abstractmethod
     def again(self, name: str) -> RemoteTool:
-        """The same tool, of this copy of the server."""
+        """Return the tool with this remote name, from this instance of the server."""
 
 
 class RemoteTool(Tool[..., Any]):
-    """A tool of an MCP server, called `name` here. `shown` is its definition as it was accepted, None when it was not.
+    """A tool of an MCP server, called `name` locally. `shown` is its accepted definition, or None without one.
 
-    A call waits for the server where Python waits and awaits where it awaits; in code that awaits use `ainvoke`. Raises
-    ConfigError when the definition is none of a tool.
+    Calls block in synchronous code; use `ainvoke` in asynchronous code. Raises ConfigError if the definition is
+    invalid.
     """
 
     def __init__(self, server: Source, remote_name: str, name: str, shown: Definition | None, bounds: Bounds) -> None:
@@ -198,10 +198,10 @@ class RemoteTool(Tool[..., Any]):
 
     server: Source
     remote_name: str
-    """What the server calls the tool."""
+    """The server's name for the tool."""
 
     def __call__(self, /, *args: Any, **arguments: Any) -> Answer:
-        """What the server answers, waited for. Raises BadArguments, Blocked, ToolTimeout and ToolError."""
+        """Call the server and wait for the answer. Raises BadArguments, Blocked, ToolTimeout and ToolError."""
         checked, decision = self.decide(self._parameters.bind(args, arguments))
         if decision.denied:
             raise (BadArguments if decision.rule == BAD_ARGUMENTS else Blocked)(objection(decision))
@@ -214,7 +214,7 @@ class RemoteTool(Tool[..., Any]):
         return await self.server.acall(self.remote_name, **arguments)
 
     def _judge_call(self, _arguments: Mapping[str, Any]) -> Decision:
-        """Allowed as far as the tool is what was accepted; what has changed is asked about."""
+        """Allow the call if the tool matches its accepted definition; ask if it has changed."""
         return judged(self.server.name, self.name, self.server.change_of(self.remote_name), self.level)
 
     def __reduce_ex__(self, _protocol: Any) -> tuple[Any, ...]:
@@ -222,7 +222,7 @@ class RemoteTool(Tool[..., Any]):
 
 
 class ResourceTool(RemoteTool):
-    """A tool of ours that reads what a server offers to read. What it does cannot change, so it is judged by level."""
+    """A built-in tool that reads a server's resources. Its definition cannot change, so it is judged by level."""
 
     def _call(self, **arguments: Any) -> Answer:
         return self.server.read(**arguments) if arguments else listing(self.server.resources())
@@ -235,7 +235,7 @@ class ResourceTool(RemoteTool):
 
 
 def resource_tools(server: str) -> dict[str, Definition]:
-    """The tools of ours by which a model reads what a server offers, by their plain names."""
+    """Return the built-in tools for reading a server's resources, by their unprefixed names."""
     uri = {"type": "string", "description": "The URI of a resource, or a template with its places filled in."}
     return {
         "list_resources": Definition("resources/list", f"List what the server {server} offers to read.", _ANYTHING),
@@ -248,7 +248,7 @@ def resource_tools(server: str) -> dict[str, Definition]:
 
 
 def judged(server: str, name: str, change: DefinitionChange | None, level: SafetyLevel) -> Decision:
-    """What a judge says of a tool that has changed so since it was accepted."""
+    """Return the decision on a tool, given how its definition has changed since it was accepted."""
     leaves = level >= SafetyLevel.NETWORK
     if change is None:
         return Decision(Verdict.ALLOW, "no-rule", f"{name} is as it was accepted of {server!r}.", egress=leaves)
@@ -265,19 +265,19 @@ def judged(server: str, name: str, change: DefinitionChange | None, level: Safet
 
 
 def checked_levels(levels: Mapping[str, SafetyLevel | str] | SafetyLevel | str) -> Levels:
-    """The level of all tools, or that of each named one. Raises ConfigError."""
+    """Validate the level of all tools, or the level of each. Raises ConfigError."""
     if isinstance(levels, Mapping):
         return {name: SafetyLevel.of(level) for name, level in levels.items()}
     return SafetyLevel.of(levels)
 
 
 def level_of(name: str, levels: Levels) -> SafetyLevel:
-    """The level that was told for a tool; SYSTEM when none was."""
+    """Return the configured level of a tool; SYSTEM by default."""
     return levels if isinstance(levels, SafetyLevel) else levels.get(name, SafetyLevel.SYSTEM)
 
 
 def refuse_unknown(levels: Levels, names: Iterable[str], server: str) -> None:
-    """Raise ConfigError for a level that is told for a tool which the server does not have."""
+    """Raise ConfigError if a level is configured for a tool that the server does not have."""
     names = list(names)
     for name in () if isinstance(levels, SafetyLevel) else levels:
         if name not in names:
@@ -286,7 +286,7 @@ def refuse_unknown(levels: Levels, names: Iterable[str], server: str) -> None:
 
 
 def _checked_schema(schema: Mapping[str, Any], name: str) -> Any:
-    """A schema whose texts hide nothing. Raises ConfigError for one that no model could be told."""
+    """Make hidden characters in a schema visible. Raises ConfigError for a schema that is unsuitable for models."""
     try:
         length = len(json.dumps(schema))
         if length > _MOST_SCHEMA_CHARS:
@@ -308,43 +308,43 @@ def _plain(part: Any) -> Any:
 
 
 def _found_again(server: Source, remote_name: str) -> RemoteTool:
-    """The tool in another process, which has a connection of its own."""
+    """Find the tool in another process, which has its own connection."""
     return server.again(remote_name)
 
 
 _TAKEN = frozenset({*all_tools.names, finish_tool.name, FIND_TOOLS, READ_MORE, "ask_user", "tell_user", "run_program"})
-"""The names of our own tools: a server's tool must not pass for one of them, nor a rule for one hold for the other."""
+"""Names of built-in tools: a server's tool must not impersonate one of them, or match a rule written for one."""
 
 
 class MCPServer(Source):
-    """The tools of an MCP server: put it among an agent's tools, or take them from `tools`.
+    """The tools of an MCP server: pass it among an agent's tools, or use `tools`.
 
     Args:
-        server: A command such as `"uvx mcp-server-time"` or a list of its words, a URL of streamable HTTP, or a server
-            object of the `mcp` package in this process.
-        name: What tools are named by where a name is taken; by default a word out of the command or the URL.
-        level: The safety level of all its tools, or a dictionary with that of each. SYSTEM where none is told: what a
-            server says of its own tools is no reason to trust it.
-        environment: The variables that a command gets beside a few harmless ones: their names, or a dictionary.
-        folder: The folder that a command works in; the current one by default.
-        token: What is shown to a URL, as `Authorization: Bearer TOKEN`.
-        headers: What else is sent to a URL with each request. It is kept as secret as a token.
-        login: How one logs in at a URL by OAuth: a function that has a person open an address, a `Login`, or
-            `ClientCredentials`. Where none is told, a login that is kept already counts.
-        prefix: Whether all tools are named `NAME_tool`, and not only those whose name one of ours has.
-        timeout_seconds: How long a call may take. None means no limit.
-        connect_seconds: How long starting and connecting may take.
-        max_chars: How much of a result a model is told.
-        labels: What results may hold beside untrusted text; by default, of a SYSTEM tool, private data.
-        on_progress: Hears how far a call is, as the server tells: the tool's name, how much, of how much, and a word.
-        pins: The folder where it is kept what was accepted of the server; by default in the state folder. A server in
-            this process is part of the program, and has no pins unless this is given.
-        resources: Whether there are two more tools, `list_resources` and `read_resource`, by which a model reads what
-            the server offers to read. `level` tells theirs, too.
+        server: A command such as `"uvx mcp-server-time"` or a list of its words, a streamable HTTP URL, or an
+            in-process server object of the `mcp` package.
+        name: The prefix of tools whose name is taken; by default derived from the command or the URL.
+        level: The safety level of all tools, or a dictionary with the level of each. SYSTEM by default: a server's
+            claims about its own tools are not trusted.
+        environment: Variables for a command in addition to a few harmless ones: their names, or a dictionary.
+        folder: The working directory of a command; the current one by default.
+        token: The bearer token for a URL, sent as `Authorization: Bearer TOKEN`.
+        headers: Additional headers for each request to a URL. They are treated as secrets, like the token.
+        login: The OAuth login for a URL: a function that has a person open an address, a `Login`, or
+            `ClientCredentials`. Without it, a stored login is used if there is one.
+        prefix: Whether all tools are named `NAME_tool`, not only those whose name is taken by a built-in tool.
+        timeout_seconds: The timeout of a call. None means no limit.
+        connect_seconds: The timeout for starting and connecting.
+        max_chars: The maximum length of a result sent to the model.
+        labels: The labels of results in addition to untrusted; by default, private for a SYSTEM tool.
+        on_progress: A callback for progress notifications: tool name, progress, total and message.
+        pins: The folder for accepted definitions; by default in the state folder. An in-process server is part of the
+            program, and has no pins unless this is given.
+        resources: Whether to add the tools `list_resources` and `read_resource`, with which a model reads the server's
+            resources. `level` applies to them, too.
 
-    It connects when its tools are first asked for, and again when the connection was lost. `close()` ends it, as does
-    the end of a `with` block, of the program, or of the last one who needs it. Raises ConfigError, and MissingExtra
-    when the extra `mcp` is not installed.
+    Connects on first use of its tools, and reconnects after a lost connection. The connection ends with `close()`, at
+    the end of a `with` block, on garbage collection, or at exit. Raises ConfigError, and MissingExtra if the extra
+    `mcp` is not installed.
     """
 
     def __init__(
@@ -383,7 +383,7 @@ class MCPServer(Source):
         self._begin()
 
     def _begin(self) -> None:
-        """Be without a connection."""
+        """Initialise the unconnected state."""
         self._lock = threading.RLock()
         self._seen: dict[str, Definition] | None = None
         self._pinned: dict[str, Definition] | None = None
@@ -395,38 +395,38 @@ class MCPServer(Source):
 
     @property
     def name(self) -> str:
-        """The word that the server goes by."""
+        """The short name of the server."""
         return self._target.name
 
     @property
     def target(self) -> Target:
-        """How it is reached: the words of a command with folder and environment, a URL with headers, or a program."""
+        """The connection target: a command with folder and environment, a URL with headers, or an in-process server."""
         return self._target
 
     @property
     def is_pinned(self) -> bool:
-        """Whether what was accepted of it is kept on this machine, so that a change is seen by a later process, too."""
+        """Whether accepted definitions are stored on disk, so that later processes detect changes, too."""
         return self._pins is not None
 
     @property
     def tools(self) -> Toolset:
-        """The server's tools. Connects, if need be. Raises ConfigError when the server cannot be used."""
+        """The server's tools; connects if necessary. Raises ConfigError if the server is unusable."""
         return Toolset(iter(self))
 
     @property
     def changes(self) -> tuple[DefinitionChange, ...]:
-        """What is not as it was when the server was accepted."""
+        """The differences between the current and the accepted definitions."""
         self._connect()
         return changes(self._pinned or {}, self._seen or {})
 
     @property
     def definitions(self) -> tuple[Definition, ...]:
-        """The tools as the server describes them now, believed or not."""
+        """The tools as the server describes them now, accepted or not."""
         self._connect()
         return tuple((self._seen or {}).values())
 
     def accept(self) -> None:
-        """Believe the server as it is now, from now on. Tools that were taken from `tools` before keep their texts."""
+        """Accept the current definitions. Tools obtained from `tools` earlier keep their descriptions."""
         self._connect()
         with self._lock:
             self._pinned = dict(self._seen or {})
@@ -435,27 +435,27 @@ class MCPServer(Source):
             self._tools = None
 
     def change_of(self, name: str) -> DefinitionChange | None:
-        """How a tool, by the server's name for it, differs from what was accepted; None when it does not."""
+        """Return how a tool, by its remote name, differs from its accepted definition; None if unchanged."""
         self._connect()
         found = changes(self._pinned or {}, self._seen or {})
         return next((change for change in found if change.name == name), None)
 
     @property
     def unusable(self) -> Mapping[str, str]:
-        """The tools that are left out of `tools`, by the server's names for them, and what is wrong with each."""
+        """The tools excluded from `tools`, by remote name, with the reason."""
         self._listed()
         return dict(self._unusable)
 
     def call(self, tool: str, /, **arguments: Any) -> Answer:
-        """Have the server run a tool, by its own name for it, unjudged. Raises ToolError and ToolTimeout."""
+        """Call a tool by its remote name, without judging the call. Raises ToolError and ToolTimeout."""
         return _answer_of(self._link.ask(self._calling(tool, arguments), self._timeout_seconds, tool))
 
     async def acall(self, tool: str, /, **arguments: Any) -> Answer:
-        """Like `call`, awaiting; when it is cancelled, so is the server's work."""
+        """Like `call`, asynchronously; cancelling it cancels the request at the server."""
         return _answer_of(await self._link.aask(self._calling(tool, arguments), self._timeout_seconds, tool))
 
     def again(self, name: str) -> RemoteTool:
-        """The tool of that name at the server, as it is among `tools`. Raises ConfigError when there is none."""
+        """Return the tool with this remote name from `tools`. Raises ConfigError if it does not exist."""
         found = {tool.remote_name: tool for tool in self}
         if name not in found:
             why = self._unusable.get(name)
@@ -463,7 +463,7 @@ class MCPServer(Source):
         return found[name]
 
     def close(self) -> None:
-        """End the connection, and the process of a command with all that it has started."""
+        """Close the connection, and end the process of a command with its descendants."""
         self._link.close()
 
     def _connect(self) -> None:
@@ -473,7 +473,7 @@ class MCPServer(Source):
             try:
                 self._list()
             except ToolError as error:
-                place = self._target.url.partition("?")[0]  # behind it there may be a key
+                place = self._target.url.partition("?")[0]  # the query could contain a key
                 where = f" at {place}" if place else ""
                 told = (
                     f"The MCP server {self.name!r}{where} cannot be used. {error}\n{advice(self._target, str(error))}"
@@ -482,7 +482,7 @@ class MCPServer(Source):
             refuse_unknown(self._levels, (*(self._seen or {}), *self._own), self.name)
 
     def _made(self) -> Iterator[RemoteTool]:
-        """The tools, told with what was accepted of them, and ours; what is none is noted."""
+        """Yield the tools with their accepted definitions, and the resource tools; record invalid ones as unusable."""
         pinned, seen = self._pinned or {}, self._seen or {}
         named = local_names(seen, self.name, self._taken, prefixed=self._prefix)
         self._unusable = {}
@@ -501,7 +501,7 @@ class MCPServer(Source):
         return Bounds(level, self._timeout_seconds, self._max_chars, labels_of(level, self._labels))
 
     def _saw(self, found: tuple[Definition, ...]) -> None:
-        """Take in what the server offers; the first time, that is what is accepted."""
+        """Store the listed definitions; without pins, the first listing is accepted."""
         seen = {each.name: each for each in found}
         if self._pinned is None:
             kept = None if self._pins is None else self._pins.read()
@@ -519,7 +519,7 @@ class MCPServer(Source):
         return None if heard is None else lambda progress, total, word: heard(tool, progress, total, word)
 
     def beside(self, taken: Iterable[str]) -> Toolset:
-        """The tools where these names are taken by tools of others: from now on they are named `NAME_tool`."""
+        """Return the tools, with the prefix `NAME_` on those whose names clash with other servers' tools."""
         with self._lock:
             self._taken, self._tools = self._taken | frozenset(taken), None
             return self.tools
@@ -554,7 +554,7 @@ class MCPServer(Source):
         self.close()
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the connection: a copy in another process has its own."""
+        """Exclude the connection: a copy in another process opens its own."""
         own = ("_lock", "_seen", "_pinned", "_tools", "_unusable", "_link", "_finalizer")
         return {name: value for name, value in self.__dict__.items() if name not in own}
 
@@ -567,7 +567,7 @@ class MCPServer(Source):
 
 
 def _tell(saw: Callable[[tuple[Definition, ...]], None] | None, found: tuple[Definition, ...]) -> None:
-    """Let the server know what it offers, if there is still somebody who needs it."""
+    """Pass the listed definitions to the server object, if it still exists."""
     if saw is not None:
         saw(found)
 
@@ -579,7 +579,7 @@ def _pins_of(target: Target, folder: str | Path | None) -> Pins | None:
 
 
 def _answer_of(said: ToolOutput) -> Answer:
-    """What a server said. Raises ToolError when it calls that a failure."""
+    """Return the value of an answer. Raises ToolError if the server marks it as an error."""
     if said.failed:
         text = said.value if isinstance(said.value, str) else "\n".join(map(str, said.value))
         raise ToolError(text or "The server says that it failed, and not why.")
@@ -587,9 +587,9 @@ def _answer_of(said: ToolOutput) -> Answer:
 
 
 def connect(*servers: Any) -> Toolset:
-    """The tools of several servers, connected at the same time; names that two of them have are told apart by theirs.
+    """Return the tools of several servers, connecting in parallel; clashing names get the server's name as prefix.
 
-    Each is an MCPServer, or what `MCPServer` takes. Raises ConfigError as it does.
+    Each is an MCPServer, or the first argument of one. Raises ConfigError like MCPServer.
     """
     made = [each if isinstance(each, MCPServer) else MCPServer(each) for each in servers]
     with ThreadPoolExecutor(max(len(made), 1), "agentkit-mcp-connect") as pool:

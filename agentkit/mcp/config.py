@@ -27,16 +27,16 @@ _NO_JSON = re.compile(
     rf'"(?:[^"\\\n]|\\.)*+"?|{_REMARK}|(?P<unended>/\*.*)|,(?=(?:\s|{_REMARK})*+[}}\]])',
     re.DOTALL,
 )
-"""Nothing of it is tried twice, and what has no end is taken at once: otherwise a line of slashes takes years."""
+"""Possessive and atomic matching prevents catastrophic backtracking, e.g. on a long line of slashes."""
 
 _SETTING = re.compile(r"\s*(?:export\s+)?([A-Za-z_][A-Za-z0-9_]*)\s*=\s*(.*?)\s*")
 _EDITORS = frozenset((".vscode", ".cursor"))
 
 
 def entries(text: str) -> dict[str, Mapping[str, Any]]:
-    """What is said of each server, by name. Comments and commas that end a list are allowed, as editors do.
+    """Parse the configuration of each server, by name. Comments and trailing commas are allowed, as in editors.
 
-    Raises ConfigError; the text quotes nothing, since there may be keys in it.
+    Raises ConfigError; the message quotes nothing from the file, which can contain keys.
     """
     try:
         data = json.loads(_NO_JSON.sub(_plain, text.removeprefix("\ufeff")), object_pairs_hook=_once)
@@ -56,7 +56,7 @@ def entries(text: str) -> dict[str, Mapping[str, Any]]:
 
 
 class ConfigVariables:
-    """What stands where a file has `${...}`: variables of ours, and folders as the editors call them."""
+    """Values for `${...}` placeholders in a file: environment variables, and folders as named by the editors."""
 
     def __init__(self, file: Path, environment: Mapping[str, str]) -> None:
         parent = file.absolute().parent
@@ -71,7 +71,7 @@ class ConfigVariables:
         }
 
     def filled(self, value: Any) -> Any:
-        """The value with each text's places filled in. Raises ConfigError for one that cannot be."""
+        """Substitute the placeholders in all texts of a value. Raises ConfigError for an unknown one."""
         if isinstance(value, str):
             return _PLACE.sub(lambda found: self._filled(found[1]), value)
         if isinstance(value, list):
@@ -92,7 +92,7 @@ class ConfigVariables:
 
 
 def settings(text: str) -> dict[str, str]:
-    """The variables in a file of lines such as `NAME=value`. Raises ConfigError for another line."""
+    """Parse the variables in a file of `NAME=value` lines. Raises ConfigError for any other line."""
     found: dict[str, str] = {}
     for number, line in enumerate(split_lines(text), 1):
         if line.strip() and not line.lstrip().startswith("#"):
@@ -106,7 +106,7 @@ def settings(text: str) -> dict[str, str]:
 
 
 def _plain(found: re.Match[str]) -> str:
-    """A text as it is, and a blank for what JSON does not know."""
+    """Keep strings and unterminated comments; replace comments and trailing commas by a blank."""
     return found[0] if found[0].startswith('"') or found["unended"] else " "
 
 
@@ -140,7 +140,7 @@ _LEFT_OUT = frozenset(
         "version",
     )
 )
-"""What other programs know and we may pass over: it describes a server, or would have it asked about less."""
+"""Keys of other programs that can be ignored: they describe a server, or reduce the number of approvals."""
 
 _TYPES = {"stdio": _COMMAND, "http": _URL, "streamable-http": _URL, "streamableHttp": _URL}
 _OLD = "sse"
@@ -151,13 +151,13 @@ _MOST_NAME_CHARS = 24
 
 @dataclass(frozen=True, slots=True)
 class ListedServers:
-    """The servers of a file, by its names for them, and in sentences what of it was passed over."""
+    """The servers listed in a file, by name, and sentences about ignored settings."""
 
     servers: Mapping[str, MCPServer]
     left_out: tuple[str, ...] = ()
 
     def connect(self) -> Toolset:
-        """The tools of all of them, connected at the same time. Raises ConfigError."""
+        """Return the tools of all servers, connecting in parallel. Raises ConfigError."""
         return connect(*self.servers.values())
 
 
@@ -167,11 +167,11 @@ def read_servers(
     level: Level | Mapping[str, _OfTools] = SafetyLevel.SYSTEM,
     only: Iterable[str] | None = None,
 ) -> ListedServers:
-    """The servers that a file lists as Claude, Cursor and VS Code do; none is connected yet.
+    """Read the servers listed in a file in the format of Claude, Cursor and VS Code, without connecting.
 
-    A file starts programs and is given variables of ours: name one that you would run. `level` is the safety level of
-    all tools, or by server what `MCPServer` takes; `only` names the servers that are meant. Raises ConfigError for what
-    is not understood, since a limit might be passed over.
+    The file starts programs and receives environment variables: use only a file you trust. `level` is the safety level
+    of all tools, or by server the `level` argument of `MCPServer`; `only` selects servers by name. Raises ConfigError
+    for anything not understood, because it could be a restriction.
     """
     path = Path(file).expanduser()
     try:
@@ -191,7 +191,7 @@ def read_servers(
 
 
 def connect_file(file: str | Path, *, level: Level | Mapping[str, _OfTools] = SafetyLevel.SYSTEM) -> Toolset:
-    """The tools of all servers that a file lists, as `connect` gives them. Raises as `read_servers` does."""
+    """Connect to all servers listed in a file and return their tools. Raises like `read_servers`."""
     return read_servers(file, level=level).connect()
 
 
@@ -209,7 +209,7 @@ def _text(path: Path) -> str:
 
 
 def _made(name: str, entry: Mapping[str, Any], places: ConfigVariables, level: _OfTools) -> MCPServer:
-    """The server of an entry. Raises ConfigError."""
+    """Create the server of an entry. Raises ConfigError."""
     try:
         said = {key: places.filled(entry[key]) for key in _understood(entry) if key in entry}
         known_as = _UNNAMEABLE.sub("_", name)[:_MOST_NAME_CHARS].strip("_") or "mcp"
@@ -224,14 +224,14 @@ def _made(name: str, entry: Mapping[str, Any], places: ConfigVariables, level: _
 
 
 def _address(url: str) -> str:
-    """The address. Raises ConfigError for one in which a secret of ours would be read on the way."""
+    """Return the address. Raises ConfigError if it would send a known secret unencrypted."""
     if not is_sealed(url) and any(secret in url for secret in config.secret_values()):
         raise ConfigError("its address has a secret of yours in it, which would travel unencrypted; use https://.")
     return url
 
 
 def _understood(entry: Mapping[str, Any]) -> frozenset[str]:
-    """What may be said of a server of that kind. Raises ConfigError for a kind, or a word, that nobody knows here."""
+    """Return the keys allowed for the type of server. Raises ConfigError for an unknown type or key."""
     kind = entry.get("type", "http" if "command" not in entry and any(key in entry for key in _URLS) else "stdio")
     if kind == _OLD:
         raise ConfigError(
@@ -250,7 +250,7 @@ def _understood(entry: Mapping[str, Any]) -> frozenset[str]:
 
 
 def _left_out(name: str, entry: Mapping[str, Any]) -> list[str]:
-    """What of an entry counts for nothing here, in sentences."""
+    """Describe the ignored settings of an entry."""
     if entry.get("disabled"):
         return [f"{name} is disabled."]
     keys = [key for key in entry if key in _LEFT_OUT]
@@ -272,7 +272,7 @@ def _texts(said: Mapping[str, Any]) -> list[str]:
 
 
 def _environment(said: Mapping[str, Any]) -> dict[str, str]:
-    """The variables of an entry, which come before those of its `envFile`."""
+    """Return the variables of an entry, which override those of its `envFile`."""
     given = _of_type(said, "env", dict)
     if not all(isinstance(value, str | int | float) for value in given.values()):
         raise ConfigError("'env' has a value that is neither a text nor a number.")
@@ -288,7 +288,7 @@ def _refuse_unknown(names: Iterable[str], listed: Mapping[str, Any]) -> None:
 
 
 def _refuse_alike(path: Path, made: Mapping[str, MCPServer]) -> None:
-    """Raise ConfigError for servers whose tools would be named alike."""
+    """Raise ConfigError if two servers would use the same name."""
     names = [server.name for server in made.values()]
     if len(set(names)) < len(names):
         raise ConfigError(

@@ -22,14 +22,14 @@ T = TypeVar("T")
 Question = Callable[["MCPConnection"], Awaitable[T]]
 
 _CLOSING_SECONDS = 10.0
-"""How long closing may take: a server is given some seconds to end by itself."""
+"""Maximum time for closing: a server has a few seconds to exit on its own."""
 
 
 class ServerConnection:
-    """One server, connected when it is first needed and again when it was lost.
+    """A connection to one server, opened on first use and reopened when lost.
 
-    `when_seen` is told the server's tools each time they were listed. A call is sent once: one that was under way when
-    the server ended may have done its work, so it fails and is not repeated.
+    `when_seen` is called with the server's tools after each listing. A call is sent once: if the connection is lost
+    during a call, the call fails and is not retried, because the server could have executed it.
     """
 
     def __init__(
@@ -41,32 +41,32 @@ class ServerConnection:
         self._work: _EventLoopThread | None = None
 
     def definitions(self) -> None:
-        """Connect, if need be, and have the tools listed. Raises ConfigError, MissingExtra and ToolError."""
+        """Connect if necessary, and list the tools. Raises ConfigError, MissingExtra and ToolError."""
         work = self._working()
         self._wait(work, work.ready())
 
     def ask(self, question: Question[T], seconds: float | None, tool: str | None = None) -> T:
-        """The server's answer, waited for, if that is not about another `tool` by now. Raises ToolError."""
+        """Send a request and wait for the answer; fails if the definition of `tool` has changed. Raises ToolError."""
         work = self._working()
         return self._wait(work, work.ask(question, seconds, self._unchanged(tool)))
 
     async def aask(self, question: Question[T], seconds: float | None, tool: str | None = None) -> T:
-        """The same, awaited; when it is cancelled, so is the question."""
+        """Like `ask`, asynchronously; cancelling it cancels the request."""
         work = self._working()
         return await asyncio.wrap_future(work.submit(work.ask(question, seconds, self._unchanged(tool))))
 
     def log_in(self, login: Any, ask: Any) -> None:
-        """Have a person log in, and connect anew when next needed. Raises ConfigError, MissingExtra and ToolError."""
+        """Log a person in; the next use reconnects. Raises ConfigError, MissingExtra and ToolError."""
         work = self._working()
         self._wait(work, work.log_in(login, ask))
 
     def log_out(self, login: Login) -> Logout:
-        """Forget the login and connect anew when next needed. Raises ConfigError and MissingExtra."""
+        """Delete the login; the next use reconnects. Raises ConfigError and MissingExtra."""
         work = self._working()
         return self._wait(work, work.log_out(login))
 
     def _unchanged(self, name: str | None) -> Callable[[], None]:
-        """Raises ToolError when the tool is another by then: it was judged as it is now."""
+        """Return a check that raises ToolError if the tool's definition changes after the call was judged."""
         judged = None if name is None else self._known.get(name)
 
         def check() -> None:
@@ -79,14 +79,14 @@ class ServerConnection:
         return check
 
     def close(self) -> None:
-        """End the connection and what was started for it. It may be used again."""
+        """Close the connection and everything started for it. It can be reopened."""
         with self._starting:
             work, self._work = self._work, None
         if work is not None and work.process == os.getpid():
             work.close()
 
     def _working(self) -> _EventLoopThread:
-        """The thread; a forked child has none of its parent's, and starts one."""
+        """Return the thread, starting a new one in a forked child."""
         with self._starting:
             if self._work is None or self._work.process != os.getpid():
                 self._work = _EventLoopThread(self._target, self._connect_seconds, self._note)
@@ -101,11 +101,11 @@ class ServerConnection:
         try:
             return future.result()
         finally:
-            future.cancel()  # of what was interrupted the server is told
+            future.cancel()  # an interruption is reported to the server as cancellation
 
 
 class _EventLoopThread:
-    """The thread and its event loop. Everything but `submit` and `close` runs on the loop."""
+    """The thread and its event loop. Everything except `submit` and `close` runs on the loop."""
 
     def __init__(
         self, target: Target, connect_seconds: float, when_seen: Callable[[tuple[Definition, ...]], None]
@@ -120,22 +120,22 @@ class _EventLoopThread:
         self._thread.start()
 
     def submit(self, question: Coroutine[Any, Any, T]) -> Future[T]:
-        """Have the loop answer it."""
+        """Schedule a coroutine on the loop."""
         return asyncio.run_coroutine_threadsafe(question, self._loop)
 
     def close(self) -> None:
-        """Let go of the server, and end the thread: its own, if the thread itself has collected its last user."""
+        """Disconnect and stop the thread; called on the thread itself, it only schedules this."""
         if threading.current_thread() is self._thread:
             self._loop.create_task(self._let_go()).add_done_callback(lambda _: self._loop.stop())
             return
         future = self.submit(self._let_go())
-        with contextlib.suppress(Exception):  # what is closed badly is closed
+        with contextlib.suppress(Exception):  # errors while closing are ignored
             future.result(_CLOSING_SECONDS)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_CLOSING_SECONDS)
 
     async def ask(self, question: Question[T], seconds: float | None, check: Callable[[], None]) -> T:
-        """Ask the server within the time. Raises ToolError and ToolTimeout."""
+        """Send a request to the server with a timeout. Raises ToolError and ToolTimeout."""
         try:
             async with asyncio.timeout(seconds):
                 connection = await self.ready()
@@ -146,7 +146,7 @@ class _EventLoopThread:
             raise ToolTimeout(told) from None
 
     async def log_in(self, login: Any, ask: Any) -> None:
-        """Have a person log in; nothing else is connected meanwhile. Raises as above."""
+        """Log a person in, with no connection open meanwhile. Raises like `ask`."""
         from agentkit.mcp.sdk import check_package
 
         check_package()
@@ -157,13 +157,13 @@ class _EventLoopThread:
             await log_in(self._target, login, ask)
 
     async def log_out(self, login: Login) -> Logout:
-        """Forget the login; nothing is connected meanwhile."""
+        """Delete the login, with no connection open meanwhile."""
         async with self._connecting:
             await self._let_go()
             return await log_out(self._target, login)
 
     async def ready(self) -> MCPConnection:
-        """The connection, made anew when it was lost. Raises ConfigError, MissingExtra and ToolError."""
+        """Return the connection, reconnecting if it was lost. Raises ConfigError, MissingExtra and ToolError."""
         async with self._connecting:
             is_over = self._holding is None or self._holding.done()
             if self._connection is None or self._connection.lost or is_over:
@@ -185,14 +185,14 @@ class _EventLoopThread:
                 await self._let_go()
 
     async def _hold(self, ready: asyncio.Future[MCPConnection]) -> None:
-        """Be connected until this is cancelled: what opens a connection must also close it."""
+        """Hold the connection open until cancelled: it must be closed by the task that opened it."""
         from agentkit.mcp.sdk.session import connected
 
         try:
             async with connected(self._target) as connection:
                 try:
                     await self._look(connection)
-                except Exception as error:  # raised through the connection it would come out as a group of one
+                except Exception as error:  # outside the connection, to avoid an exception group
                     ready.set_exception(error)
                     return
                 ready.set_result(connection)
@@ -225,9 +225,9 @@ class _EventLoopThread:
 
 
 async def log_out(target: Target, login: Login) -> Logout:
-    """Forget the login, while nobody renews it, and have it taken back where it was given.
+    """Delete the stored login under the renewal lock, and revoke it at the authorization server.
 
-    It is forgotten whatever is said there. Raises ConfigError, and MissingExtra once it is forgotten.
+    It is deleted regardless of the server's answer. Raises ConfigError, and MissingExtra after the deletion.
     """
     kept = StoredLogin(target.url, login.folder)
     if kept.edition is None:

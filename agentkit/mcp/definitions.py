@@ -34,7 +34,7 @@ _HINTS = {
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One tool as its server describes it. `hints` are its annotations, which nobody has to believe."""
+    """A tool definition from a server. `hints` are its annotations, which are not trustworthy."""
 
     name: str
     description: str
@@ -43,21 +43,21 @@ class Definition:
 
     @property
     def digest(self) -> str:
-        """A hash of all that a model or a judge could go by."""
+        """A hash of everything that a model or a judge could rely on."""
         return digest_of(self.to_dict())
 
     def to_dict(self) -> dict[str, Any]:
-        """The definition, JSON-ready."""
+        """Return the definition as JSON data."""
         named = {"name": self.name, "description": self.description}
         return {**named, "schema": dict(self.schema), "hints": dict(self.hints)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Definition:
-        """What `to_dict` gave. Raises KeyError, TypeError and ValueError for what it did not give."""
+        """Restore a definition from `to_dict`. Raises KeyError, TypeError and ValueError for invalid data."""
         return cls(str(data["name"]), str(data["description"]), dict(data["schema"]), dict(data["hints"]))
 
     def said_of_itself(self) -> str:
-        """The server's hints in words, empty when it gives none."""
+        """Describe the server's hints in words; empty without hints."""
         return ", ".join(
             words[not self.hints[hint]] for hint, words in _HINTS.items() if self.hints.get(hint) is not None
         )
@@ -65,14 +65,14 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionChange:
-    """A tool that is not what was accepted of its server. `before` is None of a new one, `after` of one gone."""
+    """A difference from the accepted definition. `before` is None for a new tool, `after` for a removed one."""
 
     name: str
     before: Definition | None
     after: Definition | None
 
     def __str__(self) -> str:
-        """What is different, in one or two lines."""
+        """Describe the difference in one or two lines."""
         if self.before is None or self.after is None:
             return (
                 f"{self.name} is gone."
@@ -85,7 +85,7 @@ class DefinitionChange:
 
 
 def changes(pinned: Mapping[str, Definition], seen: Mapping[str, Definition]) -> tuple[DefinitionChange, ...]:
-    """How what a server offers differs from what was accepted of it, by the names of its tools."""
+    """Compare the definitions that a server offers with the accepted ones, by tool name."""
     names = dict.fromkeys((*pinned, *seen))
     both = ((name, pinned.get(name), seen.get(name)) for name in names)
     return tuple(
@@ -96,10 +96,10 @@ def changes(pinned: Mapping[str, Definition], seen: Mapping[str, Definition]) ->
 def local_names(
     names: Iterable[str], server: str, taken: Collection[str] = (), *, prefixed: bool = False
 ) -> dict[str, str]:
-    """What the tools of a server are called here: as there, or with the server's name before it where that is taken.
+    """Map remote tool names to local ones: unchanged, or prefixed with the server's name if taken.
 
-    So is what looks like a taken name, as `Read_File` and `read_fi1e` do. What no model can be told as a name is put
-    right.
+    Lookalikes of a taken name, such as `Read_File` and `read_fi1e`, are prefixed, too. Names that models cannot use are
+    normalised.
     """
     named: dict[str, str] = {}
     looks = set(map(_look, taken))
@@ -114,7 +114,7 @@ def local_names(
 
 
 def clashing(servers: Sequence[Collection[str]]) -> set[str]:
-    """The names of tools that look like one of another server's."""
+    """Return the tool names that look like a name of another server's tool."""
     looks = [set(map(_look, names)) for names in servers]
     return {
         name
@@ -125,17 +125,17 @@ def clashing(servers: Sequence[Collection[str]]) -> set[str]:
 
 
 def _passes_for_ours(name: str, looks: Collection[str]) -> bool:
-    """Whether a name looks like one that is taken, or like that of a handoff."""
+    """Whether a name looks like a taken name or a handoff tool."""
     return _look(name) in looks or _look(name).startswith(_look("hand_off_to_"))
 
 
 def _look(name: str) -> str:
-    """What a name looks like to somebody who does not look closely."""
+    """Normalise a name so that lookalikes become equal."""
     return name.lower().translate(_LOOKALIKE)
 
 
 def _difference(key: str, old: Any, new: Any) -> str:
-    """What was and what is, from shortly before where they part."""
+    """Show the old and the new text, starting shortly before they differ."""
     before, after = _text(old), _text(new)
     start = max(
         sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
@@ -150,7 +150,7 @@ def _text(value: Any) -> str:
 
 
 def _shown(text: str, start: int = 0) -> str:
-    """Part of a text between quotes, in which nothing is hidden."""
+    """Quote a part of a text, with hidden characters made visible."""
     end = start + _MOST_SHOWN_CHARS
     part = f"{'…' if start else ''}{text[start:end]}{'…' if len(text) > end else ''}"
     return visible(json.dumps(part, ensure_ascii=False))
@@ -160,14 +160,14 @@ _VERSION = 1
 
 
 class Pins:
-    """The file about one server, found by a hash of what the server is known by. Only its owner can read it."""
+    """The file of accepted definitions of one server, named by a hash of its identity and private to its owner."""
 
     def __init__(self, folder: Path, identity: str) -> None:
         self._identity = identity
         self.path = folder / f"{hashlib.sha256(identity.encode('utf-8', 'backslashreplace')).hexdigest()[:32]}.json"
 
     def read(self) -> dict[str, Definition] | None:
-        """What was accepted, by name; None when the server is new. Raises ConfigError for a file that is not ours."""
+        """Return the accepted definitions by name; None for a new server. Raises ConfigError for an invalid file."""
         try:
             data = json.loads(self.path.read_text("utf-8"))
             pinned = [(each["sha256"], Definition.from_dict(each["definition"])) for each in data["tools"]]
@@ -180,7 +180,7 @@ class Pins:
         return {each.name: each for _, each in pinned}
 
     def write(self, accepted: Mapping[str, Definition]) -> None:
-        """Accept these definitions, and no others, from now on. Raises ConfigError when they cannot be kept."""
+        """Replace the accepted definitions. Raises ConfigError if they cannot be stored."""
         tools = [{"sha256": each.digest, "definition": each.to_dict()} for each in accepted.values()]
         document = {"version": _VERSION, "server": written_redactor()(self._identity), "tools": tools}
         try:
@@ -193,6 +193,6 @@ class Pins:
 
 
 def replace_file(path: Path, document: Mapping[str, Any]) -> None:
-    """Write a document to a file that only its owner can read, in a folder that is made for that."""
+    """Write a document to a file that only its owner can read, creating its folder."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     write_whole(path, json.dumps(document, indent=1))

@@ -28,11 +28,11 @@ _WAIT_SECONDS = 0.05
 _OTHERS = stat.S_IRWXG | stat.S_IRWXO
 _MOST_BYTES = 1_000_000
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-"""No link is followed, and nobody waits for who should write into a pipe."""
+"""Flags to refuse symbolic links and not to block on a pipe."""
 
 
 class StoredLogin:
-    """The file about one server, which holds for its whole address and for no other."""
+    """The stored login for one server, valid for its exact address only."""
 
     def __init__(self, url: str, folder: str | Path | None = None) -> None:
         self._mark = hashlib.sha256(_one_spelling(url).encode("utf-8", "backslashreplace")).hexdigest()
@@ -40,7 +40,7 @@ class StoredLogin:
         self.path = place / f"{self._mark[:32]}.json"
 
     def read(self) -> dict[str, Any] | None:
-        """What was kept; None when nothing was. Raises ConfigError for a file that is not ours, or that others read."""
+        """Return the stored document, or None. Raises ConfigError if the file is invalid or readable by others."""
         try:
             data = json.loads(self._text())
         except FileNotFoundError:
@@ -52,7 +52,7 @@ class StoredLogin:
         return data
 
     def write(self, document: Mapping[str, Any]) -> None:
-        """Keep this, and nothing else. Raises ConfigError when it cannot be kept."""
+        """Replace the stored document. Raises ConfigError if it cannot be stored."""
         try:
             replace_file(self.path, {"version": _VERSION, "server_sha256": self._mark, **document})
         except OSError as error:
@@ -60,9 +60,9 @@ class StoredLogin:
 
     @contextlib.asynccontextmanager
     async def alone(self, most_waits: int = 600) -> AsyncIterator[None]:
-        """Be the only process that renews it while the block lasts: a refresh token can often be used only once.
+        """Hold the renewal lock across processes: a refresh token can often be used only once.
 
-        Who waits too long for the others goes on; the authorization server then decides.
+        After `most_waits` attempts the block runs without the lock; the authorization server then decides.
         """
         import fcntl
 
@@ -78,7 +78,7 @@ class StoredLogin:
             os.close(descriptor)
 
     def _lock(self) -> int:
-        """The lock file by which processes exclude each other; it stays empty."""
+        """Open the lock file shared by all processes; it stays empty."""
         try:
             self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             return os.open(self.path.with_suffix(".lock"), os.O_WRONLY | os.O_CREAT | _NO_LINK, 0o600)
@@ -87,7 +87,7 @@ class StoredLogin:
 
     @property
     def edition(self) -> tuple[int, int] | None:
-        """What is another once something else is kept; None when nothing is."""
+        """A value that changes when another login is stored; None without one."""
         try:
             found = self.path.lstat()
         except OSError:
@@ -95,7 +95,7 @@ class StoredLogin:
         return found.st_ino, found.st_mtime_ns
 
     def forget(self) -> bool:
-        """Delete it; whether there was one."""
+        """Delete the login; return whether there was one."""
         is_there = self.edition is not None
         with contextlib.suppress(FileNotFoundError):
             self.path.unlink()
@@ -120,7 +120,7 @@ class StoredLogin:
 
 
 def _one_spelling(url: str) -> str:
-    """The address with scheme and host in small letters."""
+    """Normalise scheme and host of an address to lower case."""
     parts = urlsplit(url)
     return parts._replace(scheme=parts.scheme.lower(), netloc=parts.netloc.lower()).geturl()
 
@@ -128,27 +128,27 @@ def _one_spelling(url: str) -> str:
 _SHOWN = "authorization"
 
 Ask = Callable[[str], object]
-"""Has a person open an address. What it returns, if it is a text, is the address that their browser was led back to."""
+"""Has a person open an address. If it returns a text, that is the redirect address called by their browser."""
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """Have a person log in to a server, by OAuth's authorization code with PKCE.
+    """Settings for logging a person in to a server, by OAuth authorization code with PKCE.
 
     Args:
-        ask: Has the person open an address; it may await. It is called when the server is connected and no login is
-            kept, never during a call. None means that only a login which is kept already counts.
-        scope: The rights that are asked for, with blanks between them; by default those that the server names.
-        client_id: What we are known by at the authorization server; by default we register there.
-        client_secret: What we show there beside the `client_id`. It goes to `issuer` alone, which must be told then.
-        issuer: The authorization server that is meant, as its metadata names it. Another one is refused.
-        client_metadata_url: The https address of a document about us, by which servers that support it know us.
-        redirect_uri: Where the person's browser is led back to. By default we listen on 127.0.0.1 for that; with an
-            address of your own, `ask` returns the whole address that was called there.
-        port: Where we listen on 127.0.0.1. 0 is any that is free.
-        hosts: Hosts beside the server's own that may take part though they are not on the public web.
-        seconds: How long the person has.
-        folder: Where logins are kept; by default in the state folder.
+        ask: Has the person open an address; can be a coroutine function. It is called on connecting if no login is
+            stored, never during a call. None means that only a stored login is used.
+        scope: The requested scopes, separated by blanks; by default those that the server names.
+        client_id: The client id at the authorization server; by default, the client registers itself.
+        client_secret: The secret of the `client_id`. It is sent only to `issuer`, which is then required.
+        issuer: The expected authorization server, as named in its metadata. Any other is refused.
+        client_metadata_url: The https address of a client metadata document, for servers that support it.
+        redirect_uri: The redirect address for the browser. By default, a local server listens on 127.0.0.1; with a
+            custom address, `ask` returns the whole address that was called.
+        port: The port on 127.0.0.1 for the redirect. 0 picks a free one.
+        hosts: Additional hosts that can take part although they are not on the public web.
+        seconds: The time that the person has.
+        folder: The folder for stored logins; by default in the state folder.
 
     Raises ConfigError.
     """
@@ -178,14 +178,14 @@ class Login:
 
 @dataclass(frozen=True, slots=True)
 class ClientCredentials:
-    """Log in to a server as a program, by OAuth's client credentials. What comes of it is kept in memory only.
+    """Settings for logging a program in to a server, by OAuth client credentials. Tokens are stored in memory only.
 
     Args:
-        client_id: What the program is known by at the authorization server.
-        client_secret: Its secret, which is shown to no other server than `issuer`.
-        issuer: The authorization server, as its metadata names it.
-        scope: The rights that are asked for, with blanks between them; by default those that the server names.
-        hosts: Hosts beside the server's own that may take part though they are not on the public web.
+        client_id: The client id at the authorization server.
+        client_secret: The client secret, which is sent only to `issuer`.
+        issuer: The authorization server, as named in its metadata.
+        scope: The requested scopes, separated by blanks; by default those that the server names.
+        hosts: Additional hosts that can take part although they are not on the public web.
     """
 
     client_id: str
@@ -200,7 +200,7 @@ Terms = Login | ClientCredentials
 
 @dataclass(frozen=True, slots=True)
 class Logout:
-    """What came of a logout, true when a login was kept. `trouble` says why its tokens may still hold, if they may."""
+    """The result of a logout; true if a login was stored. `trouble` explains why its tokens could remain valid."""
 
     was_kept: bool
     trouble: str = ""
@@ -210,9 +210,10 @@ class Logout:
 
 
 def with_login(target: Target, login: Any) -> Target:
-    """The server with the terms on which we log in there: those told, or a login that is kept already.
+    """Add the login settings to a target: those given, or the default, which uses a stored login.
 
-    `login` are terms, or a function that has a person open an address. Raises ConfigError where there can be no login.
+    `login` is a settings object, or a function that has a person open an address. Raises ConfigError if the target does
+    not support logins.
     """
     if login is None:
         may_be = target.url and _SHOWN not in target.headers and is_sealed(target.url)
@@ -227,7 +228,7 @@ def with_login(target: Target, login: Any) -> Target:
 
 
 def command(target: Target) -> str:
-    """The command by which a person logs in. What stands behind a ? may be a key, and is left out."""
+    """Return the shell command for logging in, without the query of the address, which could contain a key."""
     return f"agentkit mcp login {target.url.partition('?')[0]}"
 
 
@@ -236,9 +237,10 @@ _THIS_MACHINE = ("localhost", "127.0.0.0/8", "::1/128")
 
 
 class AllowedHosts:
-    """The addresses that may take part in the login to one server.
+    """The hosts allowed to take part in the login to one server.
 
-    A server on the web must not have us call at what only this machine, or its network, can see. Raises ConfigError.
+    A server on the web must not make the client call addresses visible only to this machine or its network. Raises
+    ConfigError.
     """
 
     def __init__(self, server: str, hosts: Iterable[str] = ()) -> None:
@@ -251,7 +253,7 @@ class AllowedHosts:
         self._rules = AddressRules((own, *self.hosts, *(_THIS_MACHINE if self._is_local else ())))
 
     def admitted(self, url: str) -> Url:
-        """The address in parts. Raises ToolError when it must not take part, as far as that can be told of its name."""
+        """Parse the address. Raises ToolError if it is not allowed, judged by its name."""
         decision = self._rules.judge(url)
         parsed = read_url(url)
         if decision.denied or isinstance(parsed, Decision):
@@ -261,7 +263,7 @@ class AllowedHosts:
         return parsed
 
     def check(self, url: Url, address: str) -> None:
-        """Raise ToolError when the host leads to an address that must not take part."""
+        """Raise ToolError if the host resolves to an address that is not allowed."""
         objection = self._rules.judge_address(url, address)
         if objection is not None:
             raise self._refusal(objection)

@@ -1,4 +1,4 @@
-"""Our tools for MCP clients, over stdio or HTTP."""
+"""agentkit tools for MCP clients, over stdio or HTTP."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from agentkit.mcp.sdk.server import Ask
 
 CLIENT: Literal["client"] = "client"
-"""The approver that is the person at the client."""
+"""The approver that asks the person at the client."""
 
 _WHO = "An MCP client"
 _PUT_OFF = ApproverAnswer(Approval.NO, "It was put off, and a call over MCP cannot wait for it.")
@@ -45,10 +45,10 @@ _REFUSED = ApproverAnswer(Approval.NO, "The person at the client said no.")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where to serve over HTTP. `token` is what clients must show, a random one when none is chosen.
+    """The address for serving over HTTP. `token` is required from clients; a random one by default.
 
-    Port 0 is one that is free. `hosts` are the names that it is reached under beside those of this machine.
-    `when_ready` is told URL and token. Raises ConfigError, also for an address that others reach without a token.
+    Port 0 picks a free one. `hosts` are additional host names under which the server is reached. `when_ready` is called
+    with URL and token. Raises ConfigError, also if other machines can reach the address and no token is given.
     """
 
     host: str = "127.0.0.1"
@@ -62,7 +62,7 @@ class Address:
 
 
 class ToolServerOptions(TypedDict, total=False):
-    """The keyword arguments of `ToolServer`, as `serve` takes them."""
+    """The keyword arguments of `ToolServer`, as accepted by `serve`."""
 
     name: str
     safety: SafetyLevel | str
@@ -73,19 +73,20 @@ class ToolServerOptions(TypedDict, total=False):
 
 
 class ToolServer:
-    """Tools for MCP clients.
+    """Tools served to MCP clients.
 
     Args:
         tools: Tools, toolsets or plain functions.
-        name: What the server calls itself.
-        safety: The level up to which calls happen unasked, when there is no policy.
-        policy: What judges the calls, as an agent's.
-        approve: Who is asked when the policy says so: a function, or `"client"` for the person at the client, if it can
-            ask one. Nobody by default: then such a call is denied.
-        workspace: The folder that file tools and shell work in; the current one by default.
-        most_calls: How many calls are at work at the same time; further ones wait.
+        name: The name of the server.
+        safety: The level up to which calls run without approval, unless a policy is given.
+        policy: The policy that judges calls, as for an agent.
+        approve: The approver for calls that need approval: a function, or `"client"` for the person at the client, if
+            the client supports asking. By default such calls are denied.
+        workspace: The folder for file tools and the shell; the current one by default.
+        most_calls: The maximum number of concurrent calls; further ones wait.
 
-    All that its clients have read counts when data could leave: a server has one person. Raises ConfigError.
+    Data-flow rules consider everything that any client has read: a server is assumed to serve one person. Raises
+    ConfigError.
     """
 
     def __init__(
@@ -116,20 +117,20 @@ class ToolServer:
             raise ConfigError("approve= takes a function of an ApprovalRequest alone: clients over MCP have no run.")
         self._name, self._approve = name, approve
         self._room = asyncio.Semaphore(most_calls)
-        self._read: list[Message] = []  # of each label the first call; nothing that clients do makes it forgotten
+        self._read: list[Message] = []  # the first call per label; clients cannot remove entries
         self._numbers = itertools.count(1)
 
     def protocol_server(self) -> Any:
-        """The same as a server object of the `mcp` package, to be run by its means. Raises MissingExtra."""
+        """Return a server object of the `mcp` package, to be run with its functions. Raises MissingExtra."""
         from agentkit.mcp.sdk.server import protocol_server
 
         return protocol_server(self._name, self.tools, self.answer)
 
     async def answer(self, name: str, arguments: Mapping[str, Any], ask: Ask | None = None) -> ToolResult:
-        """Judge and run a call. Whatever goes wrong is told in the result; `ask` puts a question to the client."""
+        """Judge and execute a call. Errors are reported in the result; `ask` asks the person at the client."""
         call = ToolCall(f"mcp-{next(self._numbers)}", name, json.dumps(arguments))
         judged = await self._approved(judge_call(call, self._bench, [*self._read]), ask)
-        async with self._room:  # what waits for an answer is not at work: it must not keep others waiting
+        async with self._room:  # calls waiting for approval do not take up capacity
             with hearing(**self._above()) as found:
                 result = await judged.arun()
         result = replace(result, labels=result.labels | found)
@@ -138,21 +139,21 @@ class ToolServer:
         return result
 
     def _above(self) -> dict[str, Any]:
-        """How what programs and agents call within a call is judged: as the server judges its own, by whom it asks."""
+        """Return how nested calls of programs and agents are judged: by the server's policies and approver."""
         bench, read = self._bench, labels_of([*self._read])
         approve = partial(self._said, ask=None) if callable(self._approve) else None
         return {"policies": bench.policies, "read": read, "dry_run": bench.workspace.dry_run, "approve": approve}
 
     async def _approved(self, judged: JudgedCall, ask: Ask | None) -> JudgedCall:
-        """The call after an approver's answer, if it has to be asked about."""
+        """Return the call with the approver's answer applied, if it needs approval."""
         decision = judged.decision
         if decision.verdict is not Verdict.ASK:
             return judged
         folder = self._bench.workspace.folder
-        shown = copied(judged.arguments)  # what runs is what was judged
+        shown = copied(judged.arguments)  # a copy: the arguments executed are those that were judged
         request = ApprovalRequest(_WHO, judged.call.name, shown, decision, folder, judged.call.id)
         said = await self._said(request, ask)
-        if said.arguments is not None:  # the approver wants another call, which is judged like any
+        if said.arguments is not None:  # the approver's changed call is judged like any other
             call = ToolCall(judged.call.id, judged.call.name, json.dumps(dict(said.arguments)))
             judged = judge_call(call, self._bench, [*self._read])
             if judged.decision.verdict is not Verdict.ASK:
@@ -160,7 +161,7 @@ class ToolServer:
         return JudgedCall(judged.call, answered(judged.decision, said), judged.tool, judged.arguments, by_person=True)
 
     async def _said(self, request: ApprovalRequest, ask: Ask | None) -> ApproverAnswer:
-        """What the approver says, or raises."""
+        """Return the approver's answer; an exception counts as one."""
         if self._approve == CLIENT:
             if ask is None:
                 return NOBODY
@@ -180,7 +181,7 @@ def serve(
 ) -> None:
     """Serve tools until the input ends, or over HTTP until Ctrl-C. `options` are those of `ToolServer`.
 
-    Over stdio, the streams of the process belong to the protocol. Raises ConfigError and MissingExtra.
+    Over stdio, the protocol uses the streams of the process. Raises ConfigError and MissingExtra.
     """
     server = ToolServer(tools, **options).protocol_server()
     asyncio.run(_over_stdio(server) if http is None else _over_http(server, http))
@@ -203,5 +204,5 @@ async def _over_http(server: Any, address: Address) -> None:
 
 
 def _named(host: str) -> tuple[str, ...]:
-    """The address as a name that it may be called by, unless it is one in numbers that stands for any or has colons."""
+    """Return the address as an allowed host name, unless it is a wildcard or an IPv6 address."""
     return () if ":" in host or not host.strip("0.") else (host,)

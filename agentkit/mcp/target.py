@@ -15,25 +15,24 @@ from agentkit.http_security import is_local
 
 _URL = re.compile(r"https?://", re.IGNORECASE)
 _ADDRESS = re.compile(r"[\w-]+(\.[\w-]+)*(:\d+|(?<=\w)\.[a-z]{2,}(?=/))(/|$)", re.IGNORECASE)
-"""What may be an address that lacks its beginning: a host with a port, or a domain with a path."""
+"""Matches an address that lacks its scheme: a host with a port, or a domain with a path."""
 _UNREACHED = re.compile(r"All connection attempts failed|\[Errno -\d+\]|getaddrinfo|nodename nor servname")
-"""What is said of an address that nobody listens at, or whose name nobody knows, on one system or another."""
+"""Matches connection and name resolution errors of various systems."""
 _NO_NAME_CHARS = re.compile(r"[^a-z0-9]+")
 _GENERIC = re.compile(r"(?:^|[-_])(?:mcp|server|http|com|www|api|sse)(?=$|[-_])")
 _MOST_NAME_CHARS = 24
 _LAUNCHERS = frozenset({"uvx", "npx", "uv", "pipx", "docker", "node", "deno", "bunx", "python", "python3", "env"})
 _LAUNCHER_WORDS = frozenset({"run", "exec", "tool", "x"})
 _KEPT = ("HOME", "LANG", "LOGNAME", "PATH", "SHELL", "TERM", "TZ", "USER")
-"""What every server may know of our environment; of these none holds a secret."""
+"""Variables passed to every server; none of them contains a secret."""
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A server: one of the words of a command, the URL it answers at, or an object of the SDK's in this process.
+    """A server to connect to: one of a command, a URL, or an SDK object in this process.
 
-    `identity` is what it is known by from one time to the next, `name` a short word for it, `environment` all the
-    variables that its process gets, `headers` what it is sent with each request, and `login` the terms on which we log
-    in there, None where we must not.
+    `identity` identifies it across processes, `name` is a short name, `environment` has all variables of its process,
+    `headers` are sent with each request, and `login` has the login settings, None if login is not allowed.
     """
 
     name: str
@@ -56,7 +55,7 @@ def target_of(
     token: str | None = None,
     headers: Mapping[str, str] | None = None,
 ) -> Target:
-    """The server that was meant. Raises ConfigError for what names none, and for secrets that others could read."""
+    """Parse the target of a server. Raises ConfigError if it is invalid, or if it would expose secrets."""
     if is_url(server):
         return _remote(server, name, _shown(token, headers))
     for option, given in {"token": token, "headers": headers}.items():
@@ -70,9 +69,9 @@ def target_of(
 
 
 def variables(wanted: Mapping[str, str] | Iterable[str], host: Mapping[str, str]) -> dict[str, str]:
-    """The environment of a server's process: a few harmless variables, and those that are named or given.
+    """Build the environment of a server's process: a few harmless variables, and those in `wanted`.
 
-    `wanted` names variables of ours, or gives values. Raises ConfigError for a name that is not set.
+    `wanted` names variables of this process, or gives values. Raises ConfigError for a name that is not set.
     """
     kept = {name: value for name, value in host.items() if name in _KEPT or name.startswith("LC_")}
     if isinstance(wanted, Mapping):
@@ -87,7 +86,7 @@ def variables(wanted: Mapping[str, str] | Iterable[str], host: Mapping[str, str]
 
 
 def short_name(words: Sequence[str]) -> str:
-    """A word of small letters and digits for what the words name: `time` for `uvx mcp-server-time`."""
+    """Derive a short name of lower-case letters and digits: `time` for `uvx mcp-server-time`."""
     for word in words:
         plain = _NO_NAME_CHARS.sub("_", word.rpartition("/")[2].partition("@")[0].removesuffix(".py").lower())
         short = _GENERIC.sub("", plain).strip("_-")
@@ -97,18 +96,18 @@ def short_name(words: Sequence[str]) -> str:
 
 
 def is_url(server: Any) -> bool:
-    """Whether a server is named by its address on the web."""
+    """Whether a server is given as an HTTP address."""
     return isinstance(server, str) and _URL.match(server) is not None
 
 
 def is_sealed(url: str) -> bool:
-    """Whether nobody between can read what is sent there: it is encrypted, or does not leave this machine."""
+    """Whether the connection is encrypted, or does not leave this machine."""
     parts = urlsplit(url)
     return parts.scheme.lower() == "https" or is_local(parts.hostname or "")
 
 
 def advice(target: Target, failure: str) -> str:
-    """What would help where a server cannot be reached, in a sentence; empty where nobody knows."""
+    """Return a hint for a connection failure, or an empty string."""
     if target.url:
         return _advice_of_address(target.url, failure)
     word = target.words[0] if target.words else ""
@@ -131,7 +130,7 @@ def _advice_of_address(url: str, failure: str) -> str:
 
 
 def _shown(token: str | None, headers: Mapping[str, str] | None) -> dict[str, str]:
-    """What each request shows, names in small letters. Raises ConfigError for what is the protocol's own to say."""
+    """Return the headers with lower-case names. Raises ConfigError for headers that the protocol sets."""
     from agentkit.llm.endpoint import read_headers
 
     shown = {name.lower(): value for name, value in read_headers(headers).items()}
@@ -182,5 +181,5 @@ def _checked_name(name: str | None) -> str | None:
 
 
 def _without_user(url: str) -> str:
-    """An address without what may be secret in it."""
+    """Strip user name, password and query from an address."""
     return re.sub(r"//[^/@]*@", "//", url.partition("?")[0])

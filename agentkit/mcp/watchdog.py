@@ -1,8 +1,8 @@
 """A process that ends an MCP server when its client exits.
 
-It hands on what is written to the server and what the server answers, in bytes, and reads none of it. Its own input
-ends when whoever started it closes it or dies, by whatever signal: then the server is given a moment, and ended with
-all that it has started.
+It forwards the server's input and output as bytes, without parsing them. Its own input ends when the process that
+started it closes it or dies, by whatever signal: the server then has GRACE_SECONDS to exit before it is killed with all
+its descendants.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from pathlib import Path
 from agentkit.sandbox.watchdog import kill_descendants
 
 GRACE_SECONDS = 1.0
-"""How long a server may take to end by itself when its input has ended."""
+"""Seconds that a server has to exit on its own after its input has ended."""
 
 MOST_LINE_BYTES = 8 * 1024 * 1024
-"""How long one message of a server may be: whoever reads it must hold it as a whole."""
+"""Maximum size of one message of a server: the reader has to hold it in memory."""
 
 NOT_STARTED, TOO_LONG = 127, 126
-"""The exit codes for a command that cannot be started, and for a server that was ended for a message too long."""
+"""Exit codes for a command that cannot be started, and for a server killed because of an oversized message."""
 
 _HOME = str(Path(__file__).resolve().parents[1])
 _BOOTSTRAP = """
@@ -38,7 +38,7 @@ for name in ("mcp", "sandbox"):
 from agentkit.mcp.watchdog import main
 sys.exit(main(sys.argv[2:]))
 """
-"""Starts the keeper without the packages' own `__init__`, of which it needs nothing."""
+"""Starts the watchdog without running the packages' `__init__` modules, which it does not need."""
 
 _READ_BYTES = 65_536
 _SET_CHILD_SUBREAPER = 36
@@ -46,13 +46,13 @@ _STDIN, _STDOUT, _STDERR = range(3)
 
 
 def kept(words: Sequence[str]) -> list[str]:
-    """The command that runs a server behind a keeper."""
+    """Return the command that runs a server under the watchdog."""
     interpreter = getattr(sys, "_base_executable", None) or sys.executable
     return [interpreter, "-I", "-S", "-c", _BOOTSTRAP, _HOME, *words]
 
 
 def main(command: Sequence[str], most_line_bytes: int = MOST_LINE_BYTES, grace_seconds: float = GRACE_SECONDS) -> int:
-    """Run the command until it ends or the input does; its exit code. Nothing that it started is left."""
+    """Run the command until it exits or the input ends; return its exit code. No descendants are left."""
     _adopt_orphans()
     (its_input, into), (out, its_output) = os.pipe(), os.pipe()
     try:
@@ -72,15 +72,15 @@ def main(command: Sequence[str], most_line_bytes: int = MOST_LINE_BYTES, grace_s
 
 
 def _adopt_orphans() -> None:
-    """Become the parent of whatever the server starts and leaves behind, where the system has that."""
+    """Become the parent of orphaned descendants of the server, where the system supports it."""
     with contextlib.suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def _feed(program: subprocess.Popen[bytes], into: int, grace_seconds: float) -> None:
-    """Hand the input on. When it ends, so does the program's, and after a moment the program."""
+    """Forward the input. When it ends, close the server's input and kill the server after the grace period."""
     while data := os.read(_STDIN, _READ_BYTES):
-        with contextlib.suppress(OSError):  # the program does not read any more: what it still writes is handed on
+        with contextlib.suppress(OSError):  # the program has stopped reading; its output is still forwarded
             _write(into, data)
     os.close(into)
     with contextlib.suppress(subprocess.TimeoutExpired):
@@ -89,26 +89,26 @@ def _feed(program: subprocess.Popen[bytes], into: int, grace_seconds: float) -> 
 
 
 def _bury(program: subprocess.Popen[bytes]) -> None:
-    """End what the program leaves behind, or that would hold its output open."""
+    """Kill what the program leaves behind, including processes that hold its output open."""
     program.wait()
     _end(program)
 
 
 def _end(program: subprocess.Popen[bytes]) -> None:
-    """End the program with all that it started; itself also where nobody can tell what it started."""
+    """Kill the program and its descendants; the program itself even if the descendants cannot be determined."""
     kill_descendants(os.getpid())
     program.kill()
 
 
 def _tell(out: int, most_line_bytes: int) -> bool:
-    """Hand on what the program writes, to its end; whether all lines were short enough."""
+    """Forward the program's output to its end; return False if a line is too long."""
     length = 0
     while data := os.read(out, _READ_BYTES):
         _, newline, after = data.rpartition(b"\n")
         length = len(after) if newline else length + len(data)
         if length > most_line_bytes:
             return False
-        with contextlib.suppress(OSError):  # nobody reads any more: the end of the input will follow
+        with contextlib.suppress(OSError):  # the reader is gone; the end of the input will follow
             _write(_STDOUT, data)
     return True
 

@@ -30,17 +30,17 @@ _EQUAL: tuple[tuple[Any, Any], ...] = (
     *((numbers.Number, int | float), (numbers.Real, int | float), (numbers.Integral, int)),
     *((typing.SupportsFloat, float), (typing.SupportsInt, int), (typing.SupportsIndex, int)),
 )
-"""Annotations that mean another, which pydantic knows."""
+"""Annotations replaced by an equivalent that pydantic supports."""
 
 SELF = "typing.Self"
-"""What names the class of a method among the names around it."""
+"""The key for the enclosing class in `AnnotationContext.names`."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnnotationContext:
-    """What annotations are read with: the names around them, and what makes of a text a description for pydantic.
+    """Context for resolving annotations: the names in scope and a factory for pydantic descriptions.
 
-    `twins` holds what was read of those that may contain themselves.
+    `twins` caches the replacements of types that can be recursive.
     """
 
     names: Mapping[str, Any]
@@ -49,19 +49,19 @@ class AnnotationContext:
 
 
 def text_of(hint: Any) -> str:
-    """What `Annotated[..., "text"]` says of a value, or empty."""
+    """Return the description in `Annotated[..., "text"]`, or an empty string."""
     hint = _named(hint) or hint
     if get_origin(hint) is not Annotated:
         return ""
-    texts = (getattr(extra, "documentation", extra) for extra in get_args(hint)[1:])  # typing_extensions.Doc has one
+    texts = (getattr(extra, "documentation", extra) for extra in get_args(hint)[1:])  # typing_extensions.Doc has it
     return next((text for text in texts if isinstance(text, str)), "")
 
 
 def readable(hint: Any, reading: AnnotationContext) -> Any:
-    """The annotation as pydantic wants it: any iterable as a list, which is checked at once and can be read twice.
+    """Convert an annotation to its pydantic form.
 
-    Texts beside annotations become descriptions. Before Python 3.12 also `typing.TypedDict` as its equal of
-    typing_extensions.
+    Iterables become lists, which are validated at once and can be read twice. Texts in `Annotated` become descriptions.
+    Before Python 3.12, `typing.TypedDict` is replaced by the typing_extensions version.
     """
     if sys.version_info < (3, 12) and is_typeddict(get_origin(hint) or hint):
         return _modern_twin(hint, reading)
@@ -74,15 +74,15 @@ def readable(hint: Any, reading: AnnotationContext) -> Any:
     if any(hint is each or get_origin(hint) is each for each in _LISTS):
         return types.GenericAlias(list, new or (Any,))
     if new == args or get_origin(hint) is Literal:
-        own = (Self, reading.names.get(SELF, typing.Never))  # which pydantic would take for a class of ours
+        own = (Self, reading.names.get(SELF, typing.Never))  # pydantic would resolve Self to an agentkit class
         return next((read for spelled, read in (own, *_EQUAL) if hint is spelled), hint)
     return _with_parts(hint, new)
 
 
 def narrowed(hint: Any, is_read: Callable[[Any], bool]) -> Any:
-    """An annotation that cannot be read without those choices of its unions that cannot; itself when that is no help.
+    """Drop the unsupported members of unions from an annotation that cannot be read.
 
-    None alone is no choice.
+    Returns the annotation unchanged if that does not help. A union of None alone is not a valid result.
     """
     origin, args = get_origin(hint), get_args(hint)
     if origin in (Literal, Callable):
@@ -99,14 +99,14 @@ def narrowed(hint: Any, is_read: Callable[[Any], bool]) -> Any:
 
 
 def _with_parts(hint: Any, args: tuple[Any, ...]) -> Any:
-    """An annotation of the same kind with other parts."""
+    """Rebuild an annotation with other type arguments."""
     if isinstance(hint, types.UnionType):
         return functools.reduce(operator.or_, args)
     return hint.copy_with(args) if hasattr(hint, "copy_with") else get_origin(hint)[args]
 
 
 def _described(hint: Any, args: tuple[Any, ...], reading: AnnotationContext) -> Any:
-    """An annotation with the text beside it as its description, unless it is described already."""
+    """Turn the text in `Annotated` into a description, unless the annotation already has one."""
     text = text_of(hint)
     if text and not any(getattr(extra, "description", None) for extra in args[1:]):
         args = (args[0], reading.describe(text), *args[1:])
@@ -114,7 +114,7 @@ def _described(hint: Any, args: tuple[Any, ...], reading: AnnotationContext) -> 
 
 
 def _named(hint: Any) -> Any:
-    """What a name stands for that was given by `type Name = ...`; None for anything else."""
+    """Return the value of a `type Name = ...` alias, or None for any other annotation."""
     if type(hint).__name__ != "TypeAliasType":
         return None
     try:
@@ -124,7 +124,10 @@ def _named(hint: Any) -> Any:
 
 
 def _without_name(hint: Any, reading: AnnotationContext) -> Any:
-    """What the name stands for where that is read otherwise; itself where pydantic reads it, or it is recursive."""
+    """Replace a type alias by its converted value.
+
+    Aliases that pydantic reads as they are, generic aliases and recursive ones are returned unchanged.
+    """
     if hint in reading.twins or hint.__type_params__:
         return reading.twins.get(hint, hint)
     reading.twins[hint] = hint
@@ -152,7 +155,7 @@ def _modern_twin(hint: Any, reading: AnnotationContext) -> Any:
 
 
 def _filled(hint: Any, given: Mapping[Any, Any]) -> Any:
-    """A generic annotation with what is given for its variables."""
+    """Substitute the type variables of a generic annotation."""
     if hint in given:
         return given[hint]
     variables = getattr(hint, "__parameters__", ())

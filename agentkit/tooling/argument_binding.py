@@ -1,6 +1,6 @@
 """Binding of named arguments to function parameters.
 
-A model gives a list for `*values` and an object for `**options`, both of which it may leave out.
+A model passes a list for `*values` and an object for `**options`; both are optional.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _BY_ANY_NAME = inspect.Parameter.VAR_KEYWORD
 
 
 def asked(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
-    """The annotation and the default of what a model is asked to give for a parameter."""
+    """Return the annotation and the default under which a parameter is offered to the model."""
     if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
         return _asked_by_place(hint)
     if parameter.kind is not _BY_ANY_NAME:
@@ -30,7 +30,7 @@ def asked(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
 
 
 def _asked_by_place(hint: Any) -> tuple[Any, Any]:
-    """What is asked for `*values`, whose annotation is that of each, or of all: `*tuple[int, str]`."""
+    """Return the annotation and the default for `*values`, annotated per value or as a whole (`*tuple[int, str]`)."""
     if getattr(hint, "__unpacked__", False):
         whole: Any = types.GenericAlias(tuple, get_args(hint))
     elif get_origin(hint) is Unpack:
@@ -48,15 +48,16 @@ def _list_of(hint: Any) -> Any:
 
 
 def _without_text(hint: Any) -> Any:
-    """An annotation of each value without the text beside it, which is said of all."""
+    """Strip the description from the annotation of each value; it describes the whole list."""
     is_said = get_origin(hint) is Annotated and all(isinstance(extra, str) for extra in get_args(hint)[1:])
     return get_args(hint)[0] if is_said else hint
 
 
 def gathered(signature: inspect.Signature, given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments with those of any other name in the object for them, where models often do not put them.
+    """Move arguments with unknown names into the object for `**options`; models often put them at the top level.
 
-    A name of a parameter that was not given, in these or other letters, is that parameter's, also inside the object.
+    An argument whose name matches a parameter that was not given, compared by letters, is assigned to that parameter,
+    even if it was inside the object.
     """
     rest = next((name for name, each in signature.parameters.items() if each.kind is _BY_ANY_NAME), None)
     if rest is None:
@@ -74,7 +75,7 @@ def gathered(signature: inspect.Signature, given: dict[str, Any]) -> dict[str, A
 
 
 def _claimed(loose: Mapping[str, Any], missing: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Those arguments that are missing ones, by their names, when no two are the same one; and all others."""
+    """Split loose arguments into those that match a missing parameter, if the match is unique, and the rest."""
     known = {spelled: names[0] for spelled, names in by_letters(missing).items() if len(names) == 1}
     meant = {name: name if name in missing else known.get(letters(name)) for name in loose}
     claims = Counter(meant.values())
@@ -88,13 +89,13 @@ def is_rest(parameter: inspect.Parameter) -> bool:
 
 
 def is_spread(signature: inspect.Signature) -> bool:
-    """Whether the function takes some arguments other than by their names."""
+    """Whether the function takes some arguments by position or collects arbitrary keywords."""
     return any(each.kind in _BY_PLACE or each.kind is _BY_ANY_NAME for each in signature.parameters.values())
 
 
 def spread(signature: inspect.Signature, arguments: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """What is given by place, and what by name, of arguments that were checked."""
+    """Split validated arguments into positional and keyword arguments."""
     bound = signature.bind_partial()
     bound.arguments.update(arguments)
-    bound.apply_defaults()  # of what no model is asked for, and others may follow by place
+    bound.apply_defaults()  # fills in parameters hidden from the model; positional ones can follow them
     return bound.args, bound.kwargs

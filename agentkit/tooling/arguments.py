@@ -20,10 +20,10 @@ _MOST_TEXT = 1_000
 _MOST_SENTENCES = 5
 _MOST_SHOWN = 80
 _MOST_REPAIRS = 10
-"""How often arguments are repaired: a value inside another shows its faults when the outer one has none."""
+"""Maximum number of repair passes: nested faults show up only after the outer value is fixed."""
 
 MOST_FAULTS = 1_000
-"""How many faults are looked at in one check of arguments: a model can send tens of thousands in one call."""
+"""Maximum number of faults examined in one check: a model can send tens of thousands in one call."""
 
 _SHOWN = reprlib.Repr()
 _SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = _MOST_SHOWN
@@ -34,12 +34,12 @@ Arguments = str | Mapping[str, Any] | None
 
 Place = tuple[str | int, ...]
 Fault = tuple[Place, str, Any]
-"""Where in the arguments, what is wrong there, and the value that was given."""
+"""The path in the arguments, the problem, and the value that was given."""
 
 
 @dataclass(frozen=True, slots=True)
 class ArgumentErrors:
-    """What is wrong with arguments that do not fit what a tool takes."""
+    """The validation errors of a tool's arguments."""
 
     faults: Sequence[Fault]
 
@@ -51,9 +51,9 @@ def settled(
     schema: Schema,
     tool_name: str,
 ) -> T:
-    """What `validated` makes of the arguments, or of what was meant by them, where they do not fit.
+    """Validate the arguments, repairing them where they do not fit.
 
-    `optional` names the outermost arguments that may be left out. Raises BadArguments with all that is wrong.
+    `optional` names the top-level arguments that can be omitted. Raises BadArguments with all remaining errors.
     """
     repairs = 0
     while isinstance(made := validated(given), ArgumentErrors):
@@ -68,7 +68,7 @@ def settled(
 
 
 def _sentences(faults: Iterable[Fault], schema: Schema, tool_name: str) -> Iterator[str]:
-    """A sentence for each place where something is wrong."""
+    """Yield one error sentence per path."""
     grouped: dict[Place, list[Fault]] = {}
     for fault in faults:
         grouped.setdefault(fault[0], []).append(fault)
@@ -88,9 +88,9 @@ def _sentence(path: Place, faults: Sequence[Fault], schema: Schema, tool_name: s
 
 
 def read_arguments(arguments: Arguments) -> dict[str, Any]:
-    """The arguments as a new dictionary.
+    """Parse the arguments into a new dictionary.
 
-    They may come as JSON text (also encoded twice), as a mapping, or empty. Raises BadArguments.
+    They can be JSON text (also double-encoded), a mapping, or empty. Raises BadArguments.
     """
     given: Any = arguments
     for _ in range(3):
@@ -105,7 +105,7 @@ def read_arguments(arguments: Arguments) -> dict[str, Any]:
 
 
 def complaint(sentences: Iterable[str], *, is_cut: bool = False) -> BadArguments:
-    """The error that says these sentences, the first few of them and within bounds; `is_cut` says there were more."""
+    """Build the error from the first few sentences, length-limited; `is_cut` marks an incomplete list of faults."""
     distinct = list(dict.fromkeys(sentences))
     more = len(distinct) - _MOST_SENTENCES
     rest = [f"And {'at least ' if is_cut else ''}{more:,} more."] if more > 0 else []
@@ -113,42 +113,42 @@ def complaint(sentences: Iterable[str], *, is_cut: bool = False) -> BadArguments
 
 
 def missing(path: Sequence[str | int], schema: object = None) -> str:
-    """The sentence for a required argument that was not given, with what its schema asks for."""
+    """Return the error sentence for a missing required argument, including the expected type."""
     wanted = f"; it should be {expected(schema)}" if schema else ""
     return f"Argument {dotted(path)!r} is missing{wanted}."
 
 
 def unknown(name: str, tool_name: str, names: Sequence[str]) -> str:
-    """The sentence for an argument that the tool does not have."""
+    """Return the error sentence for an argument that the tool does not have."""
     real = f"its parameters are {', '.join(names)}" if names else "it takes no arguments"
     return f"{tool_name} has no parameter {cut(name, _MOST_SHOWN)!r}; {real}."
 
 
 def wrong(path: Sequence[str | int], what: str, value: object) -> str:
-    """The sentence for a value that does not fit."""
+    """Return the error sentence for an invalid value."""
     where = f"Argument {dotted(path)!r}" if path else "The arguments"
     return f"{where} {what}; got {shown(value)}."
 
 
 def dotted(path: Sequence[str | int]) -> str:
-    """A place in the arguments as a reader writes it: `items[2].price`."""
+    """Format a path in the arguments: `items[2].price`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in path).removeprefix(".")
 
 
 def shown(value: object) -> str:
-    """A value in a few characters, as JSON where it is short."""
+    """Format a value in a few characters, as JSON if it is short."""
     if isinstance(value, str):
         return json.dumps(cut(value, _MOST_SHOWN), ensure_ascii=False)
     if value is None or isinstance(value, bool):
         return json.dumps(value)
     try:
         return cut(_SHOWN.repr(value), _MOST_SHOWN)
-    except ValueError:  # a number with more digits than Python writes
+    except ValueError:  # a number with more digits than Python converts
         return f"a huge {type(value).__name__}"
 
 
 def expected(schema: object) -> str:
-    """What a JSON schema asks for, in a few words."""
+    """Describe the type a JSON schema expects, in a few words."""
     if not isinstance(schema, dict):
         return "any value"
     if "enum" in schema or "const" in schema:
@@ -164,11 +164,11 @@ def expected(schema: object) -> str:
 def repaired(
     arguments: dict[str, Any], faults: Iterable[Fault], optional: Sequence[str], schema: Schema | None = None
 ) -> dict[str, Any] | None:
-    """The arguments with what models often get wrong put right, or None when nothing could be.
+    """Repair common mistakes of models in the arguments, or return None if nothing could be repaired.
 
-    At each fault, a null is taken to mean "not given", a list or object that was written as text is read, and where
-    the schema is known, a value or name is taken for the one that it clearly stands for. Outermost arguments are left
-    out only for names in `optional`.
+    At each fault, null is treated as "not given" and a list or object encoded as text is parsed. If the schema is
+    known, a value or name is replaced by the one it unambiguously matches. Top-level arguments are dropped only if they
+    are in `optional`.
     """
     changes: dict[Place, Any] = {}
     reasons: dict[Place, list[str]] = {}
@@ -191,7 +191,7 @@ def repaired(
 def _repairs(
     arguments: dict[str, Any], path: Place, whats: Sequence[str], optional: Sequence[str], schema: Schema
 ) -> dict[Place, Any]:
-    """What to put at a place where something is wrong, and at others for its sake."""
+    """Return the changes, by path, that repair one fault."""
     value: Any = functools.reduce(_inside, path, cast("Any", arguments))
     around, last = path[:-1], path[-1]
     if any(what.startswith(KEY) for what in whats):
@@ -207,10 +207,10 @@ def _repairs(
 
 @dataclass(frozen=True, slots=True)
 class _Names:
-    """The names in one object of the arguments, found by their letters alone.
+    """The names in one object of the arguments, indexed by their letters.
 
-    `unknown` are those that the schema does not have there, `unused` those of the schema that were not given. They are
-    indexed once for each object, because a model may send thousands of unknown names.
+    `unknown` are names missing from the schema, `unused` are names of the schema that were not given. The index is
+    built once per object, because a model can send thousands of unknown names.
     """
 
     container: Any
@@ -219,7 +219,7 @@ class _Names:
 
     @classmethod
     def at(cls, arguments: Mapping[str, Any], around: Place, schema: Schema) -> Self:
-        """The names in the object at a place of the arguments."""
+        """Index the names of the object at a path in the arguments."""
         container = functools.reduce(_inside, around, cast("Any", arguments))
         given: Mapping[str, Any] = container if isinstance(container, Mapping) else {}
         known = dict.fromkeys(coercion.names_in(coercion.nodes_at(schema, around)))
@@ -227,7 +227,7 @@ class _Names:
         return cls(container, unknown, coercion.by_letters(name for name in known if name not in given))
 
     def renamed(self, path: Place) -> dict[Place, Any]:
-        """A missing name and an unknown one become one, when they are the same in other letters; a null is dropped."""
+        """Rename an unknown argument to the missing one if they match by letters; drop a null."""
         *around, last = path
         if not isinstance(self.container, Mapping) or not isinstance(last, str):
             return {}
@@ -243,7 +243,7 @@ class _Names:
 
 
 def _with_key_meant(arguments: dict[str, Any], path: Place, schema: Schema) -> dict[Place, Any]:
-    """A key of an object that stands for one of those it may have."""
+    """Replace an invalid key of an object by the allowed key that it matches."""
     *around, last = path
     container = functools.reduce(_inside, around, cast("Any", arguments))
     new = coercion.key_meant(str(last), coercion.nodes_at(schema, around), schema)
@@ -256,7 +256,10 @@ def _is_optional(path: Place, schema: Schema) -> bool:
 
 
 def _meant(value: Any, whats: Sequence[str], path: Place, schema: Schema, *, may_drop: bool) -> Any:
-    """What stands for a wrong value; a text that says null is null, or not given, where no text was asked for."""
+    """Return the replacement for an invalid value.
+
+    A text such as "null" becomes null, or is dropped, if the schema does not expect a string.
+    """
     nodes = coercion.nodes_at(schema, path)
     if isinstance(value, str) and coercion.is_null(value) and all(what.startswith("should be ") for what in whats):
         if any(map(admits_null, nodes)):
@@ -267,12 +270,12 @@ def _meant(value: Any, whats: Sequence[str], path: Place, schema: Schema, *, may
 
 
 def copied(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments for somebody who may look at them but not change them: copied as deep as they can be."""
+    """Copy the arguments as deeply as possible, for readers that must not change the originals."""
     return {name: _copied(value) for name, value in arguments.items()}
 
 
 def walk(arguments: Any, steps: Iterable[str | int]) -> tuple[str | int, ...]:
-    """Those of the steps that lead through the arguments; others are names a validator gives to its own branches."""
+    """Return the steps that exist in the arguments; the others are branch names added by a validator."""
     path: list[str | int] = []
     for step in steps:
         inside = _inside(arguments, step)
@@ -299,7 +302,7 @@ def _parsed(text: str) -> Any:
 
 
 _UNCHANGING = frozenset({str, int, float, bool, type(None), bytes, object})
-"""Types whose values need no copy; a bare object is a mark that is known by its identity."""
+"""Types whose values need no copy; a bare object is a sentinel, compared by identity."""
 
 
 def _copied(value: Any) -> Any:
@@ -307,7 +310,7 @@ def _copied(value: Any) -> Any:
         return value
     try:
         return copy.deepcopy(value)
-    except Exception:  # noqa: BLE001 - any class may refuse in its own way: of a lock there is only one
+    except Exception:  # noqa: BLE001 - any class can refuse to be copied, a lock for example
         return value
 
 
@@ -324,7 +327,7 @@ def _inside(container: Any, step: str | int) -> Any:
 
 
 def _changed(arguments: dict[str, Any], changes: Mapping[tuple[str | int, ...], Any]) -> dict[str, Any]:
-    """The arguments with new values at some places, none of which lies inside another. Copies what it must, once."""
+    """Apply changes at paths, none of which contains another; containers are copied once, on demand."""
     whole = dict(arguments)
     copies = {id(whole)}
     for (*outer, last), new in changes.items():

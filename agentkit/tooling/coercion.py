@@ -1,4 +1,4 @@
-"""Coercion of arguments that do not match their schema but have one plausible meaning."""
+"""Coercion of arguments that violate their schema but have one plausible meaning."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ _decode = json.JSONDecoder(strict=False).decode
 
 
 def read_json(text: str) -> Any:
-    """The value of a JSON text; also of one that has line breaks in strings, a fence around it, or a foreign spelling.
+    """Parse JSON leniently.
 
-    Python's are single quotes, `True`, `False`, `None`, tuples, and commas before a closing bracket; JavaScript's are
-    names without quotes, and remarks. Nothing is added: a text that breaks off is refused. Raises what `json.loads`
-    raises.
+    Accepts line breaks in strings, a code fence around the text, Python syntax (single quotes, `True`, `False`, `None`,
+    tuples, trailing commas) and JavaScript syntax (unquoted keys, comments). Nothing is completed: truncated text is
+    rejected. Raises what `json.loads` raises.
     """
     try:
         return _decode(text)
@@ -50,7 +50,7 @@ def read_json(text: str) -> Any:
 
 
 def as_json(given: dict[str, Any]) -> str | None:
-    """The JSON text of arguments that came from one, or None."""
+    """Serialise arguments that consist of plain JSON types; None for any others."""
     try:
         return json.dumps(given) if _is_json(given) else None
     except (ValueError, RecursionError):
@@ -80,17 +80,17 @@ def _translated(found: re.Match[str]) -> str:
 
 
 def _reescaped(found: re.Match[str]) -> str:
-    """A quote inside single quotes, as it is written inside double quotes."""
+    """Re-escape a quote of a single-quoted string for a double-quoted one."""
     if found[2]:
         return '\\"'
     return "'" if found[1] == "'" else found[0]
 
 
 MISSING, UNKNOWN = "is missing", "is not a known name"
-"""What is wrong with a name that should be there, or should not."""
+"""Reasons for a missing name and for an unknown one."""
 
 KEY = "has a name that"
-"""How begins what is wrong with the name of an entry itself."""
+"""Prefix of the reasons about the key of an entry."""
 
 _DATE = "should be a date such as 2026-12-24"
 _MOMENT = "should be a date and time such as 2026-12-24T15:30:00"
@@ -113,11 +113,11 @@ _REASONS = {
     **dict.fromkeys(("decimal_type", "decimal_parsing"), "should be a number"),
     **dict.fromkeys(("uuid_type", "uuid_parsing"), "should be a UUID, such as 123e4567-e89b-12d3-a456-426614174000"),
 }
-"""What is wrong, by pydantic's error type, where its own words would puzzle a model."""
+"""Reasons by pydantic error type, where pydantic's own message would confuse a model."""
 
 
 def reason(kind: str, message: str) -> str:
-    """What pydantic says of an error of this type, as the rest of a sentence about a value."""
+    """Turn a pydantic error into a predicate for a sentence about the value."""
     if kind in _REASONS:
         return _REASONS[kind]
     message = message.partition("\n")[0].replace(" items after validation", " entries")
@@ -128,9 +128,9 @@ def reason(kind: str, message: str) -> str:
 
 
 def untold(context: Mapping[str, Any], given: Any) -> tuple[str, str, Any] | None:
-    """The field that should tell the given object's type, what is wrong with it, and its value or else the object.
+    """Return the name of the discriminator field at fault, the reason, and its value or else the object.
 
-    None when the error is not about such a field.
+    None if the error is not about a discriminator field.
     """
     name = str(context.get("discriminator", ""))
     if not name.startswith("'"):
@@ -141,7 +141,7 @@ def untold(context: Mapping[str, Any], given: Any) -> tuple[str, str, Any] | Non
 
 
 def joined(reasons: Iterable[str]) -> str:
-    """What is wrong with a value by several readings of it, as the rest of one sentence; details are of one alone."""
+    """Join the reasons for one value into a predicate; details are included only for a single reason."""
     told = list(dict.fromkeys(reasons))
     if len(told) == 1:
         return told[0]
@@ -150,7 +150,7 @@ def joined(reasons: Iterable[str]) -> str:
 
 
 def first_sentence(error: Exception) -> str:
-    """What an error says, without what follows its first sentence."""
+    """Return the first sentence of an error message."""
     return str(error).partition("\n")[0].partition(". ")[0]
 
 
@@ -164,9 +164,10 @@ _MOST_EXPONENT = 30
 
 
 def number(text: str, *, is_whole: bool = False) -> str | None:
-    """The number of a text such as `1,234.50`, `+5` or `1e3`, without signs that group its digits; None without one.
+    """Normalise a number such as `1,234.50`, `+5` or `1e3`; None for other texts.
 
-    `1,234` is a number only where a whole one is asked for: elsewhere it may be a little more than one.
+    Removes digit grouping and a plus sign. `1,234` is accepted only where an integer is expected; elsewhere the comma
+    could be a decimal separator.
     """
     text = text.strip()
     if len(text) > _MOST_CHARS or not (_GROUPED.fullmatch(text) or _NUMBER.fullmatch(text)):
@@ -176,7 +177,7 @@ def number(text: str, *, is_whole: bool = False) -> str | None:
 
 
 def whole(written: str) -> int | None:
-    """The integer that a number from `number` is exactly; None when it is none, or its exponent is beyond 30."""
+    """Convert the output of `number` to an integer; None if it is not integral or its exponent exceeds 30."""
     found = _NUMBER.fullmatch(written)
     if found is None or abs(int(found["exponent"] or 0)) > _MOST_EXPONENT:
         return None
@@ -185,10 +186,10 @@ def whole(written: str) -> int | None:
 
 
 def numbers(text: str, *, is_whole: bool = False) -> list[str] | None:
-    """The numbers of a text such as `1, 2.5, 3`; None when it has others, or a comma may belong to a number.
+    """Split a text such as `1, 2.5, 3` into numbers; None if it contains anything else or is ambiguous.
 
-    Commas that are not all followed by a space may group digits or part a fraction, and so may a point where only
-    whole numbers are asked for.
+    Commas without a following space could group digits or separate decimals. Where integers are expected, a point is
+    ambiguous, too.
     """
     parts = entries(text)
     if not all(map(_LISTED.fullmatch, parts)) or (is_whole and any("." in part for part in parts)):
@@ -197,7 +198,7 @@ def numbers(text: str, *, is_whole: bool = False) -> list[str] | None:
 
 
 def _is_unclear(text: str, parts: list[str], *, is_whole: bool) -> bool:
-    """Whether a comma without a space behind it may be something else than the sign between two of these numbers."""
+    """Whether a comma without a following space could be something other than a separator of these numbers."""
     behind = {*re.findall(r",(\s?)", text)}
     if "" not in behind:
         return False
@@ -211,17 +212,17 @@ def _is_grouped(pair: tuple[str, str]) -> bool:
 
 
 def entries(text: str) -> list[str]:
-    """What commas, semicolons and line breaks part in a text."""
+    """Split a text at commas, semicolons and line breaks."""
     return [part.strip() for part in re.split(r"[,;\n]", _listed(text))]
 
 
 def _listed(text: str) -> str:
-    """A text without what may end a list."""
+    """Strip whitespace and trailing separators."""
     return text.strip().rstrip(",;")
 
 
 UNCLEAR = object()
-"""What is meant when that cannot be told."""
+"""Sentinel: the value has no unambiguous meaning."""
 
 _MOST_NODES = 100
 _MOST_REMEMBERED_CHARS = 100
@@ -232,7 +233,7 @@ _QUALIFIED = re.compile(r"\s*<?(?:\w+\.)+(?P<name>\w+)(?:: .*>)?\s*")
 
 
 def written_at(schema: Schema, path: Iterable[str | int]) -> list[Schema]:
-    """The schemas that are written for a place, by each way that leads there."""
+    """Return the subschemas at a path, through every branch that leads there."""
     nodes = [schema]
     for step in path:
         found = (inner for node in parted(nodes, schema) for inner in _inner(node, step))
@@ -241,12 +242,12 @@ def written_at(schema: Schema, path: Iterable[str | int]) -> list[Schema]:
 
 
 def nodes_at(schema: Schema, path: Iterable[str | int]) -> list[Schema]:
-    """The schemas that may hold at a place: references followed, unions parted."""
+    """Return the subschemas that can apply at a path, with references and unions expanded."""
     return parted(written_at(schema, path), schema)
 
 
 def parted(nodes: Iterable[Any], root: Schema) -> list[Schema]:
-    """The schemas, with those that they refer to or are a union of."""
+    """Expand references and unions: the schemas together with all they refer to."""
     waiting, found = list(nodes), list[Schema]()
     while waiting and len(found) < _MOST_NODES:
         node = waiting.pop(0)
@@ -258,7 +259,7 @@ def parted(nodes: Iterable[Any], root: Schema) -> list[Schema]:
 
 
 def key_meant(key: str, nodes: Iterable[Schema], root: Schema) -> str | None:
-    """The key of an object that was meant by one that its `propertyNames` refuse."""
+    """Return the allowed key that matches one rejected by `propertyNames`."""
     names = parted([node["propertyNames"] for node in nodes if "propertyNames" in node], root)
     found = _choice(key, names)
     written = [str(each) for node in names for each, _, python in _choices(node) if python is found]
@@ -266,10 +267,10 @@ def key_meant(key: str, nodes: Iterable[Schema], root: Schema) -> str | None:
 
 
 def meant(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
-    """The value that was meant where these schemas, which are parts of `root`, may hold; or UNCLEAR.
+    """Coerce a value to these schemas, which are parts of `root`; returns UNCLEAR if ambiguous.
 
-    Lists and objects that were written as text are read, choices are found by their name or in other letters, dates
-    in other notations, and a value alone is a list of one where only a list will do.
+    Parses lists and objects encoded as text, matches choices by name or ignoring case and separators, reads other date
+    notations, and wraps a single value where only a list is valid.
     """
     for reader in (_structure, _choice, _sum, _digits, _number, _truth, _moment, _text):
         found = reader(value, nodes)
@@ -279,12 +280,12 @@ def meant(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
 
 
 def is_null(value: Any) -> bool:
-    """Whether this is null, or a text by which a model means null where no text can be."""
+    """Whether the value is null, or a text that means null where strings are not expected."""
     return value is None or (isinstance(value, str) and value.strip().lower() in _NULLS)
 
 
 def by_letters(names: Iterable[str]) -> dict[str, list[str]]:
-    """The names by their letters alone, in which `startDate`, `start-date` and `START_DATE` are the same."""
+    """Group names by their letters, so that `startDate`, `start-date` and `START_DATE` are equal."""
     found: dict[str, list[str]] = {}
     for name in names:
         found.setdefault(letters(name), []).append(name)
@@ -292,12 +293,12 @@ def by_letters(names: Iterable[str]) -> dict[str, list[str]]:
 
 
 def names_in(nodes: Iterable[Schema]) -> list[str]:
-    """The names of the properties of these schemas."""
+    """Return the property names of these schemas."""
     return list(dict.fromkeys(name for node in nodes for name in node.get("properties", ())))
 
 
 def is_optional(name: str, nodes: Iterable[Schema]) -> bool:
-    """Whether all of these schemas that have such a property do without it."""
+    """Whether every schema that has this property leaves it optional."""
     homes = [node for node in nodes if name in node.get("properties", ())]
     return bool(homes) and not any(name in node.get("required", ()) for node in homes)
 
@@ -324,7 +325,7 @@ def _choice(value: Any, nodes: Sequence[Schema]) -> Any:
             return exact[0]
     if not isinstance(value, str | bool):
         return UNCLEAR
-    value = str(value)  # true is how a model writes the choice "True"
+    value = str(value)  # models write true for the choice "True"
     spellings = {letters(value), letters(_unqualified(value))}
     named = [python for written, name, python in choices if name and letters(name) in spellings]
     spelled = [python for written, _, python in choices if isinstance(written, str) and letters(written) in spellings]
@@ -334,20 +335,20 @@ def _choice(value: Any, nodes: Sequence[Schema]) -> Any:
 
 
 def _choices(node: Schema) -> list[tuple[Any, str, Any]]:
-    """Each choice of a node: as it is written in JSON, its name, and its value for the validator."""
+    """Return each choice of a node: its JSON value, its name, and its value for the validator."""
     written = node["enum"] if "enum" in node else [node["const"]] if "const" in node else []
     python = node.get(PYTHON, [("", each) for each in written]) if SUMMED not in node else []
     return [(each, name, value) for each, (name, value) in zip(written, python, strict=True)]
 
 
 def _unqualified(text: str) -> str:
-    """The name of a choice, out of `Color.RED` or `<Color.RED: 1>`."""
+    """Extract the name from `Color.RED` or `<Color.RED: 1>`."""
     found = _QUALIFIED.fullmatch(text)
     return found["name"] if found else text
 
 
 def _sum(value: Any, nodes: Sequence[Schema]) -> Any:
-    """Flags by their names: `R|W`, `R, W` or a list of them."""
+    """Coerce flags given by name: `R|W`, `R, W` or a list."""
     flags = {letters(name): flag for node in nodes if SUMMED in node for name, flag in node[PYTHON]}
     parts = re.split(r"[|,;+]", value) if isinstance(value, str) else value
     if not flags or not isinstance(parts, list) or not parts:
@@ -357,7 +358,7 @@ def _sum(value: Any, nodes: Sequence[Schema]) -> Any:
 
 
 def _digits(value: Any, nodes: Sequence[Schema]) -> Any:
-    """A number where only its text can be, or where it must be whole and is so."""
+    """Convert a number to text where only strings are valid, and an integral float to an integer."""
     asked = _kinds(nodes) - {"null", None}
     if isinstance(value, bool) or not isinstance(value, int | float):
         return UNCLEAR
@@ -367,7 +368,7 @@ def _digits(value: Any, nodes: Sequence[Schema]) -> Any:
 
 
 def _number(value: Any, nodes: Sequence[Schema]) -> Any:
-    """A number in groups of digits or with an exponent; as text where a text may be a number too, which is exact."""
+    """Parse a number with digit grouping or an exponent; it stays text, hence exact, where strings are valid too."""
     kinds = _kinds(nodes)
     asked = kinds & {"integer", "number"}
     written = number(value, is_whole=asked == {"integer"}) if isinstance(value, str) and asked else None
@@ -387,7 +388,7 @@ def _truth(value: Any, nodes: Sequence[Schema]) -> Any:
 
 
 def _kinds(nodes: Iterable[Schema]) -> set[Any]:
-    """The types of the values of these schemas."""
+    """Return the set of types that these schemas allow."""
     kinds = (node.get("type") for node in nodes)
     return {each for kind in kinds for each in (kind if isinstance(kind, list) else [kind])}
 
@@ -406,13 +407,13 @@ def _moment(value: Any, nodes: Sequence[Schema]) -> Any:
 
 
 def _text(value: Any, nodes: Sequence[Schema]) -> Any:
-    """A value where the text of its JSON was asked for."""
+    """Serialise a list or object where JSON text is expected."""
     asked = any(node.get("contentMediaType") == "application/json" for node in nodes)
     return json.dumps(value) if asked and isinstance(value, dict | list) else UNCLEAR
 
 
 def _entry(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
-    """A list of one, of what could be an entry; of several where commas part what can be no text."""
+    """Wrap a single value in a list, or split a text at separators where the items are not strings."""
     lists = [node for node in nodes if "array" in _kinds([node])]
     others = _kinds(nodes) - {"array", "null", None}
     if not lists or others or isinstance(value, list | tuple) or is_null(value):
@@ -429,7 +430,7 @@ def _entry(value: Any, nodes: Sequence[Schema], root: Schema) -> Any:
 
 
 def _placed(value: Any, lists: Sequence[Schema], root: Schema) -> Any:
-    """As many numbers or choices as there are places for them, and for nothing else: `40.7, -74`."""
+    """Split a text such as `40.7, -74` into the numbers or choices of a fixed-length tuple."""
     places = lists[0].get("prefixItems", ())
     parts = entries(value) if isinstance(value, str) and len(lists) == 1 else []
     if len(parts) != len(places) or len(parts) != lists[0].get("maxItems"):
@@ -446,7 +447,7 @@ def _fits_place(part: str, nodes: Sequence[Schema]) -> bool:
 
 
 def _several(text: str, nodes: Sequence[Schema], kinds: set[Any]) -> Any:
-    """The numbers or choices that a text lists."""
+    """Split a text into the numbers or choices that it lists."""
     if kinds <= {"integer", "number"}:
         return numbers(text, is_whole="number" not in kinds) or UNCLEAR
     written = [each for node in nodes for each, _, _ in _choices(node)]
@@ -471,7 +472,7 @@ _BOOLEAN_WORDS: Mapping[str, bool] = {
 
 
 def letters(text: str) -> str:
-    """A name or choice without the signs and cases in which spellings of it differ."""
+    """Normalise a name or choice: drop case and separators."""
     return _letters_of_short(text) if len(text) <= _MOST_REMEMBERED_CHARS else _letters(text)
 
 
@@ -480,17 +481,17 @@ def _letters(text: str) -> str:
 
 
 _letters_of_short = functools.lru_cache(4_096)(_letters)
-"""The choices of a schema are compared with every value that fits none of them."""
+"""Cached, because the choices of a schema are compared with every value that fits none of them."""
 
 
 _AROUND = frozenset({"arguments", "args", "input", "kwargs", "parameters", "params"})
-"""Names of an object that models put around the arguments."""
+"""Keys that models wrap around the arguments."""
 
 
 def regrouped(given: dict[str, Any], schema: Schema) -> dict[str, Any] | None:
-    """The arguments without an object around all of them, or as the fields of the only parameter; None otherwise.
+    """Unwrap arguments nested in a wrapper object, or nest them under the only parameter; None otherwise.
 
-    Models write `{"arguments": {"city": "Rome"}}`, and leave out the name of an only parameter.
+    Models write `{"arguments": {"city": "Rome"}}`, and omit the name of an only parameter.
     """
     properties: Mapping[str, Any] = schema.get("properties", {})
     if not given or given.keys() & properties.keys():
@@ -506,7 +507,7 @@ def regrouped(given: dict[str, Any], schema: Schema) -> dict[str, Any] | None:
 
 
 def inside_all(given: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """The arguments that an object around all of them holds; None where there is none such."""
+    """Return the arguments inside a wrapper object, or None without a wrapper."""
     name, inner = next(iter(given.items()), ("", None))
     if len(given) > 1 or name.lower() not in _AROUND:
         return None

@@ -38,10 +38,10 @@ _TIME = re.compile(
 
 
 def moment(text: str, form: str) -> str | None:
-    """The `date`, `time` or `date-time` that a text names, in ISO 8601; None when it names none, or perhaps another.
+    """Parse a `date`, `time` or `date-time` into ISO 8601; None if the text is not one or is ambiguous.
 
-    A date is understood when its year comes first, its month is a word, or no month can be its day: 05/06/2026 is the
-    fifth of June to some.
+    A date is accepted if the year comes first, the month is a word, or only one order of day and month is possible:
+    05/06/2026 is the fifth of June in some countries.
     """
     text = text.strip()
     if len(text) > _MOST_CHARS:
@@ -60,9 +60,10 @@ def moment(text: str, form: str) -> str | None:
 
 
 def seconds(text: str) -> float | None:
-    """The seconds of a text such as `90`, `1h 30m` or `5 minutes`; None when it is no length of time, or unclear.
+    """Parse a duration such as `90`, `1h 30m` or `5 minutes` into seconds; None if invalid or ambiguous.
 
-    The units get smaller, so that the `m` of `1m 2d` is not taken for minutes; `M` alone may be months.
+    Units must be in descending order, so that the `m` of `1m 2d` is not read as minutes; a capital `M` could mean
+    months.
     """
     if re.fullmatch(r"\s*\d{1,15}(\.\d+)?\s*", text):
         return float(text)
@@ -81,7 +82,7 @@ def _date(found: re.Match[str]) -> str | None:
 
 
 def _only_date(found: re.Match[str]) -> str | None:
-    """The date of a day and a month in an order of which only one makes a date, or both the same."""
+    """Return the date if only one order of day and month is valid, or both give the same date."""
     year, one, other = int(found["year"]), int(found["one"]), int(found["other"])
     days = {day for day in (_day(year, one, other), _day(year, other, one)) if day is not None}
     return days.pop() if len(days) == 1 else None

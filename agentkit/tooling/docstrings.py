@@ -49,9 +49,9 @@ _LINE = re.compile(r"\n(?P<line>[^\n]*+)")
 
 
 def usual(docstring: str, names: Collection[str] = ()) -> str:
-    """The docstring with headings and fields as they are usually written.
+    """Normalise the headings and fields of a docstring.
 
-    Below a heading stands nothing but `---`, and fields of these names say that they are parameters.
+    Underlines below a heading become `---`, and `:name:` becomes `:param name:` for these names.
     """
     if any(rule in docstring for rule in ("---", "===", "~~~")):
         docstring = _RULED.sub(_ruled, docstring)
@@ -62,10 +62,10 @@ def usual(docstring: str, names: Collection[str] = ()) -> str:
 
 
 def with_fields_last(docstring: str) -> str:
-    """A docstring with fields such as `:param x:`, and nothing behind them that a parameter would be taken to mean.
+    """Move text that follows the last field, such as `:param x:`, in front of the fields.
 
-    Roles such as `:func:` at the start of a line are no fields. Directives behind the fields, which tell of versions,
-    are left out.
+    It would otherwise be read as part of the parameter. Roles such as `:func:` at the start of a line are not fields.
+    Directives after the fields, such as version notes, are dropped.
     """
     docstring = _ROLE.sub(" ", docstring) if ":`" in docstring else docstring
     if not _AFTERWORD.search(docstring, max(docstring.rfind("\n:"), docstring.rfind("\n@")) + 1):
@@ -85,7 +85,7 @@ def _ruled(heading: re.Match[str]) -> str:
 
 
 def _below(found: re.Match[str], names: Collection[str]) -> str:
-    """A heading and the entry beside it, when that is one of these names, with the entry below as deep as the next."""
+    """Move an entry on the line of its heading, if it names a parameter, to an indented line below."""
     entry = _ENTRY.fullmatch(found["entry"])
     if entry is None or not {*names} & {*re.findall(r"\w+", entry["names"])}:
         return found[0]
@@ -97,12 +97,12 @@ def _below(found: re.Match[str], names: Collection[str]) -> str:
 
 
 def described(docstring: str, names: Collection[str] = ()) -> tuple[str, dict[str, str]]:
-    """What stands before the first heading, and the text of each parameter named below such as `Args:`.
+    """Split a docstring into the text before the first heading and the descriptions of parameters.
 
-    Entries are written `name: text`, `name (type): text`, `name {type} -- text` or `- name: text`, several names
-    parted by commas. Whatever its word or language, a heading is one when the first entry below has one of the names
-    that no other tells of; the first entry may stand beside it, and a type may be broken over lines. A docstring
-    without headings is all text.
+    Entries are written `name: text`, `name (type): text`, `name {type} -- text` or `- name: text`, with several names
+    separated by commas. A line in any wording or language counts as a heading if the first entry below has one of the
+    names that is not described elsewhere. The first entry can be on the line of the heading, and a type can be broken
+    over lines. A docstring without headings is all text.
     """
     if "\n" not in docstring:
         return docstring, {}
@@ -115,7 +115,7 @@ def described(docstring: str, names: Collection[str] = ()) -> tuple[str, dict[st
 
 
 def returned(docstring: str) -> str:
-    """What a docstring says of what is returned, below `Returns:`, in one line; empty where it says nothing."""
+    """Return the `Returns:` section of a docstring in one line, or an empty string."""
     docstring = usual(docstring)
     heading = _RETURNED.search(docstring)
     if heading is None:
@@ -137,7 +137,7 @@ def _described(docstring: str, names: Collection[str]) -> tuple[str, dict[str, s
 
 
 def _own_heading(docstring: str, wanted: set[str]) -> re.Match[str] | None:
-    """The first line that ends like a heading and is followed by what is said of one of the names."""
+    """Return the first line that looks like a heading and is followed by an entry for one of the names."""
     for heading in _WORDS.finditer(docstring) if wanted else ():
         below = _NEXT_TEXT.match(docstring, heading.end())
         entry = _ENTRY.fullmatch(below["line"]) if below else None
@@ -164,7 +164,7 @@ def _entries(docstring: str, heading: re.Match[str]) -> Iterator[tuple[str, str]
             lines.append(line)
             continue
         yield from _told(names, lines)
-        # a line that groups those below it, as a heading does, is about none of them
+        # a line that groups the entries below it, like a heading, describes none of them
         names, lines = (re.findall(r"\w+", entry["names"]), [entry["text"].strip()]) if entry else ([], [])
     yield from _told(names, lines)
 
@@ -206,10 +206,10 @@ _TYPES: dict[str, Any] = {
 
 
 def stated_types(docstring: str) -> dict[str, Any]:
-    """The types that a docstring states of parameters, by their names: those that JSON has, and no other.
+    """Return the JSON types that a docstring states for parameters, by name.
 
-    `limit (int, optional): ...`, `limit : int`, `:type limit: int`, `:param int limit:` and `@type limit: int` are
-    understood; a name of which two types are stated has none.
+    Understands `limit (int, optional): ...`, `limit : int`, `:type limit: int`, `:param int limit:` and `@type limit:
+    int`; a parameter with two different types is left out.
     """
     found: dict[str, set[Any]] = {}
     for place in _STATED.finditer(docstring):
@@ -219,7 +219,7 @@ def stated_types(docstring: str) -> dict[str, Any]:
 
 
 def stated_type(text: str) -> Any:
-    """The type that words such as `str, optional`, `list of int` or `int or None` state; None for any other."""
+    """Parse a type such as `str, optional`, `list of int` or `int or None`; None for any other text."""
     text = _REMARK.sub("", text.strip().strip("`*")).strip()
     optional = _OPTIONAL.fullmatch(text)
     if optional is not None:

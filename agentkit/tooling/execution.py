@@ -1,4 +1,4 @@
-"""Execution of tool functions within their time limit, in threads or on an event loop."""
+"""Execution of tool functions with a timeout, in threads or on an event loop."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
 
 GRACE_SECONDS = 1.0
-"""How long a cancelled coroutine may take to clean up before it is given up."""
+"""Seconds that a cancelled coroutine has for cleanup before it is abandoned."""
 
 IDLE_SECONDS = 10.0
-"""How long a thread without work waits for some before it ends."""
+"""Seconds after which an idle thread ends."""
 
 _MOST_VALUES = 100_000
 _MOST_LENGTH = 50_000_000
-"""How many characters and bytes of text the values that are yielded may have in all."""
+"""Maximum total length, in characters and bytes, of the values of a generator."""
 
 _TEXTS = (str, bytes, bytearray)
 _LISTS = (list, tuple)
 _ENTRY_LENGTH = 8
-"""What an entry of a list or dictionary is reckoned as, beside the text that it may be."""
+"""The length counted for each entry of a list or dictionary, in addition to its text."""
 
 _WHOLE = frozenset({str, dict, list, int, float, bool, type(None)})
 _THREAD_GOES_ON = "its thread could not be stopped and may still be at work"
@@ -42,19 +42,19 @@ _LOOP_IS_BLOCKED = "it blocks its event loop, could not be cancelled and may sti
 _on_own_loop = contextvars.ContextVar("agentkit_on_own_loop", default=False)
 _loops: dict[int, AbstractEventLoop] = {}
 _locks: dict[int, threading.Lock] = {}
-"""The background event loop by process id, and the lock to start it: a forked child finds neither and makes its own."""
+"""The background event loop and its start lock, by process id: a forked child creates its own."""
 
 _Work = tuple[Callable[[], object], Callable[[], object]]
 _idle: dict[int, list[queue.SimpleQueue[_Work]]] = {}
-"""Where the threads without work wait for some, by process id: of a parent's threads a forked child has none."""
+"""The inboxes of idle threads, by process id: a forked child does not have its parent's threads."""
 
 
 def call(function: Callable[[], Any], timeout_seconds: float | None, *, is_async: bool = False) -> Any:
-    """The value of `function()`, awaited when it is awaitable, from code that cannot await.
+    """Call the function from synchronous code and await the result if it is awaitable.
 
-    A function with a time limit runs in a daemon thread that does nothing else meanwhile, one without in the caller's
-    thread; coroutines run on one event loop in the background. Context variables are the caller's. What is yielded
-    comes as a list, of the first 100,000 values or 50 MB of text, and no more is asked for. Raises ToolTimeout.
+    A function with a timeout runs in a daemon thread reserved for it, one without in the caller's thread; coroutines
+    run on one background event loop. Context variables are the caller's. The values of a generator are returned as a
+    list, up to 100,000 values or 50 MB of text; the generator is then closed. Raises ToolTimeout.
     """
     in_full = _InFull(function)
     in_thread = timeout_seconds is not None and not is_async
@@ -66,11 +66,11 @@ def call(function: Callable[[], Any], timeout_seconds: float | None, *, is_async
 
 
 async def acall(function: Callable[[], Any], timeout_seconds: float | None, *, is_async: bool = False) -> Any:
-    """The value of `function()`, awaited when it is awaitable, without blocking the event loop.
+    """Call the function and await the result if it is awaitable, without blocking the event loop.
 
-    A coroutine runs on the caller's event loop and is cancelled at its timeout or with its caller; any other
-    function runs in a daemon thread that does nothing else meanwhile. What is yielded comes as a list, of the first
-    100,000 values or 50 MB of text, and no more is asked for. Raises ToolTimeout.
+    A coroutine runs on the caller's event loop and is cancelled on timeout or together with its caller; any other
+    function runs in a daemon thread reserved for it. The values of a generator are returned as a list, up to 100,000
+    values or 50 MB of text; the generator is then closed. Raises ToolTimeout.
     """
     in_full = _InFull(function)
     try:
@@ -81,7 +81,7 @@ async def acall(function: Callable[[], Any], timeout_seconds: float | None, *, i
 
 
 class _InFull:
-    """A call that gives values that come one by one as a list, until they are enough or nobody waits any more."""
+    """A call that collects generator values in a list, up to the limits or until the caller stops waiting."""
 
     __slots__ = ("_function", "is_over")
 
@@ -90,7 +90,7 @@ class _InFull:
         self.is_over = False
 
     def __call__(self) -> Any:
-        """The value of the function, or what awaits it."""
+        """Return the value of the function, or a coroutine for it."""
         value = self._function()
         if type(value) in _WHOLE:
             return value
@@ -135,7 +135,7 @@ class _InFull:
 
 
 def _length(value: Any) -> int:
-    """The length of a text, or of the entries of a list or dictionary: what can be told cheaply of a value's size."""
+    """Return a cheap estimate of a value's size: the length of its text, or of its entries."""
     if isinstance(value, _TEXTS):
         return len(value)
     if isinstance(value, dict):
@@ -146,14 +146,14 @@ def _length(value: Any) -> int:
 
 
 def _nothing() -> None:
-    """What is to be done when nobody waits."""
+    """Do nothing; the default for `when_done`."""
 
 
 def start(work: Callable[[], object], when_done: Callable[[], object] = _nothing) -> None:
-    """Have a daemon thread do some work, one that is idle or else a new one: nobody waits for a thread here.
+    """Run work in an idle daemon thread, or a new one if all are busy, so that it never queues.
 
-    Neither `work` nor `when_done`, which follows when the thread is free again, may raise. Starting a thread takes
-    three times as long as waking one.
+    `work` and `when_done`, which is called once the thread is idle again, must not raise. Starting a thread takes three
+    times as long as waking one.
     """
     idle = _idle.setdefault(os.getpid(), [])
     try:
@@ -167,7 +167,7 @@ def start(work: Callable[[], object], when_done: Callable[[], object] = _nothing
 def _work_on(
     inbox: queue.SimpleQueue[_Work], idle: list[queue.SimpleQueue[_Work]], idle_seconds: float = IDLE_SECONDS
 ) -> None:
-    """Do one piece of work after the other, until none has come for a while."""
+    """Process work items until none arrives for `idle_seconds`."""
     while True:
         try:
             work, when_done = inbox.get(timeout=idle_seconds)
@@ -178,11 +178,11 @@ def _work_on(
         work()
         idle.append(inbox)
         when_done()
-        del work, when_done  # what they hold must not live as long as the thread waits
+        del work, when_done  # the references must not outlive the work while the thread waits
 
 
 def _is_out(inbox: queue.SimpleQueue[_Work], idle: list[queue.SimpleQueue[_Work]]) -> bool:
-    """Whether no work can come any more; otherwise somebody has just taken the inbox to put some in."""
+    """Retire the inbox; False if a caller has just taken it and is about to put work in."""
     try:
         idle.remove(inbox)
     except ValueError:
@@ -191,14 +191,17 @@ def _is_out(inbox: queue.SimpleQueue[_Work], idle: list[queue.SimpleQueue[_Work]
 
 
 class _Outcome:
-    """What came of work done elsewhere: as a context manager it keeps what is raised, `get` raises it here."""
+    """The result of work done in another thread or task.
+
+    As a context manager it captures the exception; `get` raises it for the caller.
+    """
 
     def __init__(self) -> None:
         self.value: Any = None
         self._error: BaseException | None = None
 
     def __enter__(self) -> None:
-        """Begin the work."""
+        """Enter the block whose exception is captured."""
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> bool:
         self._error = error
@@ -226,7 +229,7 @@ def _begin(function: Callable[[], Any], when_done: Callable[[], object]) -> _Out
 
 
 def _call_in_thread(function: Callable[[], Any], timeout_seconds: float | None) -> Any:
-    done = threading.Lock()  # an Event takes several of them
+    done = threading.Lock()  # cheaper than an Event, which takes several locks
     done.acquire()
     outcome = _begin(function, done.release)
     if not done.acquire(timeout=-1 if timeout_seconds is None else min(timeout_seconds, threading.TIMEOUT_MAX)):
@@ -241,7 +244,7 @@ async def _acall_in_thread(function: Callable[[], Any], timeout_seconds: float |
     done = asyncio.Event()
 
     def when_done() -> None:
-        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop was closed, so the caller is gone
             loop.call_soon_threadsafe(done.set)
 
     outcome = _begin(function, when_done)
@@ -271,13 +274,13 @@ async def _within(awaitable: Awaitable[Any], timeout_seconds: float | None) -> A
 
 
 async def _kept(awaitable: Awaitable[Any], outcome: _Outcome) -> None:
-    """Await within the outcome: a SystemExit that left a task would end the whole event loop."""
+    """Await inside the outcome: a SystemExit that escaped a task would end the event loop."""
     with outcome:
         outcome.value = await awaitable
 
 
 async def _stopped(task: Task[Any]) -> bool:
-    """Cancel a task and give it a moment to clean up; whether it has ended."""
+    """Cancel a task and give it GRACE_SECONDS to clean up; return whether it has ended."""
     import asyncio
 
     task.cancel()
@@ -294,7 +297,7 @@ def _wait_for(awaitable: Awaitable[Any], timeout_seconds: float | None) -> Any:
         _on_own_loop.set(True)
         await _kept(_within(awaitable, timeout_seconds), outcome)
 
-    if _on_own_loop.get():  # that loop is waiting for us: only a loop of its own can do this work
+    if _on_own_loop.get():  # that loop is blocked waiting for this call: use a new one
         _call_in_thread(lambda: asyncio.run(work()), None)
         return outcome.get()
     future = asyncio.run_coroutine_threadsafe(work(), _background_loop())
@@ -321,12 +324,12 @@ def _background_loop() -> AbstractEventLoop:
 
 def _serve(loop: AbstractEventLoop) -> NoReturn:
     while True:
-        with contextlib.suppress(SystemExit, KeyboardInterrupt):  # raised in a task that a tool started: not for us
+        with contextlib.suppress(SystemExit, KeyboardInterrupt):  # raised in a task that a tool started
             loop.run_forever()
 
 
 def shorter(*seconds: float | None) -> float | None:
-    """The shortest of the time limits that there are."""
+    """Return the shortest of the given time limits, or None without any."""
     return min((limit for limit in seconds if limit is not None), default=None)
 
 

@@ -1,4 +1,4 @@
-"""JSON schemas supplied by others: normalisation of dialects, and validation."""
+"""Normalisation and validation of JSON schemas from external sources."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _TYPES = {
     **dict.fromkeys(("none", "nonetype"), "null"),
     "bool": "boolean",
 }
-"""Types by the names that JSON schema has for them, and by those that other languages have, in small letters."""
+"""JSON schema types by their own names and by those of other languages, in lower case."""
 
 _DEFINED = {"parameters", "inputSchema", "input_schema"}
-"""Where the definition of a tool holds its schema."""
+"""Keys under which a tool definition stores its schema."""
 
 _WITH_SCHEMAS = {*NAMED, *LISTED, *SINGLE, "definitions", "default", "const", "if", "then", "else"}
 _OPENAPI_PREFIX = "#/components/"
-"""How references begin that mean a whole OpenAPI document, and not the schema that was copied out of it."""
+"""Prefix of references into an OpenAPI document, which break when a schema is copied out of it."""
 
 _UNSAID = ("any", "")
 _NOT_KEPT = {"nullable", "optional"}
@@ -40,11 +40,11 @@ _TRUTHS = {"true": True, "false": False}
 
 
 def usual(schema: Any) -> Any:
-    """A schema from somewhere, with what others write otherwise put as it is written today.
+    """Normalise a schema from an external source to current JSON schema.
 
-    Types by other names such as `dict`, `OBJECT` or `ArrayList`; null for nothing; listed items; the choices of the
-    entries of a list beside it; choices of another type than the one that is named; `nullable`; whether a property is
-    required, said by itself; limits that exclude themselves.
+    Handles types such as `dict`, `OBJECT` or `ArrayList`, null keywords, a list under `items`, choices of the entries
+    next to the list, choices whose type differs from the stated one, `nullable`, `required` inside a property, and
+    boolean exclusive limits.
     """
     if isinstance(schema, list):
         return list(map(usual, schema))
@@ -64,10 +64,10 @@ def usual(schema: Any) -> Any:
 
 
 def refuse_what_is_around(schema: Any) -> None:
-    """Raise TypeError for what is no schema of an object, but the definition that it stands in, or its properties only.
+    """Raise TypeError for a tool definition, an API operation or bare properties in place of an object schema.
 
-    No model would be asked for any of them. A schema that refers to what it was taken out of is refused likewise: no
-    provider would take it.
+    The model would be offered no arguments for any of them. Also rejects references into the document the schema was
+    taken from, which providers reject.
     """
     if not isinstance(schema, dict):
         return
@@ -84,7 +84,7 @@ def refuse_what_is_around(schema: Any) -> None:
 
 
 def _refuse_lost(schema: Any, root: Schema) -> None:
-    """Raise TypeError for a reference to the OpenAPI document that the root was copied out of."""
+    """Raise TypeError for a reference into the OpenAPI document that the root was copied from."""
     reference = schema.get("$ref") if isinstance(schema, dict) else None
     if isinstance(reference, str) and reference.startswith(_OPENAPI_PREFIX) and "components" not in root:
         own = f"#/$defs/{reference.rpartition('/')[2]}"
@@ -94,7 +94,7 @@ def _refuse_lost(schema: Any, root: Schema) -> None:
 
 
 def _inside(schema: Any) -> Iterator[Any]:
-    """The schemas that one is made of."""
+    """Yield the direct subschemas."""
     if isinstance(schema, dict):
         named = (schema[key] for key in schema.keys() & {*NAMED, "definitions"} if isinstance(schema[key], dict))
         listed = (schema[key] for key in schema.keys() & {*LISTED, *SINGLE})
@@ -130,7 +130,7 @@ def _with_null(schema: Schema) -> Schema:
 
 
 def _with_usual_limits(schema: Schema) -> Schema:
-    """`exclusiveMinimum: true` beside `minimum` is how older drafts write `exclusiveMinimum`."""
+    """Convert a boolean `exclusiveMinimum` with `minimum`, as in older drafts, to a number."""
     new = dict(schema)
     for limit, excluded in (("minimum", "exclusiveMinimum"), ("maximum", "exclusiveMaximum")):
         if isinstance(new.get(excluded), bool) and new.pop(excluded) and limit in new:
@@ -139,7 +139,7 @@ def _with_usual_limits(schema: Schema) -> Schema:
 
 
 def _with_choices_of_entries(schema: Schema) -> Schema:
-    """No list is one of its own entries: choices that are no lists are those of the entries."""
+    """Move choices that are not lists to the entries: a list cannot be equal to one of its entries."""
     choices, entries = schema.get("enum"), schema.get("items", {})
     if schema.get("type") != "array" or not isinstance(choices, list) or not isinstance(entries, dict):
         return schema
@@ -150,7 +150,7 @@ def _with_choices_of_entries(schema: Schema) -> Schema:
 
 
 def _with_usual_choices(schema: Schema) -> Schema:
-    """Choices of the type that is named, where they spell one; of the type of the others too."""
+    """Convert choices to the stated type if they parse as it; otherwise widen the type."""
     choices, kinds = schema.get("enum"), schema.get("type")
     if not isinstance(choices, list) or not isinstance(kinds, str | list):
         return schema
@@ -163,13 +163,13 @@ def _with_usual_choices(schema: Schema) -> Schema:
 
 
 def _widened(schema: Schema, kinds: list[str]) -> Schema:
-    """The schema for values of these types too."""
+    """Add types to the schema."""
     every = list(dict.fromkeys([*_listed(schema["type"]), *kinds]))
     return {**schema, "type": schema["type"] if len(every) == 1 else every} if kinds else schema
 
 
 def _spelled(choice: Any, kinds: list[Any]) -> Any:
-    """The value of one of the types that a choice spells, or the choice as it is."""
+    """Parse a choice as one of the types; unchanged if it does not parse."""
     if is_of(choice, kinds):
         return choice
     if not isinstance(choice, str):
@@ -196,7 +196,7 @@ _READERS: Mapping[str, Callable[[str], Any]] = {
 
 
 def _with_required_listed(schema: Schema) -> Schema:
-    """What is required by the list of its names, where the properties say it of themselves."""
+    """Collect boolean `required` of the properties in the `required` list of the object."""
     properties = schema.get("properties")
     if not isinstance(properties, dict):
         return schema
@@ -217,17 +217,17 @@ def _says_required(inner: Any) -> bool:
 
 
 def kind_of(value: Any) -> str:
-    """The type of a JSON value, by the name that JSON schema has for it."""
+    """Return the JSON schema type of a JSON value."""
     return next(kind for kind in _IS if is_of(value, [kind]))
 
 
 def is_of(value: Any, kinds: list[Any]) -> bool:
-    """Whether a value is of one of these types; a true value is no number, and a number without fraction is whole."""
+    """Whether a value has one of these types; booleans are not numbers, and integers are numbers."""
     return any(kind not in _IS or _IS[kind](value) for kind in kinds)
 
 
 def _is_finite(value: Any) -> bool:
-    """Whether it is a float that JSON can write: what it cannot would be sent as null, or not be read."""
+    """Whether the value is a finite float: JSON cannot represent others, they would be sent as null or rejected."""
     return isinstance(value, float) and math.isfinite(value)
 
 
@@ -243,11 +243,11 @@ _IS: dict[str, Callable[[Any], bool]] = {
 
 
 _MAY_ADD_PROPERTIES = {"allOf", "anyOf", "oneOf", "$ref", "if", "patternProperties", "dependentSchemas"}
-"""Where a schema may name more properties than it lists."""
+"""Keywords under which a schema can define further properties."""
 
 _CHOSEN = {"enum", "const"}
 _COMBINED = {"allOf", "anyOf", "oneOf", "$ref"}
-"""Where a value must fit other schemas too."""
+"""Keywords under which a value must match other schemas, too."""
 
 _LIMITS: Mapping[str, tuple[type | tuple[type, ...], Callable[[Any, Any], bool], str]] = {
     "minimum": ((int, float), lambda value, limit: value >= limit, "at least {}"),
@@ -262,32 +262,32 @@ _LIMITS: Mapping[str, tuple[type | tuple[type, ...], Callable[[Any, Any], bool],
 
 
 def checked_against(schema: Schema, arguments: reading.Arguments, tool_name: str) -> dict[str, Any]:
-    """The arguments, if they fit a JSON schema.
+    """Validate arguments against a JSON schema.
 
-    Types, choices, limits, and names that are required or unknown are checked to any depth; patterns, formats and
-    conditions are not. The names of parameters are all that the schema lists, unless it says that there are more. A
-    null for an optional parameter that may not be null counts as not given. Raises BadArguments.
+    Checks types, choices, limits, and required or unknown names at any depth; patterns, formats and conditions are not
+    checked. Parameters not listed in the schema are rejected, unless the schema allows more. A null for an optional
+    parameter that is not nullable counts as not given. Raises BadArguments.
     """
     asked = closed(schema)
     optional = [name for name in asked.get("properties", ()) if name not in asked.get("required", ())]
     given = reading.read_arguments(arguments)
     try:
         return reading.settled(given, functools.partial(_fitting, asked), optional, asked, tool_name)
-    except RecursionError:  # definitions may lead to one another, each a level deeper
+    except RecursionError:  # definitions that refer to one another, each a level deeper
         raise BadArguments(f"The arguments of {tool_name} cannot be checked: its schema leads too deep.") from None
 
 
 def closed(schema: Schema) -> Schema:
-    """The schema of all arguments: it lists them all, unless it says, or may say elsewhere, that there are more.
+    """Close the top-level schema against unknown properties, unless it allows more here or elsewhere.
 
-    A schema without a list, even an empty one, takes whatever it is given.
+    A schema without `properties`, even an empty one, accepts any arguments.
     """
     is_whole = "properties" in schema and not schema.keys() & {*_MAY_ADD_PROPERTIES, "additionalProperties"}
     return {**schema, "additionalProperties": False} if is_whole else schema
 
 
 def _fitting(schema: Schema, arguments: dict[str, Any]) -> dict[str, Any] | ArgumentErrors:
-    """The arguments as they are, if they fit."""
+    """Return the arguments unchanged if they are valid."""
     try:
         faults = _Check(schema).faults(arguments, schema)
     except RecursionError:
@@ -296,20 +296,20 @@ def _fitting(schema: Schema, arguments: dict[str, Any]) -> dict[str, Any] | Argu
 
 
 class _Check:
-    """One look at a value: what is known of a part of it and a schema is not found out twice."""
+    """One validation pass, with results cached by value and schema."""
 
     def __init__(self, root: Schema) -> None:
         self._root = root
         self._known: dict[tuple[int, int], list[Fault]] = {}
 
     def faults(self, value: Any, schema: Any) -> list[Fault]:
-        """What is wrong with a value, by a part of the schema; nothing as far as that refers to itself."""
+        """Return the faults of a value under a subschema; empty while the subschema is being checked recursively."""
         if not isinstance(schema, dict):
             return [((), "should not be given", value)] if schema is False else []
         key = id(value), id(schema)
         if key not in self._known:
             self._known[key] = []
-            # each fault once: schemas may refer to one another in many ways, and so double it with every step
+            # deduplicated: schemas that refer to one another in several ways would double the faults at each step
             self._known[key] = list({fault[:2]: fault for fault in self._found(value, schema)}.values())
         return self._known[key]
 
@@ -326,7 +326,7 @@ class _Check:
         return [*_beyond_limits(value, schema), *found] if schema.keys() & _LIMITS.keys() else found
 
     def _others(self, value: Any, schema: Schema) -> Iterator[Fault]:
-        """What is wrong by the schemas that this one refers to, or is a union or the whole of."""
+        """Yield the faults under `$ref`, `allOf`, `anyOf` and `oneOf`."""
         target = referred(str(schema.get("$ref", "")), self._root)
         for each in (target, *schema.get("allOf", ())):
             yield from self.faults(value, each)
@@ -372,7 +372,7 @@ def _is_choice(value: Any, schema: Schema) -> bool:
 
 
 def _is_same(value: Any, other: Any) -> bool:
-    """Whether two JSON values are the same; true is not 1, though it is in Python."""
+    """Whether two JSON values are equal; unlike in Python, true is not 1."""
     return bool(value == other) and isinstance(value, bool) is isinstance(other, bool)
 
 

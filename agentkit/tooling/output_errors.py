@@ -1,4 +1,4 @@
-"""Errors of typed output, worded for the model that has to fix them (pure)."""
+"""Error messages for typed output, written for the model that has to fix it (pure)."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from agentkit.tooling.strict_schema import Schema
 
 Path = tuple[str | int, ...]
 Branch = tuple[Path, str | int]
-"""Where in a value a union stands, and which of its types was tried."""
+"""The path of a union in a value, and the member type that was tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputError:
-    """One thing that is wrong: where, what, the value that was given, and as which types of unions it was read."""
+    """One validation error: path, message, the value given, and the union members it was parsed as."""
 
     path: Path
     what: str
@@ -26,7 +26,7 @@ class OutputError:
 
 
 class OutputMismatch(Exception):
-    """A JSON value is not of the type."""
+    """Raised if a JSON value does not match the output type."""
 
     def __init__(self, faults: Sequence[OutputError]) -> None:
         super().__init__(faults)
@@ -34,9 +34,9 @@ class OutputMismatch(Exception):
 
 
 def placed(value: Any, location: Iterable[str | int], *, is_missing: bool) -> tuple[Path, tuple[Branch, ...]]:
-    """A validator's location as the path through the value, and the branches of unions on the way.
+    """Split a validator's location into the path through the value and the union branches on the way.
 
-    Steps that lead nowhere in the value are a validator's names for its branches. What is missing is named last.
+    Steps that do not exist in the value are the validator's branch names. A missing field comes last in the path.
     """
     steps = list(location)
     absent = [steps.pop()] if is_missing else []
@@ -52,9 +52,9 @@ def placed(value: Any, location: Iterable[str | int], *, is_missing: bool) -> tu
 
 
 def sentences(faults: Iterable[OutputError], schema: Schema, given: Any, under: str = "") -> list[str]:
-    """A sentence for each place that is wrong in the given value: where, what is expected, what was given.
+    """Return one sentence for each invalid path, with the expected and the given value.
 
-    `under` is the field that the value stands in, if any.
+    `under` is the field that contains the value, if any.
     """
     grouped: dict[Path, list[OutputError]] = {}
     for fault in _nearest(list(faults)):
@@ -66,7 +66,7 @@ def sentences(faults: Iterable[OutputError], schema: Schema, given: Any, under: 
 
 
 def _nearest(faults: Sequence[OutputError], level: int = 0) -> list[OutputError]:
-    """The faults without those of a union's other types: the one counts whose inside was right but for the fewest."""
+    """Keep the faults of the closest union member: the one with only nested faults, and the fewest of them."""
     found: list[OutputError] = [fault for fault in faults if len(fault.branches) <= level]
     unions: dict[Path, dict[str | int, list[OutputError]]] = {}
     for fault in faults:
@@ -85,7 +85,7 @@ def _named(path: Path) -> str:
 
 
 def _rest(path: Path, faults: Sequence[OutputError], schema: Schema, given: Any) -> str:
-    """The sentence about a place without the name of the place."""
+    """Return the sentence about a path without its subject."""
     reasons = list(dict.fromkeys(fault.what for fault in faults))
     if reasons == [MISSING]:
         wanted = _expected(schema, path)
@@ -95,7 +95,7 @@ def _rest(path: Path, faults: Sequence[OutputError], schema: Schema, given: Any)
 
 
 def _expected(schema: Schema, path: Path) -> str:
-    """What the schema asks for at a place, in a few words."""
+    """Describe the type expected at a path, in a few words."""
     return " or ".join(dict.fromkeys(map(_asked, written_at(schema, path)))) or "any value"
 
 

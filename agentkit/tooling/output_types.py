@@ -1,4 +1,4 @@
-"""Typed output: the schema for the model, and the answer as a Python value."""
+"""Typed output: the schema sent to the model, and parsing of the answer into a Python value."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ _DECODER = json.JSONDecoder(strict=False)
 _MOST = 10
 _FENCE = "```"
 _FENCE_BEGIN = r"```[\w-]*[ \t]*"
-# An object may stand within a line, a list only at its beginning: [1] within a line is a footnote.
+# An object can begin within a line, a list only at its start: [1] within a line is a footnote.
 _BRACKET = re.compile(r"\{|^[ \t]*\[", re.MULTILINE)
 _MEANT = re.compile(r"""\{\s*(?:["'}]|\w+\s*:|$)|\[\s*(?:["'\[\]{]|-?\d|true|false|null|NaN|-?Infinity|$)""")
-# A text that nothing ends goes to the end, so that what stands in it is looked at once.
+# An unterminated string extends to the end of the text, so that its contents are scanned only once.
 _BRACKETS = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
 class JSONCandidates:
-    """What a text holds: `values` in order, or `fault`, one sentence on the JSON in it that cannot be read.
+    """The JSON in a text: the `values` in order, or `fault`, one sentence about invalid JSON.
 
-    `text` is the text without what stands around it for form: byte order mark, blanks, fence.
+    `text` is the text without byte order mark, surrounding whitespace and code fence.
     """
 
     text: str
@@ -42,7 +42,7 @@ class JSONCandidates:
 
 
 def read(text: str) -> JSONCandidates:
-    """The JSON values in a text: all of it, or each that has words around it, the last few."""
+    """Find the JSON values in a text: the whole text, or the last few values embedded in prose."""
     bare = _unfenced(text.lstrip("\ufeff").strip())
     try:
         return JSONCandidates(bare, (_DECODER.decode(bare),))
@@ -51,7 +51,7 @@ def read(text: str) -> JSONCandidates:
 
 
 def _unfenced(text: str) -> str:
-    """A text without the fence that all of it stands in."""
+    """Strip a code fence around the whole text."""
     begin = re.match(_FENCE_BEGIN, text)
     if begin is None or not text.endswith(_FENCE) or len(text) < len(begin.group()) + len(_FENCE):
         return text
@@ -59,7 +59,7 @@ def _unfenced(text: str) -> str:
 
 
 def _scanned(text: str) -> JSONCandidates:
-    """The values that begin somewhere in the text. Those inside one that is broken are not looked at."""
+    """Find JSON values anywhere in the text, skipping the contents of invalid ones."""
     values: deque[Any] = deque(maxlen=_MOST)
     broken: tuple[str, ValueError | RecursionError, int] | None = None
     place = 0
@@ -68,19 +68,19 @@ def _scanned(text: str) -> JSONCandidates:
         if not _MEANT.match(text, start):
             continue
         place = closing(text, start) or len(text)
-        # Decoded by itself, because an error counts the lines of all that is before it.
+        # Decoded separately, because the line count of an error includes all preceding text.
         piece = text[start:place]
         try:
             values.append(_DECODER.decode(piece))
         except (ValueError, RecursionError) as error:
             broken = piece, error, start
         else:
-            broken = None  # a draft that was broken off before the answer
+            broken = None  # an unfinished draft before the answer
     return JSONCandidates(text, fault=_fault(*broken)) if broken else JSONCandidates(text, tuple(values))
 
 
 def _fault(text: str, error: ValueError | RecursionError, start: int) -> str:
-    """What is wrong with the JSON that begins at the character `start` of an answer."""
+    """Describe the error in JSON that begins at character `start` of the answer."""
     if isinstance(error, json.JSONDecodeError):
         if error.pos >= len(text):
             return "The JSON is cut off before its end."
@@ -92,7 +92,7 @@ def _fault(text: str, error: ValueError | RecursionError, start: int) -> str:
 
 
 def closing(text: str, start: int) -> int | None:
-    """The place behind the bracket that closes the one at `start` in what looks like JSON; None where none does."""
+    """Return the index after the bracket that closes the one at `start`; None if it is not closed."""
     depth = 0
     for match in _BRACKETS.finditer(text, start):
         depth += (match.group() in "[{") - (match.group() in "]}")
@@ -102,26 +102,27 @@ def closing(text: str, start: int) -> int | None:
 
 
 WRAPPER = "result"
-"""The field that holds an answer which is no object itself: servers take objects only."""
+"""The field that wraps an answer which is not an object: providers accept only objects."""
 
 _SHORT_CHARS = 8_000
-"""Of an answer that is no longer, all is told while it is streamed."""
+"""Answers up to this length are emitted in full at every streamed piece."""
 
 _T = TypeVar("_T")
 
 
 class OutputType(Generic[_T]):
-    """A Python type that answers must be of.
+    """A Python type that answers are validated against.
 
-    pydantic models, dataclasses, TypedDicts, NamedTuples, enums, Literal, plain types and dates, and lists,
-    dictionaries, tuples and unions of them. Plain `str` is any text: it has no schema. What is no object stands in an
-    object with the field `result`, for the model only: `parse`, `growing` and `encode` know only the value.
+    Supports pydantic models, dataclasses, TypedDicts, NamedTuples, enums, Literal, plain types and dates, and lists,
+    dictionaries, tuples and unions of them. Plain `str` is any text, without a schema. For the model, a type that is
+    not an object is wrapped in an object with the field `result`; `parse`, `growing` and `encode` work with the value
+    itself.
 
     Args:
-        kind: The type. `OutputType.of(kind)` gives the one object that all users of a type share.
+        kind: The type. `OutputType.of(kind)` returns the instance shared by all users of a type.
 
     Raises:
-        ConfigError: It is no type, or none that can be written as JSON.
+        ConfigError: The value is not a type, or the type has no JSON form.
     """
 
     def __init__(self, kind: type[_T] | Any) -> None:
@@ -142,31 +143,31 @@ class OutputType(Generic[_T]):
 
     @classmethod
     def of(cls, kind: Any) -> OutputType[Any]:
-        """The output type for a Python type, made once for each. Raises ConfigError."""
+        """Return the cached output type for a Python type. Raises ConfigError."""
         try:
             return _shared(kind)
-        except TypeError:  # what it is annotated with cannot be compared, so it cannot be found again
+        except TypeError:  # an annotation is unhashable, so the type cannot be cached
             return OutputType(kind)
 
     @property
     def schema(self) -> OutputSchema | None:
-        """What the provider is asked to enforce, in strict form when there is one; None for plain text."""
+        """The schema that the provider enforces, in strict form if there is one; None for plain text."""
         if self._validator is None:
             return None
         return OutputSchema(self.name, self._strict or self._whole, strict=self._strict is not None)
 
     @property
     def instruction(self) -> str:
-        """What a model is told whose provider enforces no schema; empty for plain text."""
+        """The instruction for models whose provider does not enforce schemas; empty for plain text."""
         if self._validator is None:
             return ""
         schema = json.dumps(self._strict or self._whole, ensure_ascii=False, separators=(",", ":"))
         return f"Answer with JSON only, without words or a fence around it. It must fit this JSON schema:\n{schema}"
 
     def parse(self, text: str) -> _T:
-        """The value that a model wrote as JSON, also between fences or with words around it.
+        """Parse the JSON answer of a model, also in a code fence or embedded in prose.
 
-        Raises BadResponse; its text says everything that the model must mend, and nothing else.
+        Raises BadResponse, whose message contains exactly what the model has to fix.
         """
         if self._validator is None:
             return cast("_T", text)
@@ -180,22 +181,22 @@ class OutputType(Generic[_T]):
         raise BadResponse(str(complaint([found.fault] if found.fault else faults or [self._nothing(found.text)])))
 
     def growing(self) -> GrowingAnswer:
-        """A reader for one answer that is streamed."""
+        """Create a parser for one streamed answer."""
         return GrowingAnswer(is_text=self._validator is None, is_object=self._is_object)
 
     def encode(self, value: _T) -> str:
-        """A value of the type as text that `parse` reads back."""
+        """Serialise a value to text that `parse` reads back."""
         if self._validator is None:
             return str(value)
         data = self.plain(value)
         return json.dumps(data if self._is_object else {WRAPPER: data}, ensure_ascii=False)
 
     def plain(self, value: _T) -> Any:
-        """A value of the type as what JSON has: dictionaries, lists, texts and numbers."""
+        """Convert a value to JSON data: dictionaries, lists, texts and numbers."""
         return value if self._validator is None else self._validator.encode(value)
 
     def _whole_schema(self) -> Schema:
-        """The schema of what a model writes: an object."""
+        """Return the schema of the whole answer, which is an object."""
         if self._validator is None:
             return {}
         schema = self._validator.schema
@@ -207,7 +208,7 @@ class OutputType(Generic[_T]):
         return {**shape, "additionalProperties": False, **shared}
 
     def _candidates(self, found: JSONCandidates) -> Iterator[tuple[Any, str]]:
-        """What may be meant, the likeliest first, each with the field of the wrapper it stands in or nothing."""
+        """Yield the candidate values, the likeliest first, each with its wrapper field or an empty string."""
         objects = [value for value in found.values if isinstance(value, dict)]
         for value in reversed((objects or found.values) if self._is_object else found.values):
             if not self._is_object and isinstance(value, dict) and value.keys() == {WRAPPER}:
@@ -224,7 +225,7 @@ class OutputType(Generic[_T]):
 
 
 class GrowingAnswer:
-    """An answer while it is streamed. Each character is read once, and told a bounded number of times."""
+    """A streamed answer. Each character is parsed once and emitted a bounded number of times."""
 
     def __init__(self, *, is_text: bool = False, is_object: bool = True) -> None:
         self._json = None if is_text else GrowingJSON("{" if is_object else "{[")
@@ -233,12 +234,13 @@ class GrowingAnswer:
         self._chars, self._told_chars, self._told_changes = 0, 0, 0
 
     def feed(self, piece: str) -> Any:
-        """What the answer says so far, when another piece makes it say more than was told before; None when not.
+        """Parse another piece; return the partial answer if there is more to emit, else None.
 
-        These are plain values, not yet of the type: dictionaries with the keys so far, lists with the entries so far,
-        texts that may be cut; numbers and words such as true only when whole. They are not checked: a text cut in half
-        may well be valid, and wrong. Plain text is itself. Each is a new value, which costs time in proportion to its
-        length, so of a long answer not every piece is told: it must have grown by a sixty-fourth, or be whole.
+        Partial answers are plain values, not yet of the type: dictionaries and lists with the entries so far, texts
+        that can be cut; numbers and words such as true only when complete. They are not validated: a truncated text can
+        be valid, and wrong. Plain text is returned as it is. Each partial answer is a new value, which costs time
+        proportional to its length, so long answers are not emitted at every piece: they must have grown by a
+        sixty-fourth, or be complete.
         """
         self._chars += len(piece)
         value = self._text_so_far(piece) if self._json is None else self._value_so_far(self._json, piece)
@@ -273,7 +275,7 @@ def _shared(kind: Any) -> OutputType[Any]:
 
 
 def _name_of(kind: Any) -> str:
-    """The name of a type in the letters that servers allow: `Invoice`, `list_of_Invoice`, `int_or_str`."""
+    """Build a type name from the characters that providers allow: `Invoice`, `list_of_Invoice`, `int_or_str`."""
     name = re.sub(r"[^a-zA-Z0-9_-]+", "_", _spoken(kind)).strip("_")
     return name[:64] or "answer"
 

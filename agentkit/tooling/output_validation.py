@@ -1,4 +1,4 @@
-"""Schemas and validation of output types, by pydantic."""
+"""Schemas and validation of output types, based on pydantic."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
 
 _WHOLE = ""
-"""The key under which a value stands while it is checked, so that each place in it has a path with a container."""
+"""The key that wraps a value during validation, so that every path in it has a container."""
 
 _NULL = {"none_required": "should be null"}
 
 
 class Validator:
-    """A Python type, as pydantic reads it. Raises ConfigError for what is none, or has no form in JSON."""
+    """A pydantic validator for a Python type. Raises ConfigError if it is not a type or has no JSON form."""
 
     def __init__(self, kind: Any) -> None:
         _refuse_what_is_no_type(kind)
@@ -36,9 +36,9 @@ class Validator:
             raise ConfigError(f"{kind!r} cannot be the type of an answer ({first_sentence(error)}); {_USE}") from error
 
     def check(self, value: Any) -> Any:
-        """The Python value that a JSON value stands for. Raises Misfit with everything that is wrong with it.
+        """Validate a JSON value into a Python value. Raises OutputMismatch with all errors.
 
-        A null for what may be left out counts as left out; an object or list written as text is read.
+        A null for an optional field counts as omitted; an object or list encoded as text is parsed.
         """
         faults: Sequence[OutputError] = ()
         meant: dict[str, Any] | None = {_WHOLE: value}
@@ -52,13 +52,13 @@ class Validator:
         raise OutputMismatch(faults)
 
     def encode(self, value: Any) -> Any:
-        """A Python value as JSON data that `check` reads back."""
+        """Convert a Python value to JSON data that `check` reads back."""
         return self._adapter.dump_python(value, mode="json", by_alias=True, round_trip=True, warnings=False)
 
     def _value(self, value: Any) -> Any:
         from pydantic import ValidationError
 
-        # Half a character, as some models write for an emoji, is no text to pydantic.
+        # Some models write half of a surrogate pair for an emoji, which pydantic rejects.
         text = json.dumps(value, ensure_ascii=False).encode(errors="replace")
         try:
             return self._adapter.validate_json(text)
@@ -76,7 +76,7 @@ _USE = (
 
 
 def _refuse_what_is_no_type(kind: Any) -> None:
-    """Raise ConfigError for values and functions; pydantic would take some of them."""
+    """Raise ConfigError for values and functions, some of which pydantic would accept."""
     is_named = hasattr(kind, "__value__") or hasattr(kind, "__supertype__")  # type aliases and NewType
     if isinstance(kind, type) or get_origin(kind) is not None or is_named or kind in (None, typing.Any):
         return
@@ -103,7 +103,7 @@ def _built(kind: Any) -> tuple[TypeAdapter[Any], Schema]:
 
 
 def _open_at_the_top(schema: Schema) -> Schema:
-    """The schema with the definition that all of it refers to, as that of a recursive type does, put in its place."""
+    """Inline the definition that the whole schema refers to, as in recursive types."""
     definitions: Schema = schema.get("$defs", {})
     target = definitions.get(str(schema.get("$ref", "")).removeprefix("#/$defs/"))
     return schema if target is None else {**target, "$defs": definitions}

@@ -9,10 +9,10 @@ from typing import Any
 
 _NOTHING = object()
 _MOST_LEVELS = 200
-"""No answer nests deeper: neither the reader of a type nor the one of JSON takes more."""
+"""Deeper nesting is rejected by the type validator and by the JSON parser."""
 
 _MOST_SCALAR_CHARS = 5_000
-"""A number with more characters is none that Python reads."""
+"""Python does not parse numbers with more characters."""
 _DECODER = json.JSONDecoder()
 _BLANK = re.compile(r"\s*")
 _SCALAR = re.compile(r'[^\s,:\[\]{}"]+')
@@ -24,10 +24,10 @@ _HALF_ESCAPE = re.compile(
 
 
 class GrowingJSON:
-    """A JSON text that comes in pieces. Each character is read once, however many pieces there are.
+    """An incremental JSON parser. Each character is read once, regardless of the number of pieces.
 
-    Text before the first of the brackets in `opening` is passed over. What is no JSON, or nested too deeply, ends the
-    reading; what was read before stays. `changes` counts how often `value` has become more.
+    Text before the first of the brackets in `opening` is skipped. Invalid JSON, or JSON nested too deeply, ends
+    parsing; the value parsed so far remains. `changes` counts how often `value` has grown.
     """
 
     def __init__(self, opening: str = "{[") -> None:
@@ -42,22 +42,22 @@ class GrowingJSON:
         self._step: Callable[[], bool] = self._begin
 
     def feed(self, piece: str) -> None:
-        """Read the next piece."""
+        """Parse the next piece."""
         self._rest, self._at = self._rest[self._at :] + piece, 0
         while self._step():
             pass
 
     @property
     def is_whole(self) -> bool:
-        """Whether the last bracket is closed."""
+        """Whether the outermost bracket is closed."""
         return self._whole is not None
 
     @property
     def value(self) -> Any:
-        """What is written so far; None when nothing is.
+        """The value parsed so far; None before the first bracket.
 
-        Objects have the keys whose values have begun. A text may be cut, numbers and words are left out until they
-        are whole. It is a new value each time: later pieces do not change it.
+        Objects contain the keys whose values have begun. A text can be cut; numbers and words are omitted until
+        complete. Returns a new value each time, which later pieces do not change.
         """
         inner: Any = self._string() if self._in_value else _NOTHING
         keys = list(self._keys)
@@ -72,12 +72,12 @@ class GrowingJSON:
         return inner if self._open else self._whole
 
     def _string(self) -> str:
-        """The text that is being read, as far as it is there."""
+        """Return the string being read, as far as it has arrived."""
         self._pieces = ["".join(self._pieces)]
         return self._pieces[0]
 
     def _next(self) -> str:
-        """The next character that is not blank, or nothing when there is none yet."""
+        """Return the next non-blank character, or an empty string at the end of the input."""
         blank = _BLANK.match(self._rest, self._at)
         self._at = blank.end() if blank else self._at
         return self._rest[self._at : self._at + 1]
@@ -198,7 +198,7 @@ class GrowingJSON:
         return self._go_on(self._after, 0)
 
     def _give_up(self) -> bool:
-        """Stop at what is no JSON; a bracket that turns out to be one of prose is passed over."""
+        """Stop at invalid JSON; skip a bracket that turns out to be part of prose."""
         after_key = self._step == self._value
         if len(self._open) > 1 or self._open[0] or self._in_value or after_key:
             return self._go_on(self._stop, 0)

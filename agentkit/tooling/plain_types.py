@@ -19,7 +19,7 @@ _PLAIN_DEFAULTS = (str, int, float, bool, types.NoneType)
 
 @dataclass(frozen=True, slots=True)
 class PlainType:
-    """A plain annotation: its JSON schema, whether null is a value of it, and which values need no coercion."""
+    """A plain annotation: its JSON schema, which values need no coercion, and whether it is nullable."""
 
     schema: dict[str, Any]
     accepts: Callable[[Any], bool]
@@ -27,10 +27,10 @@ class PlainType:
 
 
 def plain(hint: Any) -> PlainType | None:
-    """The plain form of an annotation, or None when only pydantic can read it.
+    """Return the plain form of an annotation, or None if it needs pydantic.
 
-    Plain are `str`, `int`, `float`, `bool`, `Any`, literals and enums of text, `X | None`, lists, and dictionaries with
-    text keys, of plain annotations. The text of an enum's member does need coercion.
+    Plain annotations are `str`, `int`, `float`, `bool`, `Any`, string literals and enums, `X | None`, lists, and
+    dictionaries with string keys, all of plain annotations. The text of an enum member needs coercion.
     """
     if hint is Any:
         return PlainType({}, lambda _: True, nullable=True)
@@ -44,12 +44,15 @@ def plain(hint: Any) -> PlainType | None:
 
 
 def is_plain_default(value: object, hint: Any = None) -> bool:
-    """Whether a default can stand in a JSON schema as it is, or by its text when it is a member of the enum `hint`."""
+    """Whether a default can be used in a JSON schema, directly or by value as a member of the enum `hint`."""
     return type(value) in _PLAIN_DEFAULTS or (isinstance(value, Enum) and type(value) is hint)
 
 
 def _enum(kind: type[Enum]) -> PlainType | None:
-    """An enum as pydantic describes it; one with two names for a text, or with a schema of its own, is left to it."""
+    """Describe an enum the way pydantic does.
+
+    Enums with aliases or a custom pydantic schema are left to pydantic.
+    """
     choices = [member.value for member in kind]
     is_own = hasattr(kind, "__get_pydantic_core_schema__") or hasattr(kind, "__get_pydantic_json_schema__")
     if is_own or not choices or len(kind.__members__) > len(choices) or any(type(each) is not str for each in choices):
@@ -115,7 +118,7 @@ _READERS: dict[Any, Callable[[tuple[Any, ...]], PlainType | None]] = {
 
 
 def plain_forms(parameters: Sequence[Parameter]) -> tuple[PlainType, ...] | None:
-    """The plain forms of all parameters, or None when one of them has none."""
+    """Return the plain forms of all parameters, or None if one of them is not plain."""
     forms = []
     for parameter in parameters:
         form = plain(parameter.hint)
@@ -126,7 +129,7 @@ def plain_forms(parameters: Sequence[Parameter]) -> tuple[PlainType, ...] | None
 
 
 def plain_schema(parameters: Sequence[Parameter], forms: Sequence[PlainType]) -> Schema:
-    """The JSON schema of plain parameters."""
+    """Build the JSON schema of plain parameters."""
     properties = {
         parameter.name: form.schema if parameter.required else {"default": _written(parameter.default), **form.schema}
         for parameter, form in zip(parameters, forms, strict=True)
@@ -137,12 +140,12 @@ def plain_schema(parameters: Sequence[Parameter], forms: Sequence[PlainType]) ->
 
 
 def _written(default: Any) -> Any:
-    """A default as a schema shows it."""
+    """Return a default as written in a schema."""
     return default.value if isinstance(default, Enum) else default
 
 
 def exact(parameters: Sequence[Parameter], forms: Sequence[PlainType], given: dict[str, Any]) -> dict[str, Any] | None:
-    """The keyword arguments when every value is of its exact type, or None when somebody must look closer."""
+    """Return the keyword arguments if all values have their exact types, or None if they need coercion."""
     checked = {}
     for parameter, form in zip(parameters, forms, strict=True):
         value = given.get(parameter.name, REQUIRED)

@@ -37,13 +37,13 @@ _NOTE = re.compile(r"\n\[… [\d,]+ of ([\d,]+) characters left out …\]\n")
 def rendered(
     value: Any, max_chars: int, most_values: int = sys.maxsize, clean: Callable[[str], str] | None = None
 ) -> tuple[str, bool, tuple[Image | File, ...]]:
-    """The value as text without secrets of at most `max_chars` characters, whether it was cut, and what it shows.
+    """Render a value as text without secrets; return the text, whether it was cut, and the images and files shown.
 
-    Text stays as it is; everything else becomes JSON. Where something is left out, the text says how much. JSON
-    stays JSON: a dictionary gets the key `truncated`, anything else becomes `{"truncated": true, "value": …}`.
-    NaN and infinities are written as text, bytes as UTF-8 text or base64; where a picture or a PDF stands, it says
-    `[image 1: image/png, 12 kB]`, or why that is not shown. The work is bounded by `max_chars` too, and by
-    `most_values`: of so many values within the value something is told. `clean` is a `redactor` that is at hand.
+    The text has at most `max_chars` characters. Text stays as it is; everything else becomes JSON, and a cut states how
+    much is left out. Cut JSON remains valid: a dictionary gets the key `truncated`, anything else becomes
+    `{"truncated": true, "value": …}`. NaN and infinities are rendered as text, bytes as UTF-8 text or base64; an image
+    or PDF becomes `[image 1: image/png, 12 kB]`, or the reason why it is not shown. The work is bounded by `max_chars`
+    and by `most_values`, the number of nested values rendered. `clean` is a `redactor` to reuse.
     """
     clean = clean or redactor()
     value = worded(value) if isinstance(value, File) else value
@@ -67,7 +67,7 @@ def rendered(
 
 
 def is_long(value: object) -> bool:
-    """Whether the value is so long that to tell it takes milliseconds, as far as a look into plain containers says."""
+    """Whether rendering the value takes milliseconds, estimated from a look into plain containers."""
     chars, met = 0, [value]
     for each in met:
         chars += len(each) if isinstance(each, str | bytes | bytearray) else _NODE_CHARS
@@ -79,9 +79,9 @@ def is_long(value: object) -> bool:
 
 
 def cut_text(text: str, max_chars: int, more_chars: int = 0, handle: str = "") -> str:
-    """The text, or its head and tail (80 to 20) around a note of how much was left out.
+    """Cut a text to its head and tail (80 to 20) around a note of how much was left out.
 
-    `more_chars` says how many characters are missing from its middle already. With a `handle`, the note says how to
+    `more_chars` is the number of characters already missing from its middle. With a `handle`, the note explains how to
     read on.
     """
     whole = len(text) + more_chars
@@ -97,11 +97,11 @@ def cut_text(text: str, max_chars: int, more_chars: int = 0, handle: str = "") -
 
 
 def naming_handle(text: str, handle: str) -> str:
-    """A cut text whose note says that `read_more` takes this handle; JSON gets one more key, a short text one line."""
+    """Add the `read_more` call for this handle to a cut text: in its note, as a JSON key, or on a line after it."""
     reading = reading_call(handle)
     for note in _NOTE.finditer(text):
         kept = len(text) - len(note[0])
-        # The text may quote such notes: ours stands where the cut is.
+        # The text can quote such notes: this one is at the cut.
         if note.start() == kept - kept // 5 and kept > 4 * len(reading):
             missing = int(note[1].replace(",", "")) - kept
             return cut_text(text[: note.start()] + text[note.end() :], len(text), missing, handle)
@@ -123,7 +123,7 @@ def _is_json_object(text: str) -> bool:
 
 
 def text_of(value: object) -> str:
-    """`str(value)`; when that raises, a text that says so."""
+    """Return `str(value)`, or a placeholder if that raises."""
     try:
         return str(value)
     except Exception as error:
@@ -131,7 +131,7 @@ def text_of(value: object) -> str:
 
 
 def _bounded(text: str, room: int, clean: Callable[[str], str]) -> tuple[str, bool]:
-    """The text in at most `room` characters, and whether it was cut: after its secrets, which a cut would disguise."""
+    """Redact and cut a text, in this order: a cut could disguise a secret. Return whether it was cut."""
     reach = room + _SPARE_CHARS
     ends = text if len(text) <= 2 * reach else text[:reach] + text[-reach:]
     cleaned, missing = clean(ends), len(text) - len(ends)
@@ -139,10 +139,10 @@ def _bounded(text: str, room: int, clean: Callable[[str], str]) -> tuple[str, bo
 
 
 class _Renderer:
-    """Turns a value into a tree that JSON can write, spending about as much work as there is room for characters.
+    """Converts a value to a tree of JSON types, with work proportional to the room for characters.
 
-    `fair` decides who gets the room when it is short: the entries of a record share it, long lists keep head and tail.
-    Without it the room is spent in order, which tells whether everything fits.
+    With `fair`, scarce room is shared: entries of a record share it, long lists keep head and tail. Without it the room
+    is spent in order, which shows whether everything fits.
     """
 
     def __init__(self, clean: Callable[[str], str], most_values: int, *, fair: bool) -> None:
@@ -154,11 +154,11 @@ class _Renderer:
         self._open: set[int] = set()
 
     def tree(self, value: Any, room: int) -> Any:
-        """The value as None, bool, int, float, str, list and dict."""
+        """Convert the value to None, bool, int, float, str, list and dict."""
         return self._tree(value, room)[0]
 
     def _tree(self, value: Any, room: int) -> tuple[Any, int]:
-        """The tree, and about how many characters it takes: all that there are when no more values may be told."""
+        """Return the tree and its approximate length, or the whole room once `most_values` is exceeded."""
         self._values_left -= 1
         if self._values_left < 0:
             self.was_cut = True
@@ -173,7 +173,7 @@ class _Renderer:
         return self._container(value, simple, room)
 
     def _container(self, value: Any, simple: Any, room: int) -> tuple[Any, int]:
-        """A value and what it is as a mapping or sequence."""
+        """Convert a container, given as itself and simplified to a mapping or sequence."""
         if id(value) in self._open:
             return "(this value contains itself)", 30
         if room <= 2 or len(self._open) >= _DEEPEST:
@@ -188,7 +188,7 @@ class _Renderer:
             self._open.remove(id(value))
 
     def _shown(self, part: Image | File, room: int) -> tuple[str, int]:
-        """What stands for a picture or file, which is shown beside the text unless there is no room for these words."""
+        """Return the placeholder of an image or file; the part itself is attached if the placeholder fits."""
         kind, told = type(part).__name__.lower(), str(part)[1:-1]
         number = 1 + sum(type(each) is type(part) for each in self.shown)
         words = f"[{kind} {number}: {told}]"
@@ -238,7 +238,7 @@ class _Renderer:
         return (key, value), used + len(key) + 4
 
     def _record(self, mapping: Mapping[Any, Any], room: int) -> tuple[dict[str, Any], int]:
-        """Few entries: the small ones get what they need, the large ones share the rest."""
+        """Render a small mapping: small entries get the room they need, large ones share the rest."""
         entries = list(mapping.items())
         by_size = sorted(range(len(entries)), key=lambda place: _rough_size(entries[place][1]))
         done: dict[int, tuple[str, Any]] = {}
@@ -251,7 +251,7 @@ class _Renderer:
     def _ends(
         self, entries: Iterable[Any], backwards: Iterable[Any], count: int, room: int, render: _Render
     ) -> tuple[list[Any], list[Any], int]:
-        """As many entries from the head as 80 % of the room holds, then from the tail, and the characters used."""
+        """Render entries from the head into 80 % of the room, then from the tail; return both and the length used."""
         head, used = _filled(entries, count, 0, room * 4 // 5 if self._fair else room, room, render)
         tail, used = _filled(backwards, count - len(head), used, room, room, render)
         self.was_cut |= len(head) + len(tail) < count
@@ -275,7 +275,7 @@ def _filled(
 
 
 def _simplified(value: Any) -> Any:
-    """The value as None, bool, int, float, str, sequence or mapping; what these contain stays as it is."""
+    """Simplify the value to None, bool, int, float, str, sequence or mapping; nested values stay as they are."""
     if value is None or type(value) in (bool, str):
         return value
     for kind, simplify in _SIMPLIFICATIONS:
@@ -306,7 +306,7 @@ def _as_list(members: Set[Any]) -> list[Any]:
 
 
 def _bytes_as_text(value: bytes) -> str:
-    """UTF-8 text, perhaps with its last character cut off; else base64."""
+    """Decode UTF-8, ignoring an incomplete last character, or encode as base64."""
     try:
         return codecs.getincrementaldecoder("utf-8")().decode(value)
     except UnicodeDecodeError:
@@ -316,26 +316,26 @@ def _bytes_as_text(value: bytes) -> str:
 def _object_as_data(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    kind = type(value)  # which has what an object may only pretend to have
+    kind = type(value)  # the class, because instances can fake attributes
     if hasattr(kind, "isoformat"):
         return str(value.isoformat())
     if hasattr(kind, "model_dump"):
         return _simplified(_dumped(value))
     if hasattr(kind, "__array_interface__") and value.shape:
-        return value  # whose own text leaves out what is in its middle
+        return value  # its own text leaves out the middle
     has_text = any("__str__" in vars(each) or "__repr__" in vars(each) for each in kind.__mro__[:-1])
     return text_of(value) if has_text and kind is not types.SimpleNamespace else _attributes(value) or text_of(value)
 
 
 def _attributes(value: Any) -> dict[str, Any]:
-    """The public attributes of an object, whose text says no more than its address."""
+    """Return the public attributes of an object whose text is only its address."""
     return {name: inner for name, inner in getattr(value, "__dict__", {}).items() if not name.startswith("_")}
 
 
 def _dumped(model: Any) -> Any:
-    """A pydantic model as data: as it writes itself to JSON, or else as Python values. What it shows stays."""
+    """Dump a pydantic model to JSON data, or else to Python values; images and files stay as they are."""
     kept = {name: value for name, value in getattr(model, "__dict__", {}).items() if _is_shown(value)}
-    if "root" in kept:  # which no other model can have
+    if "root" in kept:  # only a root model can have this field
         return kept["root"]
     left_out = {"exclude": set(kept)} if kept else {}
     try:
@@ -346,7 +346,7 @@ def _dumped(model: Any) -> Any:
 
 
 def _is_shown(value: Any, levels: int = 8) -> bool:
-    """Whether there is a picture or file in the value, as far as a look into it says."""
+    """Whether the value contains an image or file, within the first entries and levels."""
     if isinstance(value, str | int | float | Image | File | None) or not levels:
         return isinstance(value, Image | File)
     inner = value.values() if isinstance(value, dict) else value
@@ -396,10 +396,10 @@ _SIMPLIFICATIONS: tuple[tuple[Any, Callable[[Any], Any]], ...] = (
 _STATUSES: dict[object, Status] = {word: word for word in get_args(Status)}
 _GOOD: frozenset[Status | None] = frozenset({"ok", "empty", "truncated"})
 _OF_A_RUN = frozenset({"waiting", "interrupted"})
-"""What only a run can say of a call."""
+"""Statuses that only a run can set."""
 
 BAD_ARGUMENTS, UNKNOWN_TOOL = "bad-arguments", "unknown-tool"
-"""The rules of decisions on calls that could not be understood."""
+"""The rules of decisions on calls that could not be parsed."""
 
 _NOT_UNDERSTOOD = {BAD_ARGUMENTS, UNKNOWN_TOOL}
 _MOST_NAME_CHARS = 64
@@ -420,11 +420,11 @@ def returned(
     seconds: float = 0.0,
     labels: frozenset[Label] = frozenset(),
 ) -> ToolResult:
-    """What a function returned after `seconds`, without secrets, told in at most `max_chars` characters.
+    """Build the result of a function that returned after `seconds`: redacted, at most `max_chars` characters.
 
-    Pictures and files are shown beside the text, whatever its length. A dictionary speaks for itself: by its
-    `error`, with a status word as its `status`, or by the status of something empty or truncated. When something was
-    left out, `whole` is the text in at most 1,000,000 characters, of at most 40,000 values, without secrets too.
+    Images and files are attached regardless of length. A dictionary determines the status: by its `error`, with a
+    status word as its `status`, or by the status "empty" or "truncated". If the text was cut, `whole` is the redacted
+    text of up to 1,000,000 characters and 40,000 values.
     """
     clean = redactor()
     value = redact_value(value, clean)
@@ -442,9 +442,9 @@ def returned(
 
 
 def with_handle(result: ToolResult, handle: str) -> ToolResult:
-    """The result, when it was cut, with a note that tells the model how to read the rest: `read_more(handle=…)`.
+    """Add a note to a cut result that explains how to read the rest: `read_more(handle=…)`.
 
-    Text stays as long as it was; JSON grows by the length of the note.
+    Text keeps its length; JSON grows by the length of the note.
     """
     if result.whole is None:
         return result
@@ -452,7 +452,7 @@ def with_handle(result: ToolResult, handle: str) -> ToolResult:
 
 
 def failure(tool_name: str, error: str, status: Status, decision: Decision | None = None) -> ToolResult:
-    """A call that came to nothing, told as the JSON text `{"error": …, "tool": …}`."""
+    """Build the result of a failed call, with the JSON text `{"error": …, "tool": …}`."""
     error = well_formed(cut_text(redact(error), _MOST_ERROR_CHARS))
     content = failure_content(well_formed(tool_name[:_MOST_NAME_CHARS]), error)
     return ToolResult(tool_name, status, content, error=error, decision=_without_secrets(decision))
@@ -465,27 +465,27 @@ def fault(
     seconds: float = 0.0,
     labels: frozenset[Label] = frozenset(),
 ) -> ToolResult:
-    """A call that raised: `TypeName: message`, or only the message when it was raised to be told to a model."""
+    """Build the result of a call that raised: `TypeName: message`, or only the message of a ToolError."""
     status: Status = next((status for kind, status in _STATUS_OF if isinstance(error, kind)), "failed")
     return replace(failure(tool_name, told(error), status, decision), seconds=seconds, labels=labels)
 
 
 def denial(tool_name: str, decision: Decision) -> ToolResult:
-    """A call that was judged and may not happen: the reason, and what would be allowed.
+    """Build the result of a denied call: the reason, and what would be allowed.
 
-    A call that could not be understood has failed, rather than been denied.
+    A call that could not be parsed counts as failed, not as denied.
     """
     status: Status = "failed" if decision.rule in _NOT_UNDERSTOOD else "denied"
     return failure(tool_name, objection(decision), status, decision)
 
 
 def objection(decision: Decision) -> str:
-    """Reason and remedy of a decision as one text."""
+    """Join reason and remedy of a decision."""
     return f"{decision.reason} {decision.remedy}".strip()
 
 
 def told(error: Exception) -> str:
-    """An exception in words, without traceback."""
+    """Describe an exception without traceback."""
     message = text_of(error)
     if isinstance(error, ToolError) and message:
         return message
@@ -493,14 +493,14 @@ def told(error: Exception) -> str:
 
 
 def _whole(value: Any, clean: Callable[[str], str]) -> str:
-    """The text of a value that is too long for a model, as far as it is kept. A text is without secrets already."""
+    """Render a value that is too long for the model, up to the storage limit. A str is already redacted."""
     if type(value) is str:
         return well_formed(cut_text(value, _MOST_WHOLE_CHARS))
     return clean(rendered(value, _MOST_WHOLE_CHARS, _MOST_WHOLE_VALUES, clean)[0])
 
 
 def _without_secrets(decision: Decision | None, clean: Callable[[str], str] | None = None) -> Decision | None:
-    """The decision as it may be shown: its evidence quotes what a model wrote."""
+    """Redact a decision: its evidence quotes model output."""
     if decision is None:
         return None
     clean = clean or redactor()
@@ -510,7 +510,7 @@ def _without_secrets(decision: Decision | None, clean: Callable[[str], str] | No
 
 
 def _standing(value: Any) -> tuple[Status, str | None]:
-    """The status and error that a dictionary tells of its call; a status without an error may be that of an order."""
+    """Return the status and error that a dictionary states; a status without an error can be that of an order."""
     if not isinstance(value, dict):
         return "ok", None
     error = well_formed(cut_text(redact(text_of(value["error"])), _MOST_ERROR_CHARS)) if value.get("error") else None

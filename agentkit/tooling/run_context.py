@@ -1,4 +1,4 @@
-"""`RunContext`: what a run passes to tools, conditions and instructions."""
+"""`RunContext`: the data that a run passes to tools, conditions and instructions."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from agentkit.tooling.signature import REQUIRED, Parameter, parameters_of
 T = TypeVar("T")
 
 REST = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-"""The kinds of parameters that take what no other parameter does."""
+"""The kinds of parameters that collect the remaining arguments."""
 
 
 def _never() -> bool:
@@ -31,13 +31,13 @@ def _never() -> bool:
 @explained("RUN")
 @dataclass(frozen=True, slots=True)
 class RunContext(Generic[T]):
-    """What a run tells its tools, and the function that writes its instruction.
+    """The data that a run passes to its tools, and to the function that writes its instruction.
 
-    A tool gets it as the parameter with this annotation: `RunContext[Shop]` where the run is given a `Shop`. No model
-    is asked for it. `value` is what the run was given as `context=`. `agent` is the name of the agent that leads, `run`
-    the run's id, `session` the name of a conversation that is kept, `call` the id of the tool call; each is empty where
-    there is none. `messages` are what the model had read when it called, the call itself among them. `stopping` says
-    whether the run was stopped.
+    A tool receives it through the parameter annotated with it: `RunContext[Shop]` if the run is given a `Shop`. The
+    parameter is hidden from the model. `value` is the run's `context=` argument. `agent` is the name of the active
+    agent, `run` the run id, `session` the name of a stored conversation, `call` the id of the tool call; each is empty
+    if it does not apply. `messages` are those the model had read when it made the call, the call included. `stopping`
+    returns whether the run was stopped.
     """
 
     value: T
@@ -50,20 +50,20 @@ class RunContext(Generic[T]):
 
     @property
     def is_stopped(self) -> bool:
-        """Whether nobody waits any more for what the tool gives: one that takes long may look, and end."""
+        """Whether the run was stopped, so that the result is not needed: long-running tools can return early."""
         return self.stopping()
 
     def called(self, call: str, messages: Sequence[Message]) -> RunContext[T]:
-        """The same of a tool call: its id, and what the model had read."""
+        """Return the context for a tool call: its id, and the messages that the model had read."""
         return RunContext(self.value, self.agent, self.run, self.session, call, messages, self.stopping)
 
 
 NO_RUN: RunContext[Any] = RunContext(None)
-"""The context of what no run does."""
+"""The context used outside of runs."""
 
 
 def can_be_called(function: Callable[..., Any], *given: object) -> bool:
-    """Whether a function can be called with so much. What is written in C may not say so: calling it will tell."""
+    """Whether a function accepts these arguments; assumed for C functions without a signature."""
     try:
         inspect.signature(function).bind(*given)
     except TypeError:
@@ -74,24 +74,24 @@ def can_be_called(function: Callable[..., Any], *given: object) -> bool:
 
 
 def is_told_of_run(function: object) -> bool:
-    """Whether it is a function that can be called with nothing, or with what a run knows."""
+    """Whether this is a function that can be called without arguments, or with the run context."""
     if not callable(function) or isinstance(function, type):
         return False
     return can_be_called(function) or can_be_called(function, NO_RUN)
 
 
 def taken_of(function: Callable[..., Any], context: RunContext[Any]) -> tuple[RunContext[Any], ...]:
-    """What such a function is called with in that run."""
+    """Return the arguments for such a function: none, or the context."""
     return () if can_be_called(function) else (context,)
 
 
 CONTEXT: ContextVar[RunContext[Any] | None] = ContextVar("agentkit_context", default=None)
-"""The context of the tool call that is at work here; None outside of runs."""
+"""The context of the tool call in progress; None outside of runs."""
 
 
 @contextmanager
 def within_run(context: RunContext[Any] | None) -> Iterator[None]:
-    """What is done in the block is done in that run; where none is given, in the one that there is, if any."""
+    """Set the run context for the block; None keeps the current one."""
     if context is None:
         yield
         return
@@ -103,14 +103,14 @@ def within_run(context: RunContext[Any] | None) -> Iterator[None]:
 
 
 def is_of_run(parameter: Parameter) -> bool:
-    """Whether the run gives this parameter."""
+    """Whether the run supplies this parameter."""
     return _kind_in(parameter.hint) is not None
 
 
 def with_context(arguments: Mapping[str, Any], parameters: Sequence[Parameter], tool: str) -> Mapping[str, Any]:
-    """The arguments with the context of the run, for each of these parameters that was not given by hand.
+    """Add the run context for each of these parameters that was not passed explicitly.
 
-    Raises ConfigError where a call outside of a run lacks it.
+    Raises ConfigError if a call outside of a run lacks it.
     """
     missing = [parameter for parameter in parameters if parameter.name not in arguments]
     context = CONTEXT.get() if missing else None
@@ -127,23 +127,23 @@ def with_context(arguments: Mapping[str, Any], parameters: Sequence[Parameter], 
 
 @dataclass(frozen=True, slots=True)
 class RunParameter:
-    """The parameter of a function of the user's that the run gives, and whether it stands before the others."""
+    """The parameter of a user function that receives the run context, and whether it is the first one."""
 
     parameter: Parameter
     is_first: bool
 
     def bound(self, function: Callable[..., T], context: RunContext[Any]) -> Callable[..., T]:
-        """The function as a run with that context calls it, with the other arguments alone."""
+        """Bind the context to the function."""
         return partial(function, context) if self.is_first else partial(function, **{self.parameter.name: context})
 
 
 def run_parameter_of(function: Callable[..., Any]) -> RunParameter | None:
-    """Which of several parameters the run gives, as its annotation says; None for none, and where it has a value."""
-    if _most_parameters(function) < 2:  # asked of each tool of an agent for each run
+    """Return the parameter annotated as run context; None without one, or if it has a default other than None."""
+    if _most_parameters(function) < 2:  # called for every tool of an agent in every run
         return None
     try:
         given = [each for each in inspect.signature(function).parameters.values() if each.kind not in REST]
-    except (TypeError, ValueError):  # it cannot be called, or is written in C without telling its parameters
+    except (TypeError, ValueError):  # not callable, or a C function without a signature
         return None
     for place, each in enumerate(given):
         parameter = _of_run(function, each)
@@ -153,7 +153,7 @@ def run_parameter_of(function: Callable[..., Any]) -> RunParameter | None:
 
 
 def _most_parameters(function: Callable[..., Any]) -> float:
-    """How many arguments a function can take, at once and not always exactly: never too few."""
+    """Return an upper bound of the number of arguments a function takes, cheaply."""
     bearer: Any = function if hasattr(function, "__code__") else type(function).__call__
     code = getattr(bearer, "__code__", None)
     if code is None or code.co_flags & (inspect.CO_VARARGS | inspect.CO_VARKEYWORDS):
@@ -163,7 +163,7 @@ def _most_parameters(function: Callable[..., Any]) -> float:
 
 
 def _of_run(function: Callable[..., Any], parameter: inspect.Parameter) -> Parameter | None:
-    """A parameter that the run gives, as it has no other value; None for any other, and where it cannot be read."""
+    """Resolve a parameter that the run supplies; None for others, and if the annotation cannot be resolved."""
     if parameter.annotation is REQUIRED or parameter.default not in (REQUIRED, None):
         return None
     try:
@@ -174,7 +174,7 @@ def _of_run(function: Callable[..., Any], parameter: inspect.Parameter) -> Param
 
 
 def check_value(value: Any, parameters: Sequence[Parameter], whose: str) -> None:
-    """Raise ConfigError when what a run was given is not what these parameters of `Tool 'x'` say that they get."""
+    """Raise ConfigError if the run's context is not of the type that these parameters of `Tool 'x'` declare."""
     for parameter in parameters:
         (kind,) = get_args(_kind_in(parameter.hint)) or (Any,)
         if parameter.required and not _fits(value, kind):
@@ -186,7 +186,7 @@ def check_value(value: Any, parameters: Sequence[Parameter], whose: str) -> None
 
 
 def _kind_in(hint: Any) -> Any:
-    """`RunContext` or `RunContext[…]` in an annotation, which may be optional or annotated; None for any other."""
+    """Return `RunContext` or `RunContext[…]` from an optional or annotated hint; None for any other."""
     origin = get_origin(hint)
     if hint is RunContext or origin is RunContext:
         return hint
@@ -197,10 +197,10 @@ def _kind_in(hint: Any) -> Any:
 
 
 def _fits(value: Any, kind: Any) -> bool:
-    """Whether a value is of a class; what is no class, or one that cannot tell, takes all."""
+    """Whether a value is an instance; anything else than a class that supports the check accepts all values."""
     if not isinstance(kind, type):
         return True
-    with suppress(TypeError):  # a protocol that is not for the time of running, or a generic type
+    with suppress(TypeError):  # a protocol that is not runtime-checkable, or a generic type
         return isinstance(value, kind)
     return True
 
@@ -210,12 +210,12 @@ ConditionFunction = (
     | Callable[[RunContext[Any]], bool]
     | Callable[[RunContext[Any]], Awaitable[bool]]
 )
-"""Says whether a tool is offered now: of nothing or of the run, sync or async."""
+"""Decides whether a tool is offered now; takes nothing or the run context, sync or async."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ToolCondition:
-    """What must hold for a tool to be offered. Tools that share one have it asked once for all of them."""
+    """A condition for offering a tool. Tools that share one have it evaluated once for all of them."""
 
     function: ConditionFunction
 
@@ -228,7 +228,7 @@ class ToolCondition:
 
 
 def conditions_from(given: ConditionFunction | ToolCondition | None) -> tuple[ToolCondition, ...]:
-    """The conditions of a tool that is given this one. Raises ConfigError for what is no function of a run."""
+    """Return the conditions of a tool as a tuple. Raises ConfigError for an invalid function."""
     if given is None:
         return ()
     return (given if isinstance(given, ToolCondition) else ToolCondition(given),)

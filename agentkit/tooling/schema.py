@@ -36,15 +36,15 @@ if TYPE_CHECKING:
 
 
 _NO_SCHEMAS = {"default", "metadata", "serialization"}
-"""Where a core schema holds anything else."""
+"""Keys of a core schema that do not contain schemas."""
 
 
 def generator(base: type) -> Any:
-    """The class that writes schemas, made of pydantic's own.
+    """Derive agentkit's JSON schema generator from pydantic's.
 
-    Named tuples are objects, because names tell a model what a place in a list does not. Fields have the texts that
-    stand beside their types or in the docstring of their class. Choices keep their names and Python values under the
-    keyword PYTHON, until the schema is tidied; flags, which may be added up, are numbers.
+    Named tuples become objects, because names tell a model more than positions in a list. Fields get the descriptions
+    from their annotations or from the docstring of their class. Choices keep their names and Python values under the
+    keyword PYTHON until the schema is tidied; flags, which can be combined, become numbers.
     """
     return type(
         "Schemas",
@@ -52,7 +52,7 @@ def generator(base: type) -> Any:
         {
             "ignored_warning_kinds": {"non-serializable-default", "skipped-choice"},
             **{method.__name__.removeprefix("_"): method for method in _METHODS},
-            # Before version 2.13 of pydantic named tuples are the arguments of a function that has no other metadata.
+            # Before version 2.13, pydantic treats named tuples as function arguments without other metadata.
             "arguments_schema": lambda self, schema: super(type(self), self).arguments_schema(
                 {**schema, "metadata": {}}
             ),
@@ -61,7 +61,7 @@ def generator(base: type) -> Any:
 
 
 def refuse_lazy(core_schema: Any) -> None:
-    """Raise TypeError where pydantic's core schema would give one-shot iterators, which a judge uses up unchecked."""
+    """Raise TypeError if pydantic would produce one-shot iterators, which a judge would use up unchecked."""
     if _is_lazy(core_schema):
         raise TypeError("a generator can be read only once; let it be a list")
 
@@ -121,7 +121,7 @@ def _written(node: Any) -> Schema:
 
 
 def _with_texts(node: Any, kind: type) -> Schema:
-    """The node of an object with what its class says of its fields, beside their types or in its docstring."""
+    """Add field descriptions from the annotations or the docstring of the class to an object node."""
     fields = {**getattr(kind, "__annotations__", {}), **getattr(kind, "model_fields", {})}
     names = {getattr(field, "alias", None) or name: name for name, field in fields.items()}
     docstring = kind.__doc__ or ""
@@ -142,7 +142,7 @@ def _annotated_texts(kind: type) -> dict[str, str]:
     lines = [getattr(each, "__annotations__", {}) for each in reversed(kind.__mro__)]
     annotations = {name: hint for each in lines for name, hint in each.items()}
     if any(isinstance(hint, str | ForwardRef) for hint in annotations.values()):
-        # names of other places may be unknown here, although pydantic knew them
+        # names from elsewhere can be unknown here, although pydantic resolved them
         with contextlib.suppress(*UNRESOLVABLE):
             annotations = get_type_hints(kind, include_extras=True)
     texts = {name: text_of(hint) for name, hint in annotations.items()}
@@ -150,13 +150,13 @@ def _annotated_texts(kind: type) -> dict[str, str]:
 
 
 def _flags(node: Schema, kind: type[enum.Flag]) -> Schema:
-    """The node of flags, which may be added up: a number whose parts have names."""
+    """Describe flags, which can be combined: a number whose parts have names."""
     kept = {key: node[key] for key in node if key != "enum"}
     return {**kept, "type": "integer", "minimum": 0, PYTHON: list(kind.__members__.items()), SUMMED: True}
 
 
 def _with_choices(node: Schema, choices: list[tuple[str, Any]]) -> Schema:
-    """The node of an enum or literal, with each choice once."""
+    """Deduplicate the choices of an enum or literal node."""
     written = node["enum"] if "enum" in node else [node["const"]]
     places = {json.dumps(each): place for place, each in reversed(list(enumerate(written)))}
     kept = sorted(places.values())
@@ -173,7 +173,7 @@ T = TypeVar("T")
 
 
 class Bound(dict[str, Any]):
-    """The arguments of a Python call by their names, and beside them others that no model is asked for."""
+    """The arguments of a Python call by name, and separately those hidden from the model."""
 
     def __init__(self, asked: Mapping[str, Any], others: Mapping[str, Any]) -> None:
         super().__init__(asked)
@@ -181,12 +181,12 @@ class Bound(dict[str, Any]):
 
     @property
     def run(self) -> RunContext[Any] | None:
-        """The context of a run that was given by hand."""
+        """The run context, if it was passed explicitly."""
         return next((value for value in self.others.values() if isinstance(value, RunContext)), None)
 
 
 class Parameters(Protocol):
-    """What a tool takes: as JSON schema, as strict JSON schema or None, and as checked keyword arguments."""
+    """The parameters of a tool: as JSON schema, as strict JSON schema or None, and as a validator of arguments."""
 
     @property
     def json_schema(self) -> Schema:
@@ -195,42 +195,42 @@ class Parameters(Protocol):
 
     @property
     def strict_schema(self) -> Schema | None:
-        """The schema in strict form, or None when it has none."""
+        """The schema in strict form, or None if it has no strict form."""
         ...
 
     @property
     def description(self) -> str:
-        """What the source of the parameters says of the tool."""
+        """The description of the tool from the source of the parameters."""
         ...
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
-        """The keyword arguments ready to call. Raises BadArguments."""
+        """Validate arguments into keyword arguments. Raises BadArguments."""
         ...
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
-        """The keyword arguments of a Python call. Raises TypeError."""
+        """Bind the arguments of a Python call by name. Raises TypeError."""
         ...
 
     def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
-        """The call of the function with checked arguments, after what is given by place beside them."""
+        """Bind validated arguments to the function, after the positional ones in `by_place`."""
         ...
 
     def check_context(self, value: Any) -> None:
-        """Raise ConfigError when the context of a run is not what the function gets from it."""
+        """Raise ConfigError if the run's context is not of the type that the function expects."""
         ...
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """The defaults that `check` fills in, by parameter."""
+        """The defaults that `check` fills in, by parameter name."""
         ...
 
 
 class FunctionParameters:
     """The parameters of a function, read from its signature, annotations and docstring.
 
-    Plain annotations are read here; richer ones by pydantic, at once, so that what cannot be read is refused when
-    the tool is made, unless it has a default: then no model is asked for it. `without_first` leaves out the instance
-    of a method that has none yet. Raises ConfigError.
+    Plain annotations are handled here, richer ones by pydantic. All are resolved when the tool is created, so that
+    unsupported ones are rejected early; a parameter with a default is hidden from the model instead. `without_first`
+    skips the instance parameter of an unbound method. Raises ConfigError.
     """
 
     def __init__(self, function: Callable[..., Any], tool_name: str, *, without_first: bool = False) -> None:
@@ -265,17 +265,17 @@ class FunctionParameters:
 
     @property
     def description(self) -> str:
-        """What the docstring says of the function."""
+        """The description from the docstring."""
         return self._documentation.text
 
     @functools.cached_property
     def json_schema(self) -> Schema:
-        """The JSON schema of the arguments: an object, closed."""
+        """The JSON schema of the arguments: a closed object."""
         schema = self._rich.json_schema() if self._plain is None else plain_schema(self._parameters, self._plain)
         texts = self._documentation.parameters
         for parameter, name in zip(self._parameters, schema["properties"], strict=True):
             text = parameter.text or texts.get(parameter.name)
-            if text and self._plain is not None:  # where only the class of an enum may say something too
+            if text and self._plain is not None:  # only the docstring of an enum could provide another description
                 schema["properties"][name]["description"] = text
             elif text:
                 schema["properties"][name].setdefault("description", text)
@@ -283,18 +283,18 @@ class FunctionParameters:
 
     @functools.cached_property
     def strict_schema(self) -> Schema | None:
-        """The schema in strict form, or None when it has none."""
+        """The schema in strict form, or None if it has no strict form."""
         return strict(self.json_schema)
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
-        """The keyword arguments ready to call, defaults included. Raises BadArguments."""
+        """Validate arguments into keyword arguments, defaults included. Raises BadArguments."""
         read = reading.read_arguments(arguments)
         given = gathered(self._signature, read) if self._is_spread else read
         checked = exact(self._parameters, self._plain, given) if self._plain is not None else None
         return self._rich.check(given) if checked is None else checked
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
-        """The keyword arguments of a Python call, defaults included, values as they are. Raises TypeError."""
+        """Bind the arguments of a Python call by name, without validation. Raises TypeError."""
         try:
             bound = self._signature.bind(*args, **kwargs)
         except TypeError as error:
@@ -305,25 +305,25 @@ class FunctionParameters:
         return Bound({name: value for name, value in bound.arguments.items() if name in asked}, others)
 
     def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
-        """The call of the function with checked arguments, after what is given by place beside them."""
+        """Bind validated arguments and the run context to the function, after the positional ones in `by_place`."""
         arguments = with_context(arguments, self._of_run, self._tool_name) if self._of_run else arguments
         rest, named = spread(self._signature, arguments) if self._is_spread else ((), arguments)
         return functools.partial(function, *by_place, *rest, **named)
 
     def check_context(self, value: Any) -> None:
-        """Raise ConfigError when the context of a run is not what the function gets from it."""
+        """Raise ConfigError if the run's context is not of the type that the function expects."""
         check_value(value, self._of_run, f"Tool {self._tool_name!r}")
 
     @functools.cached_property
     def defaults(self) -> Mapping[str, Any]:
-        """The defaults that `check` fills in, by parameter; one that is made anew for each call is not known."""
+        """The defaults that `check` fills in, by parameter name; values of default factories are not included."""
         if self._plain is None:
             return self._rich.defaults
         return {parameter.name: parameter.default for parameter in self._parameters if not parameter.required}
 
 
 class GivenParameters:
-    """Parameters that somebody else described by a JSON schema of type object. Raises ConfigError for anything else."""
+    """Parameters described by a JSON schema of type object. Raises ConfigError for anything else."""
 
     def __init__(self, schema: Mapping[str, Any], tool_name: str) -> None:
         self.description, self._tool_name = "", tool_name
@@ -335,7 +335,7 @@ class GivenParameters:
             is_object = described["type"] == "object" or "object" in list(described["type"])
             self.json_schema: Schema = {**described, "type": "object"}
             self._asked = {**copied, "type": "object"}
-            # A null inside an inner object would reach the function: none of its properties may be optional.
+            # A null inside a nested object would reach the function, so nested properties cannot be optional.
             self.strict_schema = strict(tidied(closed(self._asked)), nested_nulls=False)
         except (TypeError, ValueError, RecursionError) as error:
             raise ConfigError(f"Tool {tool_name!r}: its schema is no JSON schema ({error}).") from error
@@ -343,30 +343,30 @@ class GivenParameters:
             raise ConfigError(f"Tool {tool_name!r}: its schema must be of type 'object'.")
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
-        """The keyword arguments ready to call. Raises BadArguments."""
+        """Validate arguments into keyword arguments. Raises BadArguments."""
         return checked_against(self._asked, arguments, self._tool_name)
 
     def bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Bound:
-        """The keyword arguments of a Python call. Raises TypeError when some are not given by name."""
+        """Return the keyword arguments of a Python call. Raises TypeError for positional ones."""
         if args:
             raise TypeError(f"{self._tool_name}() takes its arguments by name")
         return Bound(kwargs, {})
 
     def call(self, function: Callable[..., T], arguments: Mapping[str, Any], by_place: Any = ()) -> Callable[[], T]:
-        """The call of the function with checked arguments, after what is given by place beside them."""
+        """Bind validated arguments to the function, after the positional ones in `by_place`."""
         return functools.partial(function, *by_place, **arguments)
 
     def check_context(self, value: Any) -> None:
-        """Nothing: who was described by a schema alone gets nothing from the run."""
+        """Do nothing: a tool described by a schema does not receive the run context."""
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """None: the function gets what was written, and fills in the rest itself."""
+        """Always empty: the function receives the arguments as given and fills in its own defaults."""
         return {}
 
 
 class _RichParameters:
-    """Parameters read by pydantic: a model whose fields are aliased, so that no parameter's name can clash."""
+    """Parameters validated by a pydantic model, whose fields are aliased so that parameter names cannot clash."""
 
     def __init__(self, parameters: Sequence[Parameter], tool_name: str, names: Mapping[str, Any]) -> None:
         self._tool_name = tool_name
@@ -382,12 +382,12 @@ class _RichParameters:
         self._optional = [name for names in accepted if names[0] not in required for name in names]
 
     def json_schema(self) -> Schema:
-        """The JSON schema as pydantic writes it, as a new dictionary."""
+        """Return a copy of the JSON schema that pydantic generates."""
         return fresh(self._schema)
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """The defaults of the fields by parameter, also those that a `Field` holds, but for those of a factory."""
+        """The defaults by parameter name, including those in a `Field`, but without factories."""
         fields = self._model.model_fields
         found = {parameter.name: fields[field] for field, parameter in self._fields.items()}
         return {
@@ -397,12 +397,12 @@ class _RichParameters:
         }
 
     def check(self, given: dict[str, Any]) -> dict[str, Any]:
-        """The keyword arguments ready to call, defaults included. Raises BadArguments."""
+        """Validate arguments into keyword arguments, defaults included. Raises BadArguments."""
         checked = reading.settled(given, self._validated, self._optional, self._schema, self._tool_name)
         return {parameter.name: _value(checked, field, parameter) for field, parameter in self._fields.items()}
 
     def _validated(self, given: dict[str, Any]) -> BaseModel | reading.ArgumentErrors:
-        """The checked arguments, if they fit."""
+        """Return the validated arguments, or their errors."""
         from pydantic import ValidationError
 
         try:
@@ -414,7 +414,7 @@ class _RichParameters:
             raise reading.complaint([told]) from error
 
     def _read(self, given: dict[str, Any]) -> BaseModel:
-        """The checked arguments: Python values, or JSON, whose texts tell better which type of a union is meant."""
+        """Validate Python values, or JSON, in which texts identify the intended union member more reliably."""
         from pydantic import ValidationError
 
         found = self._from_json(given) if self._has_unions else None
@@ -467,7 +467,7 @@ def _built(fields: Mapping[str, Parameter], names: Mapping[str, Any]) -> tuple[t
 def _built_or_refused(
     fields: Mapping[str, Parameter], tool_name: str, names: Mapping[str, Any]
 ) -> tuple[Mapping[str, Parameter], type[BaseModel], Schema]:
-    """The model and schema of the fields, as far as JSON can give them; a field that has a default may be left out."""
+    """Build the model and schema of the fields that JSON can represent; other fields with a default are dropped."""
     try:
         return fields, *_built(fields, names)
     except Exception as error:
@@ -484,7 +484,7 @@ def _built_or_refused(
 def _given_by_json(
     fields: Mapping[str, Parameter], error: Exception, tool_name: str, names: Mapping[str, Any]
 ) -> Mapping[str, Parameter]:
-    """The fields without those, and without those choices of their types, that JSON cannot give."""
+    """Drop the fields, and the members of their unions, that JSON cannot represent."""
     if len(fields) != 1:
         each_alone = (_built_or_refused({field: fields[field]}, tool_name, names)[0] for field in fields)
         return {field: parameter for alone in each_alone for field, parameter in alone.items()}
@@ -498,7 +498,7 @@ def _given_by_json(
 
 
 def _is_read(parameter: Parameter, names: Mapping[str, Any]) -> bool:
-    """Whether JSON can give values of its type; what is wrong in another way is told of later."""
+    """Whether JSON can represent the type; other errors are reported later."""
     try:
         return bool(_built({parameter.name: parameter}, names))
     except (*reflection.UNRESOLVABLE, RuntimeError) as error:
@@ -506,14 +506,14 @@ def _is_read(parameter: Parameter, names: Mapping[str, Any]) -> bool:
 
 
 def _is_without_json(error: Exception) -> bool:
-    """Whether a type is fine in itself, but nothing in JSON can be a value of it: a function, or any class."""
+    """Whether the type is valid, but has no JSON representation: a function, or an arbitrary class."""
     from pydantic.errors import PydanticInvalidForJsonSchema, PydanticSchemaGenerationError
 
     return isinstance(error, PydanticInvalidForJsonSchema | PydanticSchemaGenerationError)
 
 
 def fresh(schema: Schema) -> Schema:
-    """A JSON schema as new dictionaries and lists, which is all of it that can change."""
+    """Copy the dictionaries and lists of a JSON schema."""
     return {key: _fresh(value) for key, value in schema.items()}
 
 
@@ -524,7 +524,7 @@ def _fresh(value: Any) -> Any:
 
 
 def _accepted_names(model: type[BaseModel], field: str) -> list[str]:
-    """The names an argument may be given by, the one in the schema first."""
+    """Return the names under which an argument is accepted, the one in the schema first."""
     alias: Any = model.model_fields[field].validation_alias
     return [choice if isinstance(choice, str) else choice.path[0] for choice in getattr(alias, "choices", [alias])]
 
@@ -547,7 +547,7 @@ def _faults(error: ValidationError, given: Mapping[str, Any]) -> list[reading.Fa
 
 
 def _value(checked: BaseModel, field: str, parameter: Parameter) -> Any:
-    """A checked value. A default is the function's very own object, as in any Python call."""
+    """Return a validated value; a default is the function's own object, as in any Python call."""
     is_own_default = field not in checked.model_fields_set and not parameter.required
     if is_own_default and not type(parameter.default).__module__.startswith("pydantic"):
         return parameter.default

@@ -21,11 +21,11 @@ from agentkit.tooling.annotations import SELF
 from agentkit.tooling.docstrings import stated_types
 
 REQUIRED = inspect.Parameter.empty
-"""The default of a parameter that has none."""
+"""The default of a required parameter."""
 
 _BUILTIN_TYPES = {kind.__name__: kind for kind in (str, int, float, bool, list, dict)}
 UNRESOLVABLE = (NameError, AttributeError, SyntaxError, TypeError, ValueError, LookupError)
-"""What goes wrong where an annotation is no type, or names what is not known here."""
+"""Exceptions raised for annotations that are not types or contain unknown names."""
 
 _SECTIONS = {
     "numpydoc": r"(?m)^[ \t]*((Other )?Parameters|Attributes|Returns|Yields|Raises|Examples|Notes)[ \t]*\n"
@@ -37,7 +37,7 @@ _SECTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter as it was written: `text` is what `Annotated[..., "text"]` says of it, or empty."""
+    """A parameter: `text` is the description in `Annotated[..., "text"]`, or empty."""
 
     name: str
     hint: Any
@@ -46,24 +46,24 @@ class Parameter:
 
     @property
     def required(self) -> bool:
-        """Whether a call must give it."""
+        """Whether the parameter has no default."""
         return self.default is REQUIRED
 
 
 @dataclass(frozen=True, slots=True)
 class Documentation:
-    """What a docstring says of the function, and of each parameter it describes."""
+    """The description of a function and of its parameters, from the docstring."""
 
     text: str = ""
     parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 WITHOUT_MAIN: ContextVar[bool] = ContextVar("agentkit_without_main", default=False)
-"""Whether what is pickled here goes to where the main module is another, so that nothing is found in it by name."""
+"""Whether pickled data goes to a process with another main module, whose names cannot be used."""
 
 
 class Portable:
-    """What is pickled by its name where it stands at the top of a module, and otherwise by what it is made of."""
+    """Pickled by name if it is a module-level value, otherwise by its contents."""
 
     def __reduce_ex__(self, protocol: Any) -> str | tuple[Any, ...]:
         place = _place_of(self)
@@ -71,7 +71,7 @@ class Portable:
 
 
 def _place_of(thing: object) -> str | None:
-    """`module:name` of a value at the top of a module; the main module counts where no other has it."""
+    """Return `module:name` of a module-level value; the main module is used only if no other contains it."""
     others = [name for name in sys.modules if name not in ("__main__", "__mp_main__")]
     own = getattr(getattr(thing, "function", None), "__module__", "")
     for module in (own, *others, *(() if WITHOUT_MAIN.get() else ("__main__",))):
@@ -84,38 +84,38 @@ def _place_of(thing: object) -> str | None:
 
 
 def innermost(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function inside all partials."""
+    """Return the function inside all partials."""
     for partial in _partials(function):
         function = partial.func
     return function
 
 
 def instance_of(function: Callable[..., Any]) -> object | None:
-    """The object whose method a function is, also inside partials; None for what is no method of an instance."""
+    """Return the instance that a method is bound to, also inside partials; None for other functions."""
     owner = getattr(innermost(function), "__self__", None)
     return None if isinstance(owner, type | types.ModuleType) else owner
 
 
 def name_of(function: Callable[..., Any]) -> str:
-    """The name a function goes by: its own, or the class's for a callable object."""
+    """Return the name of a function, or the class name of a callable object."""
     function = innermost(function)
     return str(getattr(function, "__name__", type(function).__name__))
 
 
 def is_asynchronous(function: Callable[..., Any]) -> bool:
-    """Whether calling the function gives a coroutine, or values to be awaited one by one."""
+    """Whether calling the function returns a coroutine or an asynchronous generator."""
     function = _code_bearer(function)
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
 def is_defined_in_class(function: Callable[..., Any]) -> bool:
-    """Whether the function was written in a class body, so that its first parameter may be the instance."""
+    """Whether the function was defined in a class body, so that its first parameter can be the instance."""
     owner = getattr(function, "__qualname__", "").rpartition(".")[0]
     return isinstance(function, types.FunctionType) and bool(owner) and not owner.endswith("<locals>")
 
 
 def takes_instance(function: Callable[..., Any]) -> bool:
-    """Whether the function is a method that still lacks its instance: a bare first parameter `self` or `cls`."""
+    """Whether the function is an unbound method: its first parameter is an unannotated `self` or `cls`."""
     if not is_defined_in_class(function):
         return False
     first = next(iter(inspect.signature(function).parameters.values()), None)
@@ -123,7 +123,7 @@ def takes_instance(function: Callable[..., Any]) -> bool:
 
 
 def signature_of(function: Callable[..., Any], tool_name: str, *, without_first: bool = False) -> inspect.Signature:
-    """The signature a model may fill. Raises ConfigError when there is none."""
+    """Return the signature without bound arguments. Raises ConfigError without a signature."""
     try:
         signature = inspect.signature(function)
     except (ValueError, TypeError) as error:
@@ -138,9 +138,9 @@ def signature_of(function: Callable[..., Any], tool_name: str, *, without_first:
 
 
 def parameters_of(signature: inspect.Signature, function: Callable[..., Any], tool_name: str) -> tuple[Parameter, ...]:
-    """The parameters of a signature with their annotations resolved.
+    """Return the parameters of a signature with their annotations resolved.
 
-    Raises ConfigError, caused by a NameError when an annotation names something unknown.
+    Raises ConfigError, caused by a NameError if an annotation contains an unknown name.
     """
     names = _module_names(function)
     annotations = {name: parameter.annotation for name, parameter in signature.parameters.items()}
@@ -162,7 +162,7 @@ def parameters_of(signature: inspect.Signature, function: Callable[..., Any], to
 
 
 def _stated(signature: inspect.Signature, docstring: str) -> dict[str, Any]:
-    """The types that a docstring states of parameters without annotations."""
+    """Return the types stated in the docstring for parameters without annotations."""
     found = stated_types(docstring) if docstring else {}
     bare = {name for name, each in signature.parameters.items() if each.annotation is REQUIRED}
     return {
@@ -171,12 +171,12 @@ def _stated(signature: inspect.Signature, docstring: str) -> dict[str, Any]:
 
 
 def documentation_of(function: Callable[..., Any], names: Collection[str] = ()) -> Documentation:
-    """What the docstring says of the function and its parameters, of these names."""
+    """Return the documentation of the function and of the named parameters."""
     return documented(_docstring(function), names)
 
 
 def documented(docstring: str, names: Collection[str] = ()) -> Documentation:
-    """What a docstring says, read as Google, NumPy, reST or Epytext when it has sections of that style."""
+    """Parse a docstring in Google, NumPy, reST or Epytext style, detected by its sections."""
     docstring = docstrings.usual(inspect.cleandoc(docstring.replace("\r\n", "\n")).strip(), names)
     style = next((style for style, pattern in _SECTIONS.items() if re.search(pattern, docstring)), None)
     if style is None:
@@ -194,7 +194,7 @@ def documented(docstring: str, names: Collection[str] = ()) -> Documentation:
         for param in parsed.params
         for name in param.arg_name.split(",")
     }
-    if not parameters:  # which may stand in another style than what is returned, or the examples
+    if not parameters:  # parameters can be in another style than the returns or examples
         text, parameters = docstrings.described(docstring, names)
         if parameters:
             return Documentation(text, parameters)
@@ -202,9 +202,9 @@ def documented(docstring: str, names: Collection[str] = ()) -> Documentation:
 
 
 def names_around(function: Callable[..., Any]) -> dict[str, Any]:
-    """The names a function's annotations may use: its module's, and the local ones where it is being defined.
+    """Return the names that a function's annotations can use: those of its module and the local scope.
 
-    These are the locals of whatever code of its module is running just now: a function around it, a class body.
+    Local names are those of the module's code that is running now: an enclosing function or class body.
     """
     names = _module_names(function)
     found = _own_names(function)
@@ -217,7 +217,7 @@ def names_around(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def _own_names(function: Callable[..., Any]) -> dict[str, Any]:
-    """The names of the class that a method was taken from, and of the type parameters of both."""
+    """Return the names of a method's class, and the type parameters of class and method."""
     function = innermost(function)
     owner = getattr(function, "__self__", None)
     kind = owner if isinstance(owner, type) else type(owner)
@@ -275,6 +275,6 @@ def _code_bearer(function: Callable[..., Any]) -> Callable[..., Any]:
 def _docstring(function: Callable[..., Any]) -> str:
     function = innermost(function)
     if inspect.isroutine(function):
-        return function.__doc__ or inspect.getdoc(function) or ""  # which finds what is inherited
+        return function.__doc__ or inspect.getdoc(function) or ""  # finds inherited docstrings
     own = getattr(function, "__dict__", {}).get("__doc__")
     return own or type(function).__call__.__doc__ or type(function).__doc__ or ""

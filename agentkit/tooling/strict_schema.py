@@ -9,17 +9,17 @@ from typing import Any
 Schema = dict[str, Any]
 
 PYTHON = "agentkit-python"
-"""The keyword by which an untidied schema keeps the name and the Python value of each of its choices."""
+"""The keyword under which a schema stores the name and Python value of each choice until it is tidied."""
 
 SUMMED = "agentkit-summed"
-"""The keyword by which an untidied schema says that its choices may be added up."""
+"""The keyword that marks choices as combinable flags until the schema is tidied."""
 
 NAMED = ("properties", "$defs", "patternProperties")
 LISTED = ("anyOf", "oneOf", "allOf", "prefixItems")
 SINGLE = ("items", "additionalProperties", "not", "contains", "propertyNames")
 _REFERENCE = "#/$defs/"
 _MOST_INLINED, _MOST_NODES = 500, 5_000
-"""How often a definition is put where it is used, and how many schemas that may be altogether."""
+"""Limits on how many references are inlined, and on the number of schemas that this produces."""
 _MOST_LEVELS = 100
 _MOST_NAMED = 50
 _DEEPEST = 10
@@ -28,7 +28,7 @@ SHAPES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(NAMED, dict),
     **dict.fromkeys((*LISTED, "required", "enum"), list),
     **dict.fromkeys(("description", "pattern", "format", "$ref"), str),
-    **dict.fromkeys((PYTHON, SUMMED), ()),  # nobody else's words
+    **dict.fromkeys((PYTHON, SUMMED), ()),  # keywords used only by agentkit
     "type": (str, list),
 }
 _UNREADABLE = {"title", "discriminator", PYTHON, SUMMED}
@@ -42,15 +42,15 @@ _FORMATS = {"date-time", "time", "date", "duration", "email", "hostname", "ipv4"
 
 
 JSON_TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
-"""The types that JSON schema knows."""
+"""The types of JSON schema."""
 
 
 class _NotStrict(Exception):
-    """This schema has no strict form."""
+    """Raised if a schema has no strict form."""
 
 
 def tidied(schema: Schema) -> Schema:
-    """The schema without titles, discriminators and numbers that JSON cannot write, definitions put where used.
+    """Remove titles, discriminators and numbers that JSON cannot represent, and inline definitions.
 
     Only recursive definitions stay in `$defs`.
     """
@@ -58,9 +58,9 @@ def tidied(schema: Schema) -> Schema:
 
 
 def refuse_malformed(schema: Any) -> None:
-    """Raise TypeError, which names the place, when something in the schema is not as JSON schema has it.
+    """Raise TypeError, naming the place, if the schema violates JSON schema.
 
-    What it refers to within itself is part of it, wherever that stands.
+    Schemas that it refers to internally are checked wherever they are.
     """
     _refuse_deep(schema)
     known: set[int] = set()
@@ -73,7 +73,7 @@ def refuse_malformed(schema: Any) -> None:
 
 
 def _refuse_deep(schema: Any) -> None:
-    """Raise TypeError for what is nested so deeply that nobody could walk through it."""
+    """Raise TypeError if the schema is nested too deeply to traverse."""
     level = [schema]
     for _ in range(_MOST_LEVELS):
         inside = (each.values() if isinstance(each, dict) else each for each in level)
@@ -84,7 +84,7 @@ def _refuse_deep(schema: Any) -> None:
 
 
 def _parts(schema: Any, place: str, root: Any) -> list[tuple[str, Any]]:
-    """The schemas in this one and the one that it refers to, by name. Raises TypeError."""
+    """Return the named subschemas of a node, including its reference target. Raises TypeError."""
     if isinstance(schema, bool):
         return []
     if not isinstance(schema, dict):
@@ -103,7 +103,7 @@ def _parts(schema: Any, place: str, root: Any) -> list[tuple[str, Any]]:
 
 
 def referred(reference: str, root: Any) -> Any:
-    """What a reference such as `#/$defs/Name` names in the root; None when it names nothing there."""
+    """Resolve a reference such as `#/$defs/Name` in the root; None if it does not exist."""
     here, *names = reference.split("/")
     if here != "#":
         return None
@@ -119,10 +119,10 @@ def _refuse_unknown_types(kinds: str | list[Any], place: str) -> None:
 
 
 def strict(schema: Schema, *, nested_nulls: bool = True) -> Schema | None:
-    """The schema as strict mode demands it, or None when it has no such form.
+    """Convert the schema to strict mode, or return None if it has no strict form.
 
-    Every object is closed and requires all its properties; a property that was optional may be null instead.
-    With `nested_nulls=False` that is done for the outermost object only, and an inner optional property means None.
+    Every object is closed and requires all its properties; optional properties become nullable. With
+    `nested_nulls=False` that applies to the outermost object only, and a nested optional property yields None.
     """
     try:
         closed = _closed(schema, 0, nested_nulls=nested_nulls)
@@ -135,7 +135,7 @@ def strict(schema: Schema, *, nested_nulls: bool = True) -> Schema | None:
 
 
 def admits_null(schema: object) -> bool:
-    """Whether null is a value of the schema, as far as its own keywords say."""
+    """Whether the schema accepts null, judged by its own keywords."""
     if not isinstance(schema, dict):
         return schema is True
     kind = schema.get("type")
@@ -150,7 +150,7 @@ def admits_null(schema: object) -> bool:
 
 
 def has_unions(schema: Any) -> bool:
-    """Whether a value may be of several types, other than null, somewhere in the schema."""
+    """Whether the schema contains a union of several types other than null."""
     if isinstance(schema, dict):
         types = [each for each in (*schema.get("anyOf", ()), *schema.get("oneOf", ())) if each != {"type": "null"}]
         return len(types) > 1 or any(map(has_unions, schema.values()))
@@ -158,7 +158,7 @@ def has_unions(schema: Any) -> bool:
 
 
 def _inner_schemas(schema: Schema) -> Iterator[tuple[str, Any]]:
-    """Each schema in this one, by its name or the keyword that it stands under."""
+    """Yield each direct subschema with its name or keyword."""
     for key in schema.keys() & {*NAMED}:
         yield from schema[key].items()
     for key in schema.keys() & {*LISTED}:
@@ -186,7 +186,7 @@ def _without_noise(schema: Schema) -> Schema:
 
 
 def _names_of_choices(schema: Schema) -> str:
-    """What numbers and the like stand for, when they are the values of an enum, or flags that may be added up."""
+    """Describe the meaning of enum values that are not texts, or of combinable flags."""
     python = schema.get(PYTHON, [])
     if SUMMED in schema:
         return ", ".join(f"{flag.value} = {name}" for name, flag in python[:_MOST_NAMED]) + "; or a sum of these"
@@ -233,7 +233,7 @@ def _inlined(schema: Schema) -> Schema:
 
 
 def _size(schema: Any) -> int:
-    """How many schemas a schema has in it, with itself."""
+    """Return the number of schemas in a schema, itself included."""
     return 1 + sum(_size(inner) for _, inner in _inner_schemas(schema)) if isinstance(schema, dict) else 1
 
 
@@ -280,7 +280,7 @@ def _closed_object(schema: Schema, new: Schema, depth: int, *, nested_nulls: boo
     open_ended = schema.get("additionalProperties", not properties)
     required = {*schema.get("required", ())}
     optional = properties.keys() - required
-    if required - properties.keys():  # a closed object could never have it
+    if required - properties.keys():  # a closed object could never contain it
         raise _NotStrict
     if open_ended not in (False, None) or (depth and optional and not nested_nulls):
         raise _NotStrict

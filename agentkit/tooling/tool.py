@@ -34,10 +34,10 @@ from agentkit.undo import Reversible, collected
 from agentkit.usage import is_number, is_whole
 
 Judge = Callable[[Mapping[str, Any]], Decision] | Callable[[Mapping[str, Any], RunContext[Any]], Decision]
-"""Judges the checked keyword arguments of a call, of which it gets a copy, and maybe the run that makes the call."""
+"""Judges the validated keyword arguments of a call, of which it gets a copy, and optionally the run context."""
 
 UNCONFIRMED = "unconfirmed"
-"""The rule of the decision on a direct call that destroys and was not confirmed."""
+"""The rule of the decision on a direct destructive call without confirmation."""
 
 _CONFIRM = (
     "If you mean it, confirm this one call in your code: tool.confirmed(...), or tool.invoke({...}, confirm=True)."
@@ -47,9 +47,10 @@ _CONFIRM = (
 def judgment(
     judge: Judge | None, name: str, level: SafetyLevel, arguments: Mapping[str, Any], run: RunContext[Any] | None
 ) -> Decision:
-    """The decision of the judge of the tool of that name and level; one that fails has not allowed anything.
+    """Run the judge of a tool and return its decision; a judge that fails denies the call.
 
-    Where no run is given it is that in which the tool is called. Outside of all runs, one that needs a run asks.
+    The default for `run` is the run in which the tool is called. Outside of runs, a judge that requires one results in
+    ASK.
     """
     if judge is None:
         leaves = level >= SafetyLevel.NETWORK
@@ -73,7 +74,7 @@ def judgment(
 
 
 def unconfirmed(decision: Decision) -> Decision:
-    """The decision on a direct call that its caller has not confirmed: one that destroys is denied."""
+    """Turn the decision on a direct, unconfirmed call into a denial if the call is destructive."""
     if decision.denied or not decision.destroys:
         return decision
     reason = f"Command blocked for safety: {decision.destroys}"
@@ -81,7 +82,7 @@ def unconfirmed(decision: Decision) -> Decision:
 
 
 def check_told(judge: Judge | None, name: str, value: Any) -> None:
-    """Raise ConfigError when what a run was given is not what the judge says that it gets."""
+    """Raise ConfigError if the run's context is not of the type that the judge expects."""
     of_run = None if judge is None else run_parameter_of(judge)
     if of_run is not None:
         check_value(value, [of_run.parameter], f"The judge of {name}")
@@ -94,24 +95,24 @@ _FEWEST_CHARS = 100
 
 
 def checked_name(name: object) -> str:
-    """The name as it is. Raises ConfigError for one that providers refuse."""
+    """Validate a tool name. Raises ConfigError if providers reject it."""
     if isinstance(name, str) and _NAME.fullmatch(name):
         return name
-    is_near = isinstance(name, str) and name.isascii() and "<" not in name  # which a lambda's has
+    is_near = isinstance(name, str) and name.isascii() and "<" not in name  # a lambda's name contains it
     usable = _OTHERS.sub("_", str(name)).strip("_")[:_MOST_CHARS] if is_near else ""
     instead = f"Write {usable!r}, say." if usable else "Give name=..."
     raise ConfigError(f"{name!r} is not a name that providers accept: 1 to 64 of a-z A-Z 0-9 _ -. {instead}")
 
 
 def checked_text(description: object) -> str | None:
-    """The description as it is. Raises ConfigError for what is no text."""
+    """Validate a description. Raises ConfigError if it is not text."""
     if description is None or isinstance(description, str):
         return description
     raise ConfigError(f"description= takes text, not {description!r}.")
 
 
 def checked_limit(seconds: object) -> float | None:
-    """A tool's time limit as it is. Raises ConfigError for one that limits nothing."""
+    """Validate a timeout. Raises ConfigError if it is not a positive number."""
     if seconds is None:
         return None
     if is_number(seconds) and seconds:
@@ -120,14 +121,14 @@ def checked_limit(seconds: object) -> float | None:
 
 
 def checked_max_chars(count: object) -> int:
-    """The number as it is. Raises ConfigError for one that leaves no room for a sentence."""
+    """Validate a length limit. Raises ConfigError if it leaves no room for a sentence."""
     if is_whole(count, _FEWEST_CHARS):
         return count
     raise ConfigError(f"max_chars= takes a whole number of at least {_FEWEST_CHARS}; not {count!r}.")
 
 
 def checked_labels(labels: Iterable[object]) -> frozenset[Label]:
-    """The labels, which may be given as texts. Raises ConfigError for what is no list of them."""
+    """Validate labels, which can be given as texts. Raises ConfigError for invalid ones."""
     if not isinstance(labels, str) and isinstance(labels, Iterable):
         given = list(labels)
         if all(each in list(Label) for each in given):
@@ -137,7 +138,7 @@ def checked_labels(labels: Iterable[object]) -> frozenset[Label]:
 
 
 def checked_paths(paths: Iterable[object]) -> tuple[str, ...]:
-    """The names of the arguments that are paths. Raises ConfigError for what is no list of names."""
+    """Validate the names of the path arguments. Raises ConfigError if they are not a list of names."""
     if not isinstance(paths, str) and isinstance(paths, Iterable):
         given = list(paths)
         if all(isinstance(each, str) for each in given):
@@ -154,7 +155,7 @@ _FUNCTIONS = {
 
 
 def checked_functions(**given: object) -> dict[str, object]:
-    """The functions a tool may be given, by the names of its attributes. Raises ConfigError for what is none."""
+    """Validate the optional functions of a tool, by attribute name. Raises ConfigError if one is not callable."""
     for name, function in given.items():
         if function is not None and not callable(function):
             raise ConfigError(f"{name}= takes {_FUNCTIONS[name]}, not {function!r}.")
@@ -167,10 +168,10 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 WhenDenied = Callable[[Mapping[str, Any], Decision], Any]
-"""Makes the value of a direct call that was denied, from its checked arguments and the decision."""
+"""Computes the return value of a denied direct call from its validated arguments and the decision."""
 
 Within = Callable[[Any], "Tool[..., Any]"]
-"""Makes the same tool for another workspace."""
+"""Creates the same tool for another workspace."""
 
 _LABELS = {
     SafetyLevel.SAFE: frozenset[Label](),
@@ -180,16 +181,17 @@ _LABELS = {
 
 
 class Tool(reflection.Portable, Generic[P, R]):
-    """A function with a name, a description, a safety level, limits and perhaps a judge of its own; it never changes.
+    """An immutable function tool with a name, a description, a safety level, limits and optionally a judge.
 
-    Calling it gives the function's own value; `invoke` gives a ToolResult. Parameters are read from signature and
-    annotations, texts from the docstring. `timeout_seconds=None` means no limit; `max_chars` bounds what a model is
-    told. `labels` say what its results may hold; by its level, those of a NETWORK tool are untrusted, those of a
-    SYSTEM tool private. `within` makes the same tool for another workspace. `when_denied` makes the value of a direct
-    call that is denied, which otherwise raises Blocked. `asynchronous` does the same as the function where the caller
-    awaits, and can be cancelled. An `idempotent` tool may be called again after a run was killed while it was at work.
-    The value of a tool that `ends_run` is the run's answer. A model may use it only `when` that function, of nothing or
-    of the RunContext, says True before a request. Raises ConfigError when the function cannot be a tool.
+    Calling it returns the function's own value; `invoke` returns a ToolResult. Parameters are read from signature and
+    annotations, descriptions from the docstring. `timeout_seconds=None` means no limit; `max_chars` limits the result
+    text sent to the model. `labels` classify its results; by default, those of a NETWORK tool are untrusted and those
+    of a SYSTEM tool private. `within` creates the same tool for another workspace. `when_denied` computes the return
+    value of a denied direct call, which otherwise raises Blocked. `asynchronous` is an equivalent coroutine function
+    for asynchronous callers, and can be cancelled. An `idempotent` tool can be called again if a run was killed during
+    the call. The value of a tool with `ends_run` is the run's answer. With `when`, a function of nothing or of the
+    RunContext, the tool is offered in a request only if it returns True. Raises ConfigError if the function cannot be a
+    tool.
     """
 
     name: str
@@ -203,7 +205,7 @@ class Tool(reflection.Portable, Generic[P, R]):
     ends_run: bool
     conditions: tuple[ToolCondition, ...]
     paths: tuple[str, ...]
-    lacks_instance: bool  # whether this is a method that was taken from its class; one taken from an instance works
+    lacks_instance: bool  # whether this is an unbound method taken from its class; one taken from an instance is bound
     _description: str | None
     _judge: Judge | None
     _within: Within | None
@@ -266,10 +268,10 @@ class Tool(reflection.Portable, Generic[P, R]):
         judge: Judge | None = None,
         labels: Iterable[Label | str] | None = None,
     ) -> Tool[..., R]:
-        """A tool whose parameters somebody else described by a JSON schema; the function gets the arguments by name.
+        """Create a tool whose parameters are described by a JSON schema; the function gets the arguments by name.
 
-        They are checked to any depth: types, choices, limits, and names that are required or unknown. What others
-        write otherwise is put as JSON schema has it. Raises ConfigError when the schema does not describe an object.
+        Arguments are validated at any depth: types, choices, limits, and required or unknown names. Non-standard schema
+        dialects are normalised. Raises ConfigError if the schema does not describe an object.
         """
         made: Tool[..., R] = Tool.__new__(Tool)
         made.__dict__["_parameters"] = GivenParameters(json_schema, checked_name(name))
@@ -284,7 +286,7 @@ class Tool(reflection.Portable, Generic[P, R]):
 
     @property
     def description(self) -> str:
-        """What the tool does, for a model: as given, or from the docstring."""
+        """The description for the model: as given, or from the docstring."""
         return self._parameters.description if self._description is None else self._description
 
     @property
@@ -294,25 +296,27 @@ class Tool(reflection.Portable, Generic[P, R]):
 
     @functools.cached_property
     def spec(self) -> ToolSpec:
-        """The tool as a model sees it."""
+        """The tool definition sent to the model."""
         return ToolSpec(self.name, self.description, self._parameters.json_schema, self._parameters.strict_schema)
 
     def to_openai_tool(self) -> dict[str, Any]:
-        """The tool in the chat completions format: `{"type": "function", "function": {…}}`."""
+        """Return the tool in the chat completions format: `{"type": "function", "function": {…}}`."""
         function = {"name": self.name, "description": self.description, "parameters": self.parameters}
         return {"type": "function", "function": function}
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """The function's own value; of a denied call what `when_denied` makes of it, or else it raises Blocked.
+        """Call the function and return its own value.
 
-        A call that destroys is denied until it is `confirmed`.
+        A denied call returns the value of `when_denied`, or raises Blocked without one. A destructive call is denied
+        unless it is `confirmed`.
         """
         return self._called(args, kwargs, confirmed=False)
 
     def confirmed(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Call the tool as `tool(...)` does, and confirm for this one call that it may delete or overwrite for good.
+        """Call the tool like `tool(...)`, confirming that this one call can delete or overwrite permanently.
 
-        What its judge denies stays denied. No model can confirm a call: in a run, a person or a rule decides.
+        Calls that its judge denies are still denied. Models cannot confirm a call: in a run, a person or a rule
+        decides.
         """
         return self._called(args, kwargs, confirmed=True)
 
@@ -328,15 +332,15 @@ class Tool(reflection.Portable, Generic[P, R]):
         return self._parameters.call(function, {**arguments, **bound.others}, args[: self.lacks_instance])()
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
-        """The keyword arguments ready to call, defaults included. Raises BadArguments."""
+        """Validate arguments into keyword arguments, defaults included. Raises BadArguments."""
         return self._parameters.check(arguments)
 
     def judge(self, arguments: Arguments, run: RunContext[Any] | None = None) -> Decision:
-        """What the tool's own judge says of a call, in that run, without running anything. Bad arguments are denied."""
+        """Return the judge's decision on a call without running it. Invalid arguments are denied."""
         return self.decide(arguments, run)[1]
 
     def decide(self, arguments: Arguments, run: RunContext[Any] | None = None) -> tuple[dict[str, Any], Decision]:
-        """The checked arguments with the judge's decision on them; no arguments when they were bad."""
+        """Return the validated arguments and the judge's decision; no arguments if they are invalid."""
         try:
             checked = self.check(arguments)
         except BadArguments as error:
@@ -346,10 +350,11 @@ class Tool(reflection.Portable, Generic[P, R]):
     def invoke(
         self, arguments: Arguments = None, run: RunContext[Any] | None = None, *, confirm: bool = False
     ) -> ToolResult:
-        """Check, judge and run, as in that run. What goes wrong is told in the result; an `ask` does not bind you.
+        """Validate, judge and run a call, optionally in the context of a run.
 
-        A call that deletes or overwrites for good is denied unless you `confirm` it. `undo()` of the result puts back
-        the files that a shipped tool has changed.
+        Errors are reported in the result; an ASK decision does not block the call. A call that deletes or overwrites
+        permanently is denied unless you `confirm` it. `undo()` of the result restores the files that a built-in tool
+        has changed.
         """
         with within_run(run), collected() as records:
             checked, decision = self.decide(arguments)
@@ -364,7 +369,7 @@ class Tool(reflection.Portable, Generic[P, R]):
             return _recorded(records, await self.arun(checked, decision if confirm else unconfirmed(decision)))
 
     def run(self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None) -> ToolResult:
-        """Run what was checked and is not denied, within the limits and the caller's. Never raises for its faults."""
+        """Run a validated call, unless it is denied, within the tool's and the caller's time limits. Never raises."""
         if decision.denied:
             return denial(self.name, decision)
         started = time.perf_counter()
@@ -392,28 +397,28 @@ class Tool(reflection.Portable, Generic[P, R]):
             )
             seconds = time.perf_counter() - started
             telling = functools.partial(returned, self.name, value, self.max_chars, decision, seconds, self.labels)
-            # what takes long to tell is told in a thread: an event loop has others to serve meanwhile
+            # long values are rendered in a thread, to keep the event loop responsive
             return await execution.acall(telling, None) if is_long(value) else telling()
         except Exception as error:
             return fault(self.name, error, decision, time.perf_counter() - started, self.labels)
 
     def check_context(self, value: Any) -> None:
-        """Raise ConfigError when a run that is given this as `context=` cannot use the tool."""
+        """Raise ConfigError if the tool cannot be used in a run with this `context=`."""
         self._parameters.check_context(value)
         check_told(self._judge, self.name, value)
 
     @property
     def judged_by(self) -> Judge | None:
-        """What judges its calls beside the policy of an agent; None when nothing but its level does."""
+        """The judge of its calls, in addition to an agent's policy; None if only its level counts."""
         return self._judge
 
     @property
     def is_in_workspace(self) -> bool:
-        """Whether the tool works in a workspace, and so can show what it would change."""
+        """Whether the tool operates on a workspace, and so can preview its changes."""
         return self._within is not None
 
     def without_defaults(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Checked arguments without those that have the default of their parameter: nobody put data into these."""
+        """Drop validated arguments that equal their parameter's default: they carry no data from the caller."""
         defaults = self._parameters.defaults
         return {
             name: value
@@ -422,33 +427,33 @@ class Tool(reflection.Portable, Generic[P, R]):
         }
 
     def canonical(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Checked arguments in the one spelling by which rules know them; a judge that has `canonical` tells it."""
+        """Normalise validated arguments for matching rules, using the judge's `canonical` method if it has one."""
         spelled = getattr(self._judge, "canonical", None)
         return arguments if spelled is None else dict(spelled(arguments))
 
     def touched(self, arguments: Mapping[str, Any]) -> tuple[Iterable[str], Iterable[str]] | None:
-        """The paths that a call with checked arguments names, and the scripts among them; None if nobody can tell.
+        """Return the paths in validated arguments, and the scripts among them; None if unknown.
 
-        A judge that has `touched` tells it.
+        Uses the judge's `touched` method.
         """
         told = getattr(self._judge, "touched", None)
         return None if told is None else told(arguments)
 
     def within(self, workspace: Any) -> Tool[..., Any]:
-        """The same tool working in `workspace`; itself when it has nothing to do with files."""
+        """Return the same tool for `workspace`; itself if it does not use files."""
         return self if self._within is None else functools.reduce(Tool.when, self.conditions, self._within(workspace))
 
     def when(self, condition: ConditionFunction | ToolCondition) -> Self:
-        """The same tool, offered in a run only when this holds, too. Raises ConfigError for what is no condition."""
+        """Return the same tool with an additional condition for offering it. Raises ConfigError if invalid."""
         return self._with(conditions=(*self.conditions, *conditions_from(condition)))
 
     def described(self, description: str) -> Self:
-        """The same tool, in every workspace, with another description for a model. Raises ConfigError for no text."""
+        """Return the same tool, in every workspace, with another description. Raises ConfigError if it is not text."""
         within = None if self._within is None else functools.partial(_described_within, self._within, description)
         return self._with(_description=checked_text(description), _within=within)
 
     def _with(self, **changed: Any) -> Self:
-        """The same tool with other attributes; how a model sees it is made anew."""
+        """Copy the tool with other attributes and without the cached spec."""
         other = type(self).__new__(type(self))
         other.__dict__.update({name: value for name, value in self.__dict__.items() if name != "spec"} | changed)
         return other
@@ -458,14 +463,14 @@ class Tool(reflection.Portable, Generic[P, R]):
     @overload
     def __get__(self: Tool[Concatenate[S, Q], R], instance: S, owner: type | None = None) -> Tool[Q, R]: ...
     def __get__(self, instance: object, owner: type | None = None) -> Tool[..., Any]:
-        """The tool itself, or, for a method, the tool bound to its instance or class."""
+        """Return the tool itself, or, for a method, the tool bound to its instance or class."""
         method: Any = self.function
         if not self.lacks_instance or (instance is None and not isinstance(method, classmethod)):
             return self
         return self._with(function=method.__get__(instance, owner), lacks_instance=False, _parameters=self._parameters)
 
     def __set_name__(self, owner: type, name: str) -> None:
-        """The first parameter of a function written in this class body is the instance, whatever its name."""
+        """Treat the first parameter of a function defined in this class body as the instance, whatever its name."""
         home = getattr(self, "__qualname__", "").rpartition(".")[0]
         if self._is_written_in_class and home == owner.__qualname__ and not self.lacks_instance:
             self.__dict__.update(lacks_instance=True)
@@ -485,12 +490,12 @@ _MADE: WeakSet[Tool[..., Any]] = WeakSet()
 
 
 def names_in_use() -> frozenset[str]:
-    """The names of all tools that were made in this process and are still there."""
+    """Return the names of all live tools of this process."""
     return frozenset(tool.name for tool in list(_MADE))
 
 
 class ToolOptions(TypedDict, total=False):
-    """The keyword arguments of `Tool`, as `@tool(...)` takes them."""
+    """The keyword arguments of `Tool`, as accepted by `@tool(...)`."""
 
     name: str | None
     description: str | None
@@ -513,12 +518,12 @@ def tool(function: Callable[P, R], /) -> Tool[P, R]: ...
 @overload
 def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R]]: ...
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
-    """Make a tool of a function: `@tool`, or `@tool(level=..., name=...)` with the keyword arguments of Tool."""
+    """Turn a function into a tool: `@tool`, or `@tool(level=..., name=...)` with the keyword arguments of Tool."""
     return functools.partial(Tool, **options) if function is None else Tool(function, **options)
 
 
 def _told_by(function: Callable[..., Any], *, may_bind: bool) -> dict[str, Any]:
-    """What a function tells of itself, by the names of a tool's attributes."""
+    """Return the tool attributes derived from the function."""
     return {
         "is_async": reflection.is_asynchronous(function),
         "lacks_instance": may_bind and reflection.takes_instance(function),
@@ -529,7 +534,7 @@ def _told_by(function: Callable[..., Any], *, may_bind: bool) -> dict[str, Any]:
 
 
 def _check_parameters(read: Callable[[], Parameters], *, may_bind: bool) -> None:
-    """Raise ConfigError for parameters that cannot be a tool's; a method may name what follows its class."""
+    """Raise ConfigError for unsupported parameters; a method can refer to names defined after its class."""
     try:
         read()
     except ConfigError as error:
@@ -548,12 +553,12 @@ def _recorded(records: Sequence[Reversible], result: ToolResult) -> ToolResult:
 def _is_default(value: Any, default: Any) -> bool:
     try:
         return value is default or (type(value) is type(default) and bool(value == default))
-    except Exception:  # any class may compare in its own way
+    except Exception:  # comparison methods can raise
         return False
 
 
 def _denied(arguments: Mapping[str, Any], decision: Decision, when_denied: WhenDenied | None) -> Any:
-    """The value of a direct call that was denied. Raises BadArguments, and Blocked where nothing makes a value."""
+    """Return the value of a denied direct call. Raises BadArguments, or Blocked without `when_denied`."""
     if decision.rule == BAD_ARGUMENTS:
         raise BadArguments(objection(decision))
     if when_denied is None:
@@ -562,7 +567,7 @@ def _denied(arguments: Mapping[str, Any], decision: Decision, when_denied: WhenD
 
 
 def _bare(function: Any) -> Any:
-    """The function itself, out of `staticmethod` and `classmethod`. Raises ConfigError for what is no function."""
+    """Unwrap `staticmethod` and `classmethod`. Raises ConfigError if it is not a function."""
     if isinstance(function, staticmethod | classmethod):
         return function.__func__
     if isinstance(reflection.innermost(function), Tool):

@@ -23,18 +23,18 @@ _NO_TOOLS: tuple[tuple[Any, str], ...] = (
 )
 
 _GIVING = ("as_tool", "as_tools")
-"""The methods by which an agent, knowledge or a memory gives the tools that it stands for."""
+"""The methods by which an agent, knowledge base or memory provides its tools."""
 
 _SEVERAL = (list, tuple)
-"""What is gone through at a glance."""
+"""Collections that are checked before anything else."""
 
 
 class Toolset(Sequence[AnyTool]):
-    """Tools in order, each name once: `tools[0]`, `tools["calculator"]`, `"calculator" in tools`.
+    """An ordered collection of tools with unique names: `tools[0]`, `tools["calculator"]`, `"calculator" in tools`.
 
     `items` are tools, functions, toolsets, or iterables of these.
 
-    Raises ConfigError for two tools of one name and for what cannot be a tool.
+    Raises ConfigError for duplicate names and for items that cannot be tools.
     """
 
     __slots__ = ("_by_name", "_searchable", "_tools")
@@ -49,40 +49,40 @@ class Toolset(Sequence[AnyTool]):
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names, in order."""
+        """The tool names, in order."""
         return tuple(each.name for each in self._tools)
 
     @property
     def searchable_names(self) -> frozenset[str]:
-        """The names of the tools of which a model is told only once it has searched for them."""
+        """The names of the tools that are offered to a model only after it has searched for them."""
         return self._searchable
 
     def find(self, name: str) -> AnyTool:
-        """The tool of that name. Raises UnknownTool, which names the closest real one and lists the others."""
+        """Return the tool with that name. Raises UnknownTool with a suggestion and the available names."""
         found = self._by_name.get(name)
         if found is None:
             raise UnknownTool(self._no_such(name))
         return found
 
     def only(self, *names: str) -> Toolset:
-        """The named tools, in the order of the names. Raises ConfigError for a name that no tool has."""
+        """Return the named tools, in this order. Raises ConfigError for an unknown name."""
         return self._with(self._by_name[name] for name in self._checked(names))
 
     def without(self, *names: str) -> Toolset:
-        """All but the named tools. Raises ConfigError for a name that no tool has."""
+        """Return all but the named tools. Raises ConfigError for an unknown name."""
         left_out = self._checked(names)
         return self._with(each for each in self._tools if each.name not in left_out)
 
     def up_to(self, level: SafetyLevel | str) -> Toolset:
-        """The tools whose safety level is at most `level`. Raises ValueError for what is no level."""
+        """Return the tools whose safety level is at most `level`. Raises ValueError for an invalid level."""
         highest = SafetyLevel.of(level)
         return self._with(each for each in self._tools if each.level <= highest)
 
     def searchable(self, **unknown: Never) -> Toolset:
-        """The same tools, of which a model is told only what it searches for: for hundreds of them, as of MCP servers.
+        """Return the same tools, offered only after a search: for hundreds of them, such as those of MCP servers.
 
-        An agent with some has the tool `find_tools`. What a search finds is offered from the next request on; finding
-        permits nothing, and a tool is judged like any other, also one that is called without having been found.
+        An agent with searchable tools gets the tool `find_tools`. Tools found are offered from the next request on.
+        Finding a tool grants no permission: every call is judged, also a call of a tool that was not found before.
         """
         refuse_made(Toolset.searchable, unknown)
         other = Toolset(self._tools)
@@ -90,20 +90,20 @@ class Toolset(Sequence[AnyTool]):
         return other
 
     def when(self, condition: ConditionFunction) -> Toolset:
-        """The same tools, offered in a run only when this holds, which is asked once for all of them before a request.
+        """Return the same tools, offered in a run only if the condition holds; evaluated once per request for all.
 
-        It is a function of nothing or of the RunContext, sync or async, that returns True or False. A call of a tool
-        that was not offered is denied. Raises ConfigError for what is no condition.
+        The condition is a function of nothing or of the RunContext, sync or async, that returns True or False. A call
+        of a tool that was not offered is denied. Raises ConfigError for an invalid condition.
         """
         shared = ToolCondition(condition)
         return self._with(each.when(shared) for each in self._tools)
 
     def within(self, workspace: Any) -> Toolset:
-        """The same tools, working in `workspace`."""
+        """Return the same tools for `workspace`."""
         return self._with(each.within(workspace) for each in self._tools)
 
     def _with(self, tools: Iterable[AnyTool]) -> Toolset:
-        """Some of these tools, which are searched for as they are here."""
+        """Return a toolset of some of these tools, keeping which are searchable."""
         other = Toolset(tuple(tools))
         if self._searchable:
             other._searchable = self._searchable.intersection(other.names)
@@ -162,7 +162,7 @@ class Toolset(Sequence[AnyTool]):
 
 
 def _told_twice(tools: Sequence[AnyTool], searchable: frozenset[str]) -> str:
-    """What is wrong with tools of which two have one name."""
+    """Return the error message for duplicate names."""
     first = next(tool for index, tool in enumerate(tools) if any(tool.name == each.name for each in tools[index + 1 :]))
     name, same = first.name, [each for each in tools if each.name == first.name]
     if any(each.function != first.function for each in same):
@@ -179,9 +179,9 @@ def _told_twice(tools: Sequence[AnyTool], searchable: frozenset[str]) -> str:
 
 
 def _flattened(items: Any, searchable: set[str]) -> list[AnyTool]:
-    """The tools in `items`, however deep, functions wrapped. Raises ConfigError for what cannot be a tool.
+    """Flatten `items` at any depth and wrap functions. Raises ConfigError for items that cannot be tools.
 
-    The names of those that must be searched for are added to `searchable`.
+    The names of searchable tools are added to `searchable`.
     """
     if isinstance(items, Toolset):
         searchable |= items.searchable_names
@@ -198,7 +198,7 @@ def _flattened(items: Any, searchable: set[str]) -> list[AnyTool]:
 
 
 def _alone(item: Any, searchable: set[str]) -> list[AnyTool]:
-    """The tools in what is no collection at a glance."""
+    """Return the tools of an item that is not a list or tuple."""
     if isinstance(item, Tool):
         if item.lacks_instance:
             raise ConfigError(f"The tool {item.name!r} is a method; take it from an instance, not from its class.")
@@ -209,7 +209,7 @@ def _alone(item: Any, searchable: set[str]) -> list[AnyTool]:
     given = next((getattr(item, name) for name in _GIVING if hasattr(item, name)), None)
     if given is not None:
         return _flattened(given(), searchable)
-    if callable(item):  # also one that can be gone through, as a pydantic model's fields can
+    if callable(item):  # also if it is iterable, as the fields of a pydantic model can be
         return [_wrapped(item)]
     if isinstance(item, Iterable):
         return _flattened(tuple(item), searchable)
@@ -217,7 +217,7 @@ def _alone(item: Any, searchable: set[str]) -> list[AnyTool]:
 
 
 def _wrapped(function: Callable[..., Any]) -> AnyTool:
-    """A tool of the function. From Python 3.13 a class method that is a tool comes as a bound method of that tool."""
+    """Wrap a function as a tool. From Python 3.13, a classmethod tool arrives as a bound method of that tool."""
     if isinstance(function, types.MethodType) and function.__name__ in _GIVING:
         raise ConfigError(f"{function.__qualname__} gives tools when it is called. Write: {function.__name__}()")
     if isinstance(function, types.MethodType) and isinstance(function.__func__, Tool):

@@ -1,6 +1,7 @@
 """The collections of built-in tools.
 
-`default_tools` are the twelve, in order of harm; `file_tools` has two more, for agents that work on files.
+`default_tools` contains the twelve default tools, in order of their safety level; `file_tools` has two more, for agents
+that work on files.
 """
 
 from __future__ import annotations
@@ -25,17 +26,17 @@ collections: Mapping[str, Toolset] = {
     "files": file_tools,
     "default": default_tools,
 }
-"""The collections by the names that the command line knows."""
+"""The collections by their names on the command line."""
 
 all_tools = Toolset(list(dict.fromkeys(tool for each in collections.values() for tool in each)))
 
 
 def find(name: str) -> AnyTool:
-    """The shipped tool of that name. Raises UnknownTool."""
+    """Return the built-in tool with that name. Raises UnknownTool."""
     return all_tools.find(name)
 
 
 def named(names: Iterable[str]) -> Toolset:
-    """The tools of the named collections and the named tools, each once. Raises UnknownTool."""
+    """Return the tools of the named collections and the named tools, without duplicates. Raises UnknownTool."""
     chosen = [tool for name in names for tool in collections.get(name) or (find(name),)]
     return Toolset(list(dict.fromkeys(chosen)))

@@ -1,7 +1,7 @@
 """Core tools: date and time, calculator, string length, JSON.
 
-Each is bounded by what it reads and computes, so none of them needs a timeout. `core_tools` stands here and not in the
-catalog, so that who wants only these imports no others.
+All are bounded in input and computation, so they need no timeout. `core_tools` is defined here rather than in the
+catalog, so that importing it does not import the other tools.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def calculator(expression: str) -> dict[str, Any]:
 
 
 def _without_noise(value: float) -> float:
-    """The short decimal that a float misses by binary rounding alone, so that 1250 * 0.17 is 212.5."""
+    """Remove binary rounding noise from a float, so that 1250 * 0.17 is 212.5."""
     if isinstance(value, int):
         return value
     short = float(f"{value:.12g}")
@@ -112,7 +112,7 @@ def parse_json(json_string: str) -> dict[str, Any]:
 
 
 def _zone(name: str) -> tzinfo:
-    """The time zone of that name. Raises ToolError naming the closest ones."""
+    """Return the time zone with that name. Raises ToolError naming similar ones."""
     from zoneinfo import ZoneInfo
 
     if name.upper() in {"UTC", "GMT", "Z"}:

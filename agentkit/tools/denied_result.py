@@ -12,7 +12,7 @@ from agentkit.tooling.tool import WhenDenied
 
 
 def told_with(*names: str, **more: Any) -> WhenDenied:
-    """The value of a denied call: the named arguments, `error`, `status` and `decision`, and whatever else is given."""
+    """Create a handler for denied calls that returns the named arguments, `error`, `status`, `decision` and `more`."""
     return partial(_told, names, more)
 
 

@@ -1,8 +1,8 @@
 """File tools: read, write, edit, list and search, each call judged.
 
-What lies outside the workspace is denied, not asked about: an approval could not make it reachable, another workspace
-can. Inside, secrets are denied; what programs run or obey later is asked about when it is named, and denied when a link
-leads there.
+Paths outside the workspace are denied rather than put up for approval: an approval could not make them reachable,
+another workspace can. Inside the workspace, secrets are denied; files that programs execute or obey later need approval
+if named directly, and are denied if reached through a link.
 """
 
 from __future__ import annotations
@@ -47,13 +47,13 @@ protected: Callable[[str], str | None] = lru_cache(_MOST_REMEMBERED)(paths.prote
 
 @dataclass(frozen=True, slots=True)
 class FileJudge:
-    """Judges the `path` of a call: reading in the workspace is of level NETWORK, writing of level SYSTEM."""
+    """Judges the `path` of a call: reading in the workspace has the level NETWORK, writing the level SYSTEM."""
 
     workspace: Workspace
     access: Access
 
     def __call__(self, arguments: Mapping[str, Any]) -> Decision:
-        """The decision on a call."""
+        """Return the decision on a call."""
         path = arguments["path"]
         verdict, rule, reason, remedy = self._opinion(path)
         if verdict is not Verdict.DENY and self._overwrites_unseen(arguments):
@@ -61,7 +61,7 @@ class FileJudge:
         return Decision(verdict, f"workspace.{rule}", reason, path[:_EVIDENCE_CHARS], remedy, _LEVELS[self.access])
 
     def canonical(self, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
-        """The arguments with the path as rules know it: relative to the workspace, in one spelling."""
+        """Normalise the path in the arguments for matching rules: relative to the workspace."""
         try:
             return {**arguments, "path": self.workspace.name(arguments["path"]) or "."}
         except ToolError:
@@ -86,7 +86,7 @@ class FileJudge:
         return Verdict.ASK, "protected", f"{shown(path)} is protected: {later}.", "Write another file."
 
     def _overwrites_unseen(self, arguments: Mapping[str, Any]) -> bool:
-        """Whether a mark that stands for a secret would be written where the secret itself stands."""
+        """Whether a redaction mark would be written in place of the secret that it represents."""
         new, old = (
             arguments.get(name) or "" for name in ("content" if "content" in arguments else "new_text", "old_text")
         )
@@ -98,7 +98,10 @@ class FileJudge:
 
 
 def hiding(workspace: Workspace) -> Callable[[str], str | None]:
-    """Tells why a place in a workspace is secret, by its name or as a part of what agentkit itself keeps; else None."""
+    """Return a function that explains why a path is secret, or returns None.
+
+    Paths are secret by name, or as part of agentkit's own state.
+    """
     folder = workspace.folder
     kept = {state_folder(), *filter(None, [workspace.journal.folder])}
     inner = {place for each in kept for place in _below(folder, each)}
@@ -113,7 +116,7 @@ def hiding(workspace: Workspace) -> Callable[[str], str | None]:
 
 
 def _below(folder: str, kept: Path) -> set[str]:
-    """Where a folder lies below another, as it is spelled and as it really is; "" when it is that one or around it."""
+    """Return the paths of a folder relative to another, as spelled and resolved; "" if it is the same or a parent."""
     spellings = {os.path.normpath(kept.absolute()), os.path.realpath(kept)}
     base = f"{folder.rstrip('/')}/"
     inner = {f"{each}/"[len(base) :].casefold() for each in spellings if f"{each}/".startswith(base)}
@@ -121,7 +124,7 @@ def _below(folder: str, kept: Path) -> set[str]:
 
 
 def checking(workspace: Workspace, path: str, access: Access) -> Check:
-    """What must hold of the real place when it is touched, whatever was moved about since the call was judged."""
+    """Return a check of the real path at the time of access, in case files were moved after the call was judged."""
 
     def check(place: str) -> None:
         refuse_moved(path, place)
@@ -136,7 +139,7 @@ def checking(workspace: Workspace, path: str, access: Access) -> Check:
 
 
 def refuse_moved(path: str, place: str) -> None:
-    """Raise Blocked where a path leads to another place than when rules were matched against it."""
+    """Raise Blocked if a path leads elsewhere than when rules were matched against it."""
     if EXPECTED.get().get(path, place) != place:
         raise Blocked(f"{shown(path)} leads elsewhere now than when this call was judged. Make the call again.")
 
@@ -157,7 +160,7 @@ def _led_astray(path: str, later: str) -> str:
 
 
 MOST_LISTED = 1_000
-"""How many entries of a folder are listed."""
+"""Maximum number of listed entries of a folder."""
 
 _READ_CHARS = 300_000
 _MOST_MATCHES = 200
@@ -168,13 +171,13 @@ Result = dict[str, Any]
 
 
 class FileTool(Tool[..., Result]):
-    """A tool whose argument `path` may also be given as `file_path`."""
+    """A tool whose argument `path` can also be given as `file_path`."""
 
     def _called(self, args: tuple[Any, ...], kwargs: Mapping[str, Any], *, confirmed: bool) -> Result:
         return super()._called(args, _respelled(kwargs), confirmed=confirmed)
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
-        """The keyword arguments ready to call, defaults included. Raises BadArguments."""
+        """Validate arguments into keyword arguments, defaults included. Raises BadArguments."""
         is_plain = isinstance(arguments, Mapping) and "file_path" not in arguments
         return super().check(arguments if is_plain else _respelled(read_arguments(arguments)))
 
@@ -188,7 +191,7 @@ def _file_tool(
 
 
 def read_file_in(workspace: Workspace) -> FileTool:
-    """The tool that reads text files of a workspace."""
+    """Create the tool that reads text files of a workspace."""
 
     def read_file(path: str, offset: int | None = None, limit: int | None = None) -> Result:
         """Read a file in the workspace: a text, or what stands in a PDF, Word, Excel, PowerPoint or OpenDocument file.
@@ -227,7 +230,7 @@ def read_file_in(workspace: Workspace) -> FileTool:
 
 
 def write_file_in(workspace: Workspace) -> FileTool:
-    """The tool that writes text files in a workspace."""
+    """Create the tool that writes text files in a workspace."""
 
     def write_file(path: str, content: str) -> Result:
         """Write a text file in the workspace, with the folders it needs; an old file of that name is replaced.
@@ -253,7 +256,7 @@ def write_file_in(workspace: Workspace) -> FileTool:
 
 
 def edit_file_in(workspace: Workspace) -> FileTool:
-    """The tool that replaces a piece of a text file in a workspace."""
+    """Create the tool that replaces a part of a text file in a workspace."""
 
     def edit_file(path: str, old_text: str, new_text: str) -> Result:
         """Replace a piece of a text file in the workspace.
@@ -278,7 +281,7 @@ def edit_file_in(workspace: Workspace) -> FileTool:
 
 
 def list_directory_in(workspace: Workspace) -> FileTool:
-    """The tool that lists folders of a workspace."""
+    """Create the tool that lists folders of a workspace."""
 
     def list_directory(path: str = ".") -> Result:
         """List what is in a folder of the workspace.
@@ -309,7 +312,7 @@ def list_directory_in(workspace: Workspace) -> FileTool:
 
 
 def search_files_in(workspace: Workspace) -> FileTool:
-    """The tool that searches the text files of a workspace."""
+    """Create the tool that searches the text files of a workspace."""
 
     def search_files(pattern: str, path: str = ".", glob: str | None = None) -> Result:
         """Find the lines in text files of the workspace that match a regular expression.

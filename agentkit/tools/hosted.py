@@ -21,21 +21,21 @@ _LEVELS: Mapping[str, tuple[SafetyLevel, tuple[Label, ...]]] = {
     "file_search": (SafetyLevel.SAFE, (Label.PRIVATE,)),
     "mcp": (SafetyLevel.SYSTEM, (Label.UNTRUSTED,)),
 }
-"""The level of what reaches nobody but the provider, and of what may change things; what each may bring."""
+"""Level and labels of hosted tools that reach only the provider, or that can change things."""
 
 _OTHERS = (SafetyLevel.NETWORK, (Label.UNTRUSTED,))
 
 
 class HostedTool(Tool[..., NoReturn]):
-    """A tool that the provider runs itself, while it answers; `settings` are sent with it as they are.
+    """A tool that the provider executes while it answers; `settings` are sent unchanged.
 
-    `web_search` and `code_execution` are declared as each provider has them; `allowed_domains` and `user_location` of a
-    search mean the same everywhere. Any other `kind` is sent as the `type`, under `name` where the provider gives the
-    tool another one; a server of tools is named by its `server_label`.
+    `web_search` and `code_execution` are translated to each provider's declaration; `allowed_domains` and
+    `user_location` of a search have the same meaning everywhere. Any other `kind` is sent as the `type`, with `name`
+    for providers that name the tool differently; a tool server is named by its `server_label`.
 
-    Its calls cannot be judged one by one: the tool is judged before each request that would offer it, and left out
-    where it may not be used. `level` and `labels` are NETWORK and untrusted where nothing else is said or known. Raises
-    ConfigError for what cannot be sent.
+    Individual calls cannot be judged: the tool is judged before each request that would offer it, and left out if it is
+    not permitted. `level` and `labels` default to NETWORK and untrusted for unknown kinds. Raises ConfigError for a
+    declaration that cannot be sent.
     """
 
     hosted: Mapping[str, Any]
@@ -62,11 +62,11 @@ class HostedTool(Tool[..., NoReturn]):
 
     @functools.cached_property
     def spec(self) -> ToolSpec:
-        """The tool as the provider declares it."""
+        """The tool definition with the provider's declaration."""
         return ToolSpec(self.name, self.description, self._parameters.json_schema, hosted=self.hosted)
 
     def to_openai_tool(self) -> dict[str, Any]:
-        """The declaration as it was given."""
+        """Return the declaration as given."""
         return dict(self.hosted)
 
     def __repr__(self) -> str:
@@ -88,7 +88,7 @@ def _checked(kind: object) -> str:
 
 
 def _check_search(settings: Mapping[str, Any]) -> None:
-    """Raise ConfigError where what means the same everywhere is said as no provider takes it."""
+    """Raise ConfigError for common settings in a form that providers do not accept."""
     domains, place = settings.get("allowed_domains", []), settings.get("user_location", {})
     if not isinstance(domains, list | tuple | set | frozenset) or any(
         not isinstance(domain, str) or "://" in domain for domain in domains
@@ -104,7 +104,7 @@ def _check_search(settings: Mapping[str, Any]) -> None:
 
 
 def _as_sent(declared: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The declaration as JSON has it, which nobody else can change."""
+    """Copy the declaration as JSON data, independent of the caller's objects."""
     try:
         return dict(json.loads(json.dumps(declared, allow_nan=False)))
     except (TypeError, ValueError, RecursionError) as error:

@@ -10,14 +10,14 @@ from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 
 Ask = Callable[[str], str | Awaitable[str]]
-"""Gives a person's answer to a question; sync or async."""
+"""Returns a person's answer to a question; sync or async."""
 
 Tell = Callable[[str], object]
 """Shows a message to a person; sync or async."""
 
 
 def ask_user_tool(ask: Ask | None = None) -> Tool[..., Any]:
-    """The tool `ask_user`. Without a function the run pauses, and goes on when it is resumed with the answer."""
+    """Create the tool `ask_user`. Without a function, the run pauses until it is resumed with the answer."""
 
     def ask_user(question: str) -> str | Awaitable[str]:
         """Ask the person you work for a question, and wait for the answer.
@@ -39,7 +39,7 @@ def ask_user_tool(ask: Ask | None = None) -> Tool[..., Any]:
 
 
 def tell_user_tool(tell: Tell | None = None) -> Tool[..., Any]:
-    """The tool `tell_user`. Without a function the message is only in the events of the run."""
+    """Create the tool `tell_user`. Without a function, the message appears only in the events of the run."""
 
     def tell_user(message: str) -> Any:
         """Tell the person you work for something while you are still at work, without waiting for an answer.
@@ -69,5 +69,5 @@ finish_tool = Tool(finish, ends_run=True)
 
 
 def dialogue_tools(ask: Ask | None = None, tell: Tell | None = None) -> Toolset:
-    """`ask_user`, `tell_user` and `finish`, over the functions that reach the person."""
+    """Return `ask_user`, `tell_user` and `finish`, using these functions to reach the person."""
     return Toolset([ask_user_tool(ask), tell_user_tool(tell), finish_tool])

@@ -27,7 +27,7 @@ _LONE_ESCAPE = re.compile(
     r"|(?P<lone>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
 _MANY_DIGITS, _LARGE_EXPONENT = re.compile(r"[0-9.]{18}"), re.compile(r"[eE][+-]?[0-9]{3}")
-"""Where neither stands every number fits, and the parser reads it without asking, which takes half the time."""
+"""If neither matches, every number fits and needs no hook, which halves the parsing time."""
 _LONE_CHARACTER = re.compile("[\ud800-\udfff]")
 
 _NOTES = {
@@ -78,7 +78,7 @@ _MALFORMED_NUMBER = re.compile(r"(?<=\d)[\d.eExXoObB_+-]")
 
 
 class ParsedJSON(NamedTuple):
-    """The value, what happened to it on the way (sentences), and whether something had to be taken off the text."""
+    """The value, warnings about changes made while parsing, and whether the text had to be repaired."""
 
     data: Any
     warnings: list[str]
@@ -86,10 +86,10 @@ class ParsedJSON(NamedTuple):
 
 
 def read_json(text: str) -> ParsedJSON:
-    """The value of a strict JSON text (RFC 8259).
+    """Parse a strict JSON text (RFC 8259).
 
-    At most 5,000,000 characters and 200 levels. NaN, Infinity, numbers beyond 1.8e308 and integers of more
-    than 4,300 digits are refused. Raises ToolError with line and column (both from 1) and what to do.
+    At most 5,000,000 characters and 200 levels. NaN, Infinity, numbers beyond 1.8e308 and integers of more than 4,300
+    digits are refused. Raises ToolError with line and column (both from 1) and a remedy.
     """
     if not isinstance(text, str):
         raise ToolError(f"The JSON must be given as text, not as {type(text).__name__}.")
@@ -99,7 +99,7 @@ def read_json(text: str) -> ParsedJSON:
 
 
 class _JSONParser:
-    """Reads one text and takes notes. Every repair keeps the length, so that positions stay those of the text."""
+    """Parses one text and collects notes. Every repair keeps the length, so that positions remain valid."""
 
     def __init__(self, text: str) -> None:
         self._text = text
@@ -135,7 +135,7 @@ class _JSONParser:
             self._note("mark", "U+FEFF")
 
     def _remove_fence(self) -> None:
-        """Blanks out the two lines of a Markdown code fence when everything else stands between them."""
+        """Blank out the two lines of a Markdown code fence around the whole text."""
         opening, end = _FENCE.match(self._text), len(self._text.rstrip())
         if opening and self._text.endswith("```", opening.end(), end):
             blank = re.sub(r"\S", " ", opening[0])
@@ -150,7 +150,7 @@ class _JSONParser:
             raise ToolError(f"Lists and objects are nested {depth:,} levels deep; at most {MAX_DEPTH} are read.")
 
     def _replace_surrogates(self) -> None:
-        """Halves of a pair are no characters: nothing could print or store them."""
+        """Replace lone surrogates, which cannot be printed or stored."""
         if _HALF_ESCAPE.search(self._text):
             self._text = _LONE_ESCAPE.sub(self._whole_escape, self._text)
         found = _LONE_CHARACTER.search(self._text)
@@ -197,12 +197,12 @@ class _JSONParser:
 
 
 def _split_at_quotes(text: str) -> list[str]:
-    """The text cut at each quote that opens or closes a string: outside, inside, outside, ..."""
+    """Split the text at each quote that opens or closes a string: outside, inside, outside, ..."""
     return text.replace("\\\\", "__").replace('\\"', "__").split('"')
 
 
 def _position(text: str, literal: str) -> int:
-    """Where a literal first stands outside strings, counted from 0."""
+    """Return the index of the first occurrence of a literal outside strings."""
     parts = _split_at_quotes(text)
     ends = accumulate(len(part) + 1 for part in parts)
     return next(
@@ -223,7 +223,7 @@ def _sentence(kind: str, examples: list[str]) -> str:
 
 
 def _explain(error: json.JSONDecodeError) -> str:
-    """What is wrong, where, and what to do, from the parser's fault and the text it stopped at."""
+    """Describe a parse error: the fault, its position, and a remedy."""
     text, position = error.doc, error.pos
     if not text.strip():
         return "Line 1, column 1: the text is empty; pass a JSON document such as {}."

@@ -18,10 +18,10 @@ _SHOWN_CHARS = 80
 
 
 def read_more_tool(whole: Callable[[str], str | None]) -> Tool[..., Any]:
-    """The tool that reads outputs which were too long to be shown whole. `whole` gives the text behind a handle.
+    """Create the tool that reads outputs that were truncated. `whole` returns the text for a handle.
 
-    What it reads was an output of this conversation, so whoever runs the tool puts the labels of all that the
-    conversation has read on its results.
+    The text was an output of this conversation, so the caller has to label the results with everything that the
+    conversation has read.
     """
 
     def read_more(handle: str, start: int = 0, max_chars: int = 10_000, find: str | None = None) -> str:
@@ -55,7 +55,7 @@ def read_more_tool(whole: Callable[[str], str | None]) -> Tool[..., Any]:
 
 
 def _sought(text: str, find: str, begin: int) -> tuple[int, str]:
-    """Where to begin so that the text is seen in its surroundings, and where it stands. Raises ToolError."""
+    """Return the index to begin at, with context before the match, and a description of the match. Raises ToolError."""
     places = [place.start() for place in re.finditer(re.escape(find), text, re.IGNORECASE)]
     ahead = [place for place in places if place >= begin]
     if not ahead:

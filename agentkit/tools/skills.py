@@ -32,9 +32,9 @@ _COMMENT = re.compile(r"(?:^|[ \t])#.*")
 
 @dataclass(frozen=True, slots=True)
 class Skill:
-    """What a model can learn: when it is of use, what is to be done, and where its other files are.
+    """A skill: when to use it, its instructions, and the folder of its other files.
 
-    What is to be done was read when the tools were made: nobody who may write files changes it meanwhile.
+    The instructions are read when the tools are created, so that later writes to the file cannot change them.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Skill:
     root: Root
 
     def instructions(self) -> str:
-        """What the skill says is to be done, and which other files it has."""
+        """Return the instructions, and a list of the skill's other files."""
         files = [each for each in self.root.files(skip=_NOT_LISTED) if each[0] != FILE]
         if not files:
             return self.text
@@ -53,12 +53,12 @@ class Skill:
 
 
 def skill_tools(*folders: str | Path) -> Toolset:
-    """The tools `load_skill` and `read_skill_file` for the skills in these folders, each of which is one or holds some.
+    """Create `load_skill` and `read_skill_file` for skills in these folders, each a skill or a parent of skills.
 
-    A skill is a folder with a file SKILL.md: between two lines `---` its `name` and `description`, then what is to be
-    done. A model knows names and descriptions; the rest it reads when it needs it. Nothing is run: a script is read,
-    and run by another tool. What a skill says is followed like an instruction: have none that you would not give.
-    Raises ConfigError where there is no skill, two have one name, or one cannot be read.
+    A skill is a folder with a file SKILL.md: its `name` and `description` between two lines `---`, followed by
+    instructions. The model sees names and descriptions, and reads the rest on demand. Nothing is executed: scripts are
+    read, and run by other tools. The model follows a skill like an instruction: use only trusted ones. Raises
+    ConfigError if a folder contains no skill, names are duplicate, or a skill cannot be read.
     """
     skills: dict[str, Skill] = {}
     for folder in folders:
@@ -72,13 +72,13 @@ def skill_tools(*folders: str | Path) -> Toolset:
 
 
 class _SkillReader:
-    """The tools of some skills."""
+    """The tools for a set of skills."""
 
     def __init__(self, skills: Mapping[str, Skill]) -> None:
         self._skills = skills
 
     def tools(self) -> Iterator[Tool[..., str]]:
-        """A tool for what a skill says, and one for its other files."""
+        """Yield the tool for the instructions, and the one for other files."""
         listed = "\n".join(f"- {skill.name}: {skill.description}" for skill in self._skills.values())
         name = {"type": "string", "enum": list(self._skills), "description": f"The skill.\n{listed}"}
         yield Tool.from_schema(
@@ -101,16 +101,16 @@ class _SkillReader:
         )
 
     def load_skill(self, name: str) -> str:
-        """What a skill says is to be done."""
+        """Return the instructions of a skill."""
         return self._skills[name].instructions()
 
     def read_skill_file(self, name: str, path: str) -> str:
-        """The text of a file in the skill's folder. Raises ToolError for what is none, or lies elsewhere."""
+        """Return the text of a file in the skill's folder. Raises ToolError if it is not text, or outside."""
         return _text_in(self._skills[name].root, path)
 
 
 def _skills_in(folder: Path) -> Iterator[Skill]:
-    """The skill that the folder is, or those right below it, by name."""
+    """Yield the skill in the folder itself, or those directly below it, by name."""
     if not folder.is_dir():
         raise ConfigError(f"There is no folder {str(folder)!r} with skills.")
     places = [folder] if (folder / FILE).is_file() else [each.parent for each in sorted(folder.glob(f"*/{FILE}"))]
@@ -138,7 +138,7 @@ def _skill_at(place: Path) -> Skill:
 
 
 def _text_in(root: Root, path: str) -> str:
-    """A file below the root as text. Raises ToolError for what is none, is too long, or lies elsewhere."""
+    """Read a file below the root as text. Raises ToolError if it is not text, too long, or outside."""
     try:
         found = root.read(path, _MOST_BYTES)
     except Blocked:
@@ -152,7 +152,7 @@ def _text_in(root: Root, path: str) -> str:
 
 
 def _parted(text: str) -> tuple[dict[str, str], str]:
-    """The fields between the first two lines `---`, and the text below. Raises ToolError where they are not there."""
+    """Split a text into the fields between the first two lines `---` and the rest. Raises ToolError without them."""
     first, *lines = split_lines(text) or [""]
     ends = next((number for number, line in enumerate(lines) if line.rstrip() in ("---", "...")), None)
     if first.rstrip() != "---" or ends is None:
@@ -161,7 +161,7 @@ def _parted(text: str) -> tuple[dict[str, str], str]:
 
 
 def _fields_in(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
-    """The fields of a YAML mapping as texts; what is indented belongs to the field above it."""
+    """Parse the fields of a YAML mapping as texts; indented lines belong to the field above."""
     name, first, rest = "", "", list[str]()
     for number, line in enumerate(lines, start=2):
         field = _FIELD.fullmatch(line.rstrip())
@@ -178,7 +178,7 @@ def _fields_in(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
 
 
 def _value(first: str, rest: Sequence[str]) -> str:
-    """A YAML scalar as text: a block, quoted, or plain over one line or several."""
+    """Parse a YAML scalar as text: a block, quoted, or plain over one or several lines."""
     block = _BLOCK.fullmatch(first)
     if block is not None:
         text = dedent("\n".join(rest)).strip()

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from agentkit.safety.shell import Judgment
 
 NOT_RUN = "none: it was not run"
-"""The boundary of what was not run."""
+"""The boundary reported for a command that was not run."""
 _EVIDENCE_CHARS = 200
 _MOST_NAMED = 10
 _MOVED = (
@@ -54,9 +54,9 @@ _REMEDY = "Run it on Linux with user namespaces, Landlock and seccomp, or approv
 
 
 def shell_tool_in(workspace: Workspace | str | Path, confinement: Confinement = DEFAULT) -> Tool[..., dict[str, Any]]:
-    """The tool `run_shell` for one workspace, or the folder of one. Raises ConfigError for what is no folder.
+    """Create the tool `run_shell` for a workspace, or for a folder. Raises ConfigError if the folder does not exist.
 
-    Who grants it the network makes its results untrusted text.
+    With network access, its results are labelled as untrusted.
     """
     given = workspace if isinstance(workspace, Workspace) else Workspace.for_direct_calls(workspace)
     shell = _Shell(given, confinement)
@@ -79,15 +79,15 @@ def shell_tool_in(workspace: Workspace | str | Path, confinement: Confinement = 
 
 @dataclass(frozen=True, slots=True)
 class _Shell:
-    """Judges and runs commands in a workspace; what they change there is recorded.
+    """Judges and runs commands in a workspace, recording their changes.
 
-    `restorable` are the commands that were last allowed because what they delete can be put back.
+    `restorable` are the commands that were last allowed because their deletions can be undone.
     """
 
     workspace: Workspace
     confinement: Confinement
     searches: dict[str, str] = field(default_factory=dict)
-    """Why the last search of a folder for secrets was incomplete, or ""; nothing for a folder that was not judged."""
+    """Why the last search of a folder for secrets was incomplete, or ""; missing for a folder that was not judged."""
     restorable: set[str] = field(default_factory=set)
     """Commands that were allowed because the journal can restore what they delete."""
 
@@ -110,11 +110,11 @@ class _Shell:
         return self._run(command)
 
     async def arun_shell(self, command: str) -> dict[str, Any]:
-        """Like `run_shell`, awaiting; when it is cancelled, the command is ended."""
+        """Like `run_shell`, asynchronously; cancelling it kills the command."""
         return await run_cancellable(lambda cancellation: self._run(command, cancellation))
 
     def judge(self, arguments: Mapping[str, Any]) -> Decision:
-        """Reads the parsed command: what it does not understand is asked for, and destruction is denied."""
+        """Judge the parsed command: commands that are not understood need approval, destruction is denied."""
         command = arguments["command"]
         try:
             boundary = command_boundary(self.confinement)
@@ -135,7 +135,7 @@ class _Shell:
         return decision
 
     def _why_unsearched(self) -> str:
-        """Why the last search of the workspace for secrets was incomplete; it is searched where it never was."""
+        """Return why the last search of the workspace for secrets was incomplete, searching it if necessary."""
         folder = self.workspace.folder
         if folder not in self.searches:
             hidden = (*self.confinement.hidden, str(state_folder()))
@@ -143,7 +143,7 @@ class _Shell:
         return self.searches[folder]
 
     def _run(self, command: str, cancellation: Cancellation | None = None) -> dict[str, Any]:
-        """Run a command; one that only reads cannot write, and one in a dry run neither."""
+        """Run a command; without write access if it only reads, or in a dry run."""
         folder, is_dry = self.workspace.folder, self.workspace.dry_run
         judgment = self.judgment(command, contained=True)
         decision = judgment.decision
@@ -171,7 +171,7 @@ class _Shell:
             self._keep(outcome)
             notes += remarks or ()
         except SandboxError as error:
-            self.searches.pop(folder, None)  # the next judge searches it again
+            self.searches.pop(folder, None)  # the next judgment searches it again
             return {"command": command, "error": str(error), "status": "failed", "boundary": NOT_RUN}
         except ToolError as error:
             if outcome is None:
@@ -205,13 +205,13 @@ class _Shell:
     def _observing(
         self, command: str, judgment: Judgment, repository: Repository | None
     ) -> AbstractContextManager[list[str]]:
-        """Record what the command changes. One that was allowed as undoable is not run if it no longer is."""
+        """Record the changes of the command. One allowed as undoable is not run if it no longer is."""
         surely = judgment.destroyed if command in self.restorable else ()
         folder = repository.common_dir if repository else None
         return self.workspace.observing("run_shell", surely, judgment.destroyed | judgment.touched, repository=folder)
 
     def _keep(self, outcome: ProcessOutcome) -> None:
-        """Record what the settings held that were set aside."""
+        """Record the contents of configuration files that were removed after the command."""
         kept = [
             (each.path, State.of("link" if each.is_link else "file", each.content, each.mode))
             for each in outcome.created.contents
@@ -221,7 +221,7 @@ class _Shell:
             self.workspace.record_removed(kept, "run_shell")
 
     def judgment(self, command: str, *, contained: bool) -> Judgment:
-        """What the judge says of a command; the same object for the decision on a call and for its run."""
+        """Return the judgment of a command, cached between the decision on a call and its execution."""
         folder = self.workspace.folder
         undoable = contained and self.confinement.writable and not self.workspace.dry_run
         exposed = () if contained else tuple(survey(folder).hidden)
@@ -234,7 +234,7 @@ class _Shell:
 def _judged(
     command: str, folder: str, exposed: tuple[str, ...], *, contained: bool, network: bool, undoable: bool
 ) -> Judgment:
-    """The judgment of a command, which follows from these facts alone."""
+    """Return the judgment of a command, cached by the facts it depends on."""
     from agentkit.safety.shell import examine_command
 
     return examine_command(
@@ -244,16 +244,16 @@ def _judged(
 
 @dataclass(frozen=True, slots=True)
 class _ShellJudge:
-    """The judge of `run_shell`, which also tells what an approval is bound to."""
+    """The judge of `run_shell`, which also provides the paths that an approval is bound to."""
 
     shell: _Shell
 
     def __call__(self, arguments: Mapping[str, Any]) -> Decision:
-        """The decision on a call."""
+        """Return the decision on a call."""
         return self.shell.judge(arguments)
 
     def touched(self, arguments: Mapping[str, Any]) -> tuple[Iterable[str], Iterable[str]]:
-        """The paths that the command names, and the scripts among them."""
+        """Return the paths that the command names, and the scripts among them."""
         judgment = self.shell.judgment(arguments["command"], contained=True)
         return judgment.places, judgment.scripts
 
@@ -263,7 +263,7 @@ def _nothing(_: str) -> bool:
 
 
 def _named_in(command: str) -> Callable[[str], bool]:
-    """Tells whether a command, which somebody was asked about, names a setting that it makes."""
+    """Return a function that tells whether an approved command names a configuration file that it creates."""
 
     def is_named(path: str) -> bool:
         name = path.rpartition("/")[2]
@@ -289,7 +289,7 @@ def _told_created(outcome: ProcessOutcome) -> list[str]:
 
 
 def _unless_programs(decision: Decision, programs: list[str]) -> Decision:
-    """The decision on a git command without a sandbox, which must be asked about where git runs programs."""
+    """Require approval for a git command outside a sandbox, if git would run other programs."""
     if not programs:
         return decision
     reason = f"Git would run programs here, and no sandbox would confine them: {', '.join(programs[:5])}."
@@ -299,9 +299,9 @@ def _unless_programs(decision: Decision, programs: list[str]) -> Decision:
 
 
 def _put_back(repository: Repository, before: refs.Refs, confinement: Confinement) -> list[str]:
-    """Put back other branches and tags that a command, which nobody was asked about, has moved or deleted.
+    """Restore other branches and tags that an unapproved command has moved or deleted.
 
-    One that was only moved forward has lost nothing and stays. Returns what the model is told.
+    A fast-forward loses nothing and is kept. Returns notes for the model.
     """
     lost = {}
     for name, (old, new) in refs.moved(before, refs.read(repository)).items():
@@ -320,7 +320,7 @@ def _put_back(repository: Repository, before: refs.Refs, confinement: Confinemen
 
 
 def _is_ancestor(old: str, new: str | None, repository: Repository, confinement: Confinement) -> bool:
-    """Whether one commit is in the history of another, as git says inside the sandbox; False where it cannot say."""
+    """Whether one commit is an ancestor of another, as reported by git in the sandbox; False if git fails."""
     command = f"GIT_NO_REPLACE_OBJECTS=1 git -c core.commitGraph=false merge-base --is-ancestor {old} {new}"
     read_only = replace(confinement, writable=False, network=False)
     with suppress(SandboxError):
@@ -329,7 +329,7 @@ def _is_ancestor(old: str, new: str | None, repository: Repository, confinement:
 
 
 def _git_hints(outcome: ProcessOutcome, repository: Repository | None, folder: str) -> list[str]:
-    """What helps when git failed for a reason that lies in the sandbox."""
+    """Return hints for git failures caused by the sandbox."""
     hints = []
     if "Please tell me who you are" in outcome.stderr:
         hints.append("The user's git configuration has no name and e-mail address; ask the user to set them.")
@@ -345,7 +345,7 @@ def _only_reads(decision: Decision) -> bool:
 
 
 def python_tool_with(sandbox: str = "auto", limits: ProcessLimits = PYTHON_LIMITS) -> Tool[..., dict[str, Any]]:
-    """The tool `run_python` for one way of isolation (auto, required, off) and these limits. Raises ConfigError."""
+    """Create the tool `run_python` with an isolation mode (auto, required, off) and limits. Raises ConfigError."""
     check_isolation(sandbox)
     python = _Python(sandbox, limits)
     tool = Tool(
@@ -364,7 +364,7 @@ def python_tool_with(sandbox: str = "auto", limits: ProcessLimits = PYTHON_LIMIT
 
 
 def _fitting(tool: Tool[..., dict[str, Any]], told: Mapping[str, str]) -> Tool[..., dict[str, Any]]:
-    """The tool, whose description tells a model its own limits in the place of the usual ones."""
+    """Adapt the limits in the description of a tool to its own."""
     description = tool.description
     for usual, own in told.items():
         description = description.replace(usual, own)
@@ -373,7 +373,7 @@ def _fitting(tool: Tool[..., dict[str, Any]], told: Mapping[str, str]) -> Tool[.
 
 @dataclass(frozen=True, slots=True)
 class _Python:
-    """Judges and runs code, which can reach nothing."""
+    """Judges and runs code in isolation."""
 
     sandbox: str
     limits: ProcessLimits
@@ -398,11 +398,11 @@ class _Python:
         return self._run(code)
 
     async def arun_python(self, code: str) -> dict[str, Any]:
-        """Like `run_python`, awaiting; when it is cancelled, the code is ended."""
+        """Like `run_python`, asynchronously; cancelling it kills the process."""
         return await run_cancellable(lambda cancellation: self._run(code, cancellation))
 
     def judge(self, _: Mapping[str, Any]) -> Decision:
-        """Behind a strong boundary code does no harm, whatever it says; behind a weaker one a person must agree."""
+        """Allow any code within a strong boundary, where it can do no harm; ask within a weaker one."""
         try:
             boundary = python_boundary() if self.sandbox != "off" else python_boundary(frozenset())
             boundary.require(self.sandbox)
@@ -440,7 +440,7 @@ def _told_command(command: str, outcome: ProcessOutcome) -> dict[str, Any]:
 
 
 def told_of_code(code: str, outcome: PythonOutcome) -> dict[str, Any]:
-    """What a model is told of code that was run."""
+    """Build the tool result for code that was run."""
     shown = f"{outcome.value}\n" if outcome.value else ""
     gap = "\n" if shown and outcome.output and not outcome.output.endswith("\n") else ""
     ending = {"error": outcome.error} if outcome.error else {}
@@ -448,7 +448,7 @@ def told_of_code(code: str, outcome: PythonOutcome) -> dict[str, Any]:
 
 
 def _circumstances(outcome: ProcessOutcome | PythonOutcome) -> dict[str, Any]:
-    """How it went and where, alike for both tools."""
+    """Return status, duration and boundary, common to both tools."""
     return {
         "status": "truncated" if outcome.truncated and outcome.status == "ok" else outcome.status,
         "truncated": outcome.truncated,

@@ -4,8 +4,8 @@
 
     Agent("helper", core_tools, listeners=[Console(), JSONLines("trace.jsonl"), OpenTelemetry()])
 
-They are listeners as anybody can write them, with `origin()` and `around(work)`, and none ever raises into a run.
-`OpenTelemetry` needs the extra `otel`. Nothing is loaded before it is used.
+They use only the public listener interface, `origin()` and `around(work)`, and never raise into a run. `OpenTelemetry`
+requires the extra `otel`. Everything is imported lazily.
 """
 
 TYPE_CHECKING = False
@@ -23,7 +23,7 @@ __all__ = ["Console", "ContextListener", "JSONLines", "ModelRequest", "OpenTelem
 
 
 def __getattr__(name: str) -> object:
-    """Import what is offered when the first of it is used."""
+    """Import the public names on first use of one of them."""
     if name not in __all__:
         raise AttributeError(f"module 'agentkit.tracing' has no attribute {name!r}")
     from agentkit.tracing import console, jsonl, listeners

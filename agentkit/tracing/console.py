@@ -47,12 +47,12 @@ from agentkit.usage import is_whole, shown_cost
 _INDENT = "  "
 _MOST_NAME_CHARS, _MOST_DEPTH = 40, 10
 _STYLES: Mapping[str, str] = {"name": "1", "quiet": "2", "bad": "31", "asked": "33"}
-"""What each style is to a terminal."""
+"""The ANSI code of each style."""
 
 
 @dataclass
 class _Run:
-    """A run that is going on: its number, how deep it is within others, and the numbers of its calls."""
+    """A run in progress: its number, nesting depth, start time, and the numbers of its calls."""
 
     number: int
     depth: int
@@ -62,7 +62,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class _ConsoleLine:
-    """Something that is told: what it is, what was said, what came of it, and how all look."""
+    """A line of output: what happened, the text involved, the outcome, and the style."""
 
     what: str
     said: str = ""
@@ -71,20 +71,20 @@ class _ConsoleLine:
 
 
 class Console:
-    """A listener that tells a person what runs do, line by line: `Agent(..., listeners=[Console()])`.
+    """A listener that prints the progress of runs, line by line: `Agent(..., listeners=[Console()])`.
 
-    Each line begins with the number of its run, so that several at once are told apart, and with the agent's name; the
-    runs of agents that are tools are indented. Texts are cut to one line. Secrets are hidden, and characters that a
-    terminal would obey are shown as escapes. There is colour where a terminal shows it and `NO_COLOR` is not set. It
-    never raises into a run: what cannot be written is lost, with a warning in the log `agentkit.tracing`, once.
+    Each line begins with the number of its run, to distinguish concurrent runs, and with the agent's name; runs of
+    agents used as tools are indented. Texts are cut to one line. Secrets are redacted, and terminal control characters
+    are escaped. Colours are used if the terminal supports them and `NO_COLOR` is not set. It never raises into a run:
+    output that cannot be written is lost, with a single warning in the log `agentkit.tracing`.
 
     Args:
-        stream: Where the lines go; the standard error of the moment when nothing is given.
-        max_chars: How much is shown of each text.
-        content: False tells what was done, and nothing of what was said.
+        stream: The output stream; by default, the current standard error.
+        max_chars: The maximum length of each text.
+        content: False omits prompts, answers, arguments and results.
 
     Raises:
-        ConfigError: There is no such number of characters.
+        ConfigError: `max_chars` is not a positive integer.
     """
 
     def __init__(self, stream: TextIO | None = None, *, max_chars: int = 200, content: bool = True) -> None:
@@ -97,13 +97,13 @@ class Console:
         self._silence = FailureGuard("The runs cannot be told on the console", "Look at the stream that was given.")
 
     def __call__(self, event: Event) -> None:
-        """Hear an event."""
+        """Print an event."""
         if is_told(event):
             self._silence.call(self._hear, event, origin())
 
     @contextmanager
     def around(self, work: Work) -> Iterator[None]:
-        """Tell that a model is asked, and take the time that it needs; a tool's result has its own."""
+        """Print that a model is requested, and measure the request; a tool's result has its own duration."""
         if not isinstance(work, ModelRequest):
             yield
             return
@@ -130,7 +130,7 @@ class Console:
                 self._seconds.pop(source.run, None)
 
     def _run(self, source: Origin) -> _Run:
-        """The run that is telling; it has a number from its first line to its last."""
+        """Return the run of an event; it keeps its number from its first line to its last."""
         with self._lock:
             if source.run not in self._runs:
                 self._count += 1
@@ -140,7 +140,7 @@ class Console:
             return self._runs[source.run]
 
     def _tell(self, source: Origin, lines: list[_ConsoleLine]) -> None:
-        """Write some lines in one piece, so that no other run's come between."""
+        """Write lines in a single call, so that lines of other runs cannot come between."""
         run, stream = self._run(source), self._stream or sys.stderr
         start = f"{_INDENT * run.depth}[{run.number}] {one_line(source.agent, _MOST_NAME_CHARS)}"
         styled = self._styled_on(stream)
@@ -151,7 +151,7 @@ class Console:
             stream.flush()
 
     def _styled_on(self, stream: TextIO) -> Callable[[str, str], str]:
-        """What styles a text for a stream; that a stream is a terminal is found out once."""
+        """Return the style function for a stream; terminal detection is cached."""
         known, styled = self._style
         if known is not stream:
             styled = _styled if has_colour(stream) else _plain
@@ -173,14 +173,14 @@ def _plain(text: str, _style: str) -> str:
 
 
 def _of_event(event: Event, run: _Run) -> list[_ConsoleLine]:
-    """What is told of a milestone, or of a run that is left."""
+    """Return the lines for a milestone, or for an abandoned run."""
     if type(event) in _LINES:
         return [_LINES[type(event)](event, run)]
     return [_ConsoleLine(*milestone_words(cast("Milestone", event)))]
 
 
 def _of_response(event: ResponseReceived, seconds: float | None) -> Iterator[_ConsoleLine]:
-    """What a model has answered: how long it took and what it counted, then its words."""
+    """Yield the lines for a response: duration and usage, then the text."""
     response = event.response
     for missed in response.missed:
         yield _ConsoleLine(f"no answer from {missed.model}", missed.error, "bad")
@@ -194,8 +194,8 @@ def _of_response(event: ResponseReceived, seconds: float | None) -> Iterator[_Co
 
 
 def _of_call(event: ToolCallStarted, run: _Run) -> _ConsoleLine:
-    """A call and what was decided of it."""
-    run.calls.setdefault(event.call.id, len(run.calls) + 1)  # a program that has waited begins once more
+    """Return the line for a call and the decision on it."""
+    run.calls.setdefault(event.call.id, len(run.calls) + 1)  # a resumed program starts again
     decision = event.decision
     style = {Verdict.DENY: "bad", Verdict.ASK: "asked"}.get(decision.verdict, "")
     return _ConsoleLine(
@@ -204,12 +204,12 @@ def _of_call(event: ToolCallStarted, run: _Run) -> _ConsoleLine:
 
 
 def _of_waiting(event: ToolCallPostponed, run: _Run) -> _ConsoleLine:
-    """What a call waits for."""
+    """Return the line for a call that waits for approval."""
     return _ConsoleLine(f"{_call(event.call, run)} waits for a person", event.question, "asked")
 
 
 def _of_result(event: ToolCallFinished, run: _Run) -> _ConsoleLine:
-    """What came of a call."""
+    """Return the line for the result of a call."""
     result = event.result
     agents = f", {tokens_text(result.usage)}" if result.usage.requests else ""
     what = f"{_call(event.call, run)} {result.status} in {seconds_text(result.seconds)}{agents}"
@@ -218,7 +218,10 @@ def _of_result(event: ToolCallFinished, run: _Run) -> _ConsoleLine:
 
 
 def _of_ending(ending: RunOutcome, run: _Run, source: Origin) -> _ConsoleLine:
-    """How a run ended, and what it took: what it answered was told before. One elsewhere is told of afterwards."""
+    """Return the line for the end of a run: status, usage and duration, without the answer, which was printed before.
+
+    A run in another process is reported afterwards, without a duration.
+    """
     usage = ending.usage
     took = [
         count_text(usage.requests, "request"),
@@ -233,12 +236,12 @@ def _of_ending(ending: RunOutcome, run: _Run, source: Origin) -> _ConsoleLine:
 
 
 def _call(call: ToolCall, run: _Run) -> str:
-    """The tool of a call, with a number that tells it from others of the run."""
+    """Return the tool name of a call, with its number within the run."""
     return f"{call.name} #{run.calls.setdefault(call.id, len(run.calls) + 1)}"
 
 
 def _arguments(call: ToolCall) -> str:
-    """Arguments as a person writes them, without those that their names call secret; what is no JSON stays as it is."""
+    """Render arguments in readable form, redacting those with secret names; invalid JSON is kept as it is."""
     text: str = redact_data({"arguments": call.arguments}, written_redactor())["arguments"]
     return arguments_text(text)
 
@@ -255,4 +258,4 @@ _LINES: Mapping[type[Event], Callable[[Any, _Run], _ConsoleLine]] = {
     ToolCallPostponed: _of_waiting,
     RunLeft: lambda event, _: _ConsoleLine("left", event.error, "bad" if event.error else ""),
 }
-"""Of each kind of event that has a line of its own, what that says."""
+"""Event types with a dedicated line format."""

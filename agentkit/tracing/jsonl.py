@@ -43,27 +43,27 @@ Data = dict[str, Any]
 
 
 def is_told(event: Event) -> bool:
-    """Whether an event has a line: what a run has done, and how it ended; not the pieces of what is to come."""
+    """Whether an event is logged: milestones and the end of a run, not streamed chunks."""
     return isinstance(event, Milestone | RunLeft) or ending_in(event) is not None
 
 
 def line_of(event: Event, source: Origin, seconds: float | None, *, content: bool) -> bytes:
-    """An event that is told, as a line of JSON without secrets.
+    """Serialise an event to a line of JSON without secrets.
 
-    `seconds` is how long a request took. Without `content`, texts are told by their length.
+    `seconds` is the duration of a request. Without `content`, texts are replaced by their length.
     """
     now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
     told = {"time": now, "event": type(event).__name__, **_place(source), **_body(event, seconds)}
     told |= {name: text for name, text in _words(event).items() if text} if content else {}
     line = json.dumps(_redacted(told, content=content), ensure_ascii=False, default=str)
-    # Half a pair of surrogates, which no file can hold, becomes an escape of JSON: no text may keep its line away.
+    # A lone surrogate, which cannot be encoded, becomes a JSON escape, so that the line is not lost.
     return f"{line}\n".encode("utf-8", "backslashreplace")
 
 
 def _redacted(told: Data, *, content: bool) -> Data:
-    """The same without secrets. Where nothing was said, one look at all texts together mostly finds that there is none.
+    """Redact the data. Without content, one check of all texts together is usually enough.
 
-    To look at each by itself takes five times as long.
+    Checking each text separately takes five times as long.
     """
     clean = written_redactor()
     if not content:
@@ -81,14 +81,14 @@ def _place(source: Origin) -> Data:
 
 
 def _body(event: Event, seconds: float | None) -> Data:
-    """What is always told: names, numbers and decisions."""
+    """Return the fields that are always logged: names, numbers and decisions."""
     ending = ending_in(event)
     told = _BODIES[type(event)](event) if type(event) in _BODIES else {} if ending is None else _of_ending(ending)
     return told if seconds is None else {**told, "seconds": round(seconds, 6)}
 
 
 def _words(event: Event) -> Data:
-    """What is told on wish alone: all that was said."""
+    """Return the fields that are logged only with `content`: all texts."""
     ending = ending_in(event)
     if ending is not None:
         return {"output": text_of(ending.value), "error": text_of(ending.error)}
@@ -105,7 +105,7 @@ def _of_decision(event: ToolCallStarted) -> Data:
 
 
 def _why(event: ToolCallStarted) -> Data:
-    """The arguments, and what may quote them: why the call was judged so, and on what evidence."""
+    """Return the arguments, and the reason and evidence of the decision, which can quote them."""
     decision = event.decision
     return {"arguments": event.call.arguments, "reason": decision.reason, "evidence": decision.evidence}
 
@@ -135,7 +135,7 @@ def _of_ending(ending: RunOutcome) -> Data:
 
 
 def _of_usage(usage: Usage) -> Data:
-    """Tokens; nothing when no server has counted any."""
+    """Return token counts; empty if the server reported none."""
     if usage.unreported and not usage.total_tokens:
         return {}
     return {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
@@ -155,7 +155,7 @@ _BODIES: Mapping[type[Event], Callable[[Any], Data]] = {
     LimitReached: lambda event: {"limit": event.limit, "reason": event.reason},
     RunLeft: lambda event: {"kind": event.error.partition(":")[0]} if event.error else {},
 }
-"""Of each kind of event, what is always told beside its name."""
+"""The fields that are always logged in addition to the event name, by event type."""
 
 _WORDS: Mapping[type[Event], Callable[[Any], Data]] = {
     RunStarted: lambda event: {"prompt": content_text(event.prompt)},
@@ -172,27 +172,27 @@ _WORDS: Mapping[type[Event], Callable[[Any], Data]] = {
     Summarised: lambda event: {"text": event.text},
     RunLeft: lambda event: {"error": event.error},
 }
-"""Of each kind of event, what was said."""
+"""The texts of an event, by event type."""
 
 
 _LOCK_SECONDS = 1.0
-"""How long a line waits for others to have written theirs."""
+"""Seconds that a write waits for the file lock."""
 
 
 class JSONLines:
-    """A listener that writes into a file what runs do: `Agent(..., listeners=[JSONLines("trace.jsonl")])`.
+    """A listener that logs runs to a file: `Agent(..., listeners=[JSONLines("trace.jsonl")])`.
 
-    One may listen to any number of agents, and any number of processes may write to one file: no line is torn. The
-    file is for its owner only, and is opened for each line, so that it may be moved away at any time. What recognisably
-    is a secret is hidden. It never raises into a run: a line that cannot be written is lost, with a warning in the log
-    `agentkit.tracing`, once.
+    One instance can listen to any number of agents, and any number of processes can write to one file without tearing
+    lines. The file is private to its owner and is opened for each line, so it can be moved away at any time. Detected
+    secrets are redacted. It never raises into a run: a line that cannot be written is lost, with a single warning in
+    the log `agentkit.tracing`.
 
     Args:
-        path: The file, made when it is not there.
-        content: Write down what was said, too: prompts, answers, arguments and results. Otherwise their lengths.
+        path: The file, created if it does not exist.
+        content: Whether to log prompts, answers, arguments and results, too, rather than their lengths.
 
     Raises:
-        ConfigError: The file cannot be written to, is no plain file, or belongs to another user.
+        ConfigError: The file cannot be written, is not a regular file, or belongs to another user.
     """
 
     def __init__(self, path: str | os.PathLike[str], *, content: bool = False) -> None:
@@ -209,13 +209,13 @@ class JSONLines:
             ) from None
 
     def __call__(self, event: Event) -> None:
-        """Hear an event."""
+        """Log an event."""
         if is_told(event):
             self._silence.call(self._write, event, origin())
 
     @contextmanager
     def around(self, work: Work) -> Iterator[None]:
-        """Take the time of a request; a tool's result has its own."""
+        """Measure a request; a tool's result has its own duration."""
         began = time.perf_counter()
         try:
             yield
@@ -230,7 +230,7 @@ class JSONLines:
 
 
 def append(path: Path, line: bytes) -> None:
-    """Write a line whole, or nothing of it. Raises OSError."""
+    """Append a line completely or not at all. Raises OSError."""
     descriptor = _opened(path)
     try:
         with _locked(descriptor):
@@ -251,7 +251,7 @@ def _write_whole(descriptor: int, line: bytes) -> None:
 
 
 def _opened(path: Path) -> int:
-    """The file, opened to write at its end. Raises OSError for a link, and for what is no plain file of one's own."""
+    """Open the file for appending. Raises OSError for links, special files, and files of other users."""
     careful = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | careful, 0o600)
     try:
@@ -274,7 +274,7 @@ def _refuse_strange(found: os.stat_result) -> None:
 
 @contextmanager
 def _locked(descriptor: int) -> Iterator[None]:
-    """Nobody else who keeps to this writes meanwhile; closing the file unlocks it. Raises OSError when that is long."""
+    """Hold the advisory lock of the file; closing the file releases it. Raises OSError after a timeout."""
     import fcntl
 
     ends = time.monotonic() + _LOCK_SECONDS

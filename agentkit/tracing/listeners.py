@@ -1,7 +1,7 @@
 """Event listeners: dispatch, run identity, surrounding contexts and failure handling.
 
-A listener is a function of an Event; it may have a method `around` too, as in `Surrounding`. Whoever listens hears the
-same events as everybody else.
+A listener is a callable that takes an Event; it can also have a method `around`, as in `ContextListener`. Every
+listener receives the same events.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ Listener = Callable[[Event], object]
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where an event comes from: the run of the id `run`, and the agent that leads it by now.
+    """The source of an event: the run with the id `run`, and the agent that is active now.
 
-    `parent` is the id of the run whose tool call set this one to work, empty where there is none; `session` is the name
-    of a conversation that is kept. `iteration` is that of the newest request, counted from 1; 0 before the first. A run
-    that `is_elsewhere` went on in another process, and is told of once its result is here.
+    `parent` is the id of the run whose tool call started this one, or empty; `session` is the name of a stored
+    conversation. `iteration` is the number of the latest request, counted from 1; 0 before the first. A run that
+    `is_elsewhere` ran in another process, and its events are emitted once its result has arrived.
     """
 
     run: str
@@ -40,18 +40,18 @@ class Origin:
 
 
 NOWHERE = Origin("", "")
-"""The origin of what no run tells."""
+"""The origin outside of runs."""
 
 _ORIGIN: ContextVar[Origin] = ContextVar("agentkit_origin", default=NOWHERE)
 
 
 def origin() -> Origin:
-    """Where the event comes from that a listener is told of just now; `NOWHERE` when none is."""
+    """Return the origin of the event that is being dispatched; `NOWHERE` outside of dispatch."""
     return _ORIGIN.get()
 
 
 def tell(listeners: Iterable[Listener], event: Event, source: Origin) -> None:
-    """Let the listeners hear an event, one after the other; what one of them raises is raised."""
+    """Dispatch an event to the listeners in order; exceptions propagate."""
     token = _ORIGIN.set(source)
     try:
         for listener in listeners:
@@ -62,9 +62,9 @@ def tell(listeners: Iterable[Listener], event: Event, source: Origin) -> None:
 
 @dataclass(slots=True, eq=False)
 class ModelRequest:
-    """A request that a run is about to make of the model `model` at `provider`, under the address `url`.
+    """A request that a run is about to send to the model `model` of `provider`, at the address `url`.
 
-    `response` is the answer, once it is whole; where there is none, a ModelError is raised.
+    `response` is set once it is complete; a failed request raises a ModelError.
     """
 
     origin: Origin
@@ -78,7 +78,7 @@ class ModelRequest:
 
 @dataclass(slots=True, eq=False)
 class ToolUse:
-    """A tool call that may happen, and is about to. `result` is what came of it; a tool's failure is a result."""
+    """An approved tool call that is about to be executed. `result` is its result; a failure of the tool is a result."""
 
     origin: Origin
     call: ToolCall
@@ -88,23 +88,23 @@ class ToolUse:
 
 
 Work = ModelRequest | ToolUse
-"""What a run has done by the world, and what takes its time."""
+"""The external work of a run that takes time."""
 
 _Work = TypeVar("_Work", bound=Work)
 _Value = TypeVar("_Value")
 
 
 class ContextListener(Protocol):
-    """A listener that stands around the work of runs, too."""
+    """A listener that also wraps the work of runs in a context manager."""
 
     def __call__(self, event: Event, /) -> object:
-        """Hear an event."""
+        """Receive an event."""
 
     def around(self, work: Work, /) -> AbstractContextManager[object]:
-        """What is entered before the work and left after it, in the thread or task that does it.
+        """Return a context manager for the work, entered and exited in the thread or task that does it.
 
-        Context variables that are set there hold for the work: also in the threads that it starts, and from piece to
-        piece of a streamed answer. It lets pass what is raised within.
+        Context variables set on entering apply to the work, also in threads that it starts, and across all chunks of a
+        streamed response. The context manager must not suppress exceptions.
         """
 
 
@@ -115,7 +115,7 @@ def is_surrounding(listener: Listener) -> TypeGuard[ContextListener]:
 
 @contextmanager
 def surrounded(listeners: Iterable[ContextListener], work: _Work) -> Iterator[_Work]:
-    """All that listeners put around the work, the first one outermost."""
+    """Enter the contexts of all listeners around the work, the first one outermost."""
     with ExitStack() as stack:
         for listener in listeners:
             stack.enter_context(listener.around(work))
@@ -125,9 +125,9 @@ def surrounded(listeners: Iterable[ContextListener], work: _Work) -> Iterator[_W
 def pieces_within(
     around: AbstractContextManager[object], pieces: Generator[Event, None, None]
 ) -> Generator[Event, None, None]:
-    """A streamed answer, each piece of which is waited for within `around`: that is left when the answer is whole.
+    """Stream a response, producing each chunk within `around`, which is exited when the response is complete.
 
-    Whoever reads the pieces goes on in a context of their own meanwhile.
+    The consumer of the chunks runs in its own context.
     """
     event = None
     with closing(pieces), _Context(around) as within:
@@ -140,7 +140,7 @@ def pieces_within(
 async def apieces_within(
     around: AbstractContextManager[object], pieces: AsyncGenerator[Event, None]
 ) -> AsyncGenerator[Event, None]:
-    """Like `pieces_within`, awaiting; the last piece is the last before the whole answer, which is not among them."""
+    """Like `pieces_within`, asynchronously; ends with the last chunk, without the complete response."""
     async with aclosing(pieces):
         with _Context(around) as within:
             while (event := await within.awaited(anext(pieces, None))) is not None:
@@ -148,7 +148,7 @@ async def apieces_within(
 
 
 class _Context:
-    """A context of its own, in which something is entered, and left at the end of the block."""
+    """A separate context, in which a context manager is entered, and exited at the end of the block."""
 
     def __init__(self, entered: AbstractContextManager[object]) -> None:
         self._entered, self._context = entered, copy_context()
@@ -161,16 +161,16 @@ class _Context:
         self._context.run(self._entered.__exit__, *raised)
 
     def call(self, function: Callable[..., _Value], *arguments: Any) -> _Value:
-        """What the function gives in this context."""
+        """Call the function in this context."""
         return self._context.run(function, *arguments)
 
     async def awaited(self, awaitable: Awaitable[_Value]) -> _Value:
-        """What is awaited in this context, by the task that is at work."""
+        """Await in this context, within the current task."""
         return await _ContextAwaitable(self, awaitable)
 
 
 class _ContextAwaitable(Generator[Any, Any, _Value]):
-    """Awaits something, and takes each of its steps in a context."""
+    """Awaits an object, running each step in a context."""
 
     def __init__(self, context: _Context, awaitable: Awaitable[_Value]) -> None:
         self._context, self._steps = context, awaitable.__await__()
@@ -186,7 +186,7 @@ class _ContextAwaitable(Generator[Any, Any, _Value]):
 
 
 class RunOutcome(Protocol):
-    """What a run has come to: what `RunFinished.result` says."""
+    """The outcome of a run: the interface of `RunFinished.result`."""
 
     status: RunStatus
     usage: Usage
@@ -198,13 +198,13 @@ class RunOutcome(Protocol):
 
 
 def ending_in(event: Event) -> RunOutcome | None:
-    """The result in RunFinished, which lives with the agents; None in any other event."""
+    """Return the result in RunFinished, which is defined in the agents package; None for any other event."""
     result = None if isinstance(event, ToolCallFinished) else getattr(event, "result", None)
     return cast("RunOutcome | None", result)
 
 
 def text_of(value: object) -> str:
-    """An answer as text."""
+    """Convert an answer to text."""
     return value if isinstance(value, str) else "" if value is None else str(value)
 
 
@@ -212,16 +212,16 @@ _LOGGER = logging.getLogger("agentkit.tracing")
 
 
 class FailureGuard:
-    """Calls what may fail. The first failure is a warning in the log `agentkit.tracing`, no other is.
+    """Calls functions that can fail. Only the first failure is logged, as a warning in `agentkit.tracing`.
 
-    The warning says `what` failed, and as `remedy` what to do about it.
+    The warning states `what` failed, and as `remedy` what to do about it.
     """
 
     def __init__(self, what: str, remedy: str) -> None:
         self._what, self._remedy, self._has_failed = what, remedy, False
 
     def call(self, function: Callable[..., _Value], *arguments: object) -> _Value | None:
-        """What the function gives; None when it fails."""
+        """Call the function; return None if it fails."""
         try:
             return function(*arguments)
         except Exception as error:

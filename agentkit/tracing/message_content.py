@@ -27,38 +27,38 @@ _FINISH_REASONS = {"tool_calls": "tool_call"}
 
 
 def written(value: Any, clean: Callable[[str], str]) -> str:
-    """JSON text without secrets; `clean` is a `written_redactor`."""
+    """Serialise to JSON without secrets; `clean` is a `written_redactor`."""
     return json.dumps(redact_data(value, clean), ensure_ascii=False, default=str)
 
 
 def of_messages(messages: Iterable[Message]) -> list[Part]:
-    """A conversation."""
+    """Convert a conversation."""
     return [_message(message) for message in messages]
 
 
 def of_user(content: Content) -> list[Part]:
-    """A prompt as a conversation of one message."""
+    """Convert a prompt to a conversation of one message."""
     return [{"role": "user", "parts": _content(content)}]
 
 
 def of_answer(text: str) -> list[Part]:
-    """An answer as a conversation of one message."""
+    """Convert an answer to a conversation of one message."""
     return [{"role": "assistant", "parts": _text(text), "finish_reason": "stop"}]
 
 
 def of_response(response: Response) -> list[Part]:
-    """What the model has said, with why it stopped."""
+    """Convert a response, including its finish reason."""
     finish_reason = _FINISH_REASONS.get(response.finish_reason, response.finish_reason)
     return [{**_message(response.message), "finish_reason": finish_reason}]
 
 
 def of_instruction(instruction: str) -> list[Part]:
-    """The standing order."""
+    """Convert the system instruction."""
     return _text(instruction)
 
 
 def of_tools(tools: Iterable[ToolSpec]) -> list[Part]:
-    """The tools that a model is offered."""
+    """Convert the tool definitions offered to a model."""
     return [
         {"type": "function", "name": tool.name, "description": tool.description, "parameters": tool.parameters}
         for tool in tools
@@ -83,7 +83,7 @@ def _content(content: Content) -> list[Part]:
 
 
 def _shown(part: Image | File) -> Part:
-    """A picture or file by its address; of one that is given as bytes, what kind it is and how long."""
+    """Convert an image or file to its URL; one given as bytes is described by type and size."""
     if part.url.startswith("data:"):
         return {"type": "text", "content": str(part)}
     return {"type": "uri", "modality": "image" if isinstance(part, Image) else "document", "uri": part.url}

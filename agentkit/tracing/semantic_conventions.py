@@ -1,6 +1,6 @@
 """Attribute names of the OpenTelemetry conventions for generative AI (pure).
 
-The conventions are still in development; what changes in them, changes here and nowhere else.
+The conventions are still in development; their changes affect only this module.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ USAGE_METRIC: Final = "gen_ai.client.token.usage"
 DURATION_METRIC: Final = "gen_ai.client.operation.duration"
 TOKEN_BUCKETS: Final = tuple(float(4**power) for power in range(14))
 SECOND_BUCKETS: Final = tuple(round(0.01 * 2**power, 2) for power in range(14))
-"""The buckets that the conventions recommend."""
+"""The bucket boundaries that the conventions recommend."""
 
 RUN_ID: Final = "agentkit.run.id"
 RUN_PARENT: Final = "agentkit.run.parent"
@@ -78,7 +78,7 @@ DECISION_REASON: Final = "agentkit.decision.reason"
 DECISION_EVIDENCE: Final = "agentkit.decision.evidence"
 TOOL_STATUS: Final = "agentkit.tool.status"
 TOOL_DURATION: Final = "agentkit.tool.duration"
-"""What the conventions have no word for. The totals of a run are ours: viewers add up those of its requests."""
+"""Names missing from the conventions. Run totals have their own names, because viewers sum up those of requests."""
 
 Attributes = dict[str, Any]
 
@@ -87,7 +87,7 @@ _PROVIDERS: Mapping[str, str] = {
     "gemini": "gcp.gemini",
     "mistral": "mistral_ai",
 }
-"""What the conventions call our providers, where they call them otherwise."""
+"""Provider names of the conventions, where they differ from agentkit's."""
 
 _SETTINGS: Mapping[str, str] = {
     "max_tokens": REQUEST_MAX_TOKENS,
@@ -102,7 +102,7 @@ _SETTINGS: Mapping[str, str] = {
 
 
 def of_run(source: Origin) -> Attributes:
-    """What the span of a run, or of an agent's part in it, says from the beginning."""
+    """Return the initial attributes for the span of a run, or of an agent's part in it."""
     told = {OPERATION_NAME: INVOKE_AGENT, AGENT_NAME: source.agent, RUN_ID: source.run}
     if source.parent:
         told[RUN_PARENT] = source.parent
@@ -112,13 +112,13 @@ def of_run(source: Origin) -> Attributes:
 
 
 def of_model(provider: str, model: str, url: str = "") -> Attributes:
-    """Which model is asked, and where: what spans and metrics have in common."""
+    """Return the attributes of model and server, common to spans and metrics."""
     told = {OPERATION_NAME: CHAT, PROVIDER_NAME: _PROVIDERS.get(provider, provider), REQUEST_MODEL: model}
     return {**told, **dict(_server(url))}
 
 
 def of_request(work: ModelRequest) -> Attributes:
-    """What the span of a request says before its answer is there."""
+    """Return the attributes of a request that are known before the response."""
     told = {AGENT_NAME: work.origin.agent, ITERATION: work.origin.iteration}
     told |= {_SETTINGS[name]: value for name, value in work.request.settings.items() if name in _SETTINGS}
     told[OUTPUT_TYPE] = "text" if work.request.output_schema is None else "json"
@@ -130,11 +130,11 @@ def of_request(work: ModelRequest) -> Attributes:
 
 
 def of_response(response: Response) -> Attributes:
-    """What the span of a request says of its answer; tokens only when the server has counted them."""
+    """Return the attributes of a response; tokens only if counted by the server."""
     told: Attributes = {RESPONSE_FINISH_REASONS: (response.finish_reason,)}
     if response.model:
         told[RESPONSE_MODEL] = response.model
-    if response.missed and (tariff := response.tariff):  # its provider may be another than the one that was asked first
+    if response.missed and (tariff := response.tariff):  # a fallback model answered, perhaps of another provider
         told[PROVIDER_NAME] = _PROVIDERS.get(tariff.provider, tariff.provider)
     if isinstance(response.raw.get("id"), str):
         told[RESPONSE_ID] = response.raw["id"]
@@ -142,7 +142,7 @@ def of_response(response: Response) -> Attributes:
 
 
 def of_usage(usage: Usage) -> Attributes:
-    """Tokens; special kinds only where there are some."""
+    """Return token counts; special kinds only if nonzero."""
     special = {
         CACHE_READ_TOKENS: usage.cached_tokens,
         CACHE_WRITTEN_TOKENS: usage.written_tokens,
@@ -153,7 +153,7 @@ def of_usage(usage: Usage) -> Attributes:
 
 
 def of_call(work: ToolUse) -> Attributes:
-    """What the span of a tool call says before its result is there."""
+    """Return the attributes of a tool call that are known before its result."""
     told = {
         OPERATION_NAME: EXECUTE_TOOL,
         TOOL_NAME: work.call.name,
@@ -166,22 +166,22 @@ def of_call(work: ToolUse) -> Attributes:
 
 
 def of_decision(decision: Decision) -> Attributes:
-    """What was decided of a tool call, and by which rule; not why, as a reason may quote this call or others."""
+    """Return verdict and rule of a decision; the reason is left out, because it can quote calls."""
     return {DECISION_VERDICT: decision.verdict.value, DECISION_RULE: decision.rule}
 
 
 def of_failure(result: ToolResult) -> Attributes:
-    """Why a tool call did not bring what it was made for; empty when it did, or waits for a person."""
+    """Return the error type of a failed tool call; empty if it succeeded or waits for approval."""
     return {} if result.ok or result.status == "waiting" else {ERROR_TYPE: result.status}
 
 
 def of_error(error: BaseException) -> Attributes:
-    """What kind of error it was; to listen no longer is none."""
+    """Return the type of an error; GeneratorExit, raised when the consumer stops, is not one."""
     return {} if isinstance(error, GeneratorExit) else {ERROR_TYPE: type(error).__name__}
 
 
 def is_without_content(error: BaseException) -> bool:
-    """Whether what an error says tells of the provider or of a limit, and not of what was said."""
+    """Whether an error message is about the provider or a limit, without quoting content."""
     return isinstance(error, ModelError | LimitExceeded)
 
 

@@ -35,7 +35,7 @@ SKIPPED = frozenset(
         *(".mypy_cache", ".pytest_cache", ".ruff_cache", ".hypothesis", ".gradle", ".terraform"),
     }
 )
-"""Folders that are not remembered: history keeps itself, and caches and packages are made again."""
+"""Folders excluded from snapshots: version control has its own history, and caches and packages can be regenerated."""
 
 MOST_PLACES_AFTER = 20_000
 MOST_REPOSITORY_FILES, MOST_REPOSITORY_BYTES = 20_000, 100_000_000
@@ -44,16 +44,16 @@ _PASSING = (".lock", "/COMMIT_EDITMSG", "/FETCH_HEAD", "/gc.pid", "/gc.log")
 _STASHES = "logs/refs/stash"
 _MOST_READ_BYTES = 1_000_000
 YOUNG_NANOSECONDS = 50_000_000
-"""A file changed just now may be changed again within one tick of its clock: it is compared by its content."""
+"""Files changed within this time are compared by content, because a later change can have the same timestamp."""
 
 Signature = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class WorkspaceSnapshot:
-    """What stood in a workspace: by place, a signature that changes with the file, and its state.
+    """A snapshot of a workspace: by path, a signature that changes with the file, and its state.
 
-    One that is not `is_whole` says nothing of other places: what is there later may have been there before.
+    A snapshot that is not `is_whole` does not cover other paths: files found there later could have existed before.
     """
 
     places: dict[str, tuple[Signature, State]]
@@ -61,17 +61,17 @@ class WorkspaceSnapshot:
 
     @property
     def size(self) -> int:
-        """The bytes of all contents."""
+        """The total size of all contents in bytes."""
         return sum(len(state.content or b"") for _, state in self.places.values())
 
     def keep(self, store: JournalStore) -> None:
-        """Write it down."""
+        """Store the snapshot."""
         notes = ((path, signature, state) for path, (signature, state) in self.places.items())
         store.add([({"path": path, "signature": sign, "state": s.to_dict()}, (s.content,)) for path, sign, s in notes])
 
     @classmethod
     def kept(cls, store: JournalStore, *, is_whole: bool = True) -> WorkspaceSnapshot:
-        """Read it again."""
+        """Load a stored snapshot."""
         places: dict[str, tuple[Signature, State]] = {}
         for note, contents in store.read():
             path, signature, state = (note.get(name) for name in ("path", "signature", "state"))
@@ -91,9 +91,9 @@ NOTHING = WorkspaceSnapshot({}, is_whole=False)
 def take(
     root: Root, *, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES, is_repository: bool = False
 ) -> WorkspaceSnapshot:
-    """Remember every file below the root. Raises ToolError when there is more than can be remembered.
+    """Take a snapshot of every file below the root. Raises ToolError if there are too many.
 
-    Of a git repository the branches, the index and the settings are remembered, without the objects.
+    For a git repository, the snapshot contains branches, index and configuration, but not the objects.
     """
     signatures: dict[str, Signature] = {}
     left, young = most_bytes, time.time_ns() - YOUNG_NANOSECONDS
@@ -116,9 +116,9 @@ def differences(
     most_places: int = MOST_PLACES_AFTER,
     is_repository: bool = False,
 ) -> tuple[list[FileChange], str]:
-    """What is no longer as it was, and what of it could not be recorded, in words, or "".
+    """Return the changes since the snapshot, and a description of what could not be recorded, or "".
 
-    What was remembered is compared in any case; of what is new, at most `most_places` places are looked at.
+    All paths of the snapshot are compared; at most `most_places` existing paths are examined for new files.
     """
     now = time.time()
     changes: list[FileChange] = []
@@ -148,7 +148,7 @@ def _differ(before: State, after: State) -> bool:
 
 
 def _looked_at(snapshot: WorkspaceSnapshot, root: Root, *, is_repository: bool) -> Iterator[tuple[str, os.stat_result]]:
-    """Where there may be something new: everywhere, or below the outermost remembered places."""
+    """Yield the paths that could be new: all, or those below the outermost paths of a partial snapshot."""
     if snapshot.is_whole:
         yield from _walk(root, is_repository=is_repository)
         return
@@ -158,7 +158,7 @@ def _looked_at(snapshot: WorkspaceSnapshot, root: Root, *, is_repository: bool) 
 
 
 def is_same_index(one: State, other: State) -> bool:
-    """Whether both are indexes of git that list the same content; git rewrites them when it has looked at files."""
+    """Whether both are git indexes listing the same content; git rewrites its index after examining files."""
     contents = one.content, other.content
     if contents[0] is None or contents[1] is None or not contents[0].startswith(b"DIRC"):
         return False
@@ -166,7 +166,7 @@ def is_same_index(one: State, other: State) -> bool:
 
 
 def _walk(root: Root, *, is_repository: bool) -> Iterator[tuple[str, os.stat_result]]:
-    """Every place but those where agentkit itself keeps its records."""
+    """Yield every path, except where agentkit stores its own records."""
     base, kept = root.folder.rstrip("/"), f"{os.path.realpath(state_folder())}/"
     places = root.walk(prune=_is_stored) if is_repository else root.walk(skip=SKIPPED)
     for place, status in places:
@@ -175,9 +175,9 @@ def _walk(root: Root, *, is_repository: bool) -> Iterator[tuple[str, os.stat_res
 
 
 def _is_stored(place: str) -> bool:
-    """Whether a place in a repository is not remembered: objects stay, and logs but those of the stashes are added to.
+    """Whether a path in a repository is excluded: objects never change, and logs except the stash log are append-only.
 
-    A branch may have any name, also that of such a folder.
+    A branch can have any name, including the name of such a folder.
     """
     names = place.split("/")
     if "logs" in names and "refs" not in names[: names.index("logs")]:
@@ -189,5 +189,5 @@ def _is_stored(place: str) -> bool:
 
 
 def signature(status: os.stat_result) -> Signature:
-    """What changes whenever a file does."""
+    """Return a value that changes whenever the file does."""
     return (status.st_mode, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)

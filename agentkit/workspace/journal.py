@@ -1,4 +1,4 @@
-"""The journal: what each run changed, and the contents before."""
+"""The journal: the changes of each run, and the contents before."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ _KINDS_OF_NOTES: dict[str, dict[str, tuple[type, ...]]] = {
     "note": {"note": _TEXT},
     "undone": {"undone": _NUMBER},
 }
-"""By its first key, what a note must have."""
+"""The required keys of a note and their types, by the first key."""
 
 
 @dataclass(slots=True)
 class History:
-    """What a record tells: changes in order, which of them were seen done or are undone, commands without an end."""
+    """The contents of a record: changes in order, which of them are completed or undone, unfinished commands."""
 
     changes: list[FileChange] = field(default_factory=list)
     done: set[int] = field(default_factory=set)
@@ -68,7 +68,7 @@ class History:
     is_undone: bool = False
 
     def add(self, note: Note, contents: Contents) -> None:
-        """Take a note in. Raises ToolError when it is none."""
+        """Process a note. Raises ToolError if it is invalid."""
         kind = kind_of(note)
         if kind == "path":
             self.changes.append(_change(note, contents))
@@ -87,7 +87,7 @@ class History:
             self.is_undone = count == len(self.changes)
 
     def _finish(self, note: Note) -> None:
-        """Changes are done; those that were pending when the run was undone, too, are now there to be undone."""
+        """Mark changes as completed; those still pending during an earlier undo become available for undo."""
         done = range(max(note["done"], 0), min(note["done"] + note["count"], len(self.changes)))
         self.done.update(done)
         if not self.undone.issuperset(done):
@@ -100,7 +100,7 @@ class History:
 
 
 def history_in(store: JournalStore) -> History:
-    """What a store tells of a run. Raises ToolError for a note that is none."""
+    """Read the history of a run from a store. Raises ToolError for an invalid note."""
     history = History()
     for note, contents in store.read():
         history.add(note, contents)
@@ -108,7 +108,7 @@ def history_in(store: JournalStore) -> History:
 
 
 def kind_of(note: Note) -> str:
-    """The key that tells what a note is for, "" for one without. Raises ToolError when the rest does not fit."""
+    """Return the key that identifies the type of a note, or "". Raises ToolError if required keys are invalid."""
     kind = next((key for key in ("run", "watch", "path", *_KINDS_OF_NOTES) if key in note), "")
     for name, types in _KINDS_OF_NOTES.get(kind, {}).items():
         if type(note.get(name)) not in types:
@@ -136,10 +136,9 @@ _ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
 
 
 class Record:
-    """The changes of one run. `id` tells runs apart; `label` is for people; `started` are seconds since 1970.
+    """The changes of one run. `id` identifies the run; `label` is for people; `started` is in seconds since 1970.
 
-    One that is given `since` was begun then, and has `count` changes. A change is written down before it is made. Any
-    thread may use it.
+    With `since`, the record existed before, with `count` changes. A change is recorded before it is made. Thread-safe.
     """
 
     def __init__(
@@ -162,7 +161,7 @@ class Record:
 
     @classmethod
     def kept(cls, store: FileJournalStore) -> Record:
-        """The record in a file. Raises ToolError when it is none."""
+        """Load the record in a file. Raises ToolError if it is invalid."""
         header = next((note for note, _ in store.read()), {})
         try:
             is_header = kind_of(header) == "run" and _ID.fullmatch(header["run"])
@@ -174,7 +173,7 @@ class Record:
         return cls(header["run"], header["label"], store, since=header["started"], count=count)
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the lock; a copy in another process finds the real files."""
+        """Exclude the lock; a copy in another process uses the real files."""
         return self.__dict__ | {"_lock": None, "_roots": Root}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -182,12 +181,12 @@ class Record:
 
     @contextlib.contextmanager
     def making(self, changes: Sequence[FileChange]) -> Iterator[None]:
-        """Write changes down and then let them happen. When that raises, they count as not made."""
+        """Record changes, then run the block that makes them. If it raises, they count as not made."""
         with self._lock:
             first = self._write(changes)
             yield
             modes = [change.after.mode or self._mode(change) for change in changes]
-            with contextlib.suppress(ToolError):  # on a full disk, what stands there tells that they were made
+            with contextlib.suppress(ToolError):  # on a full disk, the files show that they were made
                 self._add([({"done": first, "count": len(changes), "modes": modes}, ())])
 
     @contextlib.contextmanager
@@ -200,11 +199,11 @@ class Record:
         *,
         is_repository: bool = False,
     ) -> Iterator[None]:
-        """Record whatever is changed below the root meanwhile, by whomever; what cannot be undone is noted.
+        """Record all changes below the root during the block, by any process; note what cannot be undone.
 
-        What the patterns in `surely` name (see `covering`) can be put back, or ToolError is raised before anything
-        happens. Of those in `perhaps` as much is remembered as can be. The root may be a git repository, of which the
-        branches, the index and the settings are recorded.
+        Paths matching the patterns in `surely` (see `cover`) are guaranteed to be restorable, or ToolError is raised
+        before the block runs. Those in `perhaps` are recorded as far as possible. The root can be a git repository,
+        whose branches, index and configuration are recorded.
         """
         if is_repository:
             snapshot = self._before_of_repository(root, tool)
@@ -217,11 +216,11 @@ class Record:
         try:
             yield
         finally:
-            with contextlib.suppress(ToolError):  # on a full disk, the snapshot stays to tell what was changed
+            with contextlib.suppress(ToolError):  # on a full disk, the snapshot still shows the changes
                 self._observed(*differences(snapshot, root, tool, is_repository=is_repository), tool, kept)
 
     def _before_of_repository(self, root: Root, tool: str) -> WorkspaceSnapshot | None:
-        """The branches, index and settings of a git repository; None, with a note, when they are too many."""
+        """Snapshot branches, index and configuration of a git repository; None, with a note, if there are too many."""
         try:
             return take(root, most_files=MOST_REPOSITORY_FILES, most_bytes=MOST_REPOSITORY_BYTES, is_repository=True)
         except ToolError as error:
@@ -231,7 +230,7 @@ class Record:
     def _before(
         self, root: Root, tool: str, surely: Collection[str], perhaps: Collection[str]
     ) -> WorkspaceSnapshot | None:
-        """All that can be remembered; what that is not is noted."""
+        """Snapshot as much as possible, noting what is missing."""
         try:
             named = self._covered(root, surely).places if surely else {}
         except ToolError as error:
@@ -248,7 +247,7 @@ class Record:
         return WorkspaceSnapshot({**named, **whole.places})
 
     def _covered(self, root: Root, patterns: Collection[str], beside: WorkspaceSnapshot = NOTHING) -> WorkspaceSnapshot:
-        """What the patterns name, beside what is remembered already."""
+        """Snapshot what the patterns match, within the limits left by an existing snapshot."""
         from agentkit.workspace.restorable import cover
 
         left = MOST_BYTES - beside.size
@@ -258,7 +257,7 @@ class Record:
         return snapshot
 
     def unrestorable(self, root: Root, patterns: Collection[str]) -> str:
-        """Why what the patterns name could not be put back if a command deleted it now; "" when it could."""
+        """Return why deletions of what the patterns match could not be undone; "" if they could."""
         try:
             self._covered(root, patterns)
         except ToolError as error:
@@ -275,23 +274,23 @@ class Record:
             kept.remove()
 
     def note(self, text: str) -> None:
-        """Keep a remark for whoever undoes the run."""
+        """Store a remark for whoever undoes the run."""
         self.remarks.append(text)
         self._add([({"note": text}, ())])
 
     @property
     def has_changes(self) -> bool:
-        """Whether any change was written down, made or not."""
+        """Whether any change was recorded, made or not."""
         return self._count > 0
 
     @property
     def changes(self) -> tuple[FileChange, ...]:
-        """What the run changed, one change a path; also what a command changed that its process did not survive."""
+        """The changes of the run, merged by path, including those of a command during which the process died."""
         return tuple(net(change for _, change in self._made(history_in(self._store))))
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What cannot be undone, or must be known before, and why."""
+        """The reasons why something cannot be undone, and remarks to consider before an undo."""
         history = history_in(self._store)
         cut = [watch["tool"] for watch in history.watches.values()]
         return (
@@ -301,19 +300,19 @@ class Record:
 
     @property
     def is_undone(self) -> bool:
-        """Whether the run was undone, and has changed nothing since."""
+        """Whether the run was undone and has changed nothing since."""
         return history_in(self._store).is_undone
 
     @property
     def diff(self) -> str:
-        """What the run changed, as one unified diff of bounded length."""
+        """The changes of the run as one unified diff, limited in length."""
         return unified(self.changes)
 
     def undo(self) -> Undone:
-        """Put everything back as it was before the run, if nothing has been changed since; else change nothing.
+        """Restore everything to the state before the run, if nothing has changed since; otherwise change nothing.
 
-        What was not kept stays, and is named. A run that goes on can be undone again, from where it was then. Raises
-        ToolError naming what has changed since, or that the run is undone already.
+        Files whose contents were not stored are left alone and named. A continued run can be undone again, back to
+        where it continued. Raises ToolError naming what has changed since, or if the run is already undone.
         """
         with self._lock:
             if isinstance(self._store, FileJournalStore):
@@ -367,10 +366,10 @@ class Record:
     def _keep(
         self, snapshot: WorkspaceSnapshot, root: Root, tool: str, *, is_repository: bool
     ) -> FileJournalStore | None:
-        """Write a snapshot beside the journal, for the case that this process does not survive the command."""
+        """Store a snapshot next to the journal, in case this process dies during the command."""
         if not isinstance(self._store, FileJournalStore):
             return None
-        self._add([])  # and with it the folder
+        self._add([])  # also creates the folder
         if isinstance(self._store, CallStore) and self._store.problem:
             return None
         spool = FileJournalStore(self._store.path.with_suffix(f".{secrets.token_hex(4)}{_SPOOL}"))
@@ -386,9 +385,9 @@ class Record:
         return spool
 
     def _made(self, history: History) -> list[tuple[int, FileChange]]:
-        """The changes that were made, in order, with their indices; -1 for what a command did whose end nobody saw.
+        """Return the changes that were made, in order, with their indices; -1 for those of unfinished commands.
 
-        Of a change that nobody saw done, the next change of the path must say whether it was, or else the disk.
+        Whether an uncompleted change was made is inferred from the next change of the path, or from the file itself.
         """
         made: list[tuple[int, FileChange]] = []
         found: dict[tuple[str, str], State] = {}
@@ -406,12 +405,12 @@ class Record:
         return False
 
     def _unwatched(self, watch: Note) -> list[FileChange]:
-        """What changed while a command ran whose end nobody saw."""
+        """Return the changes during a command whose end was not recorded."""
         if not isinstance(self._store, FileJournalStore):
             return []
         spool = FileJournalStore(self._store.path.with_name(Path(watch["watch"]).name))
         snapshot = WorkspaceSnapshot.kept(spool, is_whole=watch.get("whole") is not False)
-        if len(snapshot.places) != watch["places"]:  # a part was lost: what stands there must not pass for new
+        if len(snapshot.places) != watch["places"]:  # incomplete snapshot: known files would look new
             return []
         with contextlib.suppress(AgentKitError):
             root, is_repository = self._opened(watch["root"]), watch.get("repository") is True
@@ -422,8 +421,8 @@ class Record:
 class Journal:
     """The records of runs: in files below `folder`, which outlive the process, or in memory without one.
 
-    At most `most_runs` records and `most_bytes` in files are kept of runs, and as many of direct calls; in memory ten
-    records of at most 50 MB. Older ones are forgotten when a run begins.
+    Limited to `most_runs` records and `most_bytes` in files for runs, and as many for direct calls; in memory, to ten
+    records of at most 50 MB. The oldest are removed when a run begins.
     """
 
     def __init__(
@@ -437,9 +436,9 @@ class Journal:
 
     @classmethod
     def of_this_machine(cls) -> Journal:
-        """Where agents and the command line keep what was there before, so that a later process can undo it.
+        """Return the journal used by agents and the command line, so that a later process can undo changes.
 
-        Where that is, is looked up whenever it is needed.
+        Its folder is looked up on each use.
         """
         journal = cls()
         journal._is_of_this_machine = True
@@ -447,24 +446,24 @@ class Journal:
 
     @property
     def folder(self) -> Path | None:
-        """Where the records are; None when they are kept in memory."""
+        """The folder of the records; None if they are stored in memory."""
         return (state_folder() / "journal").absolute() if self._is_of_this_machine else self._folder
 
     @property
     def _in_memory(self) -> deque[Record]:
-        """The newest records that are in no file. Most journals have none, so room for them is made when needed."""
+        """The newest in-memory records. Created on demand, because most journals do not need it."""
         most_runs = min(self._most_runs, _MOST_RUNS_IN_MEMORY)
         records: deque[Record] = self.__dict__.setdefault("_records", deque(maxlen=most_runs))
         return records
 
     @property
     def _calls(self) -> deque[CallStore]:
-        """The records of direct calls that this process has made, the oldest first."""
+        """The records of direct calls made by this process, the oldest first."""
         calls: deque[CallStore] = self.__dict__.setdefault("_made", deque())
         return calls
 
     def begin(self, label: str = "", run_id: str | None = None) -> Record:
-        """A new record. Nothing is written until the run changes something."""
+        """Create a record. Nothing is written until the run changes something."""
         name = run_id or f"{time.time_ns():020d}-{secrets.token_hex(4)}"
         if run_id and not _ID.fullmatch(name):
             raise ConfigError(f"{name!r} cannot be the id of a run: letters, digits, '-', '_' and '.', at most 100.")
@@ -477,24 +476,24 @@ class Journal:
 
     @contextlib.contextmanager
     def one_call(self, tool: str) -> Iterator[Record]:
-        """A record for one direct call of a tool; nothing is left of it when the call changes nothing.
+        """Create a record for one direct tool call; it is removed if the call changes nothing.
 
-        Of these records as many are kept as of those of runs, beside them. Of more that this process makes within a
-        short time, the oldest are forgotten.
+        These records have the same limits as those of runs, counted separately. If this process makes more of them
+        within a short time, it removes the oldest.
         """
         name = f"{_CALL}{secrets.token_hex(4)}"
         store = CallStore(f"{self.folder}/{time.time_ns():020d}~{name}{_SUFFIX}", self._prepare_for_call)
         record = Record(name, f"{tool}, called directly", store)
         try:
             yield record
-        except BaseException:  # what was written down may not have happened
+        except BaseException:  # recorded changes might not have been made
             with contextlib.suppress(ToolError):
                 self._finish(record, store, has_changes=bool(record.changes))
             raise
         self._finish(record, store, has_changes=record.has_changes)
 
     def _finish(self, record: Record, store: CallStore, *, has_changes: bool) -> None:
-        """Forget the record of a call that has changed nothing, and the oldest of too many others."""
+        """Remove the record of a call that has changed nothing, and the oldest of too many others."""
         if not has_changes:
             store.remove()
             record.is_begun = False
@@ -506,14 +505,14 @@ class Journal:
                 self._calls.popleft().remove()
 
     def continued(self, label: str, run_id: str) -> Record:
-        """The record of a run that goes on, or a new one when it has changed nothing yet."""
+        """Return the record of a resumed run, or a new one if it has changed nothing yet."""
         known = next((record for record in reversed(self.runs()) if record.id == run_id), None)
         return known or self.begin(label, run_id)
 
     def runs(self) -> list[Record]:
-        """The records of runs that changed something, the oldest first.
+        """Return the records of runs that changed something, the oldest first.
 
-        Files that are none are passed over; `damaged` says afterwards which, and why.
+        Invalid files are skipped; `damaged` then lists them with the reasons.
         """
         if self.folder is None:
             return [record for record in self._in_memory if record.is_begun]
@@ -527,11 +526,11 @@ class Journal:
         return records
 
     def last(self) -> Record | None:
-        """The record of the latest run that changed something and was not undone, None when there is none."""
+        """Return the record of the latest run that changed something and was not undone, or None."""
         return next((record for record in reversed(self.runs()) if not record.is_undone and record.changes), None)
 
     def find(self, run_id: str) -> Record:
-        """The record of a run. Raises ToolError when there is none."""
+        """Return the record of a run. Raises ToolError if it does not exist."""
         for record in reversed(self.runs()):
             if record.id == run_id:
                 return record
@@ -541,12 +540,12 @@ class Journal:
         return sorted(self.folder.glob(f"*{_SUFFIX}")) if self.folder else []
 
     def _prepare_for_call(self) -> None:
-        """Make the folder, and now and then room in it, which takes longer than the call itself. Raises ToolError."""
+        """Create the folder; old records are removed only on some calls, because that is slow. Raises ToolError."""
         self._prepare(makes_room=self._calls_begun % _CALLS_BETWEEN_LOOKS == 0)
         self._calls_begun += 1
 
     def _prepare(self, *, makes_room: bool = True) -> None:
-        """Make the folder, and room in it. Raises ToolError."""
+        """Create the folder and remove old records. Raises ToolError."""
         folder = self.folder or Path()
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)

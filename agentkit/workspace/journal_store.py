@@ -16,59 +16,59 @@ from agentkit.errors import ToolError
 from agentkit.workspace.safe_open import CLOEXEC, DIRECTORY, NOFOLLOW
 
 Note = dict[str, Any]
-"""A few JSON values. The key `sizes` is the store's own."""
+"""A few JSON values. The key `sizes` is reserved for the store."""
 
 Contents = tuple[bytes | None, ...]
 
 NOT_DONE = ", so nothing was done."
-"""How the error of a journal ends that cannot be written."""
+"""The end of the error message for a journal that cannot be written."""
 
 _MOST_NOTE_BYTES = 10_000_000
 _YOUNG_SECONDS = 3_600
 
 
 _NOT_THERE = (FileNotFoundError, NotADirectoryError)
-"""What says that there is no file: services have /dev/null for a home."""
+"""Errors for a missing file; NotADirectoryError because services have /dev/null as their home."""
 
 
 class JournalStore(Protocol):
-    """An ordered list of notes, each with contents. What was added is never changed."""
+    """An append-only list of notes, each with contents."""
 
     @property
     def room(self) -> int:
-        """How many bytes of contents can still be kept."""
+        """The number of bytes of contents that can still be stored."""
         ...
 
     def add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
-        """Add notes, all or none. `durable` waits until they would survive a loss of power. Raises ToolError."""
+        """Append notes, all or none. `durable` waits until they would survive a power failure. Raises ToolError."""
         ...
 
     def read(self) -> Iterator[tuple[Note, Contents]]:
-        """The notes in order, up to the first that was not written to its end."""
+        """Yield the notes in order, up to the first incomplete one."""
         ...
 
 
 class InMemoryJournalStore:
-    """Keeps notes for as long as the process lives, and at most `most_bytes` of contents; the rest become None."""
+    """Stores notes in memory with at most `most_bytes` of contents; further contents become None."""
 
     def __init__(self, most_bytes: int = 50_000_000) -> None:
         self._notes: list[tuple[Note, Contents]] = []
         self._left = most_bytes
 
     def add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
-        """Add notes."""
-        del durable  # nothing here survives the process
-        first = [self._kept(contents[:1]) for _, contents in notes]  # what was there before matters most
+        """Append notes."""
+        del durable  # memory does not survive the process anyway
+        first = [self._kept(contents[:1]) for _, contents in notes]  # the contents before the change matter most
         others = [self._kept(contents[1:]) for _, contents in notes]
         self._notes += [(note, (*a, *b)) for (note, _), a, b in zip(notes, first, others, strict=True)]
 
     @property
     def room(self) -> int:
-        """How many bytes of contents can still be kept."""
+        """The number of bytes of contents that can still be stored."""
         return self._left
 
     def _kept(self, contents: Contents) -> Contents:
-        """The contents, or None for each of them when there is no room."""
+        """Return the contents, or None for each of them if there is no room."""
         size = sum(len(content or b"") for content in contents)
         if size > self._left:
             return (None,) * len(contents)
@@ -76,14 +76,14 @@ class InMemoryJournalStore:
         return contents
 
     def read(self) -> Iterator[tuple[Note, Contents]]:
-        """The notes in order."""
+        """Yield the notes in order."""
         return iter(list(self._notes))
 
 
 class FileJournalStore:
-    """Keeps notes in one file that only its owner can read: a line of JSON for each, then its contents.
+    """Stores notes in one file that only its owner can read: a line of JSON for each, followed by its contents.
 
-    The file is made with its first note, in a folder that `prepare` has made ready.
+    The file is created with its first note; `prepare` creates the folder.
     """
 
     def __init__(self, path: str | Path, prepare: Callable[[], None] | None = None) -> None:
@@ -92,16 +92,16 @@ class FileJournalStore:
 
     @property
     def room(self) -> int:
-        """How many bytes of contents can still be kept: a full disk is told of when something is added."""
+        """The number of bytes that can still be stored: unlimited, because a full disk raises on writing."""
         return sys.maxsize
 
     @property
     def path(self) -> Path:
-        """The file's place."""
+        """The path of the file."""
         return Path(self._place)
 
     def add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
-        """Add notes after what can be read of the file."""
+        """Append notes to the file."""
         pieces: list[bytes] = []
         for note, contents in notes:
             sizes = [None if content is None else len(content) for content in contents]
@@ -135,7 +135,7 @@ class FileJournalStore:
             _sync_folder(self.path.parent)
 
     def read(self) -> Iterator[tuple[Note, Contents]]:
-        """The notes in order, up to the first that was not written to its end. Raises ToolError for what is no file."""
+        """Yield the notes in order, up to the first incomplete one. Raises ToolError if the file cannot be read."""
         if self._is_missing():
             return
         with contextlib.suppress(*_NOT_THERE), self._open("rb") as file:
@@ -143,20 +143,20 @@ class FileJournalStore:
                 yield read
 
     def mend(self) -> None:
-        """Cut off a note that was not written to its end, so that others can follow."""
+        """Truncate an incomplete note at the end, so that others can be appended."""
         with contextlib.suppress(*_NOT_THERE), self._open("r+b") as file:
-            _lock(file.fileno())  # what another process is writing just now is not torn
+            _lock(file.fileno())  # so that a concurrent write is not truncated
             end = 0
             while _next(file) is not None:
                 end = file.tell()
             file.truncate(end)
 
     def _is_missing(self) -> bool:
-        """Whether there is no file, as of every run that changes nothing. A look is much cheaper than a failed open."""
+        """Whether the file does not exist, as for every run without changes. Much cheaper than a failed open."""
         try:
             os.lstat(self._place)
         except OSError as error:
-            return isinstance(error, _NOT_THERE)  # any other is told by whoever opens it
+            return isinstance(error, _NOT_THERE)  # other errors are raised on opening
         return False
 
     @contextlib.contextmanager
@@ -170,15 +170,15 @@ class FileJournalStore:
             raise ToolError(f"The record {self.path.name!r} cannot be read ({error.strerror}).") from None
 
     def remove(self) -> None:
-        """Forget everything."""
-        with contextlib.suppress(OSError):  # what cannot be removed is forgotten later, with the oldest
+        """Delete the file."""
+        with contextlib.suppress(OSError):  # removed later with the oldest records
             self.path.unlink(missing_ok=True)
 
 
 class CallStore(FileJournalStore):
-    """Keeps the notes of one direct call in a file if it can, and otherwise in memory: `problem` says then why.
+    """Stores the notes of one direct call in a file if possible, otherwise in memory: `problem` is then the reason.
 
-    The notes survive the end of the process; a loss of power may take them.
+    The notes survive the end of the process, but not necessarily a power failure.
     """
 
     def __init__(self, path: str | Path, prepare: Callable[[], None]) -> None:
@@ -189,12 +189,12 @@ class CallStore(FileJournalStore):
 
     @property
     def room(self) -> int:
-        """How many bytes of contents can still be kept."""
+        """The number of bytes of contents that can still be stored."""
         return super().room if self._memory is None else self._memory.room
 
     def add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
-        """Add notes. What can be kept in no file is kept in memory, unless the file was begun already."""
-        del durable  # nobody waits for a disk to answer a plain call
+        """Append notes, in memory if the file cannot be written and was not begun already."""
+        del durable  # direct calls do not wait for the disk
         if self._memory is None:
             try:
                 super().add(notes)
@@ -207,23 +207,23 @@ class CallStore(FileJournalStore):
         self._is_begun = True
 
     def read(self) -> Iterator[tuple[Note, Contents]]:
-        """The notes in order."""
+        """Yield the notes in order."""
         return super().read() if self._memory is None else self._memory.read()
 
     def mend(self) -> None:
-        """Cut off a note that was not written to its end."""
+        """Truncate an incomplete note at the end."""
         if self._memory is None:
             super().mend()
 
 
 def forget_oldest(paths: Sequence[Path], most_files: int, most_bytes: int) -> None:
-    """Remove the first of these files, with what stands beside them, so far as the last ones reach a limit.
+    """Remove the oldest of these files, with their companion files, once the newer ones reach a limit.
 
-    Not the young ones, which may still be written.
+    Recent files are kept, because they could still be written.
     """
     left, count = most_bytes, most_files
     for path in reversed(paths):
-        with contextlib.suppress(OSError):  # another process may be forgetting too
+        with contextlib.suppress(OSError):  # another process could be removing files, too
             status = path.stat()
             left, count = left - status.st_size, count - 1
             if min(left, count) < 0 and time.time() - status.st_mtime > _YOUNG_SECONDS:
@@ -247,11 +247,11 @@ def _next(file: BinaryIO) -> tuple[Note, Contents] | None:
 
 
 def _lock(file: int) -> None:
-    """Let no other process write to an open file until it is closed."""
+    """Lock an open file against other processes until it is closed."""
     if sys.platform != "win32":
         import fcntl
 
-        with contextlib.suppress(OSError):  # not every file system can
+        with contextlib.suppress(OSError):  # not every file system supports locks
             fcntl.flock(file, fcntl.LOCK_EX)
 
 

@@ -1,9 +1,9 @@
-"""Snapshots of what a command may delete, taken only if the journal can restore all of it.
+"""Snapshots of what a command could delete, taken only if the journal can restore all of it.
 
-A pattern is the path of what is changed, relative to the workspace, with all that is below it. In a part of it `*` and
-`?` stand for any characters, `[*]` for a plain `*`, and the part `**` for any number of folders. Case is ignored. A
-pattern that ends in a slash is about what links in its place lead to as well. One that begins with a slash is about
-names that the command itself has read: there must be none among them that it could take for something else.
+A pattern is a path relative to the workspace, including everything below it. Within a part, `*` and `?` match any
+characters, `[*]` a literal `*`, and the part `**` any number of folders. Case is ignored. A pattern that ends in a
+slash includes the targets of matching links. One that begins with a slash is for names that the command itself reads:
+names that the command could misinterpret are refused.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from agentkit.workspace.root import Root
 from agentkit.workspace.snapshots import ABSENT, State
 
 MOST_PLACES = 200_000
-"""How many files and folders are looked at to find what the patterns name."""
+"""Maximum number of files and folders examined to find matches of the patterns."""
 
 _ANY_DEPTH = "**"
 _MAGIC = re.compile(r"[*?](?!\])")
@@ -48,10 +48,10 @@ Found = Iterator[tuple[str, os.stat_result]]
 def cover(
     root: Root, patterns: Collection[str], *, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES
 ) -> WorkspaceSnapshot:
-    """Remember everything that the patterns name, in folders that are otherwise skipped too.
+    """Take a snapshot of everything that matches the patterns, also in folders that are otherwise skipped.
 
-    What does not exist yet is remembered as absent. Raises ToolError when any of it could not be put back exactly as it
-    is: too many or too large files, special files, other owners, further names (hard links) or attributes.
+    Paths that do not exist are recorded as absent. Raises ToolError if anything could not be restored exactly: too many
+    or too large files, special files, other owners, hard links or attributes.
     """
     selected: dict[str, os.stat_result] = {}
     missing: set[str] = set()
@@ -99,7 +99,7 @@ def _check_restorable(root: Root, place: str, status: os.stat_result) -> None:
 
 
 def _attributes(path: str) -> list[str]:
-    listed: Callable[..., list[str]] | None = getattr(os, "listxattr", None)  # Linux alone has it
+    listed: Callable[..., list[str]] | None = getattr(os, "listxattr", None)  # Linux only
     try:
         return listed(path, follow_symlinks=False) if listed else []
     except OSError:  # a file system without attributes
@@ -107,7 +107,7 @@ def _attributes(path: str) -> list[str]:
 
 
 def _selected(root: Root, pattern: str, missing: set[str]) -> Found:
-    """What a pattern names and all below it; what it names alone and does not exist is added to `missing`."""
+    """Yield what a pattern matches and everything below; a literal path that does not exist is added to `missing`."""
     parts = pattern.strip("/").split("/")
     is_read, through = pattern.startswith("/"), pattern.endswith("/")
     count = next((index for index, part in enumerate(parts) if _MAGIC.search(part)), len(parts))
@@ -115,7 +115,7 @@ def _selected(root: Root, pattern: str, missing: set[str]) -> Found:
     if count == len(parts) and plain:
         yield from _literal(root, plain, missing, through=through)
         return
-    parts = parts if count < len(parts) else [*parts, "*"]  # the workspace itself is all that is in it
+    parts = parts if count < len(parts) else [*parts, "*"]  # the workspace itself means everything in it
     base = _real(root, plain)
     if base is not None and (not base or _status(root, base) is not None):
         match = _Match.of(parts[count:], through=through, is_read=is_read)
@@ -138,14 +138,14 @@ def _literal(root: Root, parts: list[str], missing: set[str], *, through: bool) 
 
 
 def _absent(root: Root, place: str) -> Iterator[str]:
-    """A place that does not exist, and the folders above it that do not exist either."""
+    """Yield a path that does not exist, and its missing parent folders."""
     while place and _status(root, place) is None:
         yield place
         place = place.rpartition("/")[0]
 
 
 def _with_below(root: Root, place: str, status: os.stat_result) -> Found:
-    """A place, and all below a folder."""
+    """Yield a path, and everything below it."""
     yield place, status
     waiting = [place] if stat.S_ISDIR(status.st_mode) else []
     while waiting:
@@ -156,7 +156,7 @@ def _with_below(root: Root, place: str, status: os.stat_result) -> Found:
 
 
 def _through(root: Root, link: str, *, folders: bool = True) -> Found:
-    """What a link leads to in the workspace: a file, or all of one of the `folders`."""
+    """Yield the target of a link within the workspace: a file, or, with `folders`, a folder with its contents."""
     place = _real(root, link.split("/"))
     status = _status(root, place) if place else None
     if place and status is not None and (folders or not stat.S_ISDIR(status.st_mode)):
@@ -165,10 +165,10 @@ def _through(root: Root, link: str, *, folders: bool = True) -> Found:
 
 @dataclass(frozen=True, slots=True)
 class _Match:
-    """How places below a folder relate to the parts of a pattern.
+    """The regular expressions of a pattern, for paths below a folder.
 
-    `named` is for what the parts name, `meant` for that and all below it, `above` for folders that may hold some of it.
-    With `through`, what links lead to is meant as well; with `is_read`, a command has read the names.
+    `named` matches the pattern itself, `meant` also everything below, `above` the folders that could contain matches.
+    With `through`, the targets of links are included; with `is_read`, a command has read the names.
     """
 
     parts: tuple[str, ...]
@@ -180,23 +180,23 @@ class _Match:
 
     @classmethod
     def of(cls, parts: Sequence[str], *, through: bool, is_read: bool) -> _Match:
-        """The expressions for these parts."""
+        """Compile the expressions for these parts."""
         above = tuple(_expression(parts[:count]) for count in range(1, len(parts)))
         meant = _expression(parts, "(?:/.*)?")
         return cls(tuple(parts), _expression(parts), meant, above, through, is_read)
 
     @property
     def is_deep(self) -> bool:
-        """Whether the pattern holds at any depth, as what `find` finds, which follows no link to a folder."""
+        """Whether the pattern matches at any depth, like the results of `find`, which follows no links to folders."""
         return _ANY_DEPTH in self.parts
 
     def is_above(self, place: str) -> bool:
-        """Whether something that is meant may be below the place."""
+        """Whether matches could be below the path."""
         return self.is_deep or any(each.fullmatch(place) for each in self.above)
 
 
 def _matching(root: Root, base: str, match: _Match) -> Found:
-    """What below a folder matches, and all that is below it."""
+    """Yield the matches below a folder, and everything below them."""
     for place, below, status in _walked(root, base, match):
         is_link = stat.S_ISLNK(status.st_mode)
         if match.meant.fullmatch(below):
@@ -216,7 +216,7 @@ def _refuse_unsure(match: _Match, place: str, below: str) -> None:
 
 
 def _walked(root: Root, base: str, match: _Match) -> Iterator[tuple[str, str, os.stat_result]]:
-    """Each place in the folders that may hold what matches: its path in the workspace and below `base`, and status."""
+    """Yield each path in folders that could contain matches: path in the workspace, path below `base`, status."""
     waiting, left = [base], MOST_PLACES
     while waiting:
         for place, status in _entries(root, waiting.pop()):
@@ -233,7 +233,7 @@ def _entries(root: Root, place: str) -> list[tuple[str, os.stat_result]]:
     try:
         with os.scandir(f"{root.folder}/{place}") as scan:
             return [(f"{place}/{each.name}".lstrip("/"), each.stat(follow_symlinks=False)) for each in scan]
-    except OSError:  # it has gone, or may not be listed, which is told when it is remembered
+    except OSError:  # gone, or not listable, which is reported when the snapshot is taken
         return []
 
 
@@ -252,7 +252,7 @@ def _expression(parts: Sequence[str], below: str = "") -> re.Pattern[str]:
 
 
 def _real(root: Root, parts: list[str]) -> str | None:
-    """The place that a path leads to, links followed; None outside the workspace, "" for the workspace itself."""
+    """Return the real path, links resolved; None outside the workspace, "" for the workspace itself."""
     path = os.path.realpath("/".join([root.folder, *parts]))
     if path == root.folder:
         return ""

@@ -31,7 +31,7 @@ from agentkit.workspace.snapshots import ABSENT, Kind, State
 MOST_READ_BYTES = 16_000_000
 MOST_WRITTEN_BYTES = 10_000_000
 MOST_KEPT_BYTES = 50_000_000
-"""Files above this size are not read to be remembered: a change of them cannot be undone."""
+"""Larger files are not read for snapshots, so their changes cannot be undone."""
 
 _MOST_NAMES = 100_000
 _PIECE_BYTES = 4_096
@@ -49,17 +49,17 @@ _NO_FILES = {
 }
 
 Check = Callable[[str], None]
-"""Told the real place of a file, relative to the workspace, before it is touched; raises to refuse it."""
+"""Called with the real path of a file, relative to the workspace, before it is accessed; raises to refuse it."""
 
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 
 EXPECTED: ContextVar[Mapping[str, str]] = ContextVar("agentkit_expected_places", default=_NOTHING)
-"""The real place that each path of the call at work had when rules were matched against it."""
+"""The real path of each path argument of the current call, at the time when rules were matched."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileContent:
-    """The content of a file, at most as much as was asked for. `path` is its real place in the workspace."""
+    """The content of a file, up to the requested size. `path` is its real path in the workspace."""
 
     path: str
     content: bytes
@@ -69,20 +69,21 @@ class FileContent:
 
 @dataclass(frozen=True, slots=True)
 class DirectoryEntry:
-    """A name in a folder. `kind` is what it leads to for a link that stays inside, else "link"."""
+    """A name in a folder. `kind` is that of the target for a link that stays inside, else "link"."""
 
     name: str
     kind: Kind
 
 
 class Root:
-    """The files below `folder`. Every access begins there and is refused when it would lead elsewhere.
+    """The files below `folder`. Every access starts there and is refused if it would lead outside.
 
-    `opener` follows the names; by default the best way that the machine has. Raises ConfigError when there is no
-    such folder. All methods raise ToolError, and Blocked for what is outside.
+    `opener` resolves paths; by default the safest one that the system supports. Raises ConfigError if the folder does
+    not exist. All methods raise ToolError, and Blocked for paths outside.
 
-    `read`, `locate`, `missing_folders` and `entries` take a path and follow links that stay inside. What changes
-    something takes a real place, as those give it, and follows no link at all: nobody can move it meanwhile.
+    `read`, `locate`, `missing_folders` and `entries` take a path and follow links that stay inside. Methods that change
+    something take a real path, as returned by those, and follow no links, so that the target cannot be swapped
+    meanwhile.
     """
 
     def __init__(self, folder: str | Path, *, opener: safe_open.Opener | None = None) -> None:
@@ -93,7 +94,7 @@ class Root:
             raise ConfigError(f"The workspace {str(folder)!r} is not a folder; make it, or name another one.")
 
     def read(self, path: str, most_bytes: int = MOST_READ_BYTES, *, check: Check | None = None) -> FileContent:
-        """The first bytes of a regular file. Links are followed as long as they stay inside."""
+        """Read the first bytes of a regular file. Links are followed as long as they stay inside."""
         with _translated(path), self._open(self.named(path), OPEN_FILE) as file:
             status = os.fstat(file)
             _refuse_special(status, path)
@@ -104,26 +105,26 @@ class Root:
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        """The folder's absolute spellings: the real one, and the one by which it was given."""
+        """The folder's absolute paths: the real one, and the one as given."""
         return tuple(dict.fromkeys((self.folder, self._spelled)))
 
     def name(self, path: str) -> str:
-        """A path by its name alone, relative to the workspace, which itself is ""."""
+        """Normalise a path relative to the workspace, which itself is "", without resolving links."""
         return "/".join(self._components(path))
 
     def locate(self, path: str) -> tuple[str, str]:
-        """A path by its name alone, and the real place that it leads to, all links followed.
+        """Return the normalised path, and the real path with all links resolved.
 
-        Both are relative to the workspace, which itself is "". A path may lead to what does not exist yet.
+        Both are relative to the workspace, which itself is "". The path need not exist.
         """
         names = self._components(path)
         place, missing = self._existing(names, len(names), OPEN_ANY, path)
         return "/".join(names), _joined(place, *missing)
 
     def missing_folders(self, path: str) -> tuple[str, list[str]]:
-        """The real place where a file of that path stands or would, itself not followed if it is a link.
+        """Return the real path of a file, without following the file itself if it is a link.
 
-        With it the folders that must be made before, outermost first.
+        Also returns the folders that have to be created for it, outermost first.
         """
         names = self.named(path)
         place, missing = self._existing(names, len(names) - 1, OPEN_FOLDER, path)
@@ -131,14 +132,14 @@ class Root:
         return whole, folders
 
     def inspect(self, place: str, most_bytes: int = MOST_KEPT_BYTES) -> State:
-        """What stands at a real place. The content of a larger file is not kept."""
+        """Return the state of a real path, without the content of a larger file."""
         nowhere = contextlib.suppress(FileNotFoundError, NotADirectoryError)
         with _translated(place), nowhere, self._parent(place) as (parent, name):
             return _state(parent, name, most_bytes)
         return ABSENT
 
     def inspect_all(self, places: Iterable[str], most_bytes: int) -> Iterator[tuple[str, State]]:
-        """Each place with what stands there, but for those that cannot be named or read; quick for whole folders."""
+        """Yield the state of each path, skipping those that cannot be read; fast for whole folders."""
         for folder, group in groupby(places, key=lambda place: place.rpartition("/")[0]):
             names = self._components(folder or ".")
             with contextlib.suppress(OSError), self._open(names, OPEN_FOLDER, open_by_component) as parent:
@@ -147,9 +148,9 @@ class Root:
                         yield place, _state(parent, self.named(place)[-1], most_bytes)
 
     def write(self, place: str, content: bytes, mode: int | None = None) -> None:
-        """Put a file with this content in place, in one step: at any instant there is the old file or the new one.
+        """Write a file atomically: at any instant there is either the old file or the new one.
 
-        The permissions are `mode`, else those of the old file, else the usual ones. The folder must exist.
+        The permissions are `mode`, else those of the old file, else the default. The folder must exist.
         """
         with _translated(place), self._parent(place) as (parent, name):
             old = _status(parent, name)
@@ -158,17 +159,17 @@ class Root:
             _replace(parent, name, content, _Look(mode, old, unnamed=self._opener is safe_open.open_beneath))
 
     def make_folder(self, place: str) -> None:
-        """Make one folder."""
+        """Create one folder."""
         with _translated(place), self._parent(place) as (parent, name):
             os.mkdir(name, dir_fd=parent)
 
     def dress_folder(self, place: str, mode: int) -> None:
-        """Give a folder these permissions."""
+        """Set the permissions of a folder."""
         with _translated(place), self._open(self.named(place), _LIST_FOLDER, open_by_component) as folder:
             os.fchmod(folder, mode)
 
     def link(self, place: str, target: bytes) -> None:
-        """Make a symbolic link where nothing stands."""
+        """Create a symbolic link at an unused path."""
         with _translated(place), self._parent(place) as (parent, name):
             os.symlink(os.fsdecode(target), name, dir_fd=parent)
 
@@ -179,7 +180,7 @@ class Root:
             (os.rmdir if stat.S_ISDIR(status.st_mode) else os.unlink)(name, dir_fd=parent)
 
     def entries(self, path: str, *, check: Check | None = None) -> tuple[str, list[DirectoryEntry]]:
-        """The real place of a folder, and what is in it by name; of a huge folder the first 100,000 names."""
+        """Return the real path of a folder and its entries by name; at most the first 100,000 names."""
         with _translated(path), self._open(self._components(path), _LIST_FOLDER) as folder:
             place = self._place(folder, path)
             if check:
@@ -191,9 +192,9 @@ class Root:
     def walk(
         self, path: str = ".", skip: Collection[str] = (), prune: Callable[[str], bool] = lambda _place: False
     ) -> Iterator[tuple[str, os.stat_result]]:
-        """Every place below a folder with its status, links not followed.
+        """Yield every path below a folder with its status, without following links.
 
-        Folders whose name is in `skip`, and places for which `prune` is true, are left out with all below them.
+        Folders whose name is in `skip`, and paths for which `prune` is true, are excluded with everything below them.
         """
         waiting = [path]
         while waiting:
@@ -209,7 +210,7 @@ class Root:
             waiting += reversed(inner)
 
     def _statuses(self, path: str) -> list[tuple[str, os.stat_result]]:
-        """The real places in a folder with their statuses; nothing when it has gone or may not be read."""
+        """Return the real paths in a folder with their statuses; empty if it is gone or not readable."""
         with (
             contextlib.suppress(OSError),
             self._open(self._components(path), _LIST_FOLDER) as folder,
@@ -220,7 +221,7 @@ class Root:
         return []
 
     def files(self, path: str = ".", skip: Collection[str] = ()) -> Iterator[tuple[str, int]]:
-        """The places of the regular files below a folder, with their sizes."""
+        """Yield the paths of the regular files below a folder, with their sizes."""
         for place, status in self.walk(path, skip):
             if stat.S_ISREG(status.st_mode):
                 yield place, status.st_size
@@ -238,7 +239,10 @@ class Root:
         return safe_open.components(path, self.folder, self._spelled)
 
     def named(self, path: str) -> tuple[str, ...]:
-        """The names that lead to a file; `sub/`, `sub/.`, `sub/x/..` are none: they would hide its name from rules."""
+        """Split the path of a file into names.
+
+        Rejects `sub/`, `sub/.` and `sub/x/..`, which would hide the file's name from rules.
+        """
         names = self._components(path)
         if not names:
             raise ToolError(f"{shown(path)} is the workspace itself; name a file in it.")
@@ -248,7 +252,7 @@ class Root:
 
     @contextlib.contextmanager
     def _open(self, names: Sequence[str], flags: int, opener: safe_open.Opener | None = None) -> Iterator[int]:
-        """What the names lead to, open for a while."""
+        """Open a path for the duration of the block."""
         root = os.open(self.folder, OPEN_FOLDER)
         try:
             opened = (opener or self._opener)(root, names, flags)
@@ -266,7 +270,7 @@ class Root:
             yield parent, name
 
     def _existing(self, names: Sequence[str], most: int, flags: int, path: str) -> tuple[str, Sequence[str]]:
-        """The real place of as many of the names as exist, at most `most`, and the names that are left."""
+        """Return the real path of the longest existing prefix, of at most `most` names, and the remaining names."""
         for count in range(most, -1, -1):
             try:
                 with self._open(names[:count], flags) as opened:
@@ -278,7 +282,7 @@ class Root:
         raise ToolError(f"The workspace {self.folder} is gone.")
 
     def _place(self, opened: int, path: str) -> str:
-        if self._opener is not safe_open.open_beneath:  # no link was followed: it is where its name says
+        if self._opener is not safe_open.open_beneath:  # no link was followed, so the path is already real
             return _joined(*self._components(path))
         place = safe_open.real_place(self.folder, opened)
         if place is None:
@@ -314,14 +318,14 @@ def _status(parent: int, name: str) -> os.stat_result | None:
 
 
 def _read(file: int, most_bytes: int, size: int) -> bytes:
-    """The first bytes of a file, which is thought to have this size."""
+    """Read the first bytes of a file with this expected size."""
     pieces = []
     while most_bytes > 0:
         asked = min(most_bytes, max(size + 1, _PIECE_BYTES))
         piece = os.read(file, asked)
         pieces.append(piece)
         most_bytes -= len(piece)
-        if len(piece) < asked:  # of a regular file less is given only at its end
+        if len(piece) < asked:  # a short read of a regular file means its end
             break
     return b"".join(pieces)
 
@@ -346,7 +350,7 @@ def _state(parent: int, name: str, most_bytes: int) -> State:
 
 @dataclass(frozen=True, slots=True)
 class _Look:
-    """How a new file is to look: its permissions, those of the file it replaces, and whether it may have no name."""
+    """The attributes of a new file: permissions, status of the replaced file, and whether O_TMPFILE can be used."""
 
     mode: int | None
     old: os.stat_result | None
@@ -369,7 +373,7 @@ def _replace(parent: int, name: str, content: bytes, look: _Look) -> None:
         if look.old is not None:
             _copy_attributes(parent, name, file)
         _dress(file, look)
-        if not is_named and look.old is None:  # a process that is killed here leaves nothing but the file
+        if not is_named and look.old is None:  # if the process is killed here, no temporary file is left
             with contextlib.suppress(FileExistsError):
                 return os.link(f"/proc/self/fd/{file}", name, dst_dir_fd=parent)
         if not is_named:
@@ -385,17 +389,17 @@ def _replace(parent: int, name: str, content: bytes, look: _Look) -> None:
 
 
 def _new_file(parent: int, hidden: str, look: _Look) -> tuple[int, bool]:
-    """A new file, and whether it has a name yet: one without vanishes with a process that is killed."""
+    """Create a new file; return whether it has a name. An unnamed one vanishes if the process is killed."""
     mode = 0o666 if look.permissions is None else 0o600
     flags = os.O_WRONLY | CLOEXEC
     if look.unnamed:
-        with contextlib.suppress(OSError):  # not every file system can
+        with contextlib.suppress(OSError):  # not every file system supports it
             return os.open(".", flags | os.O_TMPFILE, mode, dir_fd=parent), False
     return os.open(hidden, flags | os.O_CREAT | os.O_EXCL | NOFOLLOW, mode, dir_fd=parent), True
 
 
 def _copy_attributes(parent: int, name: str, file: int) -> None:
-    """Give a new file the extended attributes of the one that it replaces, as far as that may be done."""
+    """Copy the extended attributes of the replaced file, as far as permitted."""
     if sys.platform != "linux":
         return
     with contextlib.suppress(OSError):

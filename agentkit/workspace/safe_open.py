@@ -14,12 +14,12 @@ from agentkit.errors import Blocked, ToolError
 from agentkit.event_rendering import cut
 
 Opener = Callable[[int, Sequence[str], int], int]
-"""Opens what the names lead to below an open folder, with these flags: a new descriptor. Raises OSError."""
+"""Opens a path, given as names below an open folder, with these flags; returns a new descriptor. Raises OSError."""
 
 CLOEXEC, DIRECTORY, NOFOLLOW, NONBLOCK, NOCTTY = (
     getattr(os, f"O_{name}", 0) for name in ("CLOEXEC", "DIRECTORY", "NOFOLLOW", "NONBLOCK", "NOCTTY")
 )
-"""Flags that not every system has; where they are missing there is no way to open beneath a folder either."""
+"""Flags that some systems lack; those systems cannot open files safely below a folder either."""
 
 OPEN_FOLDER = getattr(os, "O_PATH", os.O_RDONLY) | DIRECTORY | CLOEXEC
 OPEN_ANY = getattr(os, "O_PATH", os.O_RDONLY | NONBLOCK) | CLOEXEC
@@ -34,10 +34,10 @@ _OPENAT2 = 437
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_BENEATH = 0x02, 0x08
 _MOST_TRIES = 64
 _AGAIN = {errno.EAGAIN, errno.EINTR}
-"""The kernel asks to try again when something was renamed while it went up."""
+"""Error numbers after which the kernel asks to retry, e.g. because of a concurrent rename."""
 
 _DELETED = " (deleted)"
-_link_target = os.readlink  # a Path would cost as much as the access itself
+_link_target = os.readlink  # faster than Path, which would cost as much as the access itself
 
 _SENTENCES = {
     errno.ENOENT: "There is no {path}.",
@@ -61,11 +61,11 @@ _ESCAPES = {
 
 
 def components(path: str, *roots: str) -> tuple[str, ...]:
-    """The names that lead from the workspace to a path; none for the workspace itself.
+    """Split a path into the names below the workspace; empty for the workspace itself.
 
-    A path is relative to the workspace, or absolute and inside one of the `roots` (spellings of the workspace).
-    Names are literal: no `~`, variable or `%xx` is expanded. Raises ToolError for what cannot be a path, and Blocked
-    for a path that leads out of the workspace, be it only on its way.
+    A path is relative to the workspace, or absolute and inside one of the `roots` (spellings of the workspace). Names
+    are literal: `~`, variables and `%xx` are not expanded. Raises ToolError for an invalid path, and Blocked for a path
+    that leaves the workspace, even if it returns.
     """
     _refuse_malformed(path)
     inner = path
@@ -88,17 +88,17 @@ def components(path: str, *roots: str) -> tuple[str, ...]:
 
 
 def outside(path: str) -> Blocked:
-    """The refusal of a path that is outside."""
+    """Return the error for a path outside the workspace."""
     return Blocked(f"{shown(path)} is outside the workspace. {REMEDY}")
 
 
 def shown(path: str) -> str:
-    """A path in an error's text: quoted, without control characters, bounded."""
+    """Format a path for an error message: quoted, without control characters, limited in length."""
     return repr(cut(path, _MOST_SHOWN))
 
 
 def explained(error: OSError, path: str) -> ToolError:
-    """What the operating system refused, in a sentence; a Blocked when a link would have led out."""
+    """Convert an OSError to a sentence; Blocked if a link would have led outside."""
     number = error.errno or 0
     if number in _ESCAPES:
         return Blocked(f"{_ESCAPES[number].format(path=shown(path))} {REMEDY}")
@@ -107,7 +107,7 @@ def explained(error: OSError, path: str) -> ToolError:
 
 
 def open_beneath(root: int, names: Sequence[str], flags: int) -> int:
-    """Let the kernel follow the names; it refuses every way out, at the very moment of opening (Linux 5.6)."""
+    """Let the kernel resolve the path; it refuses every way out, at the moment of opening (Linux 5.6)."""
     import ctypes
 
     path = os.fsencode("/".join(names) or ".")
@@ -124,7 +124,7 @@ def open_beneath(root: int, names: Sequence[str], flags: int) -> int:
 
 
 def open_by_component(root: int, names: Sequence[str], flags: int) -> int:
-    """Go from folder to folder without following any link, where the kernel has no better way."""
+    """Open folder by folder without following any link, for kernels without a better way."""
     folder = root
     try:
         for name in names[:-1]:
@@ -138,12 +138,12 @@ def open_by_component(root: int, names: Sequence[str], flags: int) -> int:
 
 @functools.cache
 def best_opener() -> Opener:
-    """`open_beneath` where this machine has it, else `open_by_component`."""
+    """Return `open_beneath` if the system supports it, else `open_by_component`."""
     return open_beneath if sys.platform == "linux" and _kernel_follows() else open_by_component
 
 
 def _kernel_follows() -> bool:
-    """Whether the kernel keeps a path inside a folder, and tells where an open file is."""
+    """Whether the kernel can confine a path to a folder, and report the path of an open file."""
     root = os.open("/", OPEN_FOLDER)
     try:
         opened = open_beneath(root, (), OPEN_FOLDER)
@@ -158,7 +158,7 @@ def _kernel_follows() -> bool:
 
 
 def real_place(folder: str, descriptor: int) -> str | None:
-    """Where an open file really is, relative to the real folder that it was opened below; None when it is not there."""
+    """Return the real path of an open file, relative to its real root folder; None if it is outside."""
     place = _link_target(f"/proc/self/fd/{descriptor}")
     if place.endswith(_DELETED) and os.fstat(descriptor).st_nlink == 0:
         place = place.removesuffix(_DELETED)

@@ -30,7 +30,7 @@ _PROGRAM = str(Path(__file__).with_name("search_program.py"))
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """What is looked for, a regular expression, and where: `glob` names files, `skips` says which are not read."""
+    """A search: a regular expression, a path and a `glob` for files; `skips` excludes paths from reading."""
 
     pattern: str
     path: str = "."
@@ -43,7 +43,7 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Match:
-    """A line that matches."""
+    """A matching line."""
 
     path: str
     line: int
@@ -52,7 +52,10 @@ class Match:
 
 @dataclass(frozen=True, slots=True)
 class Matches:
-    """What was found. `left_out` says why it may not be all, or is empty; `timed_out` that time ran out."""
+    """The results of a search. `left_out` is the reason why they could be incomplete, or empty.
+
+    `timed_out` is true if the search was stopped.
+    """
 
     matches: tuple[Match, ...]
     files: int
@@ -61,7 +64,7 @@ class Matches:
 
 
 def search(root: Root, query: Query) -> Matches:
-    """Look for a pattern in the text files of a folder. Raises ToolError for a bad pattern, path or glob."""
+    """Search the text files of a folder. Raises ToolError for an invalid pattern, path or glob."""
     if not query.pattern or len(query.pattern) > MOST_PATTERN_CHARS:
         raise ToolError(f"A pattern has 1 to {MOST_PATTERN_CHARS:,} characters.")
     deadline = time.monotonic() + query.seconds
@@ -88,7 +91,7 @@ def search(root: Root, query: Query) -> Matches:
 
 
 def _texts(root: Root, query: Query) -> Iterator[tuple[str, bytes | None]]:
-    """Every file and its text in UTF-8, secrets hidden; None for those that are binary or are not to be searched."""
+    """Yield every file with its redacted UTF-8 text; None for binary, excluded or unreadable files."""
     globs = _expanded(query.glob) if query.glob else ()
     _, place = root.locate(query.path)
     is_file = bool(place) and root.inspect(place, 0).kind == "file"
@@ -104,17 +107,17 @@ def _text(root: Root, place: str) -> bytes | None:
     try:
         read = root.read(place, MOST_FILE_BYTES)
         return hidden(decode(read.content, place, read.size).text).encode("utf-8", "replace")
-    except ToolError:  # binary, gone meanwhile, or not for us to read
+    except ToolError:  # binary, deleted meanwhile, or not permitted
         return None
 
 
 def _listed(root: Root, path: str) -> Iterator[tuple[str, int]]:
-    root.entries(path)  # says what is wrong with the path, if anything is
+    root.entries(path)  # raises if the path is invalid
     return root.files(path, SKIPPED)
 
 
 def _expanded(glob: str) -> list[str]:
-    """The glob without braces: `*.{js,ts}` is `*.js` and `*.ts`."""
+    """Expand braces in a glob: `*.{js,ts}` becomes `*.js` and `*.ts`."""
     if len(glob) > _MOST_GLOB_CHARS or glob.count("/") >= _MOST_GLOB_PARTS:
         raise ToolError(f"A glob has at most {_MOST_GLOB_CHARS} characters and {_MOST_GLOB_PARTS} parts.")
     globs = [glob.removeprefix("./")]
@@ -135,8 +138,8 @@ def _named(place: str, globs: Sequence[str]) -> bool:
 
 
 def _fits(names: Sequence[str], globs: Sequence[str]) -> bool:
-    """Whether the names match, one by one; `**` stands for any number of them."""
-    reached = {0}  # how many names may have been used up so far
+    """Whether the names match the parts of a glob; `**` matches any number of names."""
+    reached = {0}  # the numbers of names that can be consumed so far
     for glob in globs:
         if glob == "**":
             reached = set(range(min(reached, default=len(names) + 1), len(names) + 1))
@@ -146,14 +149,14 @@ def _fits(names: Sequence[str], globs: Sequence[str]) -> bool:
 
 
 def _answer(query: Query, texts: Sequence[bytes], deadline: float) -> list[dict[str, Any]]:
-    """What the matching program says before the deadline, after which it is ended."""
+    """Return the output of the search process until the deadline, after which the process is killed."""
     asked = {
         "pattern": query.pattern,
         "most_matches": query.most_matches,
         "seconds": math.ceil(query.seconds) + 1,
     }
     request = b"".join([json.dumps(asked).encode() + b"\n", *(b"%d\n%b" % (len(text), text) for text in texts)])
-    with subprocess.Popen(  # this interpreter and a program of our own
+    with subprocess.Popen(  # this interpreter with a fixed program
         [sys.executable, "-I", "-S", _PROGRAM],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,

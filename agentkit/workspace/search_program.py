@@ -1,8 +1,8 @@
-"""The search process, which can be ended if a pattern takes too long.
+"""The search process, which can be killed if a pattern takes too long.
 
-It reads a line of JSON (pattern, most_matches, seconds), then for each file a line with its size and its
-text in UTF-8; it writes a line of JSON for each match, and a last one that says how it ended. It imports nothing of
-the package, so that it starts quickly and knows nothing.
+It reads a line of JSON (pattern, most_matches, seconds), then for each file a line with its size, followed by its UTF-8
+text; it writes a line of JSON per match, and a final one with the outcome. It imports nothing from the package, so that
+it starts quickly and has no access to its state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _MOST_MEMORY_BYTES = 1_000_000_000
 
 
 def matches(asked: dict[str, Any], files: Iterator[str]) -> Iterator[dict[str, Any]]:
-    """Each match as file (its number), line (counted from 1) and text; then how it ended: error, or complete or not."""
+    """Yield each match as file (its index), line (counted from 1) and text; then the outcome: error or complete."""
     try:
         pattern = re.compile(asked["pattern"])
     except (re.error, OverflowError, RecursionError, MemoryError) as error:
@@ -41,13 +41,13 @@ def matches(asked: dict[str, Any], files: Iterator[str]) -> Iterator[dict[str, A
 
 
 def read_files(stream: BinaryIO) -> Iterator[str]:
-    """The texts that were sent."""
+    """Yield the texts of the request."""
     while size := stream.readline():
         yield stream.read(int(size)).decode("utf-8", "replace")
 
 
 def bound(seconds: int) -> None:
-    """Let the kernel end this process when it computes or takes too much, even if nobody is left to end it."""
+    """Limit CPU time and memory, so that the kernel kills this process even if the parent is gone."""
     import resource
 
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
@@ -55,7 +55,7 @@ def bound(seconds: int) -> None:
 
 
 def main(source: BinaryIO, target: BinaryIO) -> None:
-    """Answer one request."""
+    """Handle one request."""
     asked = json.loads(source.readline())
     bound(asked["seconds"])
     for match in matches(asked, read_files(source)):

@@ -22,10 +22,10 @@ _NO_NEWLINE = "\\ No newline at end of file\n"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What stands at a path: nothing, a file, a link (its target is the content), a folder, or something else.
+    """The state of a path: absent, a file, a link (its target is the content), a folder, or something else.
 
-    `content` is None when it was not kept; `mode` are the permission bits; `fingerprint` is a hash of the content,
-    or something else that changes with it; `links` counts the names of the file.
+    `content` is None if it was not stored; `mode` has the permission bits; `fingerprint` is a hash of the content, or
+    another value that changes with it; `links` is the number of hard links.
     """
 
     kind: Kind = "absent"
@@ -37,27 +37,27 @@ class State:
 
     @classmethod
     def of(cls, kind: Kind, content: bytes, mode: int = 0, links: int = 1) -> State:
-        """The state with this content, which can be told from others by its hash."""
+        """Create the state for this content, with its hash."""
         import hashlib
 
         return cls(kind, content, mode, hashlib.blake2b(content, digest_size=32).hexdigest(), len(content), links)
 
     def is_like(self, other: State) -> bool:
-        """Whether kind and content are the same, whatever the permissions."""
+        """Whether kind and content are equal, regardless of permissions."""
         return (self.kind, self.fingerprint, self.size) == (other.kind, other.fingerprint, other.size)
 
     @property
     def was_read(self) -> bool:
-        """Whether the fingerprint is one of the content, rather than of a file too large to read."""
+        """Whether the fingerprint is a hash of the content, not a substitute for a file too large to read."""
         return " " not in self.fingerprint
 
     def to_dict(self) -> dict[str, str | int]:
-        """Everything but the content, JSON-ready."""
+        """Return everything except the content as JSON data."""
         return {name: getattr(self, name) for name in _WRITTEN}
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any], content: bytes | None) -> State:
-        """The state that was written down with `to_dict`, and its content. Raises ToolError for any other values."""
+        """Restore a state from `to_dict` and its content. Raises ToolError for invalid values."""
         fits = set(values) == set(_WRITTEN) and all(type(values[name]) is kind for name, kind in _WRITTEN.items())
         if not fits or values["kind"] not in get_args(Kind):
             raise ToolError("What stood at a path is not written down as it should be.")
@@ -72,7 +72,7 @@ FOLDER = State("folder", mode=0o755)
 
 @dataclass(frozen=True, slots=True)
 class FileChange:
-    """What became of a path: `path` is relative to `root`; `tool` made it at `time` (seconds since 1970)."""
+    """A change of a path: `path` is relative to `root`; `tool` made it at `time` (seconds since 1970)."""
 
     root: str
     path: str
@@ -83,7 +83,7 @@ class FileChange:
 
 
 def net(changes: Iterable[FileChange]) -> list[FileChange]:
-    """One change a path, from its first state to its last, in the order in which paths were first touched."""
+    """Merge the changes of each path, from its first state to its last, in the order of their first change."""
     joined: dict[tuple[str, str], FileChange] = {}
     for change in changes:
         earlier = joined.get((change.root, change.path))
@@ -92,7 +92,7 @@ def net(changes: Iterable[FileChange]) -> list[FileChange]:
 
 
 def unified(changes: Iterable[FileChange], most_chars: int = MOST_DIFF_CHARS) -> str:
-    """The changes as one unified diff of at most `most_chars` characters; what is left out is said at the end."""
+    """Render the changes as one unified diff of at most `most_chars` characters, with a note of what is omitted."""
     parts: list[str] = []
     left, omitted = most_chars, 0
     for change in changes:
@@ -141,7 +141,7 @@ def _headers(change: FileChange) -> list[str]:
     if change.after.kind == "absent":
         head += f"deleted file mode 100{change.before.mode or 0o644:o}\n"
         new = "/dev/null"
-    tab = "\t" if " " in change.path else ""  # ends a name that has blanks in it
+    tab = "\t" if " " in change.path else ""  # ends a name that contains blanks
     return [head, f"--- {old}{tab}\n", f"+++ {new}{tab}\n"]
 
 
@@ -158,7 +158,7 @@ def _described(state: State) -> str:
 
 
 def _text(state: State, name: str) -> str | None:
-    """The state's text, secrets hidden; None when it is not kept or too long. Raises ToolError when it is binary."""
+    """Return the redacted text; None if it is not stored or too long. Raises ToolError if it is binary."""
     if state.kind != "file":
         return ""
     if state.content is None or len(state.content) > _MOST_TEXT_BYTES:
@@ -167,7 +167,7 @@ def _text(state: State, name: str) -> str | None:
 
 
 def _hunks(old: str, new: str) -> Iterator[str]:
-    """The hunks. What is the same at both ends is set aside first, so that the work grows with what changed."""
+    """Yield the hunks. Common lines at both ends are removed first, so that the work grows with the change."""
     before, after = _lines(old), _lines(new)
     head = max(_same(before, after) - _CONTEXT, 0)
     before, after = before[head:], after[head:]
@@ -179,7 +179,7 @@ def _hunks(old: str, new: str) -> Iterator[str]:
         import difflib
 
         groups = [*map(list, difflib.SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT))]
-    if groups and groups[-1][-1][0] != "equal":  # what ends with a change is taken for the end of the file
+    if groups and groups[-1][-1][0] != "equal":  # a hunk that ends with a change would mark the end of the file
         old_last, new_last = len(before), len(after)
         groups[-1].append(("equal", old_last, old_last + len(beyond), new_last, new_last + len(beyond)))
         before += beyond
@@ -200,7 +200,7 @@ def _lines(text: str) -> list[str]:
 
 
 def _same(before: list[str], after: list[str]) -> int:
-    """How many lines are the same at the beginning."""
+    """Return the number of common lines at the beginning."""
     pairs = enumerate(zip(before, after, strict=False))
     return next((index for index, (old, new) in pairs if old != new), min(len(before), len(after)))
 

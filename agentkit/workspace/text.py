@@ -13,7 +13,7 @@ from agentkit.redaction import redact
 from agentkit.settings import secret_values
 
 MOST_SHOWN_BYTES = 256_000
-"""How much of a file one reading gives."""
+"""Maximum size of one read result."""
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -27,20 +27,20 @@ _KEY_BLOCK = re.compile(
 )
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _SAMPLE_BYTES = 8_000
-_STRIDE = 65_536  # characters that are counted at once
+_STRIDE = 65_536  # characters counted at once
 _MOST_CONTROL_BYTES = 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class Text:
-    """Decoded text: `encoding` is the codec's name, `mark` the byte order mark that stood before it."""
+    """Decoded text: `encoding` is the codec's name, `mark` the byte order mark before the text."""
 
     text: str
     encoding: str = "utf-8"
     mark: bytes = b""
 
     def encode(self, text: str) -> bytes:
-        """Another text as bytes of the same kind. Raises ToolError when the encoding lacks a character."""
+        """Encode another text in the same way. Raises ToolError if the encoding lacks a character."""
         try:
             return self.mark + text.encode(self.encoding)
         except UnicodeEncodeError as error:
@@ -50,7 +50,7 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class LineRange:
-    """Some lines of a text. `next_offset` is the first line that was left out, None when the end was reached."""
+    """A range of lines. `next_offset` is the first line after it, None at the end of the text."""
 
     content: str
     total_lines: int
@@ -59,9 +59,9 @@ class LineRange:
 
 
 def decode(content: bytes, name: str, size: int | None = None) -> Text:
-    """The text in the bytes, by byte order mark, as UTF-8, or as what it looks like.
+    """Decode bytes by byte order mark, as UTF-8, or by heuristics.
 
-    `size` is that of the whole file when the bytes are only its beginning. Raises ToolError for binary content.
+    `size` is that of the whole file if the bytes are only its beginning. Raises ToolError for binary content.
     """
     cut = size is not None and size > len(content)
     marked = next(((mark, encoding) for mark, encoding in _BOMS if content.startswith(mark)), None)
@@ -81,7 +81,7 @@ def decode(content: bytes, name: str, size: int | None = None) -> Text:
 
 
 def hidden(text: str) -> str:
-    """The text without its secrets, line for line: what hides several lines is followed by as many line breaks."""
+    """Redact secrets while keeping line numbers: a multi-line secret is replaced by as many line breaks."""
 
     def in_lines(secret: str) -> str:
         return redact(secret) + "\n" * secret.count("\n")
@@ -95,9 +95,9 @@ def hidden(text: str) -> str:
 
 
 def select(text: str, offset: int | None, limit: int | None, *, complete: bool = True) -> LineRange:
-    """`limit` lines from line `offset` on (counted from 1), as many as fit in MOST_SHOWN_BYTES.
+    """Return `limit` lines starting at line `offset` (counted from 1), as many as fit in MOST_SHOWN_BYTES.
 
-    `complete` tells whether the text is the whole file. Raises ToolError when there is no such line.
+    `complete` states whether the text is the whole file. Raises ToolError if the line does not exist.
     """
     if any(count is not None and count < 1 for count in (offset, limit)):
         raise ToolError("offset and limit count lines from 1.")
@@ -113,7 +113,7 @@ def select(text: str, offset: int | None, limit: int | None, *, complete: bool =
 
 
 def _start_of(text: str, number: int) -> int:
-    """Where the line of that number begins. A huge text is not made into as many lines as it has."""
+    """Return the index of a line, without splitting a huge text into lines."""
     start, left = 0, number - 1
     while (here := text.count("\n", start, start + _STRIDE)) < left and start < len(text):
         start, left = start + _STRIDE, left - here
@@ -168,7 +168,7 @@ def _legacy(content: bytes) -> Text:
 
 
 def _utf16(content: bytes, *, cut: bool) -> Text | None:
-    """UTF-16 without a mark: text in most scripts has its zeros on one side, and no control characters."""
+    """Decode UTF-16 without a mark: text in most scripts has its zeros on one side, and no control characters."""
     if len(content) % 2 and not cut:
         return None
     sample = content[:_SAMPLE_BYTES]

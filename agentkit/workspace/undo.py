@@ -18,10 +18,10 @@ Roots = Callable[[str], Root]
 
 
 def undo(made: Sequence[FileChange], roots: Roots, notes: tuple[str, ...] = ()) -> Undone:
-    """Put back what these changes, in the order in which they were made, have changed.
+    """Undo these changes, given in the order in which they were made.
 
-    What is not kept stays as it is and is named in the notes. Does nothing and raises ToolError when something was
-    changed since, cannot be restored, or when nothing at all was kept.
+    Files whose contents were not stored are left alone and named in the notes. Changes nothing and raises ToolError if
+    something was changed since, cannot be restored, or if no contents were stored at all.
     """
     wanted = [change for change in net(made) if not _is_nothing(change)]
     changes = [change for change in wanted if _is_kept(change.before)]
@@ -38,7 +38,7 @@ def undo(made: Sequence[FileChange], roots: Roots, notes: tuple[str, ...] = ()) 
 
 
 def stands(root: Root, path: str, state: State) -> bool:
-    """Whether this is what stands at the path now, with these permissions if they are known."""
+    """Whether the path has this state now, including the permissions if they are known."""
     now = root.inspect(path, MOST_KEPT_BYTES if state.was_read else 0)
     return now.is_like(state) and state.mode in (0, now.mode)
 
@@ -52,10 +52,10 @@ def _is_kept(before: State) -> bool:
 
 
 def _is_foreign(change: FileChange, root: Root) -> bool:
-    """Whether something else stands there than what the run left, or what was there before it."""
+    """Whether the path has a state other than those before and after the run."""
     kinds = {change.before.kind, change.after.kind}
     known = [change.after, change.before]
-    if FOLDER.kind in kinds and len(kinds) > 1:  # nothing is lost with an empty folder
+    if FOLDER.kind in kinds and len(kinds) > 1:  # an empty folder can be removed without loss
         known += [ABSENT, State(FOLDER.kind)]
     return not (any(stands(root, change.path, state) for state in known) or _is_index(root, change))
 
@@ -68,7 +68,7 @@ def _is_index(root: Root, change: FileChange) -> bool:
 
 
 def _restore_all(changes: Sequence[FileChange], roots: dict[str, Root]) -> None:
-    """Restore everything; when something cannot be, put back what was restored and raise ToolError."""
+    """Restore everything; on failure, revert what was restored and raise ToolError."""
     present = [replace(each, after=each.before, before=roots[each.root].inspect(each.path)) for each in changes]
     try:
         _restore(changes, roots)
@@ -89,7 +89,7 @@ def _is_put_back(change: FileChange, roots: dict[str, Root]) -> bool:
 
 
 def _restore(changes: Sequence[FileChange], roots: dict[str, Root]) -> None:
-    """Files go before the folders they are in, and come back after them."""
+    """Remove files before their folders, and recreate them after their folders."""
     by_depth = _by_depth(changes)
     for change in reversed(by_depth):
         _clear(roots[change.root], change)
@@ -103,11 +103,11 @@ def _by_depth(changes: Sequence[FileChange]) -> list[FileChange]:
 
 
 def _clear(root: Root, change: FileChange) -> None:
-    """Remove what stands in the way: a new file, a file that was a folder, an empty new folder."""
+    """Remove what is in the way: a new file, a file that was a folder, an empty new folder."""
     now = root.inspect(change.path, 0)
     if now.kind not in ("absent", change.before.kind):
         is_folder = now.kind == "folder"
-        with contextlib.suppress(ToolError) if is_folder else contextlib.nullcontext():  # others use the folder by now
+        with contextlib.suppress(ToolError) if is_folder else contextlib.nullcontext():  # it is in use by now
             root.remove(change.path)
 
 

@@ -42,7 +42,7 @@ class Overlay(Root):
         self._states: dict[str, State] = {}
 
     def read(self, path: str, most_bytes: int = MOST_READ_BYTES, *, check: Check | None = None) -> FileContent:
-        """The first bytes of a file, as it would be."""
+        """Read the first bytes of a file in the overlay."""
         self.named(path)
         _, place = self.locate(path)
         state = self._states.get(place)
@@ -56,11 +56,11 @@ class Overlay(Root):
         return FileContent(place, content[:most_bytes], len(content), 1)
 
     def inspect(self, place: str, most_bytes: int = MOST_KEPT_BYTES) -> State:
-        """What would stand at a place."""
+        """Return the state of a path in the overlay."""
         return self._states.get(place) or super().inspect(place, most_bytes)
 
     def missing_folders(self, path: str) -> tuple[str, list[str]]:
-        """The real place of a path, and which folders would have to be made."""
+        """Return the real path of a file, and the folders that would have to be created."""
         place, folders = super().missing_folders(path)
         kinds = {folder: self._states.get(folder, ABSENT).kind for folder in folders}
         if not {*kinds.values()} <= {"absent", "folder"}:
@@ -68,7 +68,7 @@ class Overlay(Root):
         return place, [folder for folder in folders if kinds[folder] == "absent"]
 
     def write(self, place: str, content: bytes, mode: int | None = None) -> None:
-        """Remember a file."""
+        """Write a file to the overlay."""
         old = self.inspect(place, 0)
         if old.kind == "link":
             raise Blocked(f"{shown(place)} is a symbolic link; name the file that it leads to.")
@@ -79,17 +79,17 @@ class Overlay(Root):
         self._states[place] = State.of("file", content, mode or old.mode or 0o644)
 
     def make_folder(self, place: str) -> None:
-        """Remember a folder."""
+        """Create a folder in the overlay."""
         if self.inspect(place, 0).kind != "absent":
             raise explained(FileExistsError(errno.EEXIST, ""), place)
         self._states[place] = FOLDER
 
     def remove(self, place: str) -> None:
-        """Remember that something is gone."""
+        """Mark a path as removed."""
         self._states[place] = ABSENT
 
     def entries(self, path: str, *, check: Check | None = None) -> tuple[str, list[DirectoryEntry]]:
-        """The real place of a folder, and what would be in it by name."""
+        """Return the real path of a folder and its entries in the overlay, by name."""
         _, place = self.locate(path)
         names: dict[str, DirectoryEntry] = {}
         if self._states.get(place) is None:
@@ -104,7 +104,7 @@ class Overlay(Root):
         return place, sorted((e for e in names.values() if e.kind != ABSENT.kind), key=lambda entry: entry.name)
 
     def files(self, path: str = ".", skip: Collection[str] = ()) -> Iterator[tuple[str, int]]:
-        """The places of the files that would be below a folder, with their sizes."""
+        """Yield the paths of the files below a folder in the overlay, with their sizes."""
         _, inside = self.locate(path)
         sizes = dict(super().files(path, skip)) if inside not in self._states else {}
         for place, state in self._states.items():
@@ -129,7 +129,7 @@ Remarks = list[str]
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """Lines of a file, its size in bytes, how it is encoded, and whether it is text by itself."""
+    """Lines of a file, its size in bytes, its encoding, and whether the file itself is text."""
 
     lines: LineRange
     size: int
@@ -139,7 +139,7 @@ class FileText:
 
 @dataclass(frozen=True, slots=True)
 class WriteResult:
-    """A file that was written: its new size in bytes, what was changed by it, and why that cannot be undone later."""
+    """The result of a write: the new size in bytes, the change, and a note if it cannot be undone later."""
 
     size: int
     change: FileChange
@@ -147,27 +147,26 @@ class WriteResult:
 
     @property
     def path(self) -> str:
-        """The file's real place."""
+        """The real path of the file."""
         return self.change.path
 
     @property
     def before(self) -> State:
-        """What stood there."""
+        """The state before the write."""
         return self.change.before
 
     @property
     def diff(self) -> str:
-        """The difference as a unified diff of bounded length."""
+        """The change as a unified diff, limited in length."""
         return unified([self.change], _MOST_DIFF_CHARS)
 
 
 class Workspace:
-    """A folder that file tools may touch, by default the current folder at each call.
+    """A folder that file tools can access, by default the current folder at each call.
 
-    Changes are recorded in `journal`, by default one in memory, under one run: `changes` is their difference, `undo`
-    takes them back. With `dry_run` they are kept in memory and seen by whoever reads, and the disk stays as it is.
-    Any thread may use it. Raises ConfigError when there is no such folder; the methods raise ToolError, and Blocked
-    for what is outside.
+    Changes are recorded in `journal`, by default one in memory, under one run: `changes` is their diff, `undo` reverts
+    them. With `dry_run` they are kept in memory and visible to reads, and the disk is unchanged. Thread-safe. Raises
+    ConfigError if the folder does not exist; the methods raise ToolError, and Blocked for paths outside.
     """
 
     def __init__(
@@ -190,17 +189,17 @@ class Workspace:
 
     @classmethod
     def for_direct_calls(cls, root: str | Path | None = None) -> Workspace:
-        """The same for tools that a program calls by itself: each change has a record of its own.
+        """Create a workspace for tools called directly by a program: each change has its own record.
 
-        The records are kept on this machine, where `agentkit undo` finds them. A change that cannot be recorded there
-        is made all the same, and says so.
+        The records are stored on this machine, where `agentkit undo` finds them. A change that cannot be recorded there
+        is made anyway, with a note.
         """
         workspace = cls(root, journal=Journal.of_this_machine())
         workspace._records_calls = True
         return workspace
 
     def __getstate__(self) -> dict[str, Any]:
-        """All but the lock; a copy in another process works on the real files."""
+        """Exclude the lock; a copy in another process uses the real files."""
         return {name: value for name, value in self.__dict__.items() if name != "_lock"}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -209,9 +208,9 @@ class Workspace:
     def for_run(
         self, run_id: str | None = None, label: str = "", *, dry_run: bool | None = None, is_new: bool = False
     ) -> Workspace:
-        """The same folder and journal for one run, whose changes are recorded and undone together.
+        """Return a workspace with the same folder and journal for one run, whose changes are undone together.
 
-        Of a run that is new nothing was recorded before under that id.
+        With `is_new`, the run has no earlier record under that id.
         """
         is_dry = self.dry_run if dry_run is None else dry_run
         workspace = Workspace(journal=self.journal, dry_run=is_dry, opener=self._opener)
@@ -221,22 +220,22 @@ class Workspace:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether it is one folder for ever, and not the current folder at each call."""
+        """Whether it is a fixed folder, rather than the current folder at each call."""
         return self._fixed is not None
 
     @property
     def folder(self) -> str:
-        """The workspace's folder, absolute, without links."""
+        """The absolute path of the folder, without links."""
         return self._root().folder
 
     @property
     def spellings(self) -> tuple[str, ...]:
-        """The folder's absolute spellings: the real one, and the one by which it was given."""
+        """The folder's absolute paths: the real one, and the one as given."""
         return self._root().spellings
 
     @property
     def record(self) -> Record:
-        """What was changed, in the order in which it was."""
+        """The record of the changes, in order."""
         with self._lock:
             if self._run is None:
                 self._run = self._new_record("changes without a run", None)
@@ -244,20 +243,20 @@ class Workspace:
 
     @property
     def changes(self) -> str:
-        """What the run changed, as one unified diff of bounded length."""
+        """The changes of the run as one unified diff, limited in length."""
         return self.record.diff
 
     def undo(self) -> Undone:
-        """Put back all that the run changed, or nothing. Raises ToolError naming what was changed since."""
+        """Revert all changes of the run, or nothing. Raises ToolError naming what was changed since."""
         with self._lock:
             return self.record.undo()
 
     def name(self, path: str) -> str:
-        """A path by its name alone, relative to the folder; no file is touched to find it."""
+        """Normalise a path relative to the folder, without file access."""
         return self._root().name(path)
 
     def locate(self, path: str) -> tuple[str, str]:
-        """A path by its name alone, and the real place that it leads to, both relative to the folder."""
+        """Return the normalised path, and the real path with links resolved, both relative to the folder."""
         return self._root().locate(path)
 
     def read(
@@ -269,9 +268,9 @@ class Workspace:
         check: Check | None = None,
         words: Callable[[bytes], str | None] | None = None,
     ) -> FileText:
-        """Lines of a text file without its secrets, from line `offset` on (counted from 1), at most `limit`.
+        """Read lines of a text file without its secrets, from line `offset` on (counted from 1), at most `limit`.
 
-        `words` gives what stands in a file that is no text, or None.
+        `words` extracts the text of a file that is not text, or returns None.
         """
         found = self._root().read(path, check=check)
         is_whole = found.size <= len(found.content)
@@ -281,7 +280,7 @@ class Workspace:
         return FileText(lines, found.size, text.encoding, is_text=told is None)
 
     def write(self, path: str, content: str, *, tool: str = "write_file", check: Check | None = None) -> WriteResult:
-        """Put a file in place, with the folders it needs."""
+        """Write a file, creating its folders."""
         try:
             return self._put(path, content.encode(), tool, check)
         except UnicodeEncodeError:
@@ -290,7 +289,7 @@ class Workspace:
     def edit(
         self, path: str, old_text: str, new_text: str, *, tool: str = "edit_file", check: Check | None = None
     ) -> WriteResult:
-        """Replace the one place in a file where `old_text` stands. Raises ToolError when there is none, or several."""
+        """Replace the only occurrence of `old_text`. Raises ToolError if it occurs never or several times."""
         with self._lock:
             found = self._root().read(path, MOST_WRITTEN_BYTES + 1, check=check)
             if found.size > MOST_WRITTEN_BYTES:
@@ -304,7 +303,7 @@ class Workspace:
         raise ToolError(f"old_text does not stand in {shown(path)}. {_closest(hidden(text.text), old_text)}")
 
     def count(self, path: str, piece: str) -> int:
-        """How often a piece of text stands in a file, secrets not hidden; 0 when there is no such text file."""
+        """Count the occurrences of a text in a file, without redaction; 0 if the file is not text or not readable."""
         try:
             found = self._root().read(path)
             return decode(found.content, shown(path), found.size).text.count(piece)
@@ -312,11 +311,11 @@ class Workspace:
             return 0
 
     def list(self, path: str = ".", *, check: Check | None = None) -> list[DirectoryEntry]:
-        """What is in a folder, by name."""
+        """List a folder, by name."""
         return self._root().entries(path, check=check)[1]
 
     def search(self, query: Query) -> Matches:
-        """Where a regular expression matches in the files."""
+        """Search the files for a regular expression."""
         from agentkit.workspace.search import search
 
         return search(self._root(), query)
@@ -330,12 +329,12 @@ class Workspace:
         *,
         repository: str | None = None,
     ) -> Iterator[Remarks]:
-        """Record what is changed meanwhile by a tool that changes files by itself.
+        """Record the changes during the block, for a tool that changes files by itself.
 
-        What the patterns in `surely` name (see `covering`) can be put back, or ToolError is raised before anything
-        happens. Of those in `perhaps` as much is remembered as can be, also where the whole workspace is too large.
-        With the folder of a git repository, its branches and its index are recorded as well. Gives a list that says
-        afterwards what of a direct call cannot be undone.
+        Paths matching the patterns in `surely` (see `cover`) are guaranteed to be restorable, or ToolError is raised
+        before the block runs. Those in `perhaps` are recorded as far as possible, even if the whole workspace is too
+        large. With the folder of a git repository, its branches and index are recorded as well. Yields a list that
+        afterwards contains what cannot be undone of a direct call.
         """
         if self.dry_run:
             raise ToolError(f"{tool} changes files by itself, which a dry run cannot prevent.")
@@ -357,7 +356,7 @@ class Workspace:
 
     @contextlib.contextmanager
     def _recording(self, tool: str) -> Iterator[Record]:
-        """The record of a change: that of the run, or one of its own for a direct call."""
+        """Yield the record for a change: that of the run, or a new one for a direct call."""
         if not self._records_calls:
             yield self.record
             return
@@ -367,8 +366,8 @@ class Workspace:
             written(record)
 
     def unrestorable(self, patterns: Collection[str]) -> str:
-        """Why `undo` could not put back what the patterns name if it were deleted now; "" when it could."""
-        with self._recording("undo") as record:  # which stays empty, and leaves nothing behind
+        """Return why `undo` could not restore what the patterns match if it were deleted now; "" if it could."""
+        with self._recording("undo") as record:  # stays empty, so it is removed
             return record.unrestorable(self._root(), patterns)
 
     def odd_name(self) -> str:
@@ -378,7 +377,7 @@ class Workspace:
         return odd_name(self._root())
 
     def record_removed(self, states: Sequence[tuple[str, State]], tool: str) -> None:
-        """Record files that a tool made and that were removed again, so that what they held is not lost."""
+        """Record files that a tool created and removed again, so that their contents are not lost."""
         folder, now = self._root().folder, time.time()
         with self._recording(tool) as record:
             for before, after in ((False, True), (True, False)):
@@ -409,7 +408,7 @@ class Workspace:
         return WriteResult(len(content), change)
 
     def _root(self) -> Root:
-        """The folder at this moment; a dry run sees each folder through its own overlay."""
+        """Return the current folder's root; a dry run uses an overlay per folder."""
         root = self._fixed
         folder = str(Path.cwd()) if root is None else root.folder
         if root is not None and not self.dry_run:
@@ -428,7 +427,7 @@ class Workspace:
 
 @contextlib.contextmanager
 def _folders(root: Root, folders: list[str]) -> Iterator[None]:
-    """Make folders, and remove them again when what follows fails."""
+    """Create folders, and remove them again if the block fails."""
     made: list[str] = []
     try:
         for folder in folders:
@@ -437,13 +436,13 @@ def _folders(root: Root, folders: list[str]) -> Iterator[None]:
         yield
     except ToolError:
         for folder in reversed(made):
-            with contextlib.suppress(ToolError):  # somebody else may use it by now
+            with contextlib.suppress(ToolError):  # another process can be using it by now
                 root.remove(folder)
         raise
 
 
 def _refuse_lasting(state: State, path: str) -> None:
-    """Refuse to replace what may not be changed, or could not be put back."""
+    """Refuse to replace a file that is read-only or too large to be restored."""
     if state.kind == "file" and state.content is None:
         reason = f"{shown(path)} has {state.size:,} bytes, too many to keep, so that its loss could not be undone"
         raise ToolError(f"{reason}; write another file, or replace it with the shell when the user approves.")
@@ -452,7 +451,7 @@ def _refuse_lasting(state: State, path: str) -> None:
 
 
 def _replaced(text: Text, old_text: str, new_text: str, path: str) -> str | None:
-    """The text with the one occurrence replaced, None when there is none. Line ends are taken to be the file's."""
+    """Return the text with the only occurrence replaced, or None without one. Adapts to the file's line endings."""
     if not old_text:
         raise ToolError("old_text is empty; give the text that is to be replaced.")
     whole = text.text
@@ -477,7 +476,7 @@ def _places(whole: str, old_text: str) -> list[int]:
 
 
 def _closest(whole: str, old_text: str) -> str:
-    """The lines that look most like those of the text, in words."""
+    """Describe the lines that look most like those of the text."""
     wanted = [line.strip() for line in split_lines(old_text.strip("\n"))]
     lines = split_lines(whole)[:_MOST_COMPARED_LINES]
     first = next((line for line in wanted if line), "")
@@ -487,7 +486,7 @@ def _closest(whole: str, old_text: str) -> str:
 
 
 def _aligned(wanted: Sequence[str], lines: Sequence[str]) -> str:
-    """Of the places in the file that begin as the wanted lines do, but for blanks, the one that goes on most alike."""
+    """Return the best match among the places whose first line equals the first wanted one, ignoring blanks."""
     starts = [number for number, line in enumerate(lines) if wanted and wanted[0] and line.strip() == wanted[0]]
     if not starts:
         return ""
@@ -503,7 +502,7 @@ def _aligned(wanted: Sequence[str], lines: Sequence[str]) -> str:
 
 
 def _like(wanted: str, lines: Sequence[str]) -> str:
-    """The lines that are like one, in words; nothing when there are none."""
+    """Describe the lines similar to one; empty without any."""
     short = [line[:_MOST_LINE_CHARS] for line in lines]
     close = _similar(wanted[:_MOST_LINE_CHARS], list(dict.fromkeys(line.strip() for line in short if line.strip())))
     numbered = [f"{number}: {line}" for number, line in enumerate(short, 1) if line.strip() in close]
@@ -511,7 +510,7 @@ def _like(wanted: str, lines: Sequence[str]) -> str:
 
 
 def _similar(wanted: str, lines: Sequence[str]) -> list[str]:
-    """At most three lines that are like the wanted one, the likest first, as far as they are found in a short time."""
+    """Return up to three similar lines, the most similar first, within a short time limit."""
     import difflib
 
     deadline = time.monotonic() + _MOST_COMPARING_SECONDS

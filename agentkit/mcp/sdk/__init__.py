@@ -1,4 +1,4 @@
-"""Adapters to the `mcp` package; nothing else imports it."""
+"""Adapters to the `mcp` package; only this package imports it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from agentkit.errors import MissingExtra
 
 
 def check_package() -> None:
-    """Load the package. What it logs goes to the program's own handlers, and is not printed where there are none.
+    """Import the package and keep its log records from being printed if the program has no handlers.
 
     Raises MissingExtra.
     """

@@ -43,18 +43,18 @@ if TYPE_CHECKING:
 _METHOD = "S256"
 _LEAST_SECRET_CHARS = 6
 _SHOWABLE = re.compile(r"[!-~]{1,16000}")
-"""What a header can bear, and what servers take of one."""
+"""The characters and length that a header can carry and servers accept."""
 
 _SECRETS = {OAuthToken: ("access_token", "refresh_token"), OAuthClientInformationFull: ("client_id", "client_secret")}
 _MOST_PAGE_CHARS = 8_000
 _MOST_SECONDS = 10**11
-"""Some three thousand years: what ends later has no date."""
+"""About three thousand years: later expiry dates are rejected."""
 
 
 def check_answer(model: Any, request: httpx2.Request, response: httpx2.Response) -> None:
-    """Raise ToolError for an answer that is none of its kind, or that nothing can be shown of.
+    """Raise ToolError for an invalid answer, or one whose values cannot be sent in a header.
 
-    The package would quote it, as would whoever sends what is no header.
+    The package and the HTTP client would quote them in their error messages.
     """
     try:
         answer = model.model_validate_json(response.content)
@@ -69,10 +69,10 @@ def check_answer(model: Any, request: httpx2.Request, response: httpx2.Response)
 
 
 def check_metadata(server: str, metadata: OAuthMetadata | None, *, is_named: bool, is_meant: bool) -> None:
-    """Raise ToolError for an authorization server that would not protect the code that it gives.
+    """Raise ToolError if the authorization server does not protect its codes by PKCE.
 
-    `is_named` says that `server` names where one logs in; `is_meant`, that the developer does, who may know that it
-    protects codes without saying so.
+    `is_named` means that `server` named the authorization server; `is_meant`, that the developer did, who can know that
+    it supports PKCE even if its metadata does not state it.
     """
     if metadata is None:
         if is_named:
@@ -87,9 +87,9 @@ def check_metadata(server: str, metadata: OAuthMetadata | None, *, is_named: boo
 
 
 def page_of(url: str) -> str:
-    """The page that a person is to open, with one query: the package writes one behind that of the server's own.
+    """Normalise the authorization page to a single query: the package appends one to the server's own.
 
-    Raises ToolError where what we ask for would not be all that is asked for.
+    Raises ToolError if the result would request more than the client asks for.
     """
     page, _, asked = url.rpartition("?")
     query = "&".join((*page.split("?")[1:], asked))
@@ -103,7 +103,7 @@ def page_of(url: str) -> str:
 
 
 def told_of(request: httpx2.Request, response: httpx2.Response, others: Iterable[str] = ()) -> str:
-    """What an authorization server says went wrong, without what it was sent in confidence, and `others`."""
+    """Format an authorization server's error without the secrets of the request and without `others`."""
     try:
         said = json.loads(response.content)
     except (ValueError, RecursionError):
@@ -114,7 +114,7 @@ def told_of(request: httpx2.Request, response: httpx2.Response, others: Iterable
 
 
 def _without(secrets: list[Secret], said: object) -> object:
-    """A text without these, before anything of it is cut."""
+    """Remove secrets from a text; done before the text is cut."""
     if isinstance(said, str):
         for secret in secrets:
             said = secret.scrub(said)
@@ -122,7 +122,7 @@ def _without(secrets: list[Secret], said: object) -> object:
 
 
 def _sent(request: httpx2.Request) -> Iterator[str]:
-    """What a request says in confidence, as it was sent and as it was meant."""
+    """Yield the secrets in a request, encoded and decoded."""
     for values in parse_qs(request.content.decode("utf-8", "replace")).values():
         yield from values
     shown = request.headers.get("authorization", "").rpartition(" ")[2]
@@ -146,31 +146,31 @@ _SCOPE = re.compile(r"[!#-\[\]-~]+(?: [!#-\[\]-~]+)*")
 
 
 class Listener(Protocol):
-    """Hears what the package tells nobody."""
+    """Receives events that the package does not report."""
 
     def failed(self, trouble: AgentKitError) -> None:
-        """Why a request could not show a login."""
+        """Report why a request could not be authorized."""
         ...
 
     def shown(self, secret: str) -> None:
-        """The token that a request shows."""
+        """Report the token that a request uses."""
         ...
 
 
 class NullAuthListener:
-    """A listener where nobody hears."""
+    """A listener that does nothing."""
 
     def failed(self, trouble: AgentKitError) -> None:
-        """It is raised to whoever asked."""
+        """Do nothing: the error is raised to the caller."""
 
     def shown(self, secret: str) -> None:
-        """No connection of a server's shows it."""
+        """Do nothing: the token is not used by a server connection."""
 
 
 class Authorized(OAuthClientProvider):
-    """Shows a login with each request. Of what it asks for itself, nothing goes where the server's login must not lead.
+    """Authorizes each request. Requests of the flow itself go only to hosts allowed for the login.
 
-    Raises LoginNeeded where a person would have to be asked, and ToolError; the listener hears of both.
+    Raises LoginNeeded if a person has to log in, and ToolError; both are reported to the listener.
     """
 
     _terms: Terms
@@ -184,7 +184,7 @@ class Authorized(OAuthClientProvider):
         self._is_wanted = True
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Show what there is; once more, when that was refused and something else can be had without a person."""
+        """Send the available token, and retry once if it was rejected and another is available without a person."""
         try:
             await self._prepare()
             self._show(request)
@@ -198,9 +198,9 @@ class Authorized(OAuthClientProvider):
             raise
 
     async def obtain(self, request: httpx2.Request, refusal: httpx2.Response, *, is_wanted: bool = True) -> None:
-        """Go through the package's whole flow for a request that was refused so, short of sending it again.
+        """Run the package's whole flow for a refused request, without sending that request again.
 
-        `is_wanted` says that the server itself has refused it. Raises ToolError.
+        `is_wanted` means that the server itself refused it. Raises ToolError.
         """
         self._is_wanted = is_wanted
         flow = self._auth_flow(request)
@@ -213,20 +213,20 @@ class Authorized(OAuthClientProvider):
         except OAuthFlowError as error:
             why = visible(" ".join(str(error).split())[:_MOST_CHARS].rstrip("."))
             raise ToolError(f"The login to {self._reach.server} failed: {why}.") from None
-        except (ValueError, httpx2.InvalidURL):  # of a server's answer, which may hold what nobody else may read
+        except (ValueError, httpx2.InvalidURL):  # from a server's answer, which can contain secrets
             raise ToolError(f"The login to {self._reach.server} failed: it cannot be made sense of.") from None
         finally:
             await flow.aclose()
 
     async def _prepare(self) -> None:
-        """Have at hand what can be shown without having been refused first."""
+        """Prepare a token to send with the first attempt."""
 
     @abstractmethod
     async def _renew(self, request: httpx2.Request, refusal: httpx2.Response) -> bool:
-        """Whether the request now shows another token than the one that was refused."""
+        """Return whether the request now carries another token than the rejected one."""
 
     async def _asked(self, request: httpx2.Request) -> httpx2.Response:
-        """The answer to a request of the flow, which can be used. Raises ToolError."""
+        """Send a request of the flow and return a validated answer. Raises ToolError."""
         if request.method != "POST":
             return await sent(request, self._reach)
         is_registration = request.headers["content-type"].startswith("application/json")
@@ -242,7 +242,7 @@ class Authorized(OAuthClientProvider):
         return response
 
     def _check_registration(self) -> None:
-        """Raise ToolError where we must not, or need not, register."""
+        """Raise ToolError if registration is not allowed or not needed."""
         if self._terms.client_id is not None:
             raise ToolError(
                 f"{self._reach.server} does not log in at {self._terms.issuer or 'the server'} that knows "
@@ -253,18 +253,18 @@ class Authorized(OAuthClientProvider):
             raise ToolError(f"{self._reach.server} asks for no login.")
 
     def _registration(self, request: httpx2.Request) -> httpx2.Request:
-        """The same, for the rights that were meant."""
+        """Return the registration request with the configured scope."""
         if self._terms.scope is None:
             return request
         return httpx2.Request("POST", request.url, json={**json.loads(request.content), "scope": self._terms.scope})
 
     def _select_authorization_server(self, advertised: list[str]) -> str:
-        """The one that was meant, if it is among them."""
+        """Select the configured issuer, if it is advertised."""
         issuer = self._terms.issuer
         return next((each for each in advertised if issuer and issuers_match(each, issuer)), advertised[0])
 
     async def _perform_authorization(self) -> httpx2.Request:
-        """The request for a token, of the server that was meant, for the rights that were meant."""
+        """Return the token request to the configured issuer, with the configured scope."""
         metadata, issuer = self.context.oauth_metadata, self._terms.issuer
         if issuer is not None and (metadata is None or not issuers_match(str(metadata.issuer), issuer)):
             raise ToolError(f"{self._reach.server} does not log in at {issuer}, so it was not tried elsewhere.")
@@ -281,7 +281,7 @@ class Authorized(OAuthClientProvider):
             self._add_auth_header(request)
 
     def _wanted(self, response: httpx2.Response) -> str:
-        """What is to be done about a refusal."""
+        """Describe how to resolve a refusal."""
         scope = extract_scope_from_www_auth(response) or ""
         if response.status_code == _FORBIDDEN and _SCOPE.fullmatch(scope) and len(scope) <= _MOST_CHARS:
             return (
@@ -291,7 +291,7 @@ class Authorized(OAuthClientProvider):
 
 
 def is_refusal(response: httpx2.Response) -> bool:
-    """Whether an answer says that a login, or one with further rights, is wanted."""
+    """Whether a response requires a login, or one with further scopes."""
     wants_rights = extract_field_from_www_auth(response, "error") == "insufficient_scope"
     return response.status_code == _REFUSED or (response.status_code == _FORBIDDEN and wants_rights)
 
@@ -305,7 +305,7 @@ _ACCEPT = {"Accept": "application/json, text/event-stream"}
 
 
 class AuthorizationCodeAuth(Authorized):
-    """Shows the login that is kept of a person, and renews it as long as the authorization server does."""
+    """Authorizes with the stored login of a person, and refreshes it while the authorization server allows that."""
 
     _is_renewal = True
 
@@ -319,7 +319,7 @@ class AuthorizationCodeAuth(Authorized):
         self._begin(target, login, listener)
 
     async def _initialize(self) -> None:
-        """Read what is kept: another process may have renewed it, or logged in anew, or out."""
+        """Load the stored login: another process can have refreshed, replaced or deleted it."""
         self._edition = self._kept.edition
         kept, context = self._kept.read() or {}, self.context
         try:
@@ -335,7 +335,7 @@ class AuthorizationCodeAuth(Authorized):
         self._initialized = True
 
     async def _prepare(self) -> None:
-        """Have a token that is valid and still kept, if that takes no person: after a logout it counts no more."""
+        """Make a valid, still stored token available if possible without a person: a logout invalidates it."""
         async with self._one:
             if not self.context.is_token_valid() or self._kept.edition != self._edition:
                 await self._initialize()
@@ -343,7 +343,7 @@ class AuthorizationCodeAuth(Authorized):
                     await self._refresh()
 
     async def _renew(self, request: httpx2.Request, _refusal: httpx2.Response) -> bool:
-        """Whether the request now shows another token than the one that was refused."""
+        """Return whether the request now carries another token than the rejected one."""
         async with self._one:
             refused = request.headers.get("authorization")
             await self._initialize()
@@ -353,7 +353,7 @@ class AuthorizationCodeAuth(Authorized):
             return is_new
 
     async def _refresh(self) -> bool:
-        """Whether there is a new token in the place of the one that ended: from whoever was first, or else by us."""
+        """Return whether a new token replaced the expired one, refreshed by another process or by this one."""
         ended = self.context.current_tokens
         if ended is None:
             return False
@@ -365,7 +365,7 @@ class AuthorizationCodeAuth(Authorized):
             return self.context.can_refresh_token() and await self._refreshed()
 
     async def _refreshed(self) -> bool:
-        """Whether the authorization server gave a new token for the old one. Raises ToolError when it is away."""
+        """Refresh the token and return whether this succeeded. Raises ToolError if the server is unavailable."""
         request = await self._refresh_token()
         response = await sent(request, self._reach)
         if response.status_code == _LATER or response.is_server_error:
@@ -375,7 +375,7 @@ class AuthorizationCodeAuth(Authorized):
         return await self._handle_refresh_response(response)
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """Keep them, with where they were given and who we are there: to no other place may they be sent again."""
+        """Store the tokens with their authorization server and client: they must not be sent anywhere else."""
         context = self.context
         told = {
             "tokens": tokens,
@@ -385,12 +385,12 @@ class AuthorizationCodeAuth(Authorized):
         }
         document = {name: model.model_dump(mode="json", exclude_none=True) for name, model in told.items() if model}
         if self._is_renewal and self._kept.edition is None:
-            return  # somebody has logged out meanwhile
+            return  # logged out in the meantime
         self._kept.write({**document, "expires_at": context.token_expiry_time, "hosts": [*self._reach.hosts]})
         self._edition = self._kept.edition
 
     async def revoke(self) -> str:
-        """Have the authorization server take the login back; why it has not, empty when it has."""
+        """Delete the login and revoke it; return why revocation failed, or an empty string."""
         await self._initialize()
         self._kept.forget()
         metadata, tokens = self.context.oauth_metadata, self.context.current_tokens
@@ -403,7 +403,7 @@ class AuthorizationCodeAuth(Authorized):
         return f"It may still hold where it was given: {' '.join(faults)}" if faults else ""
 
     async def _fault(self, endpoint: str, kind: str, tokens: Mapping[str, str]) -> str:
-        """Why the token of that kind is not taken back, empty when it is."""
+        """Revoke one kind of token; return why this failed, or an empty string."""
         client = self.context.client_info
         data = {"token": tokens[kind], "token_type_hint": kind, **({"client_id": client.client_id} if client else {})}
         try:
@@ -418,17 +418,17 @@ class AuthorizationCodeAuth(Authorized):
         return f"{request.url.host} refused the {kind}: {why}."
 
     async def get_tokens(self) -> None:
-        """Nobody asks: `_initialize` reads what is kept."""
+        """Do nothing: `_initialize` reads the stored login."""
 
     async def get_client_info(self) -> None:
-        """Nor for that."""
+        """Do nothing: `_initialize` reads the stored login."""
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """It is kept with the tokens that it leads to, or not at all."""
+        """Do nothing: client information is stored together with the tokens."""
 
 
 class _AuthorizationFlow(AuthorizationCodeAuth):
-    """Logs a person in, from the beginning."""
+    """Logs a person in from scratch."""
 
     _is_renewal = False
 
@@ -441,7 +441,7 @@ class _AuthorizationFlow(AuthorizationCodeAuth):
         self._asking: asyncio.Future[Any]
 
     async def _initialize(self) -> None:
-        """Begin without tokens, as the client that the developer has told, or as nobody."""
+        """Start without tokens, with the configured client or an unregistered one."""
         login = self._login
         if login.client_id is not None:
             known = {"client_id": login.client_id, "client_secret": login.client_secret, "issuer": login.issuer}
@@ -452,7 +452,7 @@ class _AuthorizationFlow(AuthorizationCodeAuth):
         self._initialized = True
 
     async def _open(self, url: str) -> None:
-        """Have the person asked, in a thread where the function does not await."""
+        """Have the person open the page; a synchronous function runs in a thread."""
         url = page_of(url)
         self._reach.admitted(url.partition("?")[0])
         self._state = parse_qs(urlsplit(url).query)["state"][-1]
@@ -462,7 +462,7 @@ class _AuthorizationFlow(AuthorizationCodeAuth):
         self._asking = asyncio.ensure_future(asked)
 
     async def _answer(self) -> AuthorizationCodeResult:
-        """What the authorization server says, by the browser or by the person."""
+        """Wait for the authorization server's answer, from the browser or from the person."""
         landed = None if self._landing is None else asyncio.ensure_future(self._landing.answer())
         waiting: set[asyncio.Future[Any]] = {self._asking} | ({landed} if landed is not None else set())
         try:
@@ -477,7 +477,7 @@ class _AuthorizationFlow(AuthorizationCodeAuth):
         return AuthorizationCodeResult(code=code_of(answer), state=answer["state"], iss=answer.get("iss"))
 
     def _said(self, said: object) -> dict[str, str] | None:
-        """The answer in an address that the person gave, None where they gave none. Raises ToolError for another."""
+        """Parse the address that the person entered; None if empty. Raises ToolError if it does not match."""
         if not isinstance(said, str) or not said.strip():
             return None
         answer = answer_in(said, self._state)
@@ -487,7 +487,7 @@ class _AuthorizationFlow(AuthorizationCodeAuth):
 
 
 async def log_in(target: Target, login: Login, ask: Ask) -> None:
-    """Have a person log in, and keep what comes of it. Raises ToolError and ConfigError."""
+    """Log a person in and store the login. Raises ToolError and ConfigError."""
     try:
         async with asyncio.timeout(login.seconds):
             if login.redirect_uri is not None:
@@ -500,7 +500,7 @@ async def log_in(target: Target, login: Login, ask: Ask) -> None:
 
 
 async def revoked(target: Target, login: Login) -> str:
-    """Forget the login that is kept, and have it taken back; why it was not, empty when it was."""
+    """Delete the stored login and revoke it; return why revocation failed, or an empty string."""
     leaving = AuthorizationCodeAuth(target, login, NullAuthListener())
     try:
         return await leaving.revoke()
@@ -509,7 +509,7 @@ async def revoked(target: Target, login: Login) -> str:
 
 
 async def _logged_in(asking: _AuthorizationFlow, target: Target) -> None:
-    """Ask the server for something without a login, and go on from what it says; from nothing, if it asks for none."""
+    """Send a request without login and start the flow from the response, whether or not it asks for a login."""
     try:
         async with (
             web_client(target.url, {**target.headers, **_ACCEPT}) as http,
@@ -537,7 +537,7 @@ _POST: Final = "client_secret_post"
 
 
 class ClientCredentialsAuth(Authorized, ClientCredentialsOAuthProvider):
-    """Shows the login of a program, which it gets, and gets again, by the program's own secret."""
+    """Authorizes a program with a token obtained, and obtained again, with its client secret."""
 
     def __init__(self, target: Target, terms: ClientCredentials, listener: Listener) -> None:
         secret, issuer = terms.client_secret, terms.issuer
@@ -545,15 +545,15 @@ class ClientCredentialsAuth(Authorized, ClientCredentialsOAuthProvider):
         self._begin(target, terms, listener)
 
     async def _initialize(self) -> None:
-        """Go on with the token at hand."""
+        """Keep the token in memory, with the fixed client information."""
         self.context.client_info = self._fixed_client_info
         self._initialized = True
 
     async def _renew(self, request: httpx2.Request, refusal: httpx2.Response) -> bool:
-        """Whether another token was had for the program's secret."""
+        """Obtain another token with the client secret, unless a concurrent request already has."""
         async with self._one:
             refused = request.headers.get("authorization")
-            self._show(request)  # another request may have got one meanwhile
+            self._show(request)  # a concurrent request can have obtained one
             if request.headers.get("authorization") == refused:
                 self.context.clear_tokens()
                 await self.obtain(request, refusal)
@@ -561,7 +561,7 @@ class ClientCredentialsAuth(Authorized, ClientCredentialsOAuthProvider):
             return True
 
     async def _perform_authorization(self) -> httpx2.Request:
-        """The same, with the secret shown in a way that the authorization server knows."""
+        """Return the token request, using an authentication method that the server supports."""
         metadata = self.context.oauth_metadata
         known = metadata.token_endpoint_auth_methods_supported if metadata else None
         if known is not None and _BASIC not in known and _POST in known and self.context.client_info is not None:
@@ -569,21 +569,21 @@ class ClientCredentialsAuth(Authorized, ClientCredentialsOAuthProvider):
         return await super()._perform_authorization()
 
     def _wanted(self, response: httpx2.Response) -> str:
-        """What is to be done about a refusal."""
+        """Describe how to resolve a refusal."""
         return f"The server refuses what {self._terms.client_id!r} logs in with ({response.status_code})."
 
 
 class _MemoryTokenStorage:
-    """Keeps nothing: a program logs in anew whenever it likes."""
+    """Stores nothing: a program can log in again at any time."""
 
     async def get_tokens(self) -> None:
-        """There are none."""
+        """Return None: tokens are not stored."""
 
     async def set_tokens(self, tokens: OAuthToken) -> None:
-        """It is in the context."""
+        """Do nothing: the tokens are in the context."""
 
     async def get_client_info(self) -> None:
-        """The terms say it."""
+        """Return None: the client information is configured."""
 
     async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        """It is the terms'."""
+        """Do nothing: the client information is configured."""

@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 PATH = "/mcp"
-"""Where the protocol is spoken."""
+"""The HTTP path of the protocol endpoint."""
 
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 _STRANGER = b'{"error": "Show the token that this server was started with: Authorization: Bearer TOKEN."}'
 _TOO_LONG = b'{"error": "A request has at most 8 MB. Write large values to a file, and pass its path."}'
 
 MOST_BYTES = 8_000_000
-"""What a request may hold. It is read into memory as a whole."""
+"""Maximum size of a request body, which is read into memory as a whole."""
 
 Entry = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Entry]]
@@ -41,9 +41,9 @@ Application = Callable[[Entry, Receive, Send], Awaitable[None]]
 
 
 class MCPAuth:
-    """Lets in who shows the token. `hosts` are the names, with any port, that requests and their pages may come by.
+    """Token authentication. `hosts` are the host names, with any port, allowed in Host and Origin headers.
 
-    Raises ConfigError for a token that is too short to be one, and for what is no host's name.
+    Raises ConfigError for a token that is too short, and for an invalid host name.
     """
 
     def __init__(self, token: str | None = None, hosts: Iterable[str] = ()) -> None:
@@ -52,7 +52,7 @@ class MCPAuth:
         self.hosts = tuple(name for host in names for name in (host, f"{host}:*"))
 
     def before(self, application: Application) -> Application:
-        """The application behind the gate."""
+        """Wrap the application with authentication and the size limit."""
 
         async def gated(scope: Entry, receive: Receive, send: Send) -> None:
             if scope["type"] == "lifespan":
@@ -67,7 +67,7 @@ class MCPAuth:
         return gated
 
     def lets_in(self, headers: Iterable[tuple[bytes, bytes]]) -> bool:
-        """Whether these headers show the token, once."""
+        """Whether the headers contain the token, exactly once."""
         shown = [value for name, value in headers if name.lower() == b"authorization"]
         return len(shown) == 1 and shows(shown[0].decode("latin-1"), self.token)
 
@@ -79,7 +79,7 @@ async def _refuse(send: Send, status: int, body: bytes, header: tuple[bytes, byt
 
 
 async def _body(receive: Receive) -> Entry | None:
-    """The whole body of a request as one entry, or the word that the client is gone; None when it is too long."""
+    """Read the whole body into one message, or return a disconnect message; None if the body is too large."""
     body = bytearray()
     while len(body) <= MOST_BYTES:
         entry = await receive()
@@ -92,7 +92,7 @@ async def _body(receive: Receive) -> Entry | None:
 
 
 def _followed(first: Entry, receive: Receive) -> Receive:
-    """What gives the first entry, and then what comes after it."""
+    """Return a receive function that yields the first message, and then those that follow."""
     waiting = [first]
 
     async def received() -> Entry:
@@ -102,20 +102,20 @@ def _followed(first: Entry, receive: Receive) -> Receive:
 
 
 def check_reach(host: str, token: str | None) -> None:
-    """Raise ConfigError for an address that other machines can reach, when nobody has chosen what they must show."""
+    """Raise ConfigError if other machines can reach the address and no token was chosen."""
     if not is_local(host) and token is None:
         raise ConfigError(f"{host} lets other machines in; choose the token that they must show.")
 
 
 Ask = Callable[[str, str], Awaitable[bool]]
-"""Puts a question about a call to the person at the client; the other text tells this question from any other."""
+"""Asks the person at the client about a call; the second text identifies the question."""
 
 Answered = Callable[[str, Mapping[str, Any], Ask | None], Awaitable[ToolResult]]
-"""What comes of a call by name. There is nobody to ask where a client cannot."""
+"""Executes a call by name; the last argument is None if the client cannot ask a person."""
 
 
 class _MustAsk(Exception):
-    """The client must put a question to its person first, and then send the call again."""
+    """Raised if the client has to ask its person first and then repeat the call."""
 
     def __init__(self, question: str, mark: str) -> None:
         super().__init__(question, mark)
@@ -123,7 +123,7 @@ class _MustAsk(Exception):
 
 
 def protocol_server(name: str, tools: Sequence[Tool[..., Any]], answered: Answered) -> Server[Any]:
-    """A server of the package that offers the tools; the calls are answered by the function. Raises MissingExtra."""
+    """Create a server of the package that offers the tools; `answered` executes calls. Raises MissingExtra."""
     check_package()
     from mcp import types
     from mcp.server import Server
@@ -145,7 +145,7 @@ def protocol_server(name: str, tools: Sequence[Tool[..., Any]], answered: Answer
 
 
 async def over_stdio(server: Server[Any]) -> None:
-    """Serve whoever writes to this process, until the input ends."""
+    """Serve the client on stdin and stdout until the input ends."""
     from mcp import stdio_server
 
     async with stdio_server() as (reading, writing):
@@ -153,7 +153,7 @@ async def over_stdio(server: Server[Any]) -> None:
 
 
 async def over_http(server: Server[Any], listener: socket.socket, gate: MCPAuth) -> None:
-    """Serve streamable HTTP on an open socket until this is cancelled or the process is told to end."""
+    """Serve streamable HTTP on an open socket until cancelled or the process is terminated."""
     from mcp.server.transport_security import TransportSecuritySettings
 
     hosts, origins = gate.hosts, [f"{scheme}://{host}" for host in gate.hosts for scheme in ("http", "https")]
@@ -175,7 +175,7 @@ def _offered(tool: Tool[..., Any]) -> types.Tool:
 
 
 def _told(result: ToolResult) -> types.CallToolResult:
-    """The result as a client gets it; what was decided, and why, goes along."""
+    """Convert a result for the client; the decision is included as metadata."""
     from mcp import types
 
     decision = {} if result.decision is None else result.decision.to_dict()
@@ -186,7 +186,7 @@ def _told(result: ToolResult) -> types.CallToolResult:
 
 
 def _shown(part: Image | File) -> types.ContentBlock:
-    """A picture or a recording as itself, any other file as a resource within the result."""
+    """Convert an image or recording to its own block type, any other file to an embedded resource."""
     from mcp import types
 
     head, _, data = part.url.partition(";base64,")
@@ -200,7 +200,7 @@ def _shown(part: Image | File) -> types.ContentBlock:
 
 
 def _ask_of(context: Any, call: types.CallToolRequestParams) -> Ask | None:
-    """How the person at this client is asked; None where the client says that it cannot ask one."""
+    """Return a function that asks the person at this client; None if the client does not support it."""
     from mcp import types
 
     can = context.session.client_capabilities
@@ -232,7 +232,7 @@ def _is_yes(said: types.ElicitResult) -> bool:
 
 
 async def _beat(session: Any, name: str) -> None:
-    """Tell a client that wants to know, every second, that its call is at work."""
+    """Report progress every second while a call is running, if the client wants it."""
     seconds = 0.0
     while True:
         await session.report_progress(seconds, None, f"{name} is at work")

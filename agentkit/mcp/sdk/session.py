@@ -33,16 +33,16 @@ if TYPE_CHECKING:
 
 
 Answer = str | list[str | Image | File]
-"""What a server says: a text, or texts, pictures and files in order. A run takes it as a prompt."""
+"""A server's answer: a text, or texts, images and files in order. It can be used as a prompt."""
 
 _SPEAKERS = {"user": "User", "assistant": "Assistant"}
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """What a server offers to read: `uri` is what `read` takes.
+    """A resource offered by a server: `uri` is the argument of `read`.
 
-    Of a template the URI has places in braces, such as `notes://{name}`, for whoever reads to fill in.
+    The URI of a template has placeholders in braces, such as `notes://{name}`, which the reader fills in.
     """
 
     uri: str
@@ -52,7 +52,7 @@ class Resource:
     is_template: bool = False
 
     def to_dict(self) -> dict[str, str]:
-        """What there is of it, JSON-ready: `uri` or `uri_template`, `name`, `description`, `media_type`."""
+        """Return the non-empty fields as JSON data: `uri` or `uri_template`, `name`, `description`, `media_type`."""
         told = {"uri_template" if self.is_template else "uri": self.uri, "name": self.name}
         others = {"description": self.description, "media_type": self.media_type}
         return told | {key: value for key, value in others.items() if value}
@@ -60,7 +60,7 @@ class Resource:
 
 @dataclass(frozen=True, slots=True)
 class PromptArgument:
-    """A text that a prompt takes by this name."""
+    """A named text argument of a prompt."""
 
     name: str
     description: str = ""
@@ -69,7 +69,7 @@ class PromptArgument:
 
 @dataclass(frozen=True, slots=True)
 class Prompt:
-    """A prompt that a server offers to write, with what it must be told for that."""
+    """A prompt offered by a server, with the arguments it takes."""
 
     name: str
     description: str = ""
@@ -77,13 +77,13 @@ class Prompt:
 
 
 def listing(resources: Iterable[Resource]) -> str:
-    """What there is to read, as a model is told it: JSON, one a line."""
+    """Render resources for the model: JSON, one per line."""
     lines = (json.dumps(each.to_dict(), ensure_ascii=False) for each in resources)
     return "\n".join(lines) or "The server offers nothing to read."
 
 
 def written(arguments: Mapping[str, Any]) -> dict[str, str]:
-    """The arguments of a prompt, which are texts: other values as JSON. Raises TypeError for what is none."""
+    """Convert prompt arguments to texts; other values become JSON. Raises TypeError for unsupported ones."""
     return {
         name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
         for name, value in arguments.items()
@@ -91,16 +91,16 @@ def written(arguments: Mapping[str, Any]) -> dict[str, str]:
 
 
 def value_of(blocks: Iterable[Any], structured: Any = None) -> Answer:
-    """What the blocks of a result say.
+    """Convert the content blocks of a result.
 
-    Binary data that no model reads are only named; structured content counts where there is nothing else.
+    Binary data that models cannot read is only named; structured content is used if the blocks are empty.
     """
     said = _joined([_block(block) for block in blocks], "\n")
     return said if said or structured is None else json.dumps(structured, ensure_ascii=False)
 
 
 def contents_of(contents: Sequence[Any]) -> Answer:
-    """What a resource says; where it has several contents, the URI of each stands before it."""
+    """Convert the contents of a resource; several contents are each preceded by their URI."""
     said: list[str | Image | File] = []
     for each in contents:
         said += [f"[{each.uri}]", _content(each)] if len(contents) > 1 else [_content(each)]
@@ -110,9 +110,9 @@ def contents_of(contents: Sequence[Any]) -> Answer:
 
 
 def prompt_of(messages: Sequence[Any]) -> Answer:
-    """What the messages of a prompt say; where some are a model's, it is named who says what.
+    """Convert the messages of a prompt; if some are the model's, each is preceded by its role.
 
-    All of it is the prompt: no words of a stranger become an answer that a model has given.
+    The whole is one prompt: text from a server never becomes an assistant message.
     """
     are_told_apart = any(message.role != "user" for message in messages)
     said: list[str | Image | File] = []
@@ -143,7 +143,7 @@ def _block(block: Any) -> str | Image | File:
 
 
 def _content(content: Any) -> str | Image | File:
-    """A text, a picture or file that models read, or what is said of other binary data."""
+    """Convert a resource: a text, an image or file that models read, or a placeholder for other binary data."""
     text = getattr(content, "text", None)
     if text is not None:
         return str(text)
@@ -152,7 +152,7 @@ def _content(content: Any) -> str | Image | File:
 
 
 def _shown(encoded: str, name: str = "") -> Image | File | None:
-    """A picture, a PDF or a recording, told by its data, whatever the server calls it; None for anything else."""
+    """Detect an image, PDF or recording by its data, whatever the server declares; None for anything else."""
     url = f"data:application/octet-stream;base64,{encoded}"
     for part in (Image(url), File(url, name)):
         try:
@@ -164,7 +164,7 @@ def _shown(encoded: str, name: str = "") -> Image | File | None:
 
 
 Progress = Callable[[float, float | None, str], object]
-"""Hears how far a call is: how much of how much, or None where nobody knows, and a word on it."""
+"""Callback for the progress of a call: progress, total or None if unknown, and a message."""
 
 _CLOSED = -32000
 _SESSION_IS_OVER = "Session terminated"
@@ -177,33 +177,33 @@ _LEAST_SECRET_CHARS = 8
 
 @dataclass(frozen=True, slots=True)
 class ToolOutput:
-    """What a server answered to a call, texts, pictures and files, and whether it calls it a failure."""
+    """A server's answer to a call: texts, images and files, and whether the server marks it as an error."""
 
     value: Answer
     failed: bool
 
 
 class _Unknown(ToolError):
-    """The server does not know what it was asked for."""
+    """The server does not support the method."""
 
 
 class MCPConnection:
-    """A server that answers. `lost` says that it does not any more."""
+    """An open connection to a server. `lost` means that it no longer answers."""
 
     def __init__(self, client: Client, state: _State) -> None:
         self._client, self._state = client, state
 
     @property
     def lost(self) -> bool:
-        """Whether nothing more can come of it."""
+        """Whether the connection is unusable."""
         return self._state.is_lost
 
     async def definitions(self) -> tuple[Definition, ...]:
-        """The tools that the server offers now. Raises ToolError when there are too many."""
+        """List the tools that the server offers. Raises ToolError if there are too many."""
         return tuple(map(_definition, await self._listed(self._client.list_tools, "tools", _MOST_TOOLS)))
 
     async def resources(self) -> tuple[Resource, ...]:
-        """What the server offers to read, templates last. Raises ToolError, also when there is too much."""
+        """List the resources that the server offers, templates last. Raises ToolError, also if there are too many."""
         if self._client.server_capabilities.resources is None:
             return ()
         whole = await self._listed(self._client.list_resources, "resources")
@@ -211,27 +211,27 @@ class MCPConnection:
         return (*map(_resource, whole), *map(_template, templates))
 
     async def read(self, uri: str) -> Answer:
-        """What a resource says. Raises ToolError."""
+        """Read a resource. Raises ToolError."""
         return contents_of((await self._asking(self._client.read_resource(uri))).contents)
 
     async def prompts(self) -> tuple[Prompt, ...]:
-        """The prompts that the server offers. Raises ToolError, also when there are too many."""
+        """List the prompts that the server offers. Raises ToolError, also if there are too many."""
         if self._client.server_capabilities.prompts is None:
             return ()
         return tuple(map(_prompt, await self._listed(self._client.list_prompts, "prompts")))
 
     async def prompt(self, name: str, arguments: Mapping[str, str]) -> Answer:
-        """A prompt as the server writes it with these. Raises ToolError."""
+        """Get a prompt rendered by the server with these arguments. Raises ToolError."""
         return prompt_of((await self._asking(self._client.get_prompt(name, dict(arguments)))).messages)
 
     async def call(self, name: str, arguments: Mapping[str, Any], on_progress: Progress | None = None) -> ToolOutput:
-        """Have the server run a tool; when this is cancelled, the server is told. Raises ToolError."""
+        """Call a tool; a cancellation is reported to the server. Raises ToolError."""
         progress = None if on_progress is None else _hearing(on_progress)
         result = await self._asking(self._client.call_tool(name, dict(arguments), progress_callback=progress))
         return ToolOutput(value_of(result.content, result.structured_content), bool(result.is_error))
 
     async def watch(self, when_changed: Callable[[], Awaitable[None]]) -> None:
-        """Call back when the server says that its tools are others now, at most once a second."""
+        """Call back when the server reports changed tools, at most once a second."""
         while True:
             await self._state.changed.wait()
             self._state.changed.clear()
@@ -239,14 +239,14 @@ class MCPConnection:
             await asyncio.sleep(_BETWEEN_LOOKS_SECONDS)
 
     async def listen(self) -> None:
-        """Ask a server of the newer protocol to say when its tools change; it may not know how to."""
+        """Subscribe to tool changes, which only servers of the newer protocol support."""
         with contextlib.suppress(Exception):
             async with self._client.listen(tools_list_changed=True) as events:
                 async for _ in events:
                     self._state.changed.set()
 
     async def _listed(self, ask: Callable[..., Awaitable[Any]], kind: str, most: int = _MOST_OTHERS) -> list[Any]:
-        """All pages of a list, none where the server does not know it. Raises ToolError when there is far too much."""
+        """Fetch all pages of a list; empty if the method is not supported. Raises ToolError if there are too many."""
         found: list[Any] = []
         cursor: str | None = None
         for _ in range(_MOST_PAGES):
@@ -264,7 +264,7 @@ class MCPConnection:
         raise ToolError(f"The server offers more than {most} {told}, or has too many pages; it was not believed.")
 
     async def _asking(self, question: Awaitable[Any]) -> Any:
-        """The answer, with what can go wrong in our words. Raises ToolError."""
+        """Await a request and translate errors. Raises ToolError."""
         from mcp import MCPError
 
         try:
@@ -276,7 +276,7 @@ class MCPConnection:
                 raise ToolError(self._state.ended("The server ended before it had answered.")) from error
             kind = _Unknown if error.code == _UNKNOWN_METHOD else ToolError
             raise kind(f"The server refused: {visible(error.message[:_MOST_WORDS_CHARS])}") from error
-        except (ValueError, RuntimeError) as error:  # an answer that is not what the server itself said it would be
+        except (ValueError, RuntimeError) as error:  # an answer that violates the schema the server declared
             raise ToolError(f"The server's answer cannot be used: {_first_line(error)}") from error
         except Exception as error:
             self._state.is_lost = True
@@ -292,9 +292,9 @@ def _hearing(on_progress: Progress) -> ProgressFnT:
 
 
 class _State:
-    """What is known of a connection: whether it is lost, whether tools have changed, what the process wrote last.
+    """The state of a connection: whether it is lost, pending tool changes, and the last stderr output.
 
-    `secrets` are what the server was shown, which nothing that it says may bring further.
+    `secrets` are values sent to the server, which are removed from everything it returns.
     """
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
@@ -305,32 +305,32 @@ class _State:
         self.tail: deque[int] = deque(maxlen=_TAIL_BYTES)
 
     def ended(self, sentence: str) -> str:
-        """The sentence, with what the process wrote to its stderr."""
+        """Append the stderr output of the process to an error message."""
         written = visible(redact(self.clean(bytes(self.tail).decode("utf-8", "replace").strip())))
         return f"{sentence} It wrote: {written}" if written else sentence
 
     def failed(self, trouble: AgentKitError) -> None:
-        """Note why a login could not be shown; the package says only that something failed."""
+        """Record why a request could not be authorized; the package reports only that something failed."""
         self.trouble = trouble
 
     def check(self) -> None:
-        """Raise what was noted, once."""
+        """Raise the recorded error, once."""
         trouble, self.trouble = self.trouble, None
         if trouble is not None:
             raise trouble from None
 
     def shown(self, secret: str) -> None:
-        """Note what the server is shown from now on."""
+        """Record a token sent to the server."""
         self.secrets.add(Secret(secret))
 
     def clean(self, text: str) -> str:
-        """The text without what the server was shown."""
+        """Remove the secrets from a text."""
         for secret in self.secrets:
             text = secret.scrub(text)
         return text
 
     async def heard(self, message: object) -> None:
-        """Take in what the server says unasked."""
+        """Handle a notification from the server."""
         from mcp import types
 
         if isinstance(message, types.ToolListChangedNotification):
@@ -339,9 +339,10 @@ class _State:
 
 @contextlib.asynccontextmanager
 async def connected(target: Target) -> AsyncIterator[MCPConnection]:
-    """A connection to the server, as long as the block lasts.
+    """Connect to the server for the duration of the block.
 
-    Raises ConfigError for what is no server, MissingExtra without the package, and ToolError when it does not answer.
+    Raises ConfigError for an invalid target, MissingExtra without the package, and ToolError if the server does not
+    answer.
     """
     check_package()
     from mcp import Client, types
@@ -362,7 +363,7 @@ async def connected(target: Target) -> AsyncIterator[MCPConnection]:
 
 
 async def _reached(target: Target, state: _State, stack: contextlib.AsyncExitStack) -> Any:
-    """What the package's client takes for the server. Raises ConfigError."""
+    """Return the server or transport for the package's client. Raises ConfigError."""
     from mcp.client.streamable_http import streamable_http_client
     from mcp.server import MCPServer, Server
 
@@ -381,7 +382,7 @@ async def _reached(target: Target, state: _State, stack: contextlib.AsyncExitSta
 
 
 def _authorized(target: Target, state: _State) -> Authorized | None:
-    """What shows a login with each request, where there may be one."""
+    """Return the authentication for requests; None without a login."""
     if target.login is None:
         return None
     if isinstance(target.login, ClientCredentials):
@@ -395,7 +396,7 @@ def _authorized(target: Target, state: _State) -> Authorized | None:
 
 @contextlib.asynccontextmanager
 async def _process(target: Target, state: _State) -> AsyncIterator[Any]:
-    """The streams to a process of the command, behind its keeper; what it writes to stderr is kept, the last of it."""
+    """Run the command under the watchdog and yield its streams; the end of its stderr output is recorded."""
     from mcp import StdioServerParameters, stdio_client
 
     command, *arguments = kept(target.words)
@@ -427,13 +428,13 @@ def _keep(descriptor: int, tail: deque[int]) -> None:
 
 @contextlib.asynccontextmanager
 async def _watched(transport: Any, state: _State) -> AsyncIterator[Any]:
-    """The same transport, which tells when nothing more can be read."""
+    """Wrap a transport to detect when nothing more can be read."""
     async with transport as (reading, writing):
         yield _Watched(reading, state), writing
 
 
 class _Watched:
-    """A stream of messages that notes its end."""
+    """A message stream that records its end."""
 
     def __init__(self, stream: Any, state: _State) -> None:
         self._stream, self._state = stream, state
@@ -463,7 +464,7 @@ class _Watched:
 
 
 def _clean(message: Any, state: _State) -> None:
-    """Have the message hold nothing that the server was shown."""
+    """Remove the secrets sent to the server from a message."""
     said = getattr(message, "message", None)
     for name in ("result", "params"):
         if isinstance(getattr(said, name, None), dict):
@@ -474,7 +475,7 @@ def _clean(message: Any, state: _State) -> None:
 
 
 def _secrets(headers: Mapping[str, str]) -> list[str]:
-    """What of the headers is too long to be found by chance: each value, without the word for its kind."""
+    """Return the header values long enough to be treated as secrets, without their scheme."""
     return [value.split(" ", 1)[-1] for value in headers.values() if len(value) >= _LEAST_SECRET_CHARS]
 
 
@@ -504,7 +505,7 @@ def _described(offered: types.Resource | types.ResourceTemplate | types.Prompt) 
 
 
 def _first_line(error: BaseException) -> str:
-    """The innermost error of a group, in a line."""
+    """Return the first line of the innermost error of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     return visible((split_lines(str(error)[:_MOST_WORDS_CHARS].strip()) or [type(error).__name__])[0])

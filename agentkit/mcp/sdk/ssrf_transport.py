@@ -19,14 +19,14 @@ from agentkit.tooling import execution
 from agentkit.tools.web.connection import RESOLVE_SECONDS, USER_AGENT, Resolver, resolve
 
 MAX_RESPONSE_BYTES = 64_000_000
-"""How long an answer may be that is read whole."""
+"""Maximum size of a response that is read as a whole."""
 
 UNPACKED = {"Accept-Encoding": "identity"}
-"""The header that asks for answers as they are: a small one that is compressed can unfold to fill the memory."""
+"""The header that requests uncompressed responses: a small compressed one could expand to exhaust the memory."""
 
 
 def web_client(url: str, headers: Mapping[str, str], auth: httpx2.Auth | None = None) -> httpx2.AsyncClient:
-    """What asks one server, as the package would. What is for this machine goes through no proxy of another's."""
+    """Create the HTTP client for one server, configured like the package's. Local requests bypass proxies."""
     return httpx2.AsyncClient(
         headers={**headers, **UNPACKED},
         auth=auth,
@@ -37,10 +37,10 @@ def web_client(url: str, headers: Mapping[str, str], auth: httpx2.Auth | None = 
 
 
 async def bound(response: httpx2.Response, most_bytes: int = MAX_RESPONSE_BYTES) -> None:
-    """Bind the body of an answer that has not been read yet. Raises TransportError for one that is compressed.
+    """Limit the size of an unread response body. Raises TransportError for a compressed one.
 
-    Of a stream of events that was asked for, the package bounds each. A refusal is read whole, whatever it calls
-    itself, and so is what has a narrower bound.
+    In a requested event stream, the package limits each event. Error responses are read as a whole, whatever their
+    content type, as are those with a smaller limit.
     """
     if response.headers.get("content-encoding", "identity").strip().lower() != "identity":
         raise httpx2.DecodingError("its answer is compressed, which nobody asked for", request=response.request)
@@ -50,7 +50,7 @@ async def bound(response: httpx2.Response, most_bytes: int = MAX_RESPONSE_BYTES)
 
 
 class _Bounded(httpx2.AsyncByteStream):
-    """A body that ends with an error when it is too long."""
+    """A body that raises an error if it is too long."""
 
     def __init__(self, stream: Any, most_bytes: int) -> None:
         self._stream, self._most, self._left = stream, most_bytes, most_bytes
@@ -63,26 +63,26 @@ class _Bounded(httpx2.AsyncByteStream):
             yield piece
 
     async def aclose(self) -> None:
-        """Let go of the connection."""
+        """Close the stream."""
         await self._stream.aclose()
 
 
 MAX_OAUTH_BYTES = 1_000_000
-"""How long an answer may be. Metadata, a registration and a token are far shorter."""
+"""Maximum size of a response in the OAuth flow. Metadata, registrations and tokens are far shorter."""
 
 _MOST_REDIRECTS = 5
 _HEADERS = {**UNPACKED, "User-Agent": USER_AGENT, "Accept": "application/json"}
 
 
 class JudgedTransport(httpx2.AsyncBaseTransport):
-    """Sends a request if its host may be reached: it connects to the very address that was checked."""
+    """Sends a request if its host is allowed, connecting to exactly the address that was checked."""
 
     def __init__(self, reach: AllowedHosts, resolver: Resolver = resolve) -> None:
         self._reach, self._resolver = reach, resolver
         self._transport = httpx2.AsyncHTTPTransport()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        """The answer. Raises ToolError for what may not be asked, and TransportError."""
+        """Send the request. Raises ToolError if it is not allowed, and TransportError."""
         url = self._reach.admitted(str(request.url))
         named: dict[str, Any] = {} if url.address else {"sni_hostname": url.host}
         pinned = httpx2.Request(
@@ -95,11 +95,11 @@ class JudgedTransport(httpx2.AsyncBaseTransport):
         return await self._transport.handle_async_request(pinned)
 
     async def aclose(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._transport.aclose()
 
     async def _address(self, url: Url) -> str:
-        """The first address of a host, when all of them may be called."""
+        """Return the first address of a host, if all of them are allowed."""
         if url.address:
             return str(url.address)
         try:
@@ -112,9 +112,9 @@ class JudgedTransport(httpx2.AsyncBaseTransport):
 
 
 async def sent(request: httpx2.Request, reach: AllowedHosts, seconds: float = 20.0) -> httpx2.Response:
-    """The answer to a login's own request, read whole; redirects are followed within its origin, as the package does.
+    """Send a request of the OAuth flow and read the response, following redirects within its origin.
 
-    Raises ToolError, also when that takes longer.
+    Raises ToolError, also on timeout.
     """
     from mcp.shared._httpx_utils import next_request_within_origin
 

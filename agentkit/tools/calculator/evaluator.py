@@ -12,21 +12,21 @@ from agentkit.errors import ToolError
 Number = int | float
 
 MAX_BITS = 10_000
-"""A whole number may have this many bits, which is about 3,010 digits."""
+"""Maximum size of an integer, about 3,010 digits."""
 
 _TOO_LARGE = "is too large: whole numbers may have at most about 3,000 digits, decimals stay below 1.8e308"
 _NEEDS_WHOLE = "needs whole numbers"
 
 
 def show(number: Number) -> str:
-    """A number as an error names it: its digits, or how many there are."""
+    """Format a number for an error message: its digits, or their count."""
     if isinstance(number, float) or number.bit_length() <= 100:
         return repr(number)
     return f"<a whole number of about {int(number.bit_length() * math.log10(2)) + 1} digits>"
 
 
 def operate(symbol: str, left: Number, right: Number) -> Number:
-    """`left symbol right`, never larger than the bounds. Raises ToolError naming the operation."""
+    """Compute `left symbol right` within the bounds. Raises ToolError naming the operation."""
     try:
         return _bounded(_OPERATORS[symbol](left, right))
     except (ArithmeticError, TypeError, ValueError) as error:
@@ -35,7 +35,7 @@ def operate(symbol: str, left: Number, right: Number) -> Number:
 
 
 def negate(symbol: str, number: Number) -> Number:
-    """A number behind the sign `+`, `-` or `~`. Raises ToolError when `~` meets a decimal."""
+    """Apply the sign `+`, `-` or `~`. Raises ToolError for `~` on a decimal."""
     try:
         return _SIGNS[symbol](number)
     except TypeError:
@@ -43,7 +43,7 @@ def negate(symbol: str, number: Number) -> Number:
 
 
 def call(name: str, arguments: Sequence[Number | list[Number]]) -> Number:
-    """The value of the function `name`. Raises ToolError naming the call and what it needs."""
+    """Call the function `name`. Raises ToolError naming the call and its requirements."""
     function = FUNCTIONS[name]
     numbers = _numbers(name, function, arguments)
     try:
@@ -54,7 +54,7 @@ def call(name: str, arguments: Sequence[Number | list[Number]]) -> Number:
 
 
 def _bounded(value: Number) -> Number:
-    """The value itself when it is an int or a finite float within the bounds."""
+    """Return the value if it is an int or a finite float within the bounds."""
     if value.bit_length() > MAX_BITS if isinstance(value, int) else not math.isfinite(value):
         raise OverflowError
     return value
@@ -77,7 +77,7 @@ def _function_fault(name: str, function: Function, error: Exception) -> str:
 
 
 def _numbers(name: str, function: Function, arguments: Sequence[Number | list[Number]]) -> list[Number]:
-    """The arguments as plain numbers, as many as the function takes; a list stands for its numbers."""
+    """Return the arguments as numbers, expanding a list, and check their count."""
     if function.most is None and len(arguments) == 1:
         only = arguments[0]
         if not isinstance(only, list):
@@ -101,7 +101,7 @@ def _amount(function: Function) -> str:
 
 
 def _whole(number: Number) -> int:
-    """A decimal without a fraction counts as whole as long as it is exact, so below 2**53."""
+    """Convert a number to int; a float without fraction is accepted if it is exact, below 2**53."""
     if isinstance(number, int):
         return number
     if number.is_integer() and abs(number) <= 2**53:
@@ -114,7 +114,7 @@ def _on_whole(compute: Callable[..., int]) -> Callable[..., int]:
 
 
 def _power(base: Number, exponent: Number) -> Number:
-    """Refused before it is computed when it would be too large, or not a real number."""
+    """Raise to a power, refusing in advance results that are too large or not real."""
     if isinstance(base, int) and isinstance(exponent, int) and (base.bit_length() - 1) * exponent > MAX_BITS:
         raise OverflowError
     if base < 0 and exponent % 1:
@@ -139,7 +139,7 @@ def _modular_power(base: Number, exponent: Number, modulus: Number | None = None
 
 
 def _permutations(total: int, chosen: int | None = None) -> int:
-    """How many ordered choices there are, which is below n ** k; n! when `chosen` is left out."""
+    """Count ordered choices, fewer than n ** k; n! if `chosen` is omitted."""
     count = total if chosen is None else chosen
     if 0 < count <= total and count * math.log2(total) > 2 * MAX_BITS:
         raise OverflowError
@@ -147,7 +147,7 @@ def _permutations(total: int, chosen: int | None = None) -> int:
 
 
 def _combinations(total: int, chosen: int) -> int:
-    """How many unordered choices there are: at least (n / k) ** k, computed in k steps."""
+    """Count unordered choices: at least (n / k) ** k, computed in k steps."""
     fewer = min(chosen, total - chosen)
     if fewer > 1_000 or (fewer > 0 and fewer * (math.log2(total) - math.log2(fewer)) > MAX_BITS):
         raise OverflowError
@@ -163,7 +163,7 @@ def _logarithm(number: Number, base: Number | None = None) -> float:
 
 
 def _ratio(above: Callable[[float], float], below: Callable[[float], float]) -> Callable[[Number], float]:
-    """A quotient of two circular functions, without a value where the lower one vanishes."""
+    """Return the quotient of two trigonometric functions, undefined where the divisor vanishes."""
 
     def quotient(angle: Number) -> float:
         divisor = below(angle)
@@ -175,7 +175,7 @@ def _ratio(above: Callable[[float], float], below: Callable[[float], float]) -> 
 
 
 def _tangent(angle: Number) -> float:
-    """The float nearest to a pole has a tangent near 1e16, which nobody means."""
+    """Compute the tangent; refused at a pole, where the nearest float would yield about 1e16."""
     if abs(math.cos(angle)) < 1e-15:
         raise ValueError
     return math.tan(angle)
@@ -186,7 +186,7 @@ def _one(_angle: float) -> float:
 
 
 def _round(number: Number, digits: Number = 0) -> Number:
-    """Python's rounding, halves to even; a whole number when no digits are asked for."""
+    """Round half to even, like Python; returns an integer without `digits`."""
     places = _whole(digits)
     if abs(places) > 30:
         raise ValueError
@@ -194,7 +194,7 @@ def _round(number: Number, digits: Number = 0) -> Number:
 
 
 def _cube_root(number: Number) -> float:
-    """Exact where the root is whole, which the machine's own library may miss by the last digit."""
+    """Compute the cube root, exact for integral roots, for which the C library can be off by one digit."""
     root = math.cbrt(number)
     whole = round(root)
     return float(whole) if whole**3 == number else root
@@ -205,7 +205,7 @@ def _sign(number: Number) -> int:
 
 
 def _sum(*numbers: Number) -> Number:
-    """Exact for whole numbers, rounded once for decimals."""
+    """Sum exactly for integers, with a single rounding for decimals."""
     if all(isinstance(number, int) for number in numbers):
         return sum(numbers)
     return math.fsum(numbers)
@@ -249,7 +249,7 @@ def _root_of(variance: Callable[..., float]) -> Callable[..., float]:
 
 
 class Function(NamedTuple):
-    """How to compute, how many numbers it takes (`most` None: any amount, or one list), and which ones."""
+    """An implementation, the number of arguments (`most` None: any number, or one list), and their domain."""
 
     compute: Callable[..., Number]
     least: int = 1

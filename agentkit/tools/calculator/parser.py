@@ -1,9 +1,9 @@
 """Tokenizer and parser of the calculator.
 
-One pass over the tokens, by binding power. Notation that has two readings is refused with both of them named;
-it never becomes a silent other value.
+Parses the tokens in one pass by operator precedence. Ambiguous notation is refused, naming both readings; it never
+silently yields another value.
 
-Typographic signs, other digits and small words become the operators of a keyboard, where they have one meaning.
+Typographic signs, other digits and words are converted to ASCII operators where they are unambiguous.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _STRANGERS = {
 
 
 class Token(NamedTuple):
-    """A piece of an expression: its kind, its one spelling, and where it stood."""
+    """A token of an expression: its kind, normalised text, and position."""
 
     kind: str
     text: str
@@ -104,17 +104,17 @@ _SPELLINGS: dict[str, Callable[[str], str]] = {
     "caret": lambda _: "**",
     "times": lambda _: "*",
 }
-"""The one spelling of what has several: a word, a caret, a cross."""
+"""Normalisation of tokens with several spellings: words, a caret, a cross."""
 
 
 def exponent(token: Token) -> int | None:
-    """The power that a superscript stands for, None for any other token."""
+    """Return the exponent that a superscript denotes, None for any other token."""
     text = token.text
     return None if text.isascii() or text[-1] not in _SUPERSCRIPT_DIGITS else int(text.translate(_SUPERSCRIPTS))
 
 
 def _plain(text: str) -> str:
-    """The same text, character by character, with typographic signs and digits as a keyboard writes them."""
+    """Convert typographic signs and digits to ASCII, character by character."""
     if text.isascii():
         return text
     return "".join(_plain_character(character) for character in text.translate(_SIGN_SPELLINGS))
@@ -130,7 +130,7 @@ def _plain_character(character: str) -> str:
 
 
 def tokens_of(text: str) -> list[Token]:
-    """The text as tokens, the last of kind `end`."""
+    """Tokenise the text; the last token has the kind `end`."""
     text = _plain(text)
     tokens: list[Token] = []
     position, kind = 0, ""
@@ -148,7 +148,7 @@ def tokens_of(text: str) -> list[Token]:
 
 
 def _stranger(text: str, position: int) -> ToolError:
-    """The error for what no token begins with: a foreign word, a sign of another language, a line break."""
+    """Return the error for a character that starts no token: an unknown word or sign, a line break."""
     position += len(text[position:]) - len(text[position:].lstrip(" \t"))
     words = re.finditer(r"[^\W\d_]+", text)
     shown = next((word[0] for word in words if word.start() <= position < word.end()), text[position])
@@ -175,7 +175,7 @@ _BINDING = {
     "**": 8,
 }
 _SIGN_BINDING = 7
-_RIGHT_BINDING = {"**": 7, "of": 5}  # lower than their own: 2**3**2 is 2**9, 50% of 10% of 80 is 4
+_RIGHT_BINDING = {"**": 7, "of": 5}  # lower than on the left: 2**3**2 is 2**9, 50% of 10% of 80 is 4
 
 _SIGNS = ("+", "-", "~")
 _POSTFIX = ("!", "percent", "%")
@@ -196,7 +196,7 @@ _NO_NAMES = {
 
 
 class _Percent(NamedTuple):
-    """A rate that still knows it was written with a percent sign: 10% is not simply 0.1 behind a plus."""
+    """A percentage, kept distinct from its value: after a plus, 10% does not simply mean 0.1."""
 
     rate: Number
 
@@ -206,10 +206,10 @@ _Item = TypeVar("_Item")
 
 
 def calculate(expression: str) -> Number:
-    """The value of an arithmetic expression: an exact int, or a finite float.
+    """Evaluate an arithmetic expression to an exact int or a finite float.
 
-    Raises ToolError with one sentence that names the offending piece. Bounded in time and memory by
-    what it reads (1,000 characters, 500 tokens, 50 levels) and by what it computes (10,000 bits).
+    Raises ToolError with one sentence that names the offending part. Time and memory are bounded by limits on the input
+    (1,000 characters, 500 tokens, 50 levels) and on results (10,000 bits).
     """
     if not isinstance(expression, str):
         raise ToolError(f"The expression must be text, not {type(expression).__name__}.")
@@ -219,14 +219,14 @@ def calculate(expression: str) -> Number:
 
 
 class _Parser:
-    """Reads tokens once, from left to right, and computes as it goes."""
+    """Parses the tokens once, from left to right, evaluating on the way."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
         self._index, self._next = 0, tokens[0]
         self._depth = 0
         self._calls = 0
-        self._operator = ""  # the one before the operand being read
+        self._operator = ""  # the one before the current operand
 
     def read(self) -> Number:
         value = self._expression(0)
@@ -258,7 +258,7 @@ class _Parser:
             raise self._misplaced(self._next)
 
     def _nested(self, weakest: int) -> _Value:
-        """An expression one level deeper."""
+        """Parse an expression one level deeper."""
         self._deepen()
         value = self._expression(weakest)
         self._depth -= 1
@@ -270,7 +270,7 @@ class _Parser:
             raise ToolError(f"The expression is nested more than {MAX_DEPTH} levels deep.")
 
     def _bracketed(self, closing: str, read: Callable[[], _Item]) -> _Item:
-        """What stands in brackets is one operand: the operator before it counts again behind it."""
+        """Parse a bracketed operand; the operator before the bracket is restored after it."""
         operator, self._operator = self._operator, ""
         self._deepen()
         value = read()
@@ -280,7 +280,7 @@ class _Parser:
         return value
 
     def _expression(self, weakest: int) -> _Value:
-        """A value and all operators behind it that bind tighter than `weakest`."""
+        """Parse a value and all following operators that bind tighter than `weakest`."""
         left = self._operand()
         while True:
             symbol = self._next.text
@@ -299,7 +299,7 @@ class _Parser:
             left = _combine(symbol, left, right)
 
     def _multiplies_implicitly(self) -> bool:
-        """Whether an operand follows at once, as in 2(3 + 4), 2pi and (1 + 2)(3 + 4), but not 2e or 2 3."""
+        """Whether an operand follows directly, as in 2(3 + 4), 2pi and (1 + 2)(3 + 4), but not 2e or 2 3."""
         before, token = self._tokens[self._index - 1], self._next
         if before.kind != "number" and before.text != ")":
             return False
@@ -329,7 +329,7 @@ class _Parser:
         return negate(sign, _number(value))
 
     def _root(self, root: Token) -> Number:
-        """The root of one operand. Words reach further for some readers, so nothing may follow them."""
+        """Parse the root of one operand. Because the reach of a root in words is ambiguous, no operator can follow."""
         self._operator = root.text
         token = self._take()
         value = self._signed(token.text) if token.text in _SIGNS else self._atom(token)
@@ -342,7 +342,7 @@ class _Parser:
         return call(function, [_number(value)])
 
     def _postfixed(self, value: _Value) -> _Value:
-        """An operand with what is written behind it: 5!, 3², 3 squared, 15%."""
+        """Apply postfix operators to an operand: 5!, 3², 3 squared, 15%."""
         while True:
             token = self._next
             if token.text not in _POSTFIX and token.text.isascii():
@@ -359,7 +359,7 @@ class _Parser:
             self._skip()
 
     def _is_percent(self) -> bool:
-        """Whether the `%` at hand is a percent sign; between two operands it takes the remainder."""
+        """Whether the current `%` is a percent sign; between two operands it is the modulo operator."""
         before, sign, after = self._tokens[self._index - 1 : self._index + 2]
         signed = after.text in _SIGNS
         named = after.kind == "name" and after.text not in _BINDING
@@ -374,7 +374,7 @@ class _Parser:
         )
 
     def _thousands(self, token: Token) -> str:
-        """A number with the commas of 1,000 taken out; inside a call commas only separate arguments."""
+        """Remove thousands separators from a number; inside a call commas only separate arguments."""
         text = token.text
         if self._calls or not re.fullmatch(r"[1-9]\d{0,2}", text):
             return text
@@ -384,7 +384,7 @@ class _Parser:
         return text
 
     def _groups_digits(self, index: int) -> bool:
-        """Whether the comma at `index` stands as in 1,000: tight, with three digits behind it."""
+        """Whether the comma at `index` groups digits as in 1,000: without blanks, followed by three digits."""
         comma = self._tokens[index]
         if comma.text != ",":
             return False
@@ -414,7 +414,7 @@ class _Parser:
         return _number(self._expression(0))
 
     def _separated(self, closing: str, read: Callable[[], _Item]) -> list[_Item]:
-        """What `read` gives, between commas, as far as the closing bracket."""
+        """Parse comma-separated items with `read` up to the closing bracket."""
         first, items = self._index, []
         while self._next.text != closing:
             items.append(read())
@@ -425,7 +425,7 @@ class _Parser:
         return items
 
     def _refuse_mixed_commas(self, first: int) -> None:
-        """max(1,500, 900) has three arguments by its commas and two by its spaces."""
+        """Refuse calls such as max(1,500, 900), which has three arguments by its commas and two by its spaces."""
         tokens = self._tokens
         commas = [index for index in range(first, self._index) if tokens[index].text == ","]
         grouping = [index for index in commas if self._groups_digits(index)]
@@ -443,7 +443,7 @@ class _Parser:
         return ToolError(f"A number is missing before {token.text!r}.")
 
     def _misplaced(self, token: Token) -> ToolError:
-        """The error for what can follow no operand: a stray bracket or comma, a second operand."""
+        """Return the error for a token that cannot follow an operand: a stray bracket or comma, a second operand."""
         if token.text == ",":
             return ToolError(_COMMA)
         if token.text in (")", "]"):
@@ -466,7 +466,7 @@ def _is_known(name: str) -> bool:
 
 
 def _unknown(name: str) -> ToolError:
-    """The error for a name that is none of ours, with those that come close."""
+    """Return the error for an unknown name, with similar names."""
     import difflib
 
     low = name[:40].lower()
@@ -481,13 +481,13 @@ def _unknown(name: str) -> ToolError:
 
 
 def _abbreviates(short: str, word: str) -> bool:
-    """Whether the letters of `short` stand in `word` in this order, from its first on, as in sqrt, squareroot."""
+    """Whether `word` starts like `short` and contains its letters in order, as with sqrt and squareroot."""
     letters = iter(word)
     return word.startswith(short[0]) and all(letter in letters for letter in short)
 
 
 def _literal(text: str) -> Number:
-    """The int or float that the digits stand for."""
+    """Convert a number literal to int or float."""
     if text.isdecimal() and text[0] != "0":
         return int(text)
     if _ZERO_AHEAD.match(text):
@@ -507,7 +507,7 @@ def _number(value: _Value) -> Number:
 
 
 def _combine(symbol: str, left: _Value, right: _Value) -> Number:
-    """`left symbol right`; percentages may be multiplied and divided, everything else about them is unclear."""
+    """Compute `left symbol right`; percentages can only be multiplied and divided, other uses are ambiguous."""
     if symbol == "of" and not isinstance(left, _Percent):
         raise ToolError("'of' needs a percentage before it, as in 15% of 80.")
     if not isinstance(left, _Percent) and not isinstance(right, _Percent):

@@ -1,7 +1,8 @@
 """HTTP requests to judged addresses, with size and time limits.
 
-A name is resolved once, every answer is judged, and the connection goes to a judged answer, with the name in the Host
-header and in the TLS handshake. No cookies, no credentials, no proxy but an explicit one, no environment.
+A name is resolved once, every resulting address is judged, and the connection goes to a judged address, with the name
+in the Host header and in the TLS handshake. Cookies, credentials, environment variables and implicit proxies are not
+used.
 """
 
 from __future__ import annotations
@@ -39,12 +40,12 @@ _ENCODINGS = {"": False, "identity": False, "gzip": True, "x-gzip": True}
 
 
 def is_readable_encoding(content_encoding: str) -> bool:
-    """Whether a Content-Encoding is one that can be read in bounds: none, or gzip once."""
+    """Whether a Content-Encoding can be decoded within bounds: none, or gzip once."""
     return content_encoding.strip().lower() in _ENCODINGS
 
 
 class BodyReader:
-    """Takes the chunks of a body and keeps what fits; `cut` says in words why the rest is missing."""
+    """Collects the chunks of a body within limits; `cut` is the reason why the body is incomplete."""
 
     def __init__(self, content_encoding: str = "") -> None:
         self.body = bytearray()
@@ -54,7 +55,7 @@ class BodyReader:
         self._inflater = zlib.decompressobj(_GZIP) if _ENCODINGS[content_encoding.strip().lower()] else None
 
     def feed(self, chunk: bytes) -> bool:
-        """Take the next chunk; whether more is wanted."""
+        """Process the next chunk; return whether more is wanted."""
         taken = chunk[: MAX_RAW_BYTES - self._raw]
         self._raw += len(taken)
         if self._inflater is None:
@@ -66,12 +67,12 @@ class BodyReader:
         return not self.cut
 
     def finish(self) -> None:
-        """Tell that nothing more comes."""
+        """Mark the end of the body."""
         if self._inflater is not None and self._raw and not self._inflater.eof:
             self.cut = self.cut or "its compressed form ended early"
 
     def _unfold(self, data: bytes) -> None:
-        """Decompress within the room that is left, member after member; what is no gzip after the first is padding."""
+        """Decompress within the remaining limit, member by member; other data after the first member is padding."""
         while data and not self.cut and self._inflater:
             if self._inflater.eof and not self._begin_member(data):
                 return
@@ -99,9 +100,9 @@ class BodyReader:
 
 @dataclass(frozen=True, slots=True)
 class WebResponse:
-    """An answer of a server: where it came from, HTTP status, headers in lower case, decoded body.
+    """A server's response: final URL, HTTP status, lower-case headers, decoded body.
 
-    `cut` says in words why the body is not whole; it is empty when it is.
+    `cut` is the reason why the body is incomplete, or empty.
     """
 
     url: Url
@@ -113,7 +114,7 @@ class WebResponse:
 
 @dataclass(frozen=True, slots=True)
 class WebFailure:
-    """Why there is no answer: the status word, a sentence for a model, and the denial if it was one."""
+    """A failed request: the status, a sentence for the model, and the decision if it was denied."""
 
     status: Status
     error: str
@@ -122,7 +123,7 @@ class WebFailure:
     retry_after_seconds: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The keys `error` and `status`, and those of the others that have something to say."""
+        """Return the keys `error` and `status`, and the other non-empty fields."""
         more = {
             "decision": self.decision.to_dict() if self.decision else None,
             "http_status": self.http_status,
@@ -132,18 +133,18 @@ class WebFailure:
 
 
 def denied(decision: Decision) -> WebFailure:
-    """The failure of a request that was judged and may not happen."""
+    """Return the failure for a denied request."""
     return WebFailure("denied", f"{decision.reason} {decision.remedy}".strip(), decision)
 
 
 def retry_after_seconds(reply: WebResponse) -> int | None:
-    """How long a server asks to wait, when it says so in seconds."""
+    """Parse a Retry-After header given in seconds."""
     wish = reply.headers.get("retry-after", "")
     return int(wish) if _SECONDS.fullmatch(wish) else None
 
 
 def refused(reply: WebResponse) -> WebFailure | None:
-    """The failure that the HTTP status of a reply tells, or None for a success (2xx)."""
+    """Return the failure for the HTTP status of a reply, or None for success (2xx)."""
     from http import HTTPStatus
 
     code = reply.http_status
@@ -159,7 +160,7 @@ _SECONDS = re.compile("[0-9]{1,6}")
 
 
 Resolver = Callable[[str, int], Iterable[str] | Awaitable[Iterable[str]]]
-"""Host and port to IP addresses. May await. Raises socket.gaierror for a name that does not exist."""
+"""Resolves host and port to IP addresses; can be async. Raises socket.gaierror for an unknown name."""
 
 MAX_REDIRECTS = 5
 MAX_HEADER_BYTES = 64_000
@@ -187,7 +188,7 @@ _NETWORK_FAULTS: Mapping[int, tuple[Status, str]] = {
 
 
 class _Stopped(Exception):
-    """Carries the failure up to where it is told."""
+    """Carries a failure to the caller."""
 
     def __init__(self, failure: WebFailure) -> None:
         super().__init__(failure.error)
@@ -195,7 +196,7 @@ class _Stopped(Exception):
 
 
 def resolve(host: str, port: int) -> list[str]:
-    """The addresses of a host, as the machine's resolver orders them."""
+    """Resolve a host with the system's resolver, keeping its order."""
     import socket
 
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
@@ -203,12 +204,12 @@ def resolve(host: str, port: int) -> list[str]:
 
 
 class WebConnection:
-    """A way to the web under address rules; settings only, so that threads may share it.
+    """An HTTP client that enforces address rules; it holds only settings, so threads can share it.
 
-    `resolver` replaces the machine's, `transport` is an httpx2 transport that gets each request with its host already
-    replaced by the judged address, `proxy` is the URL of a proxy, `tls` an SSL context. `deadline_seconds` covers
-    everything from the first look-up to the last byte. `hosts_exist` says that only hosts that surely exist are asked,
-    so that a name that is not found means that there is no network.
+    `resolver` replaces the system's, `transport` is an httpx2 transport that receives each request with its host
+    already replaced by the judged address, `proxy` is the URL of a proxy, `tls` an SSL context. `deadline_seconds`
+    covers everything from the first look-up to the last byte. `hosts_exist` states that all requested hosts are known
+    to exist, so that a failed look-up means that the network is down.
     """
 
     def __init__(
@@ -233,18 +234,18 @@ class WebConnection:
 
     @property
     def is_direct(self) -> bool:
-        """Whether requests go where their addresses say: through no proxy, and no code of others that sends them."""
+        """Whether requests go directly to their addresses, without a proxy or custom transport."""
         return (self._resolver, self._given_transport, self._proxy) == (resolve, None, None)
 
     def get(self, url: str, headers: Mapping[str, str] = MappingProxyType({})) -> WebResponse | WebFailure:
-        """Fetch a URL from code that cannot await: the same as `aget`."""
+        """Fetch a URL from synchronous code, like `aget`."""
         reply: WebResponse | WebFailure = execution.call(
             functools.partial(self.aget, url, headers), None, is_async=True
         )
         return reply
 
     async def aget(self, url: str, headers: Mapping[str, str] = MappingProxyType({})) -> WebResponse | WebFailure:
-        """Fetch a URL, following at most five redirects, each judged like the first. Never raises for the network."""
+        """Fetch a URL, following up to five redirects, each judged like the first. Never raises for network errors."""
         import asyncio
 
         import httpx2
@@ -279,7 +280,7 @@ class WebConnection:
     async def _send(
         self, transport: httpx2.AsyncBaseTransport, url: Url, headers: Mapping[str, str]
     ) -> httpx2.Response:
-        """Send to the first judged address that takes the connection."""
+        """Send the request to the first judged address that accepts a connection."""
         import httpx2
 
         limits = httpx2.Timeout(self.deadline_seconds, connect=CONNECT_SECONDS).as_dict()
@@ -297,7 +298,7 @@ class WebConnection:
         raise fault or _Stopped(WebFailure("failed", f"{url.host} has no address."))
 
     async def _addresses(self, url: Url) -> list[str]:
-        """The addresses of a host, resolved once. Raises when one of them may not be connected to."""
+        """Resolve a host once. Raises if one of its addresses is not allowed."""
         if url.address:
             return [str(url.address)]
         try:
@@ -330,7 +331,7 @@ class WebConnection:
         return parsed
 
     def _redirected(self, origin: Url, location: str) -> Url:
-        """Where a redirect leads, judged like a URL that was asked for."""
+        """Return the target of a redirect, judged like a requested URL."""
         joined = origin.join(location)
         target = self._admitted(joined)
         if (origin.scheme, target.scheme) == ("https", "http"):
@@ -341,7 +342,7 @@ class WebConnection:
 
     @contextlib.asynccontextmanager
     async def _transport(self) -> Any:
-        """The given transport, or one for this request alone: with a pool of its own, closed at the end."""
+        """Yield the configured transport, or a new one for this request, closed at the end."""
         import httpx2
 
         if self._given_transport:
@@ -365,7 +366,7 @@ class WebConnection:
 
 
 async def _within_bounds(response: httpx2.Response) -> httpx2.Response:
-    """The response itself when its headers are small and its body can be unfolded in bounds. Raises _Stopped."""
+    """Return the response if its headers are small and its encoding is supported. Raises _Stopped."""
     encoding = response.headers.get("content-encoding", "")
     size = sum(len(name) + len(value) + 4 for name, value in response.headers.raw)
     faults = {
@@ -380,7 +381,7 @@ async def _within_bounds(response: httpx2.Response) -> httpx2.Response:
 
 
 async def _read(url: Url, response: httpx2.Response, deadline: float) -> WebResponse:
-    """The reply, with what came before time ran out or the server broke off. Raises _Stopped when that is nothing."""
+    """Read the body until the end, a timeout or a broken connection. Raises _Stopped if it is empty."""
     import asyncio
 
     import httpx2
@@ -409,7 +410,7 @@ def _failure_of(error: Exception) -> WebFailure:
 
     if isinstance(error, httpx2.TimeoutException):
         return WebFailure("timed_out", "The server did not answer in time.")
-    if isinstance(error, httpx2.RemoteProtocolError):  # whose text quotes what the server sent
+    if isinstance(error, httpx2.RemoteProtocolError):  # its text quotes the server
         return WebFailure("failed", "The server's answer is not what HTTP demands, or ended before it began.")
     for cause in _causes(error):
         if isinstance(cause, OSError) and cause.errno and cause.errno in _NETWORK_FAULTS:

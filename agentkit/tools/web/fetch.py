@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PAGE_CHARS = 20_000
 
 _SPARE_SECONDS = 20.0
-"""Beyond the deadline of the network: for reading a page, and for a machine that is busy."""
+"""Time beyond the network deadline, for converting a page on a busy machine."""
 
 FetchTool = Tool[..., dict[str, Any]]
 
@@ -39,12 +39,12 @@ def fetch_tool(
     transport: httpx2.AsyncBaseTransport | None = None,
     tls: ssl.SSLContext | None = None,
 ) -> FetchTool:
-    """A `fetch_url` with settings of your own.
+    """Create a `fetch_url` tool with custom settings.
 
-    `allow_hosts` names what may be fetched beside the public web: "localhost:8000", "10.0.0.0/8". `proxy` is the URL
-    of a proxy, which is asked for judged addresses only. `resolver` turns a host and a port into IP addresses;
-    `transport` is an httpx2 transport that gets each request with its host replaced by the judged address; `tls` is
-    an SSL context, for authorities of your own. Raises ConfigError.
+    `allow_hosts` names hosts that can be fetched in addition to the public web: "localhost:8000", "10.0.0.0/8". `proxy`
+    is the URL of a proxy, used only for judged addresses. `resolver` resolves a host and a port to IP addresses;
+    `transport` is an httpx2 transport that receives each request with its host replaced by the judged address; `tls` is
+    an SSL context, for custom certificate authorities. Raises ConfigError.
     """
     rules = AddressRules(allow_hosts, ports)
     connection = WebConnection(rules, resolver=resolver, transport=transport, proxy=proxy, tls=tls)
@@ -63,7 +63,7 @@ def fetch_tool(
 def _fetching(
     connection: WebConnection,
 ) -> tuple[Callable[..., dict[str, Any]], Callable[..., Awaitable[dict[str, Any]]]]:
-    """The function of the tool, and its twin for who awaits: cancelled, it drops its request at once."""
+    """Return the function of the tool and its async equivalent, which drops the request at once if cancelled."""
 
     def fetch_url(url: str, start: int = 0) -> dict[str, Any]:
         """Fetch a public web page and read it as Markdown; text and JSON come as they are.
@@ -91,7 +91,7 @@ def _fetching(
 
 def _judging(rules: AddressRules) -> Callable[[Mapping[str, Any]], Decision]:
     def judge(arguments: Mapping[str, Any]) -> Decision:
-        """Allows public addresses; denies private ones, those of this machine, and what is no web address."""
+        """Allow public addresses; deny private and local ones, and invalid URLs."""
         decision = rules.judge(arguments["url"])
         return replace(decision, level=SafetyLevel.NETWORK, egress=True)
 
@@ -99,7 +99,7 @@ def _judging(rules: AddressRules) -> Callable[[Mapping[str, Any]], Decision]:
 
 
 def _told(url: str, reply: WebResponse | WebFailure, start: int) -> dict[str, Any]:
-    """What came of the request for a URL, as the keys of the result."""
+    """Build the result for a request."""
     if isinstance(reply, WebFailure):
         return {"url": url} | reply.to_dict()
     page = refused(reply) or _read_page(reply)
@@ -107,7 +107,7 @@ def _told(url: str, reply: WebResponse | WebFailure, start: int) -> dict[str, An
 
 
 def _piece(reply: WebResponse, page: Page, start: int) -> dict[str, Any]:
-    """The keys that tell a page from one of its characters on; its title stands before its beginning."""
+    """Build the result for a part of a page, starting at a character; the title precedes the first part."""
     begin = max(start, 0)
     end = begin + PAGE_CHARS
     piece = page.text[begin:end]
@@ -130,7 +130,7 @@ def _piece(reply: WebResponse, page: Page, start: int) -> dict[str, Any]:
 
 
 def _read_page(reply: WebResponse) -> Page | WebFailure:
-    """The text of a reply, or why it has none."""
+    """Return the text of a reply, or the reason why it has none."""
     content_type = reply.headers.get("content-type", "")
     kind = kind_of(content_type, reply.body)
     if kind == "binary":

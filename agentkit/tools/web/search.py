@@ -38,12 +38,12 @@ _ADVICE = "Wait a while, fetch a page you know, or set up another search service
 def search_duckduckgo(
     query: str, max_results: int, *, proxy: str | None = None, ca_file: str | None = None
 ) -> list[dict[str, str]] | WebFailure:
-    """The results as title, url and snippet; an empty list only when nothing was found."""
+    """Return the results as title, url and snippet; an empty list only if nothing was found."""
     from ddgs.engines.duckduckgo import Duckduckgo
     from ddgs.exceptions import DDGSException
 
     engine = Duckduckgo(timeout=SECONDS, verify=ca_file or True)
-    engine.http_client.client.proxy = proxy  # set, not given: only then does None mean none, not the environment's
+    engine.http_client.client.proxy = proxy  # assigned, as the constructor replaces None by the environment's proxy
     payload = engine.build_payload(query, "wt-wt", "moderate", None)
     try:
         answer = engine.http_client.request(engine.search_method, engine.search_url, data=payload)
@@ -76,9 +76,9 @@ def _class_names(error: BaseException | None) -> Iterator[str]:
 
 
 class Searxng:
-    """A SearXNG server by its URL, which may be on this machine; `search_url` is where it is asked.
+    """A SearXNG server given by its URL, which can be local; `search_url` is its search endpoint.
 
-    Raises ConfigError when the URL cannot be read.
+    Raises ConfigError if the URL is invalid.
     """
 
     def __init__(self, url: str) -> None:
@@ -90,7 +90,7 @@ class Searxng:
         self._connection = WebConnection(AddressRules((f"{host}:{parsed.port}",)))
 
     def search(self, query: str, max_results: int) -> list[dict[str, str]] | WebFailure:
-        """The results as title, url and snippet; an empty list only when nothing was found."""
+        """Return the results as title, url and snippet; an empty list only if nothing was found."""
         reply = self._connection.get(f"{self.search_url}?{urlencode({'q': query, 'format': 'json'})}")
         if isinstance(reply, WebFailure):
             return reply
@@ -114,7 +114,7 @@ def _results(answer: Mapping[str, Any], max_results: int) -> list[dict[str, str]
 
 
 def _silence(answer: Mapping[str, Any]) -> list[dict[str, str]] | WebFailure:
-    """Nothing was found; unless the engines behind the server were the ones that said nothing."""
+    """Return an empty list, or a failure if the server's search engines did not respond."""
     silent = answer.get("unresponsive_engines") or []
     if not silent:
         return []
@@ -133,11 +133,11 @@ _Search = Callable[[str, int], list[dict[str, str]] | WebFailure]
 
 
 def search_tool(*, searxng: str | None = None, proxy: str | None = None, ca_file: str | None = None) -> SearchTool:
-    """A `web_search` with settings of your own.
+    """Create a `web_search` tool with custom settings.
 
-    `searxng` is the URL of a SearXNG server to ask instead of DuckDuckGo; without it the variable
-    AGENTKIT_SEARXNG_URL is read at each search. `proxy` and `ca_file` (a PEM file of authorities) hold for
-    DuckDuckGo. Raises ConfigError when the URL cannot be read.
+    `searxng` is the URL of a SearXNG server to use instead of DuckDuckGo; without it the variable AGENTKIT_SEARXNG_URL
+    is read at each search. `proxy` and `ca_file` (a PEM file of certificate authorities) apply to DuckDuckGo. Raises
+    ConfigError if the URL is invalid.
     """
     server = Searxng(searxng) if searxng else None
 
@@ -178,7 +178,7 @@ def _searching(search: _Search) -> Callable[..., dict[str, Any]]:
 
 
 def _judge(arguments: Mapping[str, Any]) -> Decision:
-    """Allows every search: its words go to the search service and nowhere else."""
+    """Allow every search: the query goes only to the search service."""
     reason = "The words go to the search service and nowhere else."
     return Decision(Verdict.ALLOW, "web.search", reason, arguments["query"], level=SafetyLevel.NETWORK)
 

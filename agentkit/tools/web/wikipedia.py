@@ -62,7 +62,7 @@ def encyclopedia_tool(
     proxy: str | None = None,
     deadline_seconds: float = DEADLINE_SECONDS,
 ) -> WikipediaTool:
-    """A `wikipedia` with settings of your own; they mean what they mean to `fetch_tool`."""
+    """Create a `wikipedia` tool with custom settings, which have the same meaning as for `fetch_tool`."""
     connection = WebConnection(
         resolver=resolver,
         transport=transport,
@@ -76,14 +76,14 @@ def encyclopedia_tool(
 
 
 class _Encyclopedia:
-    """Asks `connection` at most three things at a time, and once more when it is told to wait a little."""
+    """Sends at most three requests at a time over `connection`, retrying once after a short Retry-After."""
 
     def __init__(self, connection: WebConnection) -> None:
         self.connection = connection
         self._turns = threading.BoundedSemaphore(MAX_CONCURRENT)
 
     def ask(self, query: str, lang: str) -> Mapping[str, Any] | WebFailure:
-        """The answer of the API to a search in one language."""
+        """Return the API's answer to a search in one language."""
         parameters = urlencode({**_QUERY, "gsrsearch": query, "srsearch": query})
         url = f"https://{lang}.wikipedia.org/w/api.php?{parameters}"
         patience = self.connection.deadline_seconds
@@ -138,7 +138,7 @@ def _looking_up(encyclopedia: _Encyclopedia) -> Callable[..., dict[str, Any]]:
 
 
 def _told(query: str, answer: Mapping[str, Any]) -> dict[str, Any]:
-    """The answer as the keys of the result: an article, the choice between several, or that there is none."""
+    """Build the result: an article, a choice between several, or no match."""
     asked = answer.get("query")
     found = asked if isinstance(asked, dict) else {}
     pages = sorted(found.get("pages") or [], key=lambda page: page.get("index", 0))
@@ -184,7 +184,7 @@ def _api_failure(reply: WebResponse, fault: Mapping[str, Any]) -> WebFailure:
 
 
 def _judge(arguments: Mapping[str, Any]) -> Decision:
-    """Allows every look-up: its words go to Wikipedia and nowhere else."""
+    """Allow every look-up: the query goes only to Wikipedia."""
     reason = "The words go to Wikipedia and nowhere else."
     return Decision(Verdict.ALLOW, "web.wikipedia", reason, arguments["query"], level=SafetyLevel.NETWORK)
 

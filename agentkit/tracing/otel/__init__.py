@@ -1,5 +1,4 @@
 """OpenTelemetry spans and metrics of runs.
 
-These are the only modules that know OpenTelemetry, and they know its API alone: in a program without an SDK nothing is
-kept, and next to nothing is spent.
+Only these modules import OpenTelemetry, and only its API: without an SDK nothing is recorded, at negligible cost.
 """

@@ -42,7 +42,7 @@ class Instruments:
         self._tool_seconds = seconds(names.TOOL_DURATION, description="Duration of a tool call.")
 
     def count(self, work: Work, seconds: float, error: BaseException | None) -> None:
-        """Count work that is done, or that has failed."""
+        """Record finished or failed work."""
         if isinstance(work, ModelRequest):
             self._count_request(work, seconds, error)
         else:
@@ -56,7 +56,7 @@ class Instruments:
         self._seconds.record(seconds, known if error is None else {**known, **names.of_error(error)})
 
     def _count_tokens(self, response: Response | None, known: names.Attributes) -> None:
-        """Tokens only as the server has counted them: what nobody knows is not 0."""
+        """Record tokens only as counted by the server: an unknown count is not 0."""
         if response is not None and not response.usage.unreported:
             usage = response.usage
             self._tokens.record(usage.input_tokens, {**known, names.COUNTED_KIND: "input"})
@@ -71,7 +71,7 @@ class Instruments:
 
 @dataclass(frozen=True, slots=True)
 class _Doing:
-    """Work that is being done: its span, what made that the current one, and when it began."""
+    """Work in progress: its span, the token that restores the previous span, and its start time."""
 
     span: Span
     token: Token[Context]
@@ -79,15 +79,15 @@ class _Doing:
 
 
 class OpenTelemetry:
-    """A listener that tells OpenTelemetry of runs: `Agent(..., listeners=[OpenTelemetry()])`.
+    """A listener that reports runs to OpenTelemetry: `Agent(..., listeners=[OpenTelemetry()])`.
 
-    One may listen to any number of agents. It never raises into a run: what goes wrong in it is a warning in the log
-    `agentkit.tracing`, once.
+    One instance can listen to any number of agents. It never raises into a run: the first failure is logged as a
+    warning in `agentkit.tracing`.
 
     Args:
-        content: Put prompts, answers, arguments and results into the spans, too, without secrets that are recognised.
-        tracer_provider: Whose spans; by default the program's own.
-        meter_provider: Whose metrics; by default the program's own.
+        content: Whether to add prompts, answers, arguments and results to the spans, with detected secrets redacted.
+        tracer_provider: The tracer provider; by default the global one.
+        meter_provider: The meter provider; by default the global one.
 
     Raises:
         MissingExtra: The extra `otel` is not installed.
@@ -108,12 +108,12 @@ class OpenTelemetry:
         self._silence = FailureGuard("A run could not be told to OpenTelemetry", "Look at the processors of its spans.")
 
     def __call__(self, event: Event) -> None:
-        """Hear an event."""
+        """Record an event."""
         self._silence.call(self._spans.hear, event, origin())
 
     @contextmanager
     def around(self, work: Work) -> Iterator[None]:
-        """The span of the work, which is the current one while it is done."""
+        """Open a span for the work, which is the current span meanwhile."""
         doing = self._silence.call(self._begun, work)
         try:
             yield

@@ -40,15 +40,15 @@ if TYPE_CHECKING:
     from opentelemetry.util.types import AttributeValue
 
 _MOST_LEFT = 1_000
-"""Of so many runs that are paused, or were cut off, it is known which span they had."""
+"""Maximum number of paused or interrupted runs whose spans are remembered for links."""
 
 _MOST_CHARS = 500
 
 
 class _Open:
-    """A run that is going on: its span, that of the agent it was handed to, and that of its iteration.
+    """A run in progress: its span, the span of the agent it was handed to, and the span of its iteration.
 
-    `waiting` are the calls of the iteration that have no result yet, `done` those that have spans.
+    `waiting` are the calls of the iteration without a result, `done` those that already have spans.
     """
 
     def __init__(self, span: Span) -> None:
@@ -75,7 +75,7 @@ class _Open:
 
 
 class Spans:
-    """The spans of all runs that are going on. With `content`, they say what was said, too."""
+    """The spans of all runs in progress. With `content`, they include texts."""
 
     def __init__(self, provider: TracerProvider | None, *, content: bool) -> None:
         from opentelemetry import context, trace
@@ -87,7 +87,7 @@ class Spans:
         self._left: OrderedDict[str, SpanContext] = OrderedDict()
 
     def hear(self, event: Event, source: Origin) -> None:
-        """Begin or end a span, or tell the one that an event belongs to."""
+        """Start or end a span, or add the event to the span it belongs to."""
         if isinstance(event, RunStarted | RunResumed):
             self._begin(event, source)
             return
@@ -102,7 +102,7 @@ class Spans:
             self._advance(run, event, source)
 
     def begun(self, work: Work) -> Span:
-        """The span of work that is about to be done."""
+        """Start the span of work that is about to begin."""
         run = self._open.get(work.origin.run)
         context = None if run is None else self._trace.set_span_in_context(run.innermost)
         if isinstance(work, ToolUse):
@@ -120,15 +120,15 @@ class Spans:
         return span
 
     def entered(self, span: Span) -> Token[Context]:
-        """Make a span the current one; what this gives makes the one before it current again."""
+        """Make a span current; the returned token restores the previous one."""
         return self._contexts.attach(self._trace.set_span_in_context(span))
 
     def left(self, token: Token[Context]) -> None:
-        """Make the span current that was so before."""
+        """Restore the previous current span."""
         self._contexts.detach(token)
 
     def end(self, span: Span, work: Work, error: BaseException | None) -> None:
-        """End the span of work with what came of it."""
+        """End the span of work, recording its outcome."""
         try:
             if span.is_recording():
                 self._tell_outcome(span, work, error)
@@ -166,12 +166,12 @@ class Spans:
                 self._tell_moment(run.innermost, event)
 
     def _end_if_idle(self, run: _Open) -> None:
-        """An iteration ends with the last of its tool calls."""
+        """End the iteration once all its tool calls have results."""
         if not run.waiting:
             run.end_iteration()
 
     def _finish(self, run: _Open, ending: RunOutcome, source: Origin) -> None:
-        """The run is over, or paused."""
+        """End the span of a finished or paused run."""
         span, usage, cost = run.span, ending.usage, ending.cost
         told: names.Attributes = {
             names.RUN_STATUS: ending.status,
@@ -190,7 +190,7 @@ class Spans:
         self._close(run, source, is_done=ending.status == "done")
 
     def _leave(self, run: _Open, event: RunLeft, source: Origin) -> None:
-        """Nobody asks for the run's next event any more."""
+        """End the span of a run whose events are no longer consumed."""
         run.span.set_attribute(names.RUN_STATUS, "left")
         if event.error:
             kind = event.error.partition(":")[0]
@@ -213,7 +213,7 @@ class Spans:
 
     def _begun_call(self, work: ToolUse, context: Context | None, start: int | None = None) -> Span:
         told = names.of_call(work)
-        told |= {name: self._shown(told[name]) for name in (names.TOOL_NAME, names.TOOL_CALL_ID)}  # a model's words
+        told |= {name: self._shown(told[name]) for name in (names.TOOL_NAME, names.TOOL_CALL_ID)}  # from the model
         name = f"{names.EXECUTE_TOOL} {told[names.TOOL_NAME]}"
         kind = self._trace.SpanKind.INTERNAL
         span = self._tracer.start_span(name, context, kind, told, start_time=start)
@@ -226,7 +226,7 @@ class Spans:
         return span
 
     def _tell_unmade(self, run: _Open, call: ToolCall, result: ToolResult, source: Origin) -> None:
-        """A span for a call not made here: it was refused, answered by a person, or made in another process."""
+        """Record a span for a call not made in this process: denied, answered by a person, or made elsewhere."""
         if result.decision is None:
             return
         work = ToolUse(source, call, result.decision, result=result)
@@ -234,7 +234,7 @@ class Spans:
         self.end(self._begun_call(work, self._trace.set_span_in_context(run.innermost), start), work, None)
 
     def _tell_afterwards(self, run: _Open, response: Response, source: Origin) -> None:
-        """A request that was made in another process: what it took is known, and not when."""
+        """Record a request made in another process, whose usage is known but not its time."""
         tariff = response.usage.tariff
         known = names.of_model(tariff.provider, tariff.model) if tariff is not None else {}
         model = response.model if tariff is None else tariff.model
@@ -256,7 +256,7 @@ class Spans:
                 self._tell(span, {names.OUTPUT_MESSAGES: message_content.of_response(work.response)})
         elif isinstance(work, ToolUse) and work.result is not None:
             self._tell_result(span, work.result)
-        if isinstance(error, GeneratorExit):  # nobody wants to hear more, which is no failure
+        if isinstance(error, GeneratorExit):  # the consumer stopped, which is not a failure
             span.set_attribute(names.RUN_STATUS, "left")
         elif error is not None:
             self._fail(span, error)
@@ -271,7 +271,7 @@ class Spans:
             span.set_status(self._error(told))
 
     def _fail(self, span: Span, error: BaseException) -> None:
-        """What ended something: its kind, and its words where content is wished for, or no content is in them."""
+        """Record an exception: its type, and its message if content is enabled or the message contains none."""
         span.set_attributes(names.of_error(error))
         says_all = self._content or names.is_without_content(error)
         kind = type(error).__name__
@@ -281,13 +281,13 @@ class Spans:
         return self._trace.Status(self._trace.StatusCode.ERROR, why)
 
     def _tell_moment(self, span: Span, event: Event) -> None:
-        """An event of the span, where a moment of the run is worth one."""
+        """Add an event to the span, for event types worth recording."""
         if type(event) in _MOMENTS and span.is_recording():
             name, told = _MOMENTS[type(event)]
             span.add_event(name, {key: self._shown(text) for key, text in told(event).items()})
 
     def _tell(self, span: Span, told: Mapping[str, object]) -> None:
-        """Put contents into a span, without secrets; what is empty is left out."""
+        """Set redacted contents as span attributes, without empty ones."""
         clean = written_redactor()
         texts = {
             name: clean(each) if isinstance(each, str) else message_content.written(each, clean)
@@ -318,4 +318,4 @@ _MOMENTS: Mapping[type[Event], tuple[str, Callable[[Any], Mapping[str, str]]]] =
     AnswerAmended: ("agentkit.answer_amended", lambda _: {}),
     AnswerGiven: ("agentkit.answer_given", lambda _: {}),
 }
-"""The events that are told within a span, with their names and attributes there."""
+"""Events recorded within a span, with their names and attributes."""
