@@ -149,7 +149,7 @@ def _refuse_doctype(*_: object) -> NoReturn:
 
 
 def texts_in(events: Iterable[XMLEvent], name: str) -> Iterator[str]:
-    """Yield the text of each element of this name, without nested elements of the same name."""
+    """Yield the text of each element of this name; of nested ones, only the innermost."""
     text: list[str] | None = None
     for event in events:
         if event.name == name:
@@ -178,7 +178,7 @@ def _in_cell(text: str) -> str:
 class _Row:
     """A row being read.
 
-    Empty cells are only counted until text follows: a few bytes can stand for thousands of cells.
+    Empty cells are only counted until text follows: a few bytes can encode thousands of cells.
     """
 
     def __init__(self) -> None:

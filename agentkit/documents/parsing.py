@@ -57,7 +57,7 @@ def parse_document(
     Args:
         body: The content of the file.
         seconds: The time limit; by default the one of its kind in `READ_SECONDS`.
-        available: The mechanisms of isolation that may be used; tests take some away.
+        available: The isolation mechanisms that can be used; tests remove some.
 
     Returns:
         The document, or None for a file that is no document.

@@ -246,7 +246,7 @@ class FunctionRun(TrialRun):
             LINEAGE.reset(token)
 
     def _seconds(self) -> float | None:
-        """The seconds left for the call. Raises LimitExceeded if there are none."""
+        """The seconds left for the call. Raises LimitExceeded if the time is used up."""
         late = self.share.out_of_time()
         if late is not None:
             raise LimitExceeded(late.reason)

@@ -98,7 +98,7 @@ def rerank_with(llm: LLM) -> Rerank:
 
 
 def _numbered(question: str, passages: Sequence[Chunk]) -> str:
-    """Render question and chunks, separated by a mark derived from a hash of all of them, which no chunk can contain."""
+    """Render question and chunks, separated by a mark that no chunk can contain: it is a hash of all of them."""
     texts = "\0".join([question, *(passage.text for passage in passages)])
     mark = sha256(texts.encode("utf-8", "replace")).hexdigest()[:16]
     lines = [f"Question: {question}"]

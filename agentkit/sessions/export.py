@@ -160,7 +160,7 @@ def read_export(file: str | PathLike[str]) -> tuple[str, list[SessionEntry]]:
 
 
 def unmade_approvals(milestones: Sequence[Milestone], progress: RunState) -> Iterator[Approved]:
-    """Yield the approvals, in the newest response, of calls without a result or of calls nested in these."""
+    """Yield the approvals since the newest response of calls without a result, or of calls nested in these."""
     unmade = [step for step in progress.steps.values() if step.result is None]
     waiting = {call.id for step in unmade for call in (step.call, step.asked)}
     for milestone in reversed(milestones):

@@ -279,7 +279,7 @@ class Session:
         return [run for run in self.conversation.unended if not self._holds.is_held(self.name, run)]
 
     def _cut_off(self) -> list[str]:
-        """Those of them that have not ended."""
+        """The runs that have not ended, are not paused and are not locked."""
         return [run for run in self._left() if self.conversation.unended[run].ended is None]
 
 

@@ -109,7 +109,7 @@ class Improvement(Generic[T]):
 
     @property
     def is_better(self) -> bool:
-        """Whether `agent` has new texts, better on the training cases and not shown to be no better on held-out ones."""
+        """Whether `agent` has new texts: better on the training cases, and not shown useless on the held-out ones."""
         return self.best is not self.original and (self.gain is None or self.gain.difference > 0)
 
     def diff(self) -> str:
