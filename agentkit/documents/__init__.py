@@ -4,10 +4,10 @@ from __future__ import annotations
 
 
 def text_of(body: bytes, read_seconds: float | None = None) -> str | None:
-    """The text of a PDF or a document of an office program; None for any other file.
+    """Extract the text of a PDF or an office document; None for any other file.
 
-    The document is parsed in an isolated process, for at most `read_seconds` where given. Raises MissingExtra without
-    pypdf, and ToolError for a document that is damaged, exceeds a limit, or holds no text.
+    The document is parsed in an isolated process, for at most `read_seconds` if given. Raises MissingExtra without
+    pypdf, and ToolError if the document is damaged, exceeds a limit, or contains no text.
     """
     from agentkit.documents.parsing import parse_document
 

@@ -18,7 +18,7 @@ from xml.parsers import expat
 from agentkit.errors import ToolError
 
 MAX_BYTES, MAX_EVENTS = 100_000_000, 6_000_000
-"""How much of a document is unpacked in all, and how many starts, ends and texts are read: some ten seconds' worth."""
+"""Limits of the unpacked bytes and of XML events per document; they correspond to about ten seconds."""
 
 DAMAGED = (
     zipfile.BadZipFile,
@@ -29,19 +29,19 @@ DAMAGED = (
     RuntimeError,
     ValueError,
 )
-"""What goes wrong with an archive that is none, or is encrypted, and with XML that is none."""
+"""Errors raised for an invalid or encrypted archive, and for invalid XML."""
 
 _PIECE_BYTES, _MOST_TAG_BYTES = 262_144, 8_000_000
 
 _METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
-"""How parts may be packed: others unpack at once all that a piece holds, and it may hold gigabytes."""
+"""The allowed compression methods: others can unpack gigabytes from a single read."""
 
 TOO_LARGE = "the document is too large to be read: save a part of it, or as CSV"
 _ENCODINGS = (None, "utf-8", "utf8", "us-ascii", "ascii")
 
 
 class XMLEvent(NamedTuple):
-    """A start or an end of an element, or text: `name` is without its prefix, and empty for text."""
+    """The start or end of an element, or text: `name` has no prefix, and is empty for text."""
 
     kind: str
     name: str
@@ -49,7 +49,7 @@ class XMLEvent(NamedTuple):
     attributes: Mapping[str, str] = {}
 
     def get(self, name: str) -> str:
-        """An attribute, whatever prefix it has; empty where there is none."""
+        """An attribute with any prefix; empty if it does not exist."""
         found = self.attributes.get(name)
         if found is None:
             return next((value for key, value in self.attributes.items() if key.endswith(f":{name}")), "")
@@ -57,7 +57,7 @@ class XMLEvent(NamedTuple):
 
 
 class Archive:
-    """The parts of a document by their names."""
+    """The parts of a document by name."""
 
     def __init__(self, body: bytes, most_bytes: int = MAX_BYTES, most_events: int = MAX_EVENTS) -> None:
         self._archive = zipfile.ZipFile(io.BytesIO(body))
@@ -66,10 +66,10 @@ class Archive:
         self._unread = set(self.names)
 
     def events(self, name: str) -> Iterator[XMLEvent]:
-        """The events of a part, in order. Raises ToolError and one of DAMAGED.
+        """Yield the XML events of a part, in order. Raises ToolError and one of DAMAGED.
 
-        Yields nothing for a part that does not exist or was read before: a document may refer to one part a million
-        times, and no office program does.
+        Yields nothing for a part that does not exist or was read before: a malicious document can refer to one part a
+        million times, and no office program writes such a file.
         """
         if name not in self._unread:
             return
@@ -91,7 +91,7 @@ class Archive:
             raise ToolError(TOO_LARGE)
 
     def related(self, name: str) -> dict[str, str]:
-        """The parts that a part refers to, by the ids that it has for them."""
+        """The parts that a part refers to, by relationship id."""
         folder, _, base = name.rpartition("/")
         events = self.events(f"{folder}/_rels/{base}.rels")
         return {
@@ -102,7 +102,7 @@ class Archive:
 
 
 class _XMLParser:
-    """Reads XML piece by piece. Entities and other encodings than UTF-8 are refused: no office program writes them."""
+    """Parses XML incrementally. Entities and encodings other than UTF-8 are rejected: no office program writes them."""
 
     def __init__(self) -> None:
         self._events: list[XMLEvent] = []
@@ -116,7 +116,7 @@ class _XMLParser:
         parser.CharacterDataHandler = self._text
 
     def read(self, piece: bytes, *, is_last: bool = False) -> list[XMLEvent]:
-        """What the next piece tells. Raises ToolError within an endless tag, which is read anew with each piece."""
+        """Parse the next piece. Raises ToolError within an overlong tag, which expat parses again with each piece."""
         self._parser.Parse(piece, is_last)
         self._read_bytes += len(piece)
         if self._read_bytes - self._parser.CurrentByteIndex > _MOST_TAG_BYTES:
@@ -149,7 +149,7 @@ def _refuse_doctype(*_: object) -> NoReturn:
 
 
 def texts_in(events: Iterable[XMLEvent], name: str) -> Iterator[str]:
-    """The text of each element of this name, without that of elements within it that `name` does not hold."""
+    """Yield the text of each element of this name; of nested ones, only the innermost."""
     text: list[str] | None = None
     for event in events:
         if event.name == name:
@@ -164,7 +164,7 @@ _MOST_CELLS, _DEEPEST_TABLE, _MOST_FILLED_CELLS = 2_000_000, 20, 1_000_000
 
 
 def _table(rows: list[list[str]]) -> str:
-    """Rows as a table of Markdown; the first is its head. Short rows are filled up, if that is no great deal."""
+    """Render rows as a Markdown table with the first as header. Short rows are padded, unless that is too much."""
     width = max(map(len, rows))
     filled = width if width * len(rows) <= _MOST_FILLED_CELLS else 0
     lines = ["| " + " | ".join([*map(_in_cell, row), *[""] * (filled - len(row))]) + " |" for row in rows]
@@ -176,15 +176,18 @@ def _in_cell(text: str) -> str:
 
 
 class _Row:
-    """A row being read. An empty cell is a number until one with text follows: a few bytes can stand for thousands."""
+    """A row being read.
+
+    Empty cells are only counted until text follows: a few bytes can encode thousands of cells.
+    """
 
     def __init__(self) -> None:
-        self.cells: list[list[str]] = []  # the paragraphs of each
+        self.cells: list[list[str]] = []  # the paragraphs of each cell
         self.begun = 0
 
 
 class ParagraphBuilder:
-    """Builds paragraphs and tables: what a cell holds is told in its row, a table within one as its words."""
+    """Builds paragraphs and tables: the content of a cell becomes part of its row, a nested table its plain words."""
 
     def __init__(self) -> None:
         self._text: list[str] = []
@@ -197,7 +200,10 @@ class ParagraphBuilder:
             self._text.append(text)
 
     def end(self, told: Callable[[str], str]) -> Iterator[str]:
-        """End a paragraph, which is told so; within a table it belongs to its cell. Raises ToolError as `_fill`."""
+        """End a paragraph, rendered by `told`; within a table it is added to the cell.
+
+        Raises ToolError as in `_fill`.
+        """
         text = "".join(self._text).strip()
         self._text.clear()
         if text and self._tables and self._tables[-1] and self._tables[-1][-1].begun:
@@ -208,7 +214,7 @@ class ParagraphBuilder:
             yield told(text)
 
     def begin_table(self) -> None:
-        """Begin a table. What stands far within others belongs to the cell around it."""
+        """Begin a table. A too deeply nested one becomes part of the surrounding cell."""
         if len(self._tables) == _DEEPEST_TABLE:
             self._too_deep += 1
         else:
@@ -220,12 +226,12 @@ class ParagraphBuilder:
             self._tables[-1].append(_Row())
 
     def begin_cells(self, count: int = 1) -> None:
-        """Begin a cell of the row, behind empty ones where it is not the first of so many."""
+        """Begin a cell of the row, or several of which only the last can have content."""
         if self._tables and self._tables[-1] and not self._too_deep:
             self._tables[-1][-1].begun += count
 
     def _fill(self, row: _Row) -> None:
-        """Have the row hold all its cells. Raises ToolError for more of them than are held."""
+        """Create the pending cells of the row. Raises ToolError if there are too many."""
         more = row.begun - len(row.cells)
         self._cells_left -= more
         if self._cells_left < 0:
@@ -233,7 +239,7 @@ class ParagraphBuilder:
         row.cells.extend([] for _ in range(more))
 
     def end_table(self) -> Iterator[str]:
-        """End the table; one within a cell is told as the words in it."""
+        """End the table; a nested one is rendered as words in its cell."""
         if self._too_deep:
             self._too_deep -= 1
             return
@@ -247,17 +253,17 @@ class ParagraphBuilder:
 
 
 class OpenXMLText:
-    """Takes in the events of a part in which text, paragraphs and tables are called as Word and PowerPoint do it."""
+    """Handles the events of a part that uses the elements of Word and PowerPoint for text, paragraphs and tables."""
 
     breaks: ClassVar[Mapping[str, str]] = {"br": "\n"}
-    """What an element stands for that is told as characters."""
+    """The characters that an element stands for."""
 
     def __init__(self) -> None:
         self._built = ParagraphBuilder()
         self._is_text = False
 
     def take(self, event: XMLEvent) -> Iterator[str]:
-        """Take in what comes next; the paragraphs and tables that end with it."""
+        """Handle an event; yield the paragraphs and tables that end with it."""
         if event.kind == "text":
             self._built.add(event.text if self._is_text else "")
         elif event.name == "t":
@@ -270,10 +276,10 @@ class OpenXMLText:
             yield from self._built.end_table()
 
     def begun(self, event: XMLEvent) -> None:
-        """What the start of any other element says of what follows."""
+        """Handle the start of any other element."""
 
     def told(self, text: str) -> str:
-        """A paragraph as it is told."""
+        """Render a paragraph."""
         return text
 
     def _begin(self, event: XMLEvent) -> None:
@@ -292,20 +298,20 @@ class OpenXMLText:
 
 _HEADING = re.compile(r"heading (\d)")
 _TOLD_TWICE = ("Fallback", "moveFrom")
-"""What stands elsewhere as well: the same for old programs, and text where it was before it was moved."""
+"""Duplicate content: the fallback for old programs, and moved text at its former position."""
 
 _DEEPEST_HEADING, _LISTED = 6, -1
 
 
 def word_paragraphs(archive: Archive) -> Iterator[str]:
-    """The paragraphs and tables, then the notes below pages and behind the text."""
+    """Yield the paragraphs and tables, then footnotes and endnotes."""
     levels = _levels(archive)
     for name in ("word/document.xml", "word/footnotes.xml", "word/endnotes.xml"):
         yield from _WordReader(levels).read(archive.events(name))
 
 
 def _levels(archive: Archive) -> dict[str, int]:
-    """The level of each style of headings, by its id, -1 of lists; names are English, whatever the ids are."""
+    """The heading level of each style by id, -1 for lists; style names are English in all languages."""
     levels, style = dict[str, int](), ""
     for event in archive.events("word/styles.xml"):
         if event.kind == "start" and event.name == "style":
@@ -331,7 +337,7 @@ class _WordReader(OpenXMLText):
         self._level, self._is_listed, self._left_out = 0, False, 0
 
     def read(self, events: Iterator[XMLEvent]) -> Iterator[str]:
-        """The paragraphs and tables."""
+        """Yield the paragraphs and tables."""
         for event in events:
             if event.name in _TOLD_TWICE:
                 self._left_out += 1 if event.kind == "start" else -1
@@ -339,7 +345,7 @@ class _WordReader(OpenXMLText):
                 yield from self.take(event)
 
     def begun(self, event: XMLEvent) -> None:
-        """How the paragraph is to be told."""
+        """Detect the style of the paragraph."""
         match event.name:
             case "p":
                 self._level, self._is_listed = 0, False
@@ -352,7 +358,7 @@ class _WordReader(OpenXMLText):
                 self._is_listed = True
 
     def told(self, text: str) -> str:
-        """A paragraph as a heading, as an entry of a list, or as it is."""
+        """Render a paragraph as a heading, a list item, or plain text."""
         if self._level > 0:
             return f"{'#' * min(self._level, _DEEPEST_HEADING)} {' '.join(text.split())}"
         return f"- {text}" if self._is_listed else text
@@ -363,7 +369,7 @@ _TITLES = ("title", "ctrTitle")
 
 
 def slide_paragraphs(archive: Archive) -> Iterator[str]:
-    """The texts of all slides."""
+    """Yield the texts of all slides."""
     places = archive.related(_SHOW)
     ids = [event.attributes for event in archive.events(_SHOW) if event.name == "sldId" and event.kind == "start"]
     shown = [next((value for key, value in each.items() if key.endswith(":id")), "") for each in ids]
@@ -377,7 +383,7 @@ def slide_paragraphs(archive: Archive) -> Iterator[str]:
 
 
 class _Slide(OpenXMLText):
-    """The titles of a slide, and its other texts, as they are seen."""
+    """Collects the titles of a slide, and its other texts."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -385,17 +391,17 @@ class _Slide(OpenXMLText):
         self._is_title = False
 
     def see(self, event: XMLEvent) -> None:
-        """Take in what comes next."""
+        """Handle an event."""
         (self.titles if self._is_title and event.name == "p" else self.texts).extend(self.take(event))
 
     def begun(self, event: XMLEvent) -> None:
-        """Whether what follows is a title: a shape is none, until it says so."""
+        """Detect whether the following text is a title: a shape is one only if its placeholder says so."""
         if event.name in ("sp", "ph"):
             self._is_title = event.get("type") in _TITLES
 
 
 MAX_SHEET_CHARS = 20_000_000
-"""How much of a sheet is told."""
+"""The maximum number of characters rendered per sheet."""
 
 _BOOK = "xl/workbook.xml"
 _COLUMN = re.compile(r"[A-Z]{1,3}")
@@ -408,7 +414,7 @@ _DATE = re.compile(r"[ymdhs]", re.IGNORECASE)
 
 
 def sheet_paragraphs(archive: Archive) -> Iterator[str]:
-    """The sheets, each with its name and its rows. A part that several sheets refer to is read once."""
+    """Yield the sheets, each with its name and rows. A part that several sheets refer to is read once."""
     places, texts, dates = archive.related(_BOOK), _texts(archive), _dates(archive)
     for event in archive.events(_BOOK):
         if event.name == "sheet" and event.kind == "start":
@@ -417,7 +423,7 @@ def sheet_paragraphs(archive: Archive) -> Iterator[str]:
 
 
 def _texts(archive: Archive) -> list[str]:
-    """The texts that cells refer to; how they are pronounced is left out."""
+    """The shared strings of cells, without phonetic hints."""
     texts, pieces, is_text, is_left_out = list[str](), list[str](), False, False
     for event in archive.events("xl/sharedStrings.xml"):
         if event.name == "si" and event.kind == "end":
@@ -433,7 +439,7 @@ def _texts(archive: Archive) -> list[str]:
 
 
 def _dates(archive: Archive) -> frozenset[int]:
-    """The styles of cells that show a number as a date or a time."""
+    """The cell styles that format a number as a date or a time."""
     own, styles, is_of_cells = set[str](), list[str](), False
     for event in archive.events("xl/styles.xml"):
         if event.name == "numFmt" and _DATE.search(_LITERAL.sub("", event.get("formatCode"))):
@@ -466,7 +472,7 @@ def _rows(archive: Archive, name: str, texts: Sequence[str], dates: frozenset[in
 
 
 def _column(place: str, following: int) -> int:
-    """The number of a cell's column, from 0; cells may leave out where they are."""
+    """The index of a cell's column, from 0; without a reference, the following column."""
     letters = _COLUMN.match(place)
     number = 0
     for letter in letters[0] if letters else "":
@@ -475,7 +481,7 @@ def _column(place: str, following: int) -> int:
 
 
 def _told(value: str, cell: XMLEvent, texts: Sequence[str], dates: frozenset[int]) -> str:
-    """A cell's value as a person reads it."""
+    """Render the value of a cell."""
     kind, style = cell.get("t"), cell.get("s") or "0"
     if kind == "s":
         return texts[int(value)] if value.isdecimal() and int(value) < len(texts) else ""
@@ -487,7 +493,7 @@ def _told(value: str, cell: XMLEvent, texts: Sequence[str], dates: frozenset[int
 
 
 def _date(days: float) -> str:
-    """A date, a time, or both, from a number of days; empty for what is none."""
+    """Render a number of days as a date, a time, or both; empty if it is out of range."""
     try:
         moment = _DAYS_FROM + timedelta(seconds=round(days * 86_400))
     except OverflowError:
@@ -505,7 +511,7 @@ def _csv(rows: Iterator[list[str]]) -> str:
         if room <= 0:
             break
         if row:
-            ends = accumulate(len(cell) + 1 for cell in row)  # many cells may refer to one long text
+            ends = accumulate(len(cell) + 1 for cell in row)  # many cells can refer to one long text
             writer.writerow([cell[:room] for cell, end in zip(row, ends, strict=True) if end - len(cell) <= room])
     return out.getvalue().rstrip("\n")
 
@@ -515,7 +521,7 @@ _DEEPEST_OUTLINE = 6
 
 
 def open_document_paragraphs(archive: Archive) -> Iterator[str]:
-    """The paragraphs and tables; sheets and slides have headings."""
+    """Yield the paragraphs and tables; sheets and slides get headings."""
     yield from _OpenDocumentReader().read(archive.events("content.xml"))
 
 
@@ -528,7 +534,7 @@ class _OpenDocumentReader:
         self._is_sheet = False
 
     def read(self, events: Iterator[XMLEvent]) -> Iterator[str]:
-        """The paragraphs and tables."""
+        """Yield the paragraphs and tables."""
         for event in events:
             if event.name in ("tracked-changes", "annotation", "automatic-styles"):
                 self._left_out += 1 if event.kind == "start" else -1
@@ -562,7 +568,7 @@ class _OpenDocumentReader:
                 self._built.add({"tab": "\t", "line-break": "\n"}.get(event.name, " "))
 
     def _cells(self, event: XMLEvent) -> None:
-        """Begin a cell; those that are told once and stand several times are empty, as a rule."""
+        """Begin a cell. Repeated cells are created without content: they are usually empty."""
         repeated = event.get("number-columns-repeated")
         self._built.begin_cells(min(int(repeated), _MOST_REPEATED) if repeated.isdecimal() else 1)
 
@@ -592,15 +598,15 @@ _READERS: Mapping[str, Callable[[Archive], Iterable[str]]] = {
     "ppt/presentation.xml": slide_paragraphs,
     _CONTENT: open_document_paragraphs,
 }
-"""What reads a document, by the part that it has."""
+"""The reader of a document, by the part that identifies its format."""
 
 _ABOUT = ("docProps/core.xml", "meta.xml")
 
 
 def text_of_office(body: bytes) -> tuple[str, str] | None:
-    """The title of a document, and what stands in it as Markdown; None for what no office program writes.
+    """Return the title of an office document and its content as Markdown; None for any other file.
 
-    Raises ToolError for one that is damaged, encrypted, of an old format or larger than is read, or holds no text.
+    Raises ToolError if the document is damaged, encrypted, in an old format, too large, or contains no text.
     """
     if body.startswith(_OLD):
         raise ToolError("it is encrypted, or of an old format; save it as DOCX, XLSX, PPTX or OpenDocument")
@@ -614,7 +620,7 @@ def text_of_office(body: bytes) -> tuple[str, str] | None:
         text = _joined(_READERS[part](archive))
         title = next((text for name in _ABOUT for text in texts_in(archive.events(name), "title")), "")
     except DAMAGED as error:
-        if not any(name.encode() in body for name in _READERS):  # an archive of something else, or none
+        if not any(name.encode() in body for name in _READERS):  # another kind of archive, or not an archive
             return None
         raise ToolError("the document is damaged or encrypted") from error
     if not text:
@@ -623,7 +629,7 @@ def text_of_office(body: bytes) -> tuple[str, str] | None:
 
 
 def _joined(paragraphs: Iterable[str]) -> str:
-    """The paragraphs as one text, as far as there is room for them."""
+    """Join the paragraphs, up to the limit."""
     told, room = list[str](), MAX_TEXT_CHARS
     for paragraph in paragraphs:
         if paragraph.strip():

@@ -1,7 +1,7 @@
 """`parse_document`: text extraction in the isolated worker, within time and memory limits.
 
-`parse_document` is the only way by which the package reads such a file. The parsers run in a process without network,
-without the user's files and without environment variables; see `agentkit.sandbox.module_worker`.
+The package parses such files only through `parse_document`. The parsers run in a process without network, without the
+user's files and without environment variables; see `agentkit.sandbox.module_worker`.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ MAX_DOCUMENT_BYTES = 50_000_000
 MAX_MEMORY_BYTES = 1024 * MEGABYTE
 MAX_OUTPUT_BYTES = 100_000_000
 READ_SECONDS = {"office": 10.0, "pdf": 30.0}
-"""How long a document may take. pypdf needs some 20 to 50 milliseconds a page."""
+"""The time limits. pypdf needs about 20 to 50 milliseconds per page."""
 
 _MOST_EXPANSION, _FEW_CHARS = 100, 1_000_000
-"""A document of more than `_FEW_CHARS` characters holds at most so many for each byte of its file.
+"""Maximum characters per byte of the file, for documents of more than `_FEW_CHARS` characters.
 
-Ordinary documents hold five. What is made of the text afterwards, such as an index, takes time for each character.
+Ordinary documents have about five. The time of later processing, such as indexing, grows with the characters.
 """
 
-_REQUEST_BYTES = 2 * MAX_DOCUMENT_BYTES + 1_000  # a byte takes up to two as UTF-8
+_REQUEST_BYTES = 2 * MAX_DOCUMENT_BYTES + 1_000  # a byte takes up to two bytes in UTF-8
 _WORKER = "agentkit.documents.worker"
 _PDF, _ZIP, _OLE = b"%PDF-", b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ADVICE = "Save a part of it as a file of its own, or all of it as plain text or CSV"
@@ -57,7 +57,7 @@ def parse_document(
     Args:
         body: The content of the file.
         seconds: The time limit; by default the one of its kind in `READ_SECONDS`.
-        available: The mechanisms of isolation that may be used; tests take some away.
+        available: The isolation mechanisms that can be used; tests remove some.
 
     Returns:
         The document, or None for a file that is no document.
@@ -100,7 +100,7 @@ def parse_document(
 
 
 def _kind(body: bytes) -> Kind | None:
-    """The kind of parser for a file, by its first bytes. Raises ToolError for the binary formats of old programs."""
+    """Detect the kind of document by its first bytes. Raises ToolError for old binary formats."""
     if body.startswith(_OLE):
         raise ToolError("it is encrypted, or of an old format; save it as DOCX, XLSX, PPTX or OpenDocument")
     if body.startswith(_PDF):
@@ -109,7 +109,7 @@ def _kind(body: bytes) -> Kind | None:
 
 
 def _pypdf() -> tuple[str, ...]:
-    """The folder of pypdf, which the worker imports. Raises MissingExtra without it."""
+    """The folder of pypdf, which the worker imports. Raises MissingExtra if it is not installed."""
     found = find_spec("pypdf")
     if found is None or not found.submodule_search_locations:
         raise MissingExtra("pdf", "Reading a PDF")
@@ -117,7 +117,7 @@ def _pypdf() -> tuple[str, ...]:
 
 
 def _exceeded(status: Status, seconds: float) -> str:
-    """Why a document was not parsed, and what to do."""
+    """Explain why a document was not parsed, and what to do."""
     return {
         "timed_out": f"the document could not be read in {seconds:g} seconds. {_ADVICE}",
         "memory": f"the document needs more than {MAX_MEMORY_BYTES // MEGABYTE:,} MB of memory to be read. {_ADVICE}",
@@ -126,7 +126,7 @@ def _exceeded(status: Status, seconds: float) -> str:
 
 
 def _document(kind: Kind, frames: list[dict[str, str]]) -> Document | None:
-    """The document that the worker's frames describe. Raises ToolError for the error that they report."""
+    """Build the document from the worker's frames. Raises ToolError for an error that they report."""
     if not frames:
         return None
     error = next((frame["error"] for frame in frames if "error" in frame), None)

@@ -7,7 +7,7 @@ import io
 import logging
 from collections.abc import Iterator
 
-with contextlib.suppress(ImportError):  # absent where only other documents are read
+with contextlib.suppress(ImportError):  # not needed for other documents
     import pypdf
 
 MAX_TEXT_CHARS = 20_000_000
@@ -15,7 +15,7 @@ _TITLE_CHARS = 300
 
 
 def pages_of_pdf(body: bytes) -> Iterator[str]:
-    """Yield the title, then the text of each page; what exceeds `MAX_TEXT_CHARS` is left out.
+    """Yield the title, then the text of each page, truncated to `MAX_TEXT_CHARS` in total.
 
     Raises whatever pypdf raises for a file that is damaged or encrypted.
     """

@@ -9,7 +9,7 @@ from itertools import pairwise
 from agentkit._dataclass import dataclass
 
 MAX_WORDS = 64
-"""How many different words of a question are searched for."""
+"""The maximum number of different words of a question that are searched."""
 
 MAX_QUESTION_CHARS = 10_000
 
@@ -17,12 +17,12 @@ _WORD = re.compile(r"\w+(?:['\u2019]\w+)*")
 _PART = re.compile(r"[^\W_]+")
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _STROKES = str.maketrans("đĐðÐøØłŁħĦŧŦıœŒæÆßẞþÞ", "dDdDoOlLhHtTioOaAsSpP")
-"""Letters with a stroke, and ligatures, which no decomposition takes apart."""
+"""Letters with a stroke, and ligatures, which Unicode does not decompose."""
 
 _UNSPACED = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]"
 )
-"""Scripts that write no blanks between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
+"""Scripts without spaces between words: Thai, Lao, Burmese, Khmer, Japanese, Chinese."""
 
 _MARKS = frozenset({"Mn", "Me"})
 
@@ -31,19 +31,19 @@ _ENGLISH = re.compile(
     r"|whose|why|with|would|you|your",
     re.IGNORECASE,
 )
-"""Words of English grammar that make a question English; without their diacritics, few other languages have them."""
+"""English function words that identify a question as English; few other languages use them, even without diacritics."""
 
 _GRAMMAR = re.compile(
     rf"{_ENGLISH.pattern}|a|an|as|at|be|been|but|by|can|did|do|had|i|in|into|it|its|me|my|no|not|on|our|shall|so|such"
     r"|than|that|the|their|them|then|there|they|through|to|us|we|will",
     re.IGNORECASE,
 )
-"""Words of English grammar. Questions are full of them, and documents are not: there they would count as rare."""
+"""English function words. They are frequent in questions but not in documents, where they would count as rare."""
 
 
 @dataclass(frozen=True, slots=True)
 class Indexed:
-    """What a text is found under: its words without diacritics, and other spellings of some of them."""
+    """The index terms of a text: its words without diacritics, and other spellings of some of them."""
 
     words: str
     variants: str
@@ -51,10 +51,10 @@ class Indexed:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What is searched for; each is one word, or several that must follow one another.
+    """The search terms; each is one word, or a phrase.
 
-    `words` stand in the folded text; `variants` in the other spellings: a word with its diacritics counts for more
-    than the same word without.
+    `words` are searched in the folded text, `variants` in the other spellings: a match with diacritics ranks higher
+    than one without.
     """
 
     words: tuple[str, ...] = ()
@@ -64,21 +64,24 @@ class Terms:
         return bool(self.words)
 
     def matching(self, columns: str) -> str:
-        """What finds them in a table of FTS5 with these columns and `variants`; in quotes, none can be an operator."""
+        """The FTS5 query for a table with these columns and `variants`.
+
+        Words are quoted, so that none is an operator.
+        """
         words = " OR ".join(f'"{word}"' for word in self.words)
         variants = " OR ".join(f'variants : "{word}"' for word in self.variants)
         return f"({{{columns}}} : ({words}))" + (f" OR {variants}" if variants else "")
 
 
 def indexed(text: str) -> Indexed:
-    """The words of a text."""
+    """Compute the index terms of a text."""
     composed = unicodedata.normalize("NFC", text)
     variants = dict.fromkeys(variant for word in _WORD.findall(composed) for variant in _variants(word))
     return Indexed(_apart(folded(composed)), " ".join(variants))
 
 
 def terms_of(question: str) -> Terms:
-    """The words of a question. Whatever it holds, they are nothing but letters, digits and blanks."""
+    """Compute the search terms of a question. They only contain letters, digits and blanks, whatever the input."""
     composed = unicodedata.normalize("NFC", question[:MAX_QUESTION_CHARS])
     words: dict[str, None] = {}
     variants: dict[str, None] = {}
@@ -89,9 +92,9 @@ def terms_of(question: str) -> Terms:
 
 
 def _telling(words: list[str]) -> list[str]:
-    """The words of an English question without those of grammar, when there are others; of any other, all.
+    """Remove the function words of an English question, unless only these are left; other questions are unchanged.
 
-    In other languages the same letters are other words, as `the` and `it` are in Vietnamese without its diacritics.
+    In other languages the same letters are content words, as `the` and `it` in Vietnamese without its diacritics.
     """
     if not all(map(str.isascii, words)) or not any(map(_ENGLISH.fullmatch, words)):
         return words
@@ -102,7 +105,7 @@ def _telling(words: list[str]) -> list[str]:
 
 
 def folded(text: str) -> str:
-    """Text in lower case and without diacritics: `Đường` is `duong`."""
+    """Convert to lower case and remove diacritics: `Đường` becomes `duong`."""
     decomposed = unicodedata.normalize("NFKD", text)
     if not decomposed.isascii():
         decomposed = "".join(char for char in decomposed if unicodedata.category(char) not in _MARKS)
@@ -110,7 +113,7 @@ def folded(text: str) -> str:
 
 
 def _searched(word: str) -> list[str]:
-    """What is searched for a folded word: itself and its parts; of a script without blanks, each pair of characters."""
+    """The terms for a folded word: the word and its parts; in a script without spaces, each pair of characters."""
     if _UNSPACED.search(word):
         chars = _PART.findall(_apart(word))
         return [f"{one} {two}" for one, two in pairwise(chars)] or chars
@@ -129,5 +132,5 @@ def _variants(word: str) -> list[str]:
 
 
 def _apart(text: str) -> str:
-    """Text with blanks around each character of a script that writes none."""
+    """Put blanks around each character of a script without spaces."""
     return _UNSPACED.sub(lambda found: f" {found[0]} ", text)

@@ -15,7 +15,7 @@ Frame = dict[str, str]
 def work(request: Mapping[str, str]) -> Iterator[Frame]:
     """Yield a frame with the title, then one with the text of each page; or one frame with an `error`.
 
-    A document of an office program is one page. Nothing is yielded for a file that is no document.
+    An office document has one page. Yields nothing for a file that is not a document.
     """
     body = request["body"].encode("latin-1")
     reader = _pdf if request["kind"] == "pdf" else _office

@@ -1,7 +1,7 @@
 """Evaluations: cases, scorers and reports with confidence intervals, run in parallel within limits.
 
-A `Suite` of `Case`s is run over agents and models; its `Report` says how often they are right, how sure that is, how
-long it took and what it cost, and compares two runs case by case.
+A `Suite` of `Case`s is run over agents and models. Its `Report` contains success rates with intervals, latency and
+cost, and compares two runs case by case.
 """
 
 from agentkit.evals.case import Case, ExpectedCall

@@ -24,20 +24,20 @@ from agentkit.sessions.session import Session
 from agentkit.workspace.workspace import Workspace
 
 Tried = Agent[Any] | Callable[..., Any]
-"""What a suite tries: an agent, or any function, sync or async."""
+"""The subject of a suite: an agent, or any function, sync or async."""
 
 Agents = Tried | Mapping[str, Tried] | Iterable[Tried]
-"""One of them, several by the names that they bear in the report, or several that are called by their own."""
+"""One subject, several under the names used in the report, or several under their own names."""
 
 MOST_COPIED_FILES, MOST_COPIED_BYTES = 10_000, 200_000_000
-"""What a workspace may hold that each trial gets a copy of."""
+"""The limits of a workspace that is copied for each trial."""
 
 
 @dataclass(frozen=True, slots=True)
 class Variant:
-    """An agent as the suite runs it: what it is called, and the model that it asks.
+    """An agent as the suite runs it, with its name in the report and its model.
 
-    For a function `agent` bears its name in the results, and is asked nothing; there is no model that is known of.
+    For a function, `agent` only provides the name in the results and sends no requests; its model is unknown.
     """
 
     name: str
@@ -52,21 +52,21 @@ class Variant:
 
     @property
     def digest(self) -> str:
-        """A hash of what defines it: instruction, tools, model, limits, and the agents that it knows.
+        """A hash of the variant's definition: instruction, tools, model, limits, and handoff targets.
 
-        Of a function it is a hash of the source, without that of the functions it calls.
+        For a function, a hash of its source, without the functions it calls.
         """
         told = _described(self.agent, self.llm, set()) if self.function is None else _source(self.function)
         return hashlib.sha256(json.dumps(told).encode("utf-8", "replace")).hexdigest()
 
     def apart(self, folder: str | None, seed: int | None) -> Agent[Any]:
-        """The agent for one trial: with no history, no grants, and a folder of its own when one is given."""
+        """Copy the agent for one trial: without history or grants, and in the given folder."""
         return _apart(self.agent, _Apart(folder, None if self.llm is None else seeded(self.llm, seed), {}))
 
 
 @dataclass(frozen=True, slots=True)
 class _Apart:
-    """What the agents of one trial get; `done` are those that have it, as agents may hand off in a circle."""
+    """The resources of one trial's agents; `done` maps agents to their copies, since handoffs can be circular."""
 
     folder: str | None
     llm: LLM | None
@@ -87,7 +87,7 @@ def _apart(agent: Agent[Any], own: _Apart) -> Agent[Any]:
 
 
 def standing_order(agent: Agent[Any]) -> str:
-    """What tells the agent's instruction from another: its text, or the name of the function that writes it."""
+    """Identify the agent's instruction: its text, or the name of the function that writes it."""
     order = agent.instruction
     return order if isinstance(order, str) else f"written by {getattr(order, '__qualname__', type(order).__qualname__)}"
 
@@ -112,33 +112,33 @@ def _described(agent: Agent[Any], llm: LLM | None, seen: set[str]) -> list[Any]:
 
 
 def _source(function: Callable[..., Any]) -> list[str]:
-    """What tells a function from another: its name, and its source as far as that can be had."""
+    """Identify a function by its name and, if available, its source."""
     named = inspect.unwrap(function) if hasattr(function, "__name__") else type(function)
     try:
         source = inspect.getsource(named)
-    except (OSError, TypeError):  # what is written in C, or at a prompt, has none
+    except (OSError, TypeError):  # functions written in C or entered interactively
         source = ""
     return [name_of(function), getattr(named, "__module__", None) or "", source]
 
 
 def is_tried(value: object) -> TypeGuard[Tried]:
-    """Whether a suite can try it: an agent, or a function."""
+    """Whether a suite can run the value: an agent, or a function."""
     return callable(value) and not isinstance(value, type)
 
 
 def name_of(function: object) -> str:
-    """What an agent or a function is called: by its own name, or else that of its class."""
+    """The name of an agent or a function, or of its class."""
     if isinstance(function, Agent):
         return function.name
     return str(getattr(function, "__name__", None) or type(function).__name__)
 
 
 def has_room_for(function: Callable[..., Any], name: str, asked: Sequence[Any], **given: Any) -> bool:
-    """Whether a function takes one more argument of that name, as far as its signature can be read."""
+    """Whether a function accepts a further argument of that name, as far as its signature is known."""
     try:
         signature = inspect.signature(function)
         bound = signature.bind_partial(*asked, **given)
-    except (TypeError, ValueError):  # what is written in C may not tell, and what is wrong the call will say
+    except (TypeError, ValueError):  # functions in C may lack a signature; invalid arguments fail in the call itself
         return False
     kinds = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
     parameter = signature.parameters.get(name)
@@ -146,9 +146,9 @@ def has_room_for(function: Callable[..., Any], name: str, asked: Sequence[Any], 
 
 
 def variants_of(agents: Agents, models: Sequence[str | LLM] = ()) -> list[Variant]:
-    """The agents by name, each with each of the models if there are any.
+    """Build the variants: each agent with each of the models, if models are given.
 
-    Raises ConfigError for what is no agent or has the name of another, NoProvider when there is nobody to ask.
+    Raises ConfigError for an invalid agent or a duplicate name, NoProvider if no model is available.
     """
     variants: dict[str, Variant] = {}
     for name, agent in _named(agents):
@@ -164,7 +164,7 @@ def variants_of(agents: Agents, models: Sequence[str | LLM] = ()) -> list[Varian
 
 
 def _named(agents: Agents) -> Iterator[tuple[str, Tried]]:
-    if callable(agents):  # as an agent is, too
+    if callable(agents):  # an agent is callable, too
         agents = [agents]
     if not isinstance(agents, Iterable):
         raise ConfigError(f"A suite runs an Agent or a function, a list of them, or them by name. Got {agents!r:.200}.")
@@ -185,7 +185,7 @@ def _with_models(name: str, agent: Tried, models: Sequence[str | LLM]) -> Iterat
             )
         yield Variant(name, Agent(name), None, agent)
         return
-    own = copy.copy(agent)  # so that the client that is made for it is not the user's from now on
+    own = copy.copy(agent)  # a copy, so that a client created for it is not assigned to the user's agent
     own.listeners = list(agent.listeners)
     if isinstance(models, str | LLM):
         models = (models,)
@@ -197,15 +197,15 @@ def _with_models(name: str, agent: Tried, models: Sequence[str | LLM]) -> Iterat
 
 
 def _with_model(agent: Agent[Any], model: str) -> LLM:
-    """The agent's client for another model. The price of its own is not that of the other."""
+    """The agent's client for another model, without the price of its own model."""
     known = agent.known_llm
     return known.with_model(model) if isinstance(known, LLM) else LLM(model=model)
 
 
 def seeded(llm: LLM, seed: int | None) -> LLM:
-    """The client with a seed in its requests, over the same connections; unchanged where the API takes no seed.
+    """The client with a seed in its requests, over the same connections; unchanged if the API does not support seeds.
 
-    OpenAI's Responses, Anthropic's Messages and the offline model know none.
+    OpenAI's Responses, Anthropic's Messages and the offline model do not.
     """
     if seed is None or llm.describe().protocol != "chat" or llm.provider == "offline":
         return llm
@@ -214,10 +214,10 @@ def seeded(llm: LLM, seed: int | None) -> LLM:
 
 @contextmanager
 def own_folder(variant: Variant, given: str | PathLike[str] | None) -> Iterator[str | None]:
-    """A folder for one trial: a copy of the one given or of the agent's own, else an empty one.
+    """Create a folder for one trial: a copy of the given or the agent's own folder, or an empty one.
 
-    None for agents whose tools touch no files, and for a function for which none is given. Raises ConfigError for one
-    that is too much to copy.
+    Yields None for agents whose tools do not touch files, and for a function without a given folder. Raises ConfigError
+    if the folder is too large to copy.
     """
     source = given or (variant.agent.workspace.folder if variant.agent.workspace.is_fixed else None)
     if source is None and not _touches_files(variant.agent, set()):

@@ -20,14 +20,14 @@ from agentkit.suggestions import refuse_made
 
 _SLUG_CHARS, _DIGEST_CHARS = 32, 6
 _PLACE = re.compile(r" at 0x[0-9a-fA-F]+")
-"""Where an object lies in memory, which is elsewhere in the next run."""
+"""The memory address in a repr, which differs between processes."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedCall:
-    """A tool call that an agent should make: the tool's name, and the arguments that it must have among its own.
+    """An expected tool call: the tool's name, and the arguments that must be among those of the call.
 
-    Without `arguments` any will do. An argument that is a function is asked whether it likes the value that came.
+    Without `arguments`, any match. An argument can be a predicate, called with the actual value.
     """
 
     tool: str
@@ -35,7 +35,7 @@ class ExpectedCall:
 
     @classmethod
     def of(cls, wanted: object) -> ExpectedCall:
-        """The call that is meant by a name, a pair of name and arguments, a dictionary or a ToolCall.
+        """Convert a name, a pair of name and arguments, a dictionary or a ToolCall.
 
         Raises ConfigError for anything else.
         """
@@ -56,7 +56,7 @@ class ExpectedCall:
         )
 
     def to_data(self) -> dict[str, Any]:
-        """The call as JSON-able data; of a function as argument only its name is left."""
+        """Encode the call as JSON-compatible data; a predicate is reduced to its name."""
         if self.arguments is None:
             return {"tool": self.tool}
         return {"tool": self.tool, "arguments": {name: plain(value) for name, value in self.arguments.items()}}
@@ -64,23 +64,24 @@ class ExpectedCall:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """What is asked of an agent or a function, and what should come of it.
+    """A test case: the prompt for an agent or a function, and the expected outcome.
 
     Args:
         prompt: Text, an Image, a File, the Path of one, or a list of these.
-        expected: The answer that the scorers compare with: text, number, or what JSON can say; None for none.
-        tool_calls: The calls that the agent should make, in order: names, pairs of name and arguments, or ToolCalls.
-            An empty list says that it should make none, None that nothing is expected.
+        expected: The answer that the scorers compare with: text, a number, or any JSON value; None for no expectation.
+        tool_calls: The expected tool calls, in order: names, pairs of name and arguments, or ToolCalls. An empty list
+            means that no call is expected, None that calls are not checked.
         tags: Words to group cases by.
-        id: What the case is called; by default it is made of its content, so that it stays the same.
-        scorers: Scorers of its own, in place of the suite's.
-        workspace: A folder of which each trial gets a copy to work in, in place of the suite's.
-        prompts: In place of `prompt`, those of one conversation: a list of prompts, of which a Case has expectations of
-            its own, or a SimulatedUser. What this case expects is said of the last answer, and of all tool calls.
-        arguments: In place of `prompt`, what a function is called with, by the names of its parameters.
+        id: The case's id; by default it is derived from the content, so that it is stable.
+        scorers: Scorers of this case, in place of the suite's.
+        workspace: A folder copied for each trial, in place of the suite's.
+        prompts: In place of `prompt`, the prompts of one conversation: a list of prompts, in which a Case can have its
+            own expectations, or a SimulatedUser. The expectations of this case apply to the last answer and to all tool
+            calls.
+        arguments: In place of `prompt`, the keyword arguments of a function.
 
     Raises:
-        ConfigError: An argument is not what it should be.
+        ConfigError: An argument is invalid.
     """
 
     prompt: Prompt | None = None
@@ -115,9 +116,9 @@ class Case:
 
     @property
     def content(self) -> Content:
-        """The prompt as a message holds it: text, or a tuple of texts, images and files.
+        """The prompt as message content: text, or a tuple of texts, images and files.
 
-        Of a conversation the first prompt, of a simulated user the goal, of a function's arguments their JSON.
+        For a conversation, the first prompt; for a simulated user, the goal; for a function's arguments, their JSON.
         """
         if self.arguments is not None:
             return json.dumps(plain(self.arguments), ensure_ascii=False)
@@ -127,12 +128,12 @@ class Case:
 
     @property
     def user(self) -> SimulatedUser | None:
-        """Who gives the prompts, when they are not known beforehand."""
+        """The simulated user, if the prompts are not predefined."""
         return self.prompts if isinstance(self.prompts, SimulatedUser) else None
 
     @property
     def said(self) -> tuple[Case, ...]:
-        """The prompts known beforehand, each as a case with its own expectations; else just this case."""
+        """The predefined prompts, each as a case with its own expectations; for a single prompt, this case."""
         if self.prompts is None:
             return (self,)
         if isinstance(self.prompts, SimulatedUser):
@@ -141,28 +142,31 @@ class Case:
 
     @property
     def is_conversation(self) -> bool:
-        """Whether there may be several prompts."""
+        """Whether the case can have several prompts."""
         return self.prompts is not None
 
     @property
     def text(self) -> str:
-        """The prompt as text, with `[image]` or `[file report.pdf]` in the place of what is none; all, of several."""
+        """The prompt as text, with placeholders such as `[image]` or `[file report.pdf]`.
+
+        A conversation joins all prompts.
+        """
         if self.is_conversation and self.user is None:
             return " / ".join(each.text for each in self.said)
         return self.content if isinstance(self.content, str) else " ".join(map(word_of, self.content))
 
     @property
     def expected_calls(self) -> tuple[ExpectedCall, ...] | None:
-        """The tool calls that are expected; None when nothing is."""
+        """The expected tool calls; None if calls are not checked."""
         return None if self.tool_calls is None else tuple(map(ExpectedCall.of, self.tool_calls))
 
     @property
     def digest(self) -> str:
-        """What tells this case from every other content: its prompt, and what is expected, as a hash."""
+        """A hash of the case's content: the prompt and the expectations."""
         return hashlib.sha256(json.dumps(self._said(), sort_keys=True).encode("utf-8", "replace")).hexdigest()
 
     def to_data(self) -> dict[str, Any]:
-        """The case as a line of a JSON-lines file says it; scorers of its own are left out."""
+        """Encode the case as in a JSON-lines file; its scorers are omitted."""
         data = {"id": self.id, **self._said(), "tags": list(self.tags), "workspace": self.workspace}
         return {name: value for name, value in data.items() if value is not None and (value or name != "tags")}
 
@@ -191,7 +195,7 @@ class Case:
 
 
 def plain(value: Any) -> Any:
-    """A value as JSON has it: what JSON cannot say stands there as text, a function by its name."""
+    """Convert a value to JSON-compatible data; other objects become text, functions their name."""
     if value is None or isinstance(value, str | bool | int | float):
         return value
     if isinstance(value, Mapping):
@@ -199,12 +203,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
     if isinstance(value, set | frozenset) and value:
-        return f"{{{', '.join(sorted(map(repr, value)))}}}"  # whose own order is another in each process
+        return f"{{{', '.join(sorted(map(repr, value)))}}}"  # the order of a set differs between processes
     return getattr(value, "__name__", None) or _PLACE.sub("", repr(value))
 
 
 def expected_text(case: Case) -> str:
-    """What should come of a case, in words; empty when only a scorer knows."""
+    """Describe the expected outcome; empty if only a scorer defines it."""
     told = [] if case.expected is None else [value_text(plain(case.expected))]
     if case.expected_calls is not None:
         calls = ", ".join(value_text(call.to_data()) for call in case.expected_calls)
@@ -213,7 +217,7 @@ def expected_text(case: Case) -> str:
 
 
 def _check(case: Case) -> None:
-    """Raise ConfigError for what cannot be right, naming the argument."""
+    """Validate the arguments. Raises ConfigError that names the argument."""
     _check_asked(case)
     rows = {
         "tool_calls": () if case.tool_calls is None else case.tool_calls,
@@ -234,7 +238,7 @@ def _check(case: Case) -> None:
 
 
 def _check_asked(case: Case) -> None:
-    """Raise ConfigError when not just one thing is asked, or what is asked cannot be."""
+    """Raise ConfigError unless exactly one of prompt, prompts and arguments is given and valid."""
     if sum(each is not None for each in (case.prompt, case.prompts, case.arguments)) != 1:
         raise ConfigError("A case has a prompt, or prompts=[...], or arguments={...}: Case('2+2?', expected=4).")
     if isinstance(case.prompts, str | Mapping) or not isinstance(case.prompts, Iterable | SimulatedUser | None):
@@ -246,7 +250,7 @@ def _check_asked(case: Case) -> None:
 
 
 def _check_prompts(prompts: tuple[Case, ...]) -> None:
-    """Raise ConfigError for a conversation without prompts, and for one within another."""
+    """Raise ConfigError for a conversation without prompts, or for a nested one."""
     if not prompts:
         raise ConfigError("Case(prompts=) takes at least one prompt.")
     if any(each.prompt is None or each.workspace is not None for each in prompts):

@@ -19,10 +19,10 @@ from agentkit.sessions.codec import Data, from_line
 
 
 class AppendOnlyFile:
-    """A file that lines are appended to, by one writer at a time. `lines` are the complete ones it had when opened.
+    """A file for appending lines, with one writer at a time. `lines` are the complete lines it had when opened.
 
-    `begins` is how the first line of such a file begins, `what` names its content in errors. Raises SessionError when
-    the path is no file, when it cannot be read or written, and when another run writes to it.
+    `begins` is the prefix of the first line of such a file, `what` names its content in errors. Raises SessionError if
+    the path is not a regular file, cannot be read or written, or is locked by another run.
     """
 
     def __init__(self, path: Path, begins: bytes, what: str) -> None:
@@ -35,14 +35,14 @@ class AppendOnlyFile:
 
     @property
     def is_foreign(self) -> bool:
-        """Whether the file holds something else: it is not empty, and does not begin as such a file does."""
+        """Whether the file has other content: it is not empty, and does not start with the prefix."""
         head = b"".join(self.lines[:1]) or self._torn
         return not self._begins.startswith(head[: len(self._begins)])
 
     def mend(self) -> None:
-        """Drop a last line that was cut off, and let only the owner read the file. Raises SessionError.
+        """Remove an incomplete last line, and restrict the file to its owner. Raises SessionError.
 
-        Both change the file, so check first that it is one of ours.
+        Both change the file, so check `is_foreign` first.
         """
         try:
             if self._torn:
@@ -54,7 +54,7 @@ class AppendOnlyFile:
             raise self._failed(error) from error
 
     def add(self, line: str) -> None:
-        """Add a line; when this returns it is on the disk. Raises SessionError."""
+        """Append a line; when this returns, it is on disk. Raises SessionError."""
         rest = memoryview(f"{line}\n".encode())
         try:
             while rest:
@@ -64,7 +64,7 @@ class AppendOnlyFile:
             raise self._failed(error) from error
 
     def close(self) -> None:
-        """Let others write to the file."""
+        """Close the file, which releases its lock."""
         os.close(self._file)
 
     def _opened(self, what: str) -> int:
@@ -81,7 +81,7 @@ class AppendOnlyFile:
         return file
 
     def _claim(self, file: int, what: str) -> None:
-        import fcntl  # which not every system has
+        import fcntl  # not available on every system
 
         if not stat.S_ISREG(os.fstat(file).st_mode):
             raise SessionError(f"{self.path} is no file that {what} could be kept in. Name another one.")
@@ -107,11 +107,11 @@ Key = tuple[str, str, int]
 
 
 class Checkpoint:
-    """The trials of one suite with the same agents, line by line; only the file's owner can read it.
+    """The trials of one suite with the same agents, one per line; only the file's owner can read it.
 
-    A line that was cut off, as a crash leaves it, is taken away. `trials` are what was kept last of each, `spent` is
-    what every line has cost. Raises ConfigError for a file of another suite, of other agents or of anything
-    else, which stays as it is, and SessionError when it cannot be read or written, or somebody else writes to it.
+    An incomplete last line, left by a crash, is removed. `trials` contains the newest version of each trial, `spent`
+    the cost of each line. Raises ConfigError if the file belongs to another suite, other agents or another program, and
+    then leaves it unchanged; raises SessionError if it cannot be read or written, or is in use.
     """
 
     def __init__(self, path: Path, header: Data, cases: Mapping[str, Case]) -> None:
@@ -129,9 +129,10 @@ class Checkpoint:
             raise
 
     def write(self, trial: Trial) -> None:
-        """Append a trial, redacted; when this returns it is on the disk.
+        """Append a trial, redacted; when this returns, it is on disk.
 
-        Of a trial that must run again only the cost is kept. An answer without scores is kept, to be scored later.
+        For a trial that must be repeated, only the cost is stored. An answer without scores is stored, to be scored
+        later.
         """
         is_answered = trial.result is not None and trial.result.status == "done"
         is_kept = trial.is_finished or is_answered
@@ -141,7 +142,7 @@ class Checkpoint:
                 self._put(trial_data(trial) if is_kept else TrialCost.by(trial).to_data())
 
     def close(self) -> None:
-        """Let others write to the file."""
+        """Close the file, which releases its lock."""
         self._file.close()
 
     def _read(self, header: Data, cases: Mapping[str, Case]) -> None:
@@ -176,7 +177,7 @@ class Checkpoint:
             raise SessionError(f"{self.path}, line {number}: {error}") from None
 
     def _take_trial(self, trial: Trial) -> None:
-        """Take in a trial. A run whose scoring failed has a line for each time that it was scored."""
+        """Add a stored trial. A run whose scoring failed has one line for each scoring."""
         run = "" if trial.result is None else trial.result.run_id
         self.spent.append(TrialCost.by(trial, is_scored_again=run in self._runs))
         self.trials[trial.key] = trial

@@ -26,7 +26,7 @@ _Row = tuple[int, Any]
 
 
 def read_cases(path: str | PathLike[str]) -> list[Case]:
-    """The cases in a `.jsonl` or `.csv` file. Raises ConfigError with the line of each row that is none."""
+    """Load the cases of a `.jsonl` or `.csv` file. Raises ConfigError with the line number of each invalid row."""
     place = Path(path)
     read = _READERS.get(place.suffix.lower())
     if read is None:
@@ -44,7 +44,7 @@ def read_cases(path: str | PathLike[str]) -> list[Case]:
 
 
 def case_from(row: Any) -> Case:
-    """The case that a row of a file describes. Raises ConfigError when it describes none."""
+    """Build a case from a row of a file. Raises ConfigError if the row is invalid."""
     if isinstance(row, ConfigError):
         raise row
     if not isinstance(row, Mapping):
@@ -60,7 +60,7 @@ def case_from(row: Any) -> Case:
 
 
 def _fields(row: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
-    """What a row says, with the parts of its prompt. Raises ConfigError for another field."""
+    """Validate the fields of a row, and parse the parts of its prompt. Raises ConfigError for an unknown field."""
     unknown = [name for name in row if name not in known]
     if unknown:
         raise ConfigError(f"a case has no field {unknown[0]!r:.100}; its fields are {', '.join(known)}.")
@@ -71,14 +71,14 @@ def _fields(row: Mapping[str, Any], known: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _prompt_from(said: Any) -> Any:
-    """One prompt of a conversation: a text, a list of parts, or an object with what is expected of it."""
+    """Parse one prompt of a conversation: a text, a list of parts, or an object with its expectations."""
     if isinstance(said, Mapping) and "prompt" in said:
         return Case(**_fields(said, _OF_A_PROMPT))
     return [_part(part) for part in said] if isinstance(said, list) else _part(said)
 
 
 def _part(part: Any) -> Any:
-    """A text, or what an object with `image` or `file`, a URL, stands for."""
+    """Parse a part of a prompt: text, or an object with the URL of an `image` or `file`."""
     try:
         if isinstance(part, Mapping) and isinstance(part.get("image"), str) and part.keys() <= {"image", "detail"}:
             return Image(part["image"], part.get("detail"))
@@ -90,9 +90,10 @@ def _part(part: Any) -> Any:
 
 
 def _within(case: Case, folder: Path) -> Case:
-    """The case, with a workspace that is meant from the file's own folder.
+    """Resolve the case's workspace relative to the folder of the file.
 
-    Raises ConfigError for one that is not in there: cases come from others, and the agent would read what it holds.
+    Raises ConfigError if it lies outside that folder: case files can come from others, and the agent reads the
+    workspace.
     """
     if case.workspace is None:
         return case
@@ -103,7 +104,7 @@ def _within(case: Case, folder: Path) -> Case:
 
 
 def _lies_in(place: Path, folder: Path) -> bool:
-    """Whether a place is below a folder once all links are followed; what is no place at all is not."""
+    """Whether a path is inside a folder after resolving links; False for an invalid path."""
     try:
         return place.resolve().is_relative_to(folder.resolve())
     except (OSError, ValueError, RuntimeError):
@@ -135,7 +136,7 @@ def _loaded(line: str) -> Any:
 
 
 def _csv_rows(text: str) -> Iterator[_Row]:
-    """The rows below the head line. `tags` are words, an `expected` stays a text, `tool_calls` are names or JSON.
+    """Parse CSV rows: `tags` are words, `expected` is text, `tool_calls` are names or JSON.
 
     `prompts` and `arguments` are JSON.
     """

@@ -19,7 +19,7 @@ _PLAIN = ("agent", "model", "repeat", "seed", "seconds", "error", "refused", "is
 
 
 def trial_data(trial: Trial) -> Data:
-    """A trial as data, its case by the id alone. Raises SessionError for what no file can hold."""
+    """Encode a trial, with its case as an id. Raises SessionError if it cannot be serialised."""
     data: Data = {"case": trial.case.id, **{name: getattr(trial, name) for name in _PLAIN}}
     data["scores"] = [_score_data(score) for score in trial.scores]
     if trial.simulating != Usage():
@@ -30,7 +30,7 @@ def trial_data(trial: Trial) -> Data:
 
 
 def read_trial(data: Mapping[str, Any], cases: Mapping[str, Case]) -> Trial:
-    """The trial that `trial_data` made data of. Raises SessionError when it is none, or of no such case."""
+    """Decode a trial. Raises SessionError if the data is invalid or the case is unknown."""
     try:
         case = cases[data["case"]]
         scores = tuple(_read_score(each) for each in data["scores"])
@@ -46,7 +46,7 @@ def read_trial(data: Mapping[str, Any], cases: Mapping[str, Case]) -> Trial:
 
 @dataclass(frozen=True, slots=True)
 class TrialCost:
-    """What a line of a file of trials has cost: of which trial, with which seed."""
+    """The cost of one line of a checkpoint, with the key and seed of its trial."""
 
     key: tuple[str, str, int]
     seed: int | None
@@ -55,21 +55,21 @@ class TrialCost:
 
     @classmethod
     def by(cls, trial: Trial, *, is_scored_again: bool = False) -> TrialCost:
-        """What a trial has spent; on its scoring alone, when its run was paid for before."""
+        """The cost of a trial; only that of its scoring if the run was counted before."""
         if is_scored_again:
             return cls(trial.key, trial.seed, trial.judging, 0)
         calls = 0 if trial.result is None else len(trial.result.tool_calls)
         return cls(trial.key, trial.seed, trial.usage + trial.judging + trial.simulating, calls)
 
     def to_data(self) -> Data:
-        """It as data."""
+        """Encode the cost."""
         case, agent, repeat = self.key
         told = {"usage": encode_part(self.usage), "tool_calls": self.tool_calls}
         return {"case": case, "agent": agent, "repeat": repeat, "seed": self.seed, "spent": told}
 
 
 def read_spent(data: Mapping[str, Any]) -> TrialCost:
-    """What `Spent.to_data` made data of. Raises SessionError."""
+    """Decode a `TrialCost`. Raises SessionError."""
     try:
         key, told = (data["case"], data["agent"], data["repeat"]), data["spent"]
         spent = TrialCost(key, data["seed"], decode_part(Usage, told["usage"]), told["tool_calls"])
@@ -81,7 +81,7 @@ def read_spent(data: Mapping[str, Any]) -> TrialCost:
 
 
 def _check(trial: Trial) -> None:
-    """Raise SessionError for what no trial has."""
+    """Raise SessionError if a field of the trial is invalid."""
     fits = (
         isinstance(trial.agent, str) and isinstance(trial.model, str) and isinstance(trial.error, str),
         type(trial.repeat) is int and (trial.seed is None or type(trial.seed) is int),

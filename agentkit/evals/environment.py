@@ -35,9 +35,9 @@ _MOST_NAME_CHARS = 80
 
 
 class Cassettes:
-    """The cassettes of a suite's trials: written when it is recorded, read when it is replayed, else none.
+    """The cassettes of a suite's trials: written when recording, read when replaying, otherwise unused.
 
-    Raises ConfigError when there is no such folder to replay, or a file where one is to be recorded.
+    Raises ConfigError if the folder to replay does not exist, or the one to record in is a file.
     """
 
     def __init__(self, record: str | None, replay: str | None) -> None:
@@ -49,7 +49,7 @@ class Cassettes:
             raise ConfigError(f"{str(self._record)!r} is a file. Name a folder to record the cassettes in.")
 
     def tape(self, key: tuple[str, str, int]) -> Recorder | Player | None:
-        """What hears or answers one trial. Raises SessionError when it was not recorded."""
+        """The recorder or player of one trial, or None. Raises SessionError if the trial was not recorded."""
         if self._record is not None:
             return Recorder(self._record / file_name(key))
         if self._replay is None:
@@ -57,24 +57,24 @@ class Cassettes:
         path = self._replay / file_name(key)
         if not path.exists():
             raise SessionError(f"This trial is on no cassette in {self._replay}. Record it first.")
-        # Answers that nobody asks for are those of other scorers, so that a recording can be scored anew.
+        # Unused answers belong to other scorers: a recording can be scored again with different ones.
         return Player(path, partial=True)
 
     @contextmanager
     def without_world(self) -> Iterator[None]:
-        """In a replay, no provider is needed in the block."""
+        """In a replay, allow the block to run without a provider."""
         with nullcontext() if self._replay is None else active(_Replaying()):
             yield
 
 
 class _Replaying(Recording):
-    """Says that answers come from recordings."""
+    """Reports that answers come from recordings."""
 
     is_replaying = True
 
 
 def file_name(key: tuple[str, str, int]) -> str:
-    """The name of a trial's cassette: readable, and its own whatever case and agent are called."""
+    """The file name of a trial's cassette: readable, and unique for any names of case and agent."""
     case, agent, repeat = key
     readable = re.sub(r"[^A-Za-z0-9_-]+", "-", f"{case}.{agent}")[:_MOST_NAME_CHARS].strip("-")
     own = hashlib.sha256(repr(key).encode("utf-8", "replace")).hexdigest()[:8]
@@ -85,9 +85,9 @@ _FIRST = "The conversation begins. Write the first message."
 
 
 class TrialConversation:
-    """The prompts of one trial, one after the other, and the results of those that were answered.
+    """The prompts of one trial, in order, and the results of those answered.
 
-    `prompt` is the newest, None before the first; `usage` is what a simulated user has spent on models.
+    `prompt` is the newest, None before the first; `usage` is the usage of a simulated user.
     """
 
     def __init__(self, case: Case, seed: int | None) -> None:
@@ -98,7 +98,7 @@ class TrialConversation:
         self._player: Agent[UserTurn] | None = None
 
     def go_on(self) -> bool:
-        """Have the next prompt, unless the newest waits for its answer; whether there is one. Raises AgentKitError."""
+        """Fetch the next prompt, unless the newest is unanswered; return whether there is one. Raises AgentKitError."""
         if self._asked == len(self.runs):
             self.prompt = self._next()
             self._asked += 1
@@ -106,7 +106,7 @@ class TrialConversation:
 
     @property
     def history(self) -> list[dict[str, str]]:
-        """What was said so far: prompts and answers, as plain dictionaries."""
+        """The conversation so far: prompts and answers, as plain dictionaries."""
         said: list[dict[str, str]] = []
         for run in self.runs:
             said.append({"role": "user", "content": content_text(prompt_of(run))})
@@ -123,7 +123,7 @@ class TrialConversation:
         return found
 
     def _from(self, user: SimulatedUser) -> Content | None:
-        """What the simulated user says next; None when there is nothing more to say."""
+        """Ask the simulated user for the next prompt; None ends the conversation."""
         if user.function is None:
             return self._played(user)
         said = given_by(user.function, self.history, "The simulated user")
@@ -133,7 +133,7 @@ class TrialConversation:
 
     def _played(self, user: SimulatedUser) -> str | None:
         if self._player is None:
-            # A client that was made for a replay asks nobody, so that it is not kept for later.
+            # A client created for a replay sends no requests, so it is not stored for later.
             llm = Agent("user").llm if is_replaying() and user.player.known_llm is None else user.player.llm
             self._player = user.player.within(Session())
             self._player.llm = seeded(llm, self._seed)
@@ -145,7 +145,7 @@ class TrialConversation:
 
 
 def given_by(function: Callable[[Any], Any], argument: Any, what: str) -> Any:
-    """What a function of the suite's author gives, awaited if need be. Raises RunError for what it raises."""
+    """Call a function of the suite's author, awaiting it if necessary. Raises RunError if it raises."""
     try:
         return call(partial(function, argument), None)
     except AgentKitError:
@@ -155,7 +155,7 @@ def given_by(function: Callable[[Any], Any], argument: Any, what: str) -> Any:
 
 
 def joined(runs: Sequence[RunResult[Any]]) -> RunResult[Any]:
-    """The runs of one conversation as one result: all messages, tool calls and spending, and the end of the last."""
+    """Join the runs of a conversation: all messages, tool calls and usage, and the end of the last run."""
     last = runs[-1]
     if len(runs) == 1:
         return last
@@ -165,7 +165,7 @@ def joined(runs: Sequence[RunResult[Any]]) -> RunResult[Any]:
 
 
 class TrialEnvironment:
-    """What no two trials share: agent, session, folder, recording and clock; `ids` are those of its tool calls."""
+    """The resources of one trial: agent, session, folder, recording and clock. `ids` are those of its tool calls."""
 
     def __init__(self, wanted: PlannedTrial, order: SuiteConfig, cassettes: Cassettes) -> None:
         make = order.suite.context
@@ -181,14 +181,14 @@ class TrialEnvironment:
         self.agent.context = self.agent.context if context is None else context
 
     def close(self, *, keep: bool) -> None:
-        """End it; a recording is kept or not. Raises SessionError."""
+        """Release the resources; `keep` stores the recording. Raises SessionError."""
         with self._resources:
             if self.tape is not None:
                 self.tape.finish(keep=keep)
 
     @contextmanager
     def timed(self) -> Iterator[None]:
-        """Count the seconds of the block: those of the recording when it is replayed."""
+        """Measure the seconds of the block, by the recording's clock in a replay."""
         now = time.perf_counter if self.tape is None else self.tape.now
         began = now()
         try:

@@ -47,9 +47,9 @@ from agentkit.usage import NO_USAGE, Charge, Price, Usage
 
 @dataclass(slots=True)
 class RecordedActivity:
-    """What was heard, from any thread: the runs at `depth`, and each answer of a model.
+    """The activity observed in all threads: the milestones of runs at `depth`, and the responses of models.
 
-    Runs that a run sets to work are part of it, as they are of any result.
+    Nested runs are part of the run that started them, as in any result.
     """
 
     depth: int = 0
@@ -59,7 +59,7 @@ class RecordedActivity:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take_milestone(self, run: str, milestone: Milestone) -> None:
-        """Take in what a run has done."""
+        """Add a milestone of a run."""
         with self.lock:
             if LINEAGE.get().depth == self.depth:
                 self.runs.setdefault(run, []).append(milestone)
@@ -69,14 +69,14 @@ class RecordedActivity:
                 self.told[milestone.usage] += 1
 
     def take_answer(self, question: Question, answer: Answer | None) -> None:
-        """Take in what came of a question, if it is a model's answer."""
+        """Add the answer to a question, if it is a model's response."""
         if isinstance(question, Request) and isinstance(answer, Response):
             with self.lock:
                 self.responses.append(answer)
 
     @property
     def bare(self) -> list[Response]:
-        """The answers of models that the function asked directly, outside of any run."""
+        """The responses to requests that the function sent directly, outside of any run."""
         told, bare = self.told.copy(), []
         for response in self.responses:
             if told[response.usage]:
@@ -87,13 +87,13 @@ class RecordedActivity:
 
     @property
     def bare_usage(self) -> Usage:
-        """What these have spent."""
+        """The usage of these responses."""
         return sum((response.usage for response in self.bare), NO_USAGE)
 
     def milestones(self, ids: set[str]) -> Iterator[Milestone]:
-        """All that was done, run by run in the order of their beginnings, as if it were one run.
+        """All milestones as those of one run, run by run in the order in which they began.
 
-        Each tool call has an id that is not among `ids`, to which it is added.
+        Tool calls get ids that are not in `ids`, and these are added to `ids`.
         """
         for run in self.runs.values():
             yield from _part_of_one(run, ids)
@@ -103,14 +103,14 @@ class RecordedActivity:
 
 @contextmanager
 def listening() -> Iterator[RecordedActivity]:
-    """Hear what agents and models do in the block."""
+    """Observe what agents and models do in the block."""
     heard = RecordedActivity(LINEAGE.get().depth)
     with active(_RecordingListener(TAPE.get() or Recording(), heard)):
         yield heard
 
 
 class _RecordingListener(ScopedRecording):
-    """Passes everything on, and takes in what is told."""
+    """Forwards everything to the active recording, and observes it."""
 
     def __init__(self, tape: Recording, heard: RecordedActivity) -> None:
         super().__init__(tape)
@@ -130,7 +130,7 @@ class _RecordingListener(ScopedRecording):
 
 
 class _ListenedQuestion(OpenQuestion):
-    """A question that adds its answer to what was heard, and so do the questions asked while it is answered."""
+    """Records its answer as activity, and those of nested questions."""
 
     def __init__(self, asked: OpenQuestion, question: Question, heard: RecordedActivity) -> None:
         super().__init__(_RecordingListener(asked.tape, heard))
@@ -146,7 +146,7 @@ class _ListenedQuestion(OpenQuestion):
 
 
 def _part_of_one(run: list[Milestone], ids: set[str]) -> Iterator[Milestone]:
-    """The milestones of a run as part of another: with the results that are missing, without a beginning and an end."""
+    """The milestones of a run as part of a larger one: missing results are added, start and end are removed."""
     names: dict[str, str] = {}
     for milestone in (*run, *RunState.of(run).interruptions()):
         match milestone:
@@ -167,7 +167,7 @@ def _renamed(old: tuple[ToolCall, ...], new: tuple[ToolCall, ...]) -> Mapping[st
 
 
 def _with_names(milestone: Milestone, names: Mapping[str, str]) -> Milestone:
-    """The milestone of a tool call by its new id; any other as it is."""
+    """Replace the id of a tool call in its milestone; other milestones are unchanged."""
     match milestone:
         case ToolCallStarted(call) | ToolCallFinished(call) | ToolCallPostponed(call):
             return replace(milestone, call=replace(call, id=names.get(call.id, call.id)))
@@ -181,28 +181,28 @@ _MOST_CHARS = 10_000_000
 
 @dataclass(frozen=True, slots=True)
 class Returned:
-    """What came of a call: a value, or what was raised."""
+    """The outcome of a call: a value or an error."""
 
     value: Any = None
     error: AgentKitError | None = None
 
     @property
     def status(self) -> RunStatus:
-        """How the call ended, as a run does."""
+        """The outcome as a run status."""
         if self.error is None:
             return "done"
         return "limit" if isinstance(self.error, LimitExceeded) else "failed"
 
     @property
     def text(self) -> str:
-        """The value as the text of an answer: text as it is, anything else as JSON."""
+        """The value as the text of an answer: text unchanged, anything else as JSON."""
         if self.error is not None:
             return ""
         return self.value if isinstance(self.value, str) else rendered(self.value, _MOST_CHARS, clean=str)[0]
 
 
 class _Raised:
-    """Takes what is raised in the block, whatever it is, but for what stops the program or this task."""
+    """Captures any exception raised in the block, except those that stop the program or the task."""
 
     error: BaseException | None = None
 
@@ -215,7 +215,7 @@ class _Raised:
 
 
 class FunctionRun(TrialRun):
-    """The trial of a function; what agents do inside is part of it."""
+    """The trial of a function, including the agents it runs."""
 
     def __init__(self, trials: TrialContext, job: Job, share: SharedBudget, function: Callable[..., Any]) -> None:
         super().__init__(trials, job, share)
@@ -234,7 +234,7 @@ class FunctionRun(TrialRun):
 
     @contextmanager
     def _set_up(self) -> Iterator[RecordedActivity]:
-        """What is done in the block is heard, and agents in it end when all trials are to."""
+        """Observe the block, and let agents in it stop with the batch."""
         TAPE.set(self._tape)
         lineage = LINEAGE.get()
         context = replace(lineage.context, stopping=lambda: self.is_stopped() or lineage.context.is_stopped)
@@ -246,14 +246,14 @@ class FunctionRun(TrialRun):
             LINEAGE.reset(token)
 
     def _seconds(self) -> float | None:
-        """How long the call may take. Raises LimitExceeded when there is no time left for it."""
+        """The seconds left for the call. Raises LimitExceeded if the time is used up."""
         late = self.share.out_of_time()
         if late is not None:
             raise LimitExceeded(late.reason)
         return None if math.isinf(self.share.seconds_left) else max(self.share.seconds_left, 0.001)
 
     def _work(self) -> Any:
-        """Call the function with what the case asks, and with what else it has parameters for."""
+        """Call the function with the input of the case, and with the optional arguments it accepts."""
         case, stage = self._wanted.case, self._stage
         arguments = {name: _own(value) for name, value in (case.arguments or {}).items()}
         asked = () if case.arguments is not None else (self.job.prompt,)
@@ -264,14 +264,14 @@ class FunctionRun(TrialRun):
         return self._function(*asked, **arguments)
 
     def _read(self, value: Any) -> Returned:
-        """What was returned; of a run's result, what it holds."""
+        """Wrap a return value; a run's result is unwrapped."""
         if not isinstance(value, RunResult):
             return Returned(value)
         error = None if value.status == "done" else value.error or RunError(f"The run is {value.status}.")
         return Returned(value.value if error is None else None, error)
 
     def _told_of(self, error: BaseException) -> Returned:
-        """What was raised."""
+        """Wrap an exception."""
         if isinstance(error, AgentKitError):
             return Returned(error=error)
         text = text_of(error)
@@ -280,7 +280,10 @@ class FunctionRun(TrialRun):
         return Returned(error=told)
 
     def _outcome(self, heard: RecordedActivity, returned: Returned) -> Outcome:
-        """What came of the call, told as of a run: undone by the limits of the suite, whatever it made of that."""
+        """Build the result of the call as that of a run.
+
+        If a limit of the suite was reached, the run fails, even if the function handled the error.
+        """
         bare, unknown = heard.bare_usage, self.share.limits.unknown_price
         self.share.charge(charge_of(bare, 0, unknown))
         milestones: list[Milestone] = [RunStarted(self.agent.name, content_from(self.job.prompt))]
@@ -302,13 +305,13 @@ class FunctionRun(TrialRun):
 
 
 def charge_of(usage: Usage, tool_calls: int, unknown: Price | str) -> Charge:
-    """What a usage counts against limits; `unknown` stands in for prices that nobody knows."""
+    """Convert a usage to a charge against limits; `unknown` replaces unknown prices."""
     cost = cost_of(usage, unknown if isinstance(unknown, Price) else None)
     return Charge(usage.input_tokens, usage.output_tokens, tool_calls, () if cost is None else (cost.dollars,))
 
 
 def _own(value: Any) -> Any:
-    """The value with lists, dictionaries and sets of its own, so that no call changes what another one gets."""
+    """Copy lists, dictionaries and sets, so that a call cannot change the arguments of another one."""
     if isinstance(value, dict):
         return {name: _own(each) for name, each in value.items()}
     return type(value)(map(_own, value)) if type(value) in (list, tuple, set) else value

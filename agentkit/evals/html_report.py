@@ -20,7 +20,7 @@ _MOST_NAME_CHARS = 32
 
 
 def rates(figures: Sequence[Metrics]) -> Markup:
-    """The success rate of each agent as a bar, with its interval as a line across its end."""
+    """Plot the success rate of each agent as a bar with its interval."""
     rows: list[Child] = []
     for index, each in enumerate(figures):
         top, rate = index * _ROW, each.rate
@@ -36,7 +36,7 @@ def rates(figures: Sequence[Metrics]) -> Markup:
 
 
 def latencies(figures: Sequence[Metrics]) -> Markup | None:
-    """How long each answer took, as a dot; the median as a line. None when nothing was answered."""
+    """Plot the latency of each answer as a dot and the median as a line. None without answers."""
     longest = max((each.seconds[-1] for each in figures if each.seconds), default=0.0)
     if longest <= 0:
         return None
@@ -77,7 +77,7 @@ def _line(x1: float, x2: float, y1: float, y2: float | None = None) -> Markup:
 
 
 def _step(longest: float) -> float:
-    """A round interval between the ticks of the axis, so that there are only a few up to the longest time."""
+    """A round tick interval that results in only a few ticks."""
     rough = longest / _TICKS
     size = 10.0 ** math.floor(math.log10(rough))
     return next(size * step for step in (1, 2, 5, 10) if size * step >= rough)
@@ -105,7 +105,7 @@ _SIGNS: Mapping[str, str] = {
 
 
 def page(report: Reported) -> str:
-    """The page of a report. Secrets in it are redacted."""
+    """Render the page of a report. Secrets in it are redacted."""
     figures = report.figures
     parts = [
         _top(report),
@@ -150,7 +150,7 @@ def _plots(figures: list[Metrics]) -> list[Markup]:
 
 
 def _decisions(figures: list[Metrics]) -> Markup | None:
-    """What was judged of the tool calls, and how right they were."""
+    """Render the verdicts on tool calls, and the tool-call accuracy."""
     items = []
     for each in figures:
         words = [f"{times} {verdict} by {rule}" for (verdict, rule), times in each.decisions.items()]
@@ -162,7 +162,7 @@ def _decisions(figures: list[Metrics]) -> Markup | None:
 
 
 def _cases(report: Reported) -> Markup:
-    """Each case with a sign for each of its trials."""
+    """Render each case with a symbol for each of its trials."""
     found: dict[tuple[str, str], list[Trial]] = {}
     for trial in report.trials:
         found.setdefault((trial.case.id, trial.agent), []).append(trial)
@@ -191,7 +191,7 @@ def _class(outcome: str) -> str:
 
 
 def _told(report: Reported) -> Iterator[Markup]:
-    """What did not pass, with what was asked, answered and expected."""
+    """Render the trials that did not pass, with prompt, answer and expectation."""
     failures = report.failures
     if failures:
         more = len(failures) - _MOST_TOLD

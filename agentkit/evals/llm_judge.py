@@ -23,7 +23,7 @@ from agentkit.tools.web.page_text import without_controls
 from agentkit.usage import Usage
 
 PASSES_FROM = 4
-"""From this grade on an answer passes, of 1 to 5."""
+"""The lowest passing grade, of 1 to 5."""
 
 _MOST_CHARS = 20_000
 _MARK_CHARS = 16
@@ -52,13 +52,13 @@ class Grade:
 
 
 def semantic(rubric: str = "The answer says what the reference says.", *, llm: LLM | None = None) -> Scorer:
-    """A model judges the answer by the rubric; `llm` is the one that the environment names when none is given.
+    """A scorer in which a model grades the answer by the rubric; `llm` defaults to the environment's model.
 
-    An answer passes with a grade of 4 or 5; the value is 0 for a 1 and 1 for a 5. Where a case has an `expected` answer
-    it is the reference, and the judge is asked twice: with the reference first, and with the answer first. Both grades
-    must pass, the value is their mean, and the reason says when they differ. What is judged stands between marks that
-    it cannot hold. Of a conversation it is the whole: each prompt, tool call and answer. Raises ConfigError for a
-    rubric that says nothing.
+    An answer passes with a grade of 4 or 5; the value is 0 for a 1 and 1 for a 5. If a case has an `expected` answer,
+    this is the reference, and the judge is asked twice: with the reference first, and with the answer first. Both
+    grades must pass, the value is their mean, and the reason says when they differ. The graded texts are enclosed in
+    marks that they cannot contain. A conversation is graded as a whole: all prompts, tool calls and answers. Raises
+    ConfigError for an empty rubric.
     """
     if not isinstance(rubric, str) or not rubric.strip():
         raise ConfigError(f"semantic() takes a rubric: semantic('The answer names the capital.'). Got {rubric!r:.200}.")
@@ -80,7 +80,7 @@ def semantic(rubric: str = "The answer says what the reference says.", *, llm: L
 
 
 def questions(case: Case, answer: str) -> list[str]:
-    """What the judge is asked: once, or in both orders when there is a reference."""
+    """The prompts for the judge: one or, with a reference, one in each order."""
     parts = {"question": case.text, "answer": answer}
     if case.expected is None:
         return [fenced(parts, ("question", "answer"))]
@@ -91,7 +91,7 @@ def questions(case: Case, answer: str) -> list[str]:
 
 
 def fenced(parts: dict[str, str], order: Sequence[str]) -> str:
-    """The parts between lines with a mark that none of them can hold, as it is made of them all."""
+    """Enclose the parts in marks derived from a hash of all of them, so that no part can contain the mark."""
     kept = {name: _bounded(text) for name, text in parts.items()}
     whole = "\0".join(text for _, text in sorted(kept.items()))
     mark = hashlib.sha256(whole.encode("utf-8", "replace")).hexdigest()[:_MARK_CHARS]
@@ -102,7 +102,7 @@ def fenced(parts: dict[str, str], order: Sequence[str]) -> str:
 
 
 def _bounded(text: str) -> str:
-    """A text of bounded length, which says that it was cut: head and tail. The judge reads what a person would see."""
+    """Limit a text to head and tail with a note. Control characters are removed: the judge reads what a person sees."""
     text = without_controls(text)
     if len(text) <= _MOST_CHARS:
         return text
@@ -111,8 +111,8 @@ def _bounded(text: str) -> str:
 
 
 def _asked(judge: Agent[Grade], question: str) -> RunResult[Grade]:
-    """A grade, of a conversation of its own. Raises what keeps the judge from giving one."""
-    # A client that was made for a replay asks nobody, so that it is not kept for later.
+    """Grade in a new conversation. Raises if the judge gives no grade."""
+    # A client created for a replay sends no requests, so it is not stored for later.
     if not is_replaying():
         _ = judge.llm
     return judge.within(Session()).run(question).raise_for_status()

@@ -16,20 +16,20 @@ from agentkit.usage import NO_USAGE, Cost, Usage, shown_cost
 
 OUTCOMES: tuple[Outcome, ...] = ("passed", "failed", "refused", "limit", "error", "undone")
 TOOL_CALLS = "tool_calls"
-"""The name of the scorer that tells tool-call accuracy."""
+"""The name of the scorer that measures tool-call accuracy."""
 
 
 @dataclass(frozen=True, slots=True)
 class Metrics:
-    """What the trials of one agent come to.
+    """The metrics of one agent's trials.
 
-    `rate` is the share of trials that passed, among all that were done: errors, refusals and trials that met a limit of
-    their own count as not passed; those that the suite's limits left undone do not count. `score` is the mean score of
-    the same trials. `outcomes` counts how trials ended. `seconds` are
-    those of the trials with an answer, ascending. `tool_accuracy` is the mean of the tool-call scores, None without.
-    `decisions` counts the verdicts on tool calls, each with its rule. `judging` is what scoring has spent on models,
-    `simulating` what simulated users have. `repeats` says of each case which of its trials passed. `remembering` counts
-    the trials of a function in which an agent of that name knew what was said before.
+    `rate` is the share of passed trials among all completed ones: errors, refusals and trials that reached their own
+    limit count as not passed; trials left undone by the suite's limits do not count. `score` is the mean score of the
+    same trials. `outcomes` counts how trials ended. `seconds` are those of the trials with an answer, ascending.
+    `tool_accuracy` is the mean of the tool-call scores, None without any. `decisions` counts the verdicts on tool
+    calls, by rule. `judging` is the usage of the scorers, `simulating` that of simulated users. `repeats` contains, for
+    each case, which of its trials passed. `remembering` counts, by agent, the trials of a function in which the agent
+    had the earlier conversation.
     """
 
     agent: str
@@ -48,7 +48,7 @@ class Metrics:
 
     @classmethod
     def of(cls, agent: str, trials: Sequence[Trial], confidence: float = 0.95) -> Metrics:
-        """The figures of an agent's trials."""
+        """Compute the metrics of an agent's trials."""
         run = [trial for trial in trials if trial.outcome != "undone"]
         counted = Counter(trial.outcome for trial in trials)
         repeats = tuple(map(tuple, _by_case(run).values()))
@@ -73,40 +73,43 @@ class Metrics:
 
     @property
     def cost(self) -> Cost | None:
-        """What the runs have cost, as far as anybody knows the prices; None when nobody does."""
+        """The cost of the runs, as far as prices are known; None if no price is known."""
         return cost_of(self.usage)
 
     @property
     def judging_cost(self) -> Cost | None:
-        """What the scoring has cost, as far as anybody knows."""
+        """The cost of the scoring, as far as prices are known."""
         return cost_of(self.judging)
 
     @property
     def simulating_cost(self) -> Cost | None:
-        """What simulated users have cost, as far as anybody knows."""
+        """The cost of simulated users, as far as prices are known."""
         return cost_of(self.simulating)
 
     @property
     def most_repeats(self) -> int:
-        """The fewest repeats of any case: the largest count that `any_of` and `all_of` can take."""
+        """The smallest number of repeats of any case: the largest count for `any_of` and `all_of`."""
         return min(map(len, self.repeats), default=0)
 
     def any_of(self, count: int) -> float:
-        """How likely at least one of so many repeats of a case passes (pass@k). Raises ValueError for too few."""
+        """The probability that at least one of `count` repeats passes (pass@k).
+
+        Raises ValueError for too few repeats.
+        """
         return any_of(self.repeats, count)
 
     def all_of(self, count: int) -> float:
-        """How likely each of so many repeats of a case passes (pass^k). Raises ValueError for too few."""
+        """The probability that all of `count` repeats pass (pass^k). Raises ValueError for too few repeats."""
         return all_of(self.repeats, count)
 
     @property
     def trials(self) -> int:
-        """How many trials there are, run or not."""
+        """The number of trials, completed or not."""
         return sum(self.outcomes.values())
 
     @property
     def verdicts(self) -> Mapping[str, int]:
-        """How often each verdict fell."""
+        """The number of decisions by verdict."""
         counted: Counter[str] = Counter()
         for (verdict, _), times in self.decisions.items():
             counted[verdict] += times
@@ -117,11 +120,11 @@ class Metrics:
         return self.outcomes[outcome] / self.rate.trials if self.rate.trials else 0.0
 
     def latency(self, share: float) -> float:
-        """A percentile of the latency: the seconds within which that share of the answers came."""
+        """A percentile of the latency: the seconds within which that share of the answers arrived."""
         return percentile(self.seconds, share)
 
     def to_data(self) -> dict[str, Any]:
-        """The figures as JSON-able data."""
+        """Encode the metrics as JSON-compatible data."""
         return {
             "agent": self.agent,
             "model": self.model,
@@ -153,7 +156,7 @@ class Metrics:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The trials of a suite, in the order in which they were ordered. `began` is an ISO time."""
+    """The trials of a suite, in the order in which they were planned. `began` is an ISO time."""
 
     suite: str
     trials: tuple[Trial, ...]
@@ -161,26 +164,26 @@ class Reported:
 
     @property
     def cases(self) -> list[Case]:
-        """The cases, each once."""
+        """The distinct cases."""
         return list({trial.case.id: trial.case for trial in self.trials}.values())
 
     @property
     def agents(self) -> list[str]:
-        """What the agents are called, in order."""
+        """The names of the agents, in order."""
         return list(dict.fromkeys(trial.agent for trial in self.trials))
 
     @property
     def figures(self) -> list[Metrics]:
-        """The figures of each agent, in order."""
+        """The metrics of each agent, in order."""
         return [Metrics.of(agent, self.only(agent=agent).trials) for agent in self.agents]
 
     @property
     def failures(self) -> list[Trial]:
-        """The trials that were run and did not pass."""
+        """The completed trials that did not pass."""
         return [trial for trial in self.trials if trial.outcome not in ("passed", "undone")]
 
     def only(self, *, agent: str | None = None, tag: str | None = None) -> Self:
-        """The part of it that is of one agent, or of the cases with a tag."""
+        """The part with the trials of one agent, or of the cases with a tag."""
         of_agent = (trial for trial in self.trials if agent in (None, trial.agent))
         return replace(self, trials=tuple(each for each in of_agent if tag is None or tag in each.case.tags))
 
@@ -198,6 +201,6 @@ def _mean(values: Sequence[float]) -> float | None:
 
 
 def _cost_data(cost: Cost | None) -> dict[str, Any]:
-    """A cost as data; where nobody knows it, that is said, and it is not 0."""
+    """Encode a cost; an unknown cost is None rather than 0."""
     dollars = None if cost is None else cost.dollars
     return {"dollars": dollars, "text": shown_cost(cost), "unpriced_requests": cost.unpriced_requests if cost else None}

@@ -22,7 +22,7 @@ from agentkit.sessions.cassettes.entries import EntryRedactor
 from agentkit.sessions.codec import from_line, to_line
 
 SIGNIFICANT = 0.05
-"""Below this p-value a difference is taken for one."""
+"""Differences with a smaller p-value are treated as significant."""
 
 Change = Literal["fixed", "broken", "same"]
 
@@ -38,7 +38,7 @@ class Row:
 
     @property
     def change(self) -> Change:
-        """A case passes when more than half of its repeats do."""
+        """The change of the case, which passes if more than half of its repeats do."""
         was, now = self.before > 0.5, self.after > 0.5
         return "same" if was == now else "fixed" if now else "broken"
 
@@ -49,11 +49,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What changed between two runs of the same cases.
+    """The changes between two runs of the same cases.
 
-    `difference` is that of the success rates, over the cases that both have; `interval` its 95 % bootstrap interval
-    over cases, `p_value` that of a permutation test of the same, `mcnemar` the exact one of the cases fixed and broken.
-    `missing` are the ids of cases that only one of them has run.
+    `difference` is the difference of the success rates, over the cases in both; `interval` its 95 % bootstrap interval
+    over cases, `p_value` that of a permutation test, `mcnemar` the exact p-value of McNemar's test on the cases fixed
+    and broken. `missing` are the ids of cases that only one of the runs contains.
     """
 
     before: str
@@ -67,7 +67,7 @@ class Comparison:
 
     @classmethod
     def of(cls, before: Sequence[Trial], after: Sequence[Trial]) -> Comparison:
-        """The comparison of trials of one agent with others. Trials that were not run are left out."""
+        """Compare the trials of two agents or runs. Undone trials are ignored."""
         old, new = _shares(before), _shares(after)
         texts = {trial.case.id: trial.case.text for trial in (*before, *after)}
         rows = tuple(Row(case, texts[case], old[case], new[case]) for case in old if case in new)
@@ -86,21 +86,21 @@ class Comparison:
 
     @property
     def fixed(self) -> tuple[Row, ...]:
-        """The cases that pass now, and did not."""
+        """The cases that pass now, and did not before."""
         return tuple(row for row in self.rows if row.change == "fixed")
 
     @property
     def broken(self) -> tuple[Row, ...]:
-        """The cases that passed, and do not now."""
+        """The cases that passed before, and do not now."""
         return tuple(row for row in self.rows if row.change == "broken")
 
     @property
     def is_worse(self) -> bool:
-        """Whether fewer pass now, by more than chance explains."""
+        """Whether the success rate has dropped significantly."""
         return self.difference < 0 and self.p_value < SIGNIFICANT
 
     def __str__(self) -> str:
-        """What changed, in a few lines."""
+        """Render the changes as a few lines."""
         low, high = self.interval
         changed = f"{len(self.fixed)} fixed, {len(self.broken)} broken"
         lines = [
@@ -137,14 +137,15 @@ _KEY = "agentkit_report"
 
 @dataclass(frozen=True, slots=True)
 class Report(Reported):
-    """What came of a suite: its trials, in the order in which they were ordered. `began` is an ISO time.
+    """The result of a suite: its trials, in the order in which they were planned. `began` is an ISO time.
 
-    `print(report)` shows it. It holds the conversations: what is saved of it is redacted, and its owner's alone.
+    `print(report)` shows it. It contains the conversations, so saved reports are redacted and readable for their owner
+    only.
     """
 
     @classmethod
     def read(cls, path: str | PathLike[str]) -> Report:
-        """The report that `save` wrote. Raises SessionError when there is none, or it is damaged."""
+        """Load a report written by `save`. Raises SessionError if it does not exist or is damaged."""
         try:
             return _read(from_line(Path(path).read_bytes()))
         except OSError as error:
@@ -153,9 +154,9 @@ class Report(Reported):
             raise SessionError(f"{os.fspath(path)} is no report that Report.save() wrote. {error}") from error
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write it to a file, which only its owner can read, without what is or looks like a secret.
+        """Write the report, redacted, to a file that only its owner can read.
 
-        By its suffix it is a page (`.html`), JUnit XML (`.xml`), Markdown (`.md`), or else JSON. Raises SessionError.
+        The suffix selects HTML (`.html`), JUnit XML (`.xml`), Markdown (`.md`), or else JSON. Raises SessionError.
         """
         suffix = Path(path).suffix.lower()
         make = {".html": self.to_html, ".xml": self.to_junit, ".md": self.to_markdown}.get(suffix, self.to_json)
@@ -163,19 +164,19 @@ class Report(Reported):
 
     @property
     def success_rate(self) -> float:
-        """The share of the completed trials that passed, over all agents together."""
+        """The share of the completed trials that passed, over all agents."""
         run = [trial for trial in self.trials if trial.outcome != "undone"]
         return sum(trial.passed for trial in run) / len(run) if run else 0.0
 
     @property
     def is_complete(self) -> bool:
-        """Whether every trial was run."""
+        """Whether every trial was completed."""
         return all(trial.outcome != "undone" for trial in self.trials)
 
     def compare(self, other: Report) -> Comparison:
-        """What changed from this report to `other`, case by case. Cases are the same when they have the same id.
+        """Compare this report with a later one, case by case. Cases are matched by id.
 
-        Both must be of one agent, or have just one in common. Raises ConfigError otherwise.
+        Both must have a single agent, or exactly one in common. Raises ConfigError otherwise.
         """
         before, after = self, other
         if (len(self.agents), len(other.agents)) != (1, 1):
@@ -189,7 +190,10 @@ class Report(Reported):
         return Comparison.of(before.trials, after.trials)
 
     def to_data(self) -> dict[str, Any]:
-        """The report as JSON-able data: figures, cases, and each trial with its run; secrets are redacted."""
+        """Encode the report as JSON-compatible data: metrics, cases, and each trial with its run.
+
+        Secrets are redacted.
+        """
         return EntryRedactor().hidden(
             {
                 _KEY: VERSION,
@@ -202,29 +206,29 @@ class Report(Reported):
         )
 
     def to_json(self) -> str:
-        """The report as JSON text, which `read` reads."""
+        """Render the report as JSON text, which `read` loads."""
         return to_line(self.to_data()) + "\n"
 
     def to_junit(self) -> str:
-        """The report as JUnit XML, as CI servers read it: a test suite for each agent, a test case for each trial."""
+        """Render the report as JUnit XML for CI servers: a test suite for each agent, a test case for each trial."""
         from agentkit.evals.text_reports import junit
 
         return junit(self)
 
     def to_markdown(self) -> str:
-        """The report as Markdown, for a pull request or the summary of a job; what did not pass is folded."""
+        """Render the report as Markdown, for a pull request or a job summary; failures are collapsed."""
         from agentkit.evals.text_reports import markdown
 
         return markdown(self)
 
     def to_html(self) -> str:
-        """The report as one HTML page with plots that needs no script, no network and nothing beside it."""
+        """Render the report as a self-contained HTML page with plots, without scripts or network access."""
         from agentkit.evals.html_report import page
 
         return page(self)
 
     def __str__(self) -> str:
-        """The report as a table, with what failed below it."""
+        """Render the report as a table, followed by the failures."""
         from agentkit.evals.text_reports import report_text
 
         return report_text(self)
@@ -242,7 +246,7 @@ def _read(data: Mapping[str, Any]) -> Report:
 
 
 def write_whole(path: str | PathLike[str], text: str) -> None:
-    """Put the text into the file, readable for its owner only. Raises SessionError when it cannot be written."""
+    """Write the text to the file, readable for its owner only. Raises SessionError if it cannot be written."""
     place = Path(path)
     try:
         place.parent.mkdir(parents=True, exist_ok=True)

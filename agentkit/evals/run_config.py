@@ -16,13 +16,13 @@ from agentkit.llm.client import LLM
 from agentkit.usage import Limits
 
 OnProgress = Callable[[int, int, Trial], object]
-"""Called with how many trials are done, how many there are, and the newest."""
+"""Called with the number of finished trials, the total, and the newest trial."""
 
 _Place = str | PathLike[str] | None
 
 
 class Scored(Protocol):
-    """What is known of a suite here."""
+    """The part of a suite used here."""
 
     name: str
     cases: tuple[Case, ...]
@@ -31,15 +31,15 @@ class Scored(Protocol):
 
     @property
     def digest(self) -> str:
-        """What tells it from other suites."""
+        """A hash that identifies the suite."""
         ...
 
     def scorers_of(self, case: Case, /) -> list[Scorer]:
-        """What scores a case."""
+        """The scorers of a case."""
         ...
 
     def scorers_of_prompt(self, prompt: Case, /) -> list[Scorer]:
-        """What scores a prompt of a conversation."""
+        """The scorers of a prompt of a conversation."""
         ...
 
 
@@ -60,7 +60,7 @@ class SuiteRunOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True)
 class PlannedTrial:
-    """A trial that is to be run."""
+    """A trial to run."""
 
     case: Case
     variant: Variant
@@ -69,12 +69,12 @@ class PlannedTrial:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What tells it from the others."""
+        """The key of the trial."""
         return self.case.id, self.variant.name, self.repeat
 
 
 class SuiteConfig:
-    """The options of `Suite.run`, checked. Raises ConfigError and NoProvider."""
+    """The validated options of `Suite.run`. Raises ConfigError and NoProvider."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class SuiteConfig:
 
     @property
     def variants(self) -> list[Variant]:
-        """The agents that are run. Raises ConfigError and NoProvider."""
+        """The agents to run. Raises ConfigError and NoProvider."""
         if not self._variants:
             found = variants_of(self._agents, self._models)
             for variant in found:
@@ -119,11 +119,11 @@ class SuiteConfig:
 
     @property
     def count(self) -> int:
-        """How many trials that makes."""
+        """The total number of trials."""
         return len(self.cases) * len(self.variants) * self.repeats
 
     def header(self) -> dict[str, Any]:
-        """What must be the same when the suite goes on."""
+        """The data that must be unchanged when the suite is resumed."""
         return {
             "name": self.suite.name,
             "suite": self.suite.digest,
@@ -131,7 +131,7 @@ class SuiteConfig:
         }
 
     def wanted(self) -> Iterator[PlannedTrial]:
-        """All trials, in the order of the cases, so that a suite that is cut off has asked the same of each agent."""
+        """Yield all trials, ordered by case: an interrupted suite has run the same cases for each agent."""
         for repeat in range(1, self.repeats + 1):
             seed = None if self.seed is None else self.seed + repeat - 1
             for case in self.cases:
@@ -145,7 +145,7 @@ def _check_count(name: str, value: object) -> None:
 
 
 def _check_asked(variant: Variant, cases: Sequence[Case]) -> None:
-    """Raise ConfigError for a case that cannot be asked of an agent, or of a function that forgets what was said."""
+    """Raise ConfigError for unsuitable cases: arguments for an agent, or a conversation for a stateless function."""
     for case in cases:
         if variant.function is None and case.arguments is not None:
             raise ConfigError(

@@ -22,7 +22,7 @@ from agentkit.evals.trials import TrialRun
 
 
 class Trials(BatchRun):
-    """The trials that were ordered of a suite. Raises ConfigError, NoProvider and SessionError before any is run."""
+    """The planned trials of a suite. Raises ConfigError, NoProvider and SessionError before any of them runs."""
 
     def __init__(self, order: SuiteConfig) -> None:
         self.suite, self._order, self._cassettes = order.suite, order, Cassettes(order.record, order.replay)
@@ -38,12 +38,12 @@ class Trials(BatchRun):
         self._stages: dict[int, TrialEnvironment] = {}
         self._new: dict[int, Trial] = {}
         self._trials: dict[tuple[str, str, int], Trial] = {}
-        cases = {case.id: case for case in self.suite.cases}  # what is kept may be of more of them than are wanted
+        cases = {case.id: case for case in self.suite.cases}  # stored trials can belong to cases that are not selected
         self._ledger = None if order.resume is None else Checkpoint(Path(order.resume), order.header(), cases)
         self._take_kept()
 
     def report(self) -> Report:
-        """Run them, blocking, and report."""
+        """Run the trials, blocking, and return the report."""
         try:
             self.run()
         finally:
@@ -51,7 +51,7 @@ class Trials(BatchRun):
         return self._report()
 
     async def areport(self) -> Report:
-        """Like `report`, awaiting."""
+        """Async version of `report`."""
         try:
             await self.arun()
         finally:
@@ -59,22 +59,22 @@ class Trials(BatchRun):
         return self._report()
 
     def is_stopping(self) -> bool:
-        """Whether all runs are to end."""
+        """Whether all runs must end."""
         return self._is_stopping.is_set()
 
     def stage(self, index: int) -> TrialEnvironment:
-        """What the trial of that number has for itself. Raises ConfigError and SessionError."""
+        """The environment of a trial, created on first use. Raises ConfigError and SessionError."""
         if index not in self._stages:
             self._stages[index] = TrialEnvironment(self.todo[index], self._order, self._cassettes)
         return self._stages[index]
 
     def known(self, index: int) -> Trial | None:
-        """The trial as kept by an earlier run that answered it but did not score it, if there is one."""
+        """The stored trial of an earlier run that answered but did not score it, if any."""
         kept = self._kept.get(self.todo[index].key)
         return kept if kept is not None and kept.result is not None and kept.result.status == "done" else None
 
     def enter(self, index: int, trial: Trial, *, must_wait: bool = False) -> None:
-        """Take in a trial that has ended, unless it must be run again. Raises SessionError when it cannot be kept."""
+        """Store a finished trial, unless it must run again. Raises SessionError if it cannot be stored."""
         self._new[index] = trial
         if not must_wait:
             self._leave(index, keep=trial.is_finished)
@@ -82,7 +82,7 @@ class Trials(BatchRun):
                 self._ledger.write(trial)
 
     def _take_kept(self) -> None:
-        """Leave out what is finished already, and charge what it has cost."""
+        """Skip finished trials, and charge the cost of all stored ones."""
         known = {} if self._ledger is None else self._ledger.trials
         wanted = list(self._order.wanted())
         fitting = {each.key for each in wanted if each.key in known and known[each.key].seed == each.seed}
@@ -106,7 +106,7 @@ class Trials(BatchRun):
     def _ended(self, job: Job, outcome: Outcome) -> RunResult[Any] | None:
         result = super()._ended(job, outcome)
         if result is not None:
-            self._leave(job.index, keep=False)  # one that waited, and now waits no more
+            self._leave(job.index, keep=False)  # for trials that were waiting, and are done now
             trial = self._new[job.index]
             self._trials[trial.key] = trial
             if outcome.must_wait and self._ledger is not None:
@@ -116,7 +116,7 @@ class Trials(BatchRun):
         return result
 
     def _lost(self, _job: Job, error: Exception) -> RunResult[Any] | None:
-        """What a trial cannot tell must end the suite: it cannot be kept, for one."""
+        """An error that cannot be reported in a trial ends the suite, for example when the trial cannot be stored."""
         raise error
 
     def _leave(self, index: int, *, keep: bool) -> None:

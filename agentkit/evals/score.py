@@ -10,15 +10,15 @@ from agentkit.errors import ConfigError
 from agentkit.usage import Usage
 
 PASSES_AT = 0.5
-"""From this value on a score passes that does not say by itself whether it does."""
+"""The default threshold from which a score passes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """What one scorer says of one trial: a value from 0 to 1, whether that passes, and why.
+    """The verdict of one scorer on one trial: a value from 0 to 1, whether that passes, and why.
 
-    By default a value of at least 0.5 passes. `usage` is what the scoring has spent on models. Raises
-    ConfigError for a value that is no number from 0 to 1.
+    By default a value of at least 0.5 passes. `usage` is the usage of the scorer. Raises ConfigError if the value is
+    not a number from 0 to 1.
     """
 
     name: str

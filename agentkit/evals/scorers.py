@@ -28,17 +28,16 @@ _SHOWN_CHARS = 80
 
 Said = Score | bool | float
 Judgment = Callable[[Case, RunResult[Any]], Said | Awaitable[Said]]
-"""A function of a case and of what an agent has made of it."""
+"""A function of a case and its result."""
 
 Needs = Literal["", "expected", "tool_calls"]
 
 
 @dataclass(frozen=True, slots=True)
 class Scorer:
-    """A function of a case and its result, with the name that its scores bear; it may be `async`.
+    """A function of a case and its result, with the name of its scores; it can be `async`.
 
-    `needs` names the field that a case must have, so that the scorer passes over those without. `settings` tell it from
-    others of its name.
+    `needs` names a field of the case; cases without it are skipped. `settings` distinguishes scorers of the same name.
     """
 
     name: str
@@ -48,7 +47,7 @@ class Scorer:
 
     @classmethod
     def of(cls, given: object) -> Scorer:
-        """The scorer itself, or the one that a function of a case and a result makes. Raises ConfigError."""
+        """Return a scorer unchanged, or wrap a function of a case and a result. Raises ConfigError."""
         if isinstance(given, Scorer):
             return given
         if not callable(given) or isinstance(given, type):
@@ -64,14 +63,14 @@ class Scorer:
         return cls(name, cast(Judgment, given), settings=getattr(given, "__qualname__", ""))
 
     def __call__(self, case: Case, result: RunResult[Any]) -> Score:
-        """The score. Raises what the function raises, and ConfigError for what is no score."""
+        """Score a result. Raises whatever the function raises, and ConfigError for an invalid score."""
         said = call(partial(self.function, case, result), None)
         if isinstance(said, Score):
             return replace(said, name=said.name or self.name)
         return Score(self.name, cast(float, said))
 
     def applies_to(self, case: Case) -> bool:
-        """Whether the case has what the scorer compares with."""
+        """Whether the case has the field that the scorer compares with."""
         return not self.needs or getattr(case, self.needs) is not None
 
     def __repr__(self) -> str:
@@ -79,7 +78,7 @@ class Scorer:
 
 
 def shown(text: str) -> str:
-    """A piece of an answer as a reason may tell it: cut, but not before it has lost what is or looks like a secret."""
+    """Redact and then shorten a piece of an answer, for use in a reason."""
     return cut(redact(text), _SHOWN_CHARS)
 
 
@@ -96,11 +95,11 @@ _GROUPS = {".": re.compile(f"[,{_SPACES}]"), ",": re.compile(f"[.{_SPACES}]")}
 
 
 def numeric(tolerance: float = 0.0, *, relative: float = 1e-9, decimal: str = ".") -> Scorer:
-    """Whether the answer gives the expected number, within `tolerance`, or within `relative` of its size.
+    """Whether the answer is the expected number, within `tolerance`, or within `relative` of its size.
 
-    Of several numbers in an answer the last counts, those of the question aside: so "408, which is 17 % of 2,400" gives
-    408. Numbers may have groups of three digits; `decimal` is the mark that their decimals have, `.` or `,`.
-    Raises ConfigError for arguments that cannot be right, and for a case that expects no number.
+    If an answer contains several numbers, the last counts, ignoring those of the question: "408, which is 17 % of
+    2,400" gives 408. Numbers can have groups of three digits; `decimal` is their decimal separator, `.` or `,`. Raises
+    ConfigError for invalid arguments, and for a case that does not expect a number.
     """
     if decimal not in _NUMBER or not 0 <= tolerance < math.inf or not 0 <= relative < math.inf:
         raise ConfigError("numeric() takes tolerances of 0 or more, and decimal='.' or ','.")
@@ -117,7 +116,7 @@ def numeric(tolerance: float = 0.0, *, relative: float = 1e-9, decimal: str = ".
 
 
 def is_close(one: float, other: float, relative: float = 1e-9) -> bool:
-    """Whether two numbers are equal up to rounding; an integer too large for a float is close to itself alone."""
+    """Whether two numbers are equal up to rounding; an integer too large for a float only equals itself."""
     try:
         return one == other or math.isclose(one, other, rel_tol=relative)
     except OverflowError:
@@ -125,14 +124,14 @@ def is_close(one: float, other: float, relative: float = 1e-9) -> bool:
 
 
 def given_number(answer: str, question: str = "", decimal: str = ".") -> float | None:
-    """The number that an answer gives: the last that is not in the question, or else the last; None if it has none."""
+    """Extract the number an answer gives: the last one not in the question, or else the last; None without numbers."""
     numbers = numbers_in(answer, decimal)
     asked = set(numbers_in(question, decimal))
     return next((number for number in reversed(numbers) if number not in asked), numbers[-1] if numbers else None)
 
 
 def numbers_in(text: str, decimal: str = ".") -> list[float]:
-    """The numbers in a text, in order."""
+    """Extract the numbers of a text, in order."""
     return [_value(found[0], decimal) for found in _NUMBER[decimal].finditer(text)]
 
 
@@ -153,11 +152,11 @@ Order = Literal["any", "same"]
 
 
 def tool_calls(*, order: Order = "any", arguments: bool = True, more: bool = False) -> Scorer:
-    """Whether the expected tool calls were made, each once: the tools, and their arguments as far as a case names them.
+    """Whether the expected tool calls were made, each once, with the arguments that the case names.
 
-    `order="same"` wants them in the order in which they are expected; `arguments=False` looks at the tools alone; with
-    `more` others may be made beside them. A call counts as made when the model asked for it, also when it was denied.
-    The value is the share of the calls that are right, of those expected and those made, whichever are more.
+    `order="same"` requires them in the expected order; `arguments=False` compares the tools only; `more` allows
+    additional calls. A call counts as made if the model requested it, even if it was denied. The value is the share of
+    correct calls, relative to the expected or the actual calls, whichever are more.
     """
 
     def score(case: Case, result: RunResult[Any]) -> Score:
@@ -174,7 +173,7 @@ def tool_calls(*, order: Order = "any", arguments: bool = True, more: bool = Fal
 
 
 def _in_any_order(wanted: Sequence[ExpectedCall], made: Sequence[ToolCall]) -> int:
-    """The size of a maximum matching between expected calls and calls that were made (augmenting paths)."""
+    """The size of a maximum matching between expected and actual calls (augmenting paths)."""
     pairs: dict[int, int] = {}
 
     def is_paired(index: int, tried: set[int]) -> bool:
@@ -191,7 +190,7 @@ def _in_any_order(wanted: Sequence[ExpectedCall], made: Sequence[ToolCall]) -> i
 
 
 def _in_order(wanted: Sequence[ExpectedCall], made: Sequence[ToolCall]) -> int:
-    """How many of the wanted calls were made in their order: the longest common subsequence."""
+    """The number of expected calls made in order: the longest common subsequence."""
     before = [0] * (len(made) + 1)
     for each in wanted:
         row = [0]
@@ -202,7 +201,7 @@ def _in_order(wanted: Sequence[ExpectedCall], made: Sequence[ToolCall]) -> int:
 
 
 def is_made(wanted: ExpectedCall, call: ToolCall) -> bool:
-    """Whether a call matches an expected one: the same tool, and the same value of each argument that is expected."""
+    """Whether a call matches an expected one: the same tool, and the same value of each expected argument."""
     if call.name != wanted.tool:
         return False
     if not wanted.arguments:
@@ -217,7 +216,7 @@ def is_made(wanted: ExpectedCall, call: ToolCall) -> bool:
 
 
 def _is_as(wanted: Any, given: Any) -> bool:
-    """Whether an argument is the wanted value; texts may differ in blanks around them."""
+    """Whether an argument has the expected value; texts are compared without surrounding blanks."""
     if callable(wanted):
         return bool(wanted(given))
     if isinstance(wanted, bool) or isinstance(given, bool):
@@ -246,7 +245,7 @@ _FENCE = re.compile(r"\s*```[\w-]*\n(?P<inside>.*?)\n?```\s*", re.DOTALL)
 
 
 def exact(*, ignore_case: bool = False) -> Scorer:
-    """Whether the answer is the expected text, but for blanks around it; a list of texts may be given, any of them."""
+    """Whether the answer equals the expected text, or one of a list of texts, ignoring surrounding blanks."""
 
     def score(case: Case, result: RunResult[Any]) -> Score:
         answer, wanted = answer_of(result).strip(), [text.strip() for text in _texts(case)]
@@ -257,7 +256,7 @@ def exact(*, ignore_case: bool = False) -> Scorer:
 
 
 def contains(*, ignore_case: bool = True) -> Scorer:
-    """Whether the expected text stands in the answer, whatever the case; of a list of texts, all of them."""
+    """Whether the answer contains the expected text, or all of a list of texts; by default case-insensitive."""
 
     def score(case: Case, result: RunResult[Any]) -> Score:
         answer = _folded(answer_of(result), ignore_case=ignore_case)
@@ -268,9 +267,9 @@ def contains(*, ignore_case: bool = True) -> Scorer:
 
 
 def matches(pattern: str | None = None, *, ignore_case: bool = False) -> Scorer:
-    """Whether a regular expression is found in the answer: this one, or the one that a case expects.
+    """Whether the answer matches a regular expression: this one, or the one expected by the case.
 
-    Raises ConfigError for what is no regular expression, when the scorer is made or the case is scored.
+    Raises ConfigError for an invalid regular expression, when the scorer is created or the case is scored.
     """
     flags = re.IGNORECASE if ignore_case else re.NOFLAG
     given = None if pattern is None else _pattern(pattern, flags)
@@ -284,9 +283,9 @@ def matches(pattern: str | None = None, *, ignore_case: bool = False) -> Scorer:
 
 
 def json_equal() -> Scorer:
-    """Whether the answer is the expected JSON, in any order of keys; a Markdown fence around it is ignored.
+    """Whether the answer is the expected JSON, with keys in any order; a Markdown fence around it is ignored.
 
-    What a case expects is a value, or JSON text. 1 and 1.0 are equal, 1 and true are not.
+    The expected value of a case is a value, or JSON text. 1 and 1.0 are equal, 1 and true are not.
     """
 
     def score(case: Case, result: RunResult[Any]) -> Score:
@@ -313,7 +312,7 @@ def _texts(case: Case) -> list[str]:
 
 
 def _folded(text: str, *, ignore_case: bool) -> str:
-    """The text as it is compared: an accent is the same whether it stands in its letter or behind it."""
+    """Normalise a text for comparison, so that composed and decomposed accents are equal."""
     composed = unicodedata.normalize("NFC", text)
     return unicodedata.normalize("NFC", composed.casefold()) if ignore_case else composed
 
@@ -326,7 +325,7 @@ def _pattern(text: Any, flags: re.RegexFlag) -> re.Pattern[str]:
 
 
 def _wanted_json(expected: Any) -> Any:
-    """The expected value: JSON text is parsed, any other text stands for itself."""
+    """Parse the expected value: JSON text is parsed, any other text is used unchanged."""
     if not isinstance(expected, str):
         return expected
     try:
@@ -336,7 +335,7 @@ def _wanted_json(expected: Any) -> Any:
 
 
 def _difference(wanted: Any, answer: Any, place: str) -> str | None:
-    """Where two JSON values differ first, in words; None when they do not."""
+    """Describe the first difference between two JSON values; None if they are equal."""
     where = f"{place or 'the answer'} "
     if isinstance(wanted, Mapping) and isinstance(answer, Mapping):
         for key in [*wanted, *(key for key in answer if key not in wanted)]:
@@ -369,7 +368,7 @@ def _shown(value: Any) -> str:
 
 
 def marked(scorers: Iterable[Scorer], case: Case, result: RunResult[Any]) -> tuple[tuple[Score, ...], str]:
-    """The scores, as far as they came, and why no more came; whatever a scorer raises is told, not raised."""
+    """Run the scorers up to the first that fails; return the scores and its error, which is not raised."""
     scores: list[Score] = []
     for scorer in scorers:
         try:
@@ -382,7 +381,7 @@ def marked(scorers: Iterable[Scorer], case: Case, result: RunResult[Any]) -> tup
 def marked_prompts(
     scorers_of: Callable[[Case], Iterable[Scorer]], prompts: Iterable[Case], results: Iterable[RunResult[Any]]
 ) -> tuple[tuple[Score, ...], str]:
-    """The scores of the answer to each prompt of a conversation; each reason says which prompt it was."""
+    """Score the answer to each prompt of a conversation; each reason names its prompt."""
     scores: list[Score] = []
     for number, (prompt, result) in enumerate(zip(prompts, results, strict=False), 1):
         found, fault = marked(scorers_of(prompt), prompt, result)

@@ -16,8 +16,10 @@ from agentkit.suggestions import refuse_made
 from agentkit.usage import is_whole
 
 Player = Callable[[list[dict[str, str]]], Any]
-"""A function of the conversation so far, a dictionary with `role` and `content` for each message, that gives the next
-prompt, or None when there is nothing more to say; it may be `async`."""
+"""A function of the conversation so far, a dictionary with `role` and `content` for each message.
+
+It returns the next prompt, or None to end the conversation, and can be `async`.
+"""
 
 _INSTRUCTION = """\
 You play a person who writes to an AI agent, so that the agent can be tested. You are never the agent.
@@ -35,7 +37,7 @@ _ANYBODY = "somebody who has not used the agent before"
 
 @plain_dataclass(frozen=True)
 class UserTurn:
-    """The person's next message, and whether there is nothing more to say."""
+    """The person's next message, and whether the conversation is over."""
 
     message: str
     is_done: bool
@@ -43,11 +45,11 @@ class UserTurn:
 
 @dataclass(frozen=True, slots=True)
 class SimulatedUser:
-    """Gives the prompts of a case: a model plays a person with a goal, until that is reached or given up.
+    """Writes the prompts of a case: a model plays a person until the person's goal is reached or given up.
 
-    `goal` says what the person wants and knows, `persona` who that is. `llm` is the model that plays, the one that the
-    environment names when none is given; or a function of the conversation so far that gives the next prompt, or None
-    to end. After `max_prompts` the conversation ends in any case. Raises ConfigError for what cannot be right.
+    `goal` says what the person wants and knows, `persona` who the person is. `llm` is the model, by default the
+    environment's, or a function of the conversation so far that returns the next prompt, or None to end it. The
+    conversation ends after `max_prompts` in any case. Raises ConfigError for invalid arguments.
     """
 
     goal: str
@@ -75,17 +77,17 @@ class SimulatedUser:
 
     @property
     def function(self) -> Player | None:
-        """The function that takes the model's place, if one does."""
+        """The function used in place of a model, if any."""
         return None if self.llm is None or isinstance(self.llm, LLM) else self.llm
 
     def to_data(self) -> dict[str, Any]:
-        """The user as JSON-able data; which model plays is left out."""
+        """Encode the user as JSON-compatible data, without the model."""
         data = {"goal": self.goal, "persona": self.persona, "max_prompts": self.max_prompts}
         return {name: value for name, value in data.items() if value != ""}
 
     @classmethod
     def from_data(cls, data: Mapping[str, Any]) -> SimulatedUser:
-        """The user that `to_data` made data of. Raises ConfigError."""
+        """Decode a user. Raises ConfigError."""
         unknown: Iterable[str] = [name for name in data if name not in ("goal", "persona", "max_prompts")]
         if unknown or "goal" not in data:
             raise ConfigError(f"a simulated user has a goal, a persona and max_prompts. Got {dict(data)!r:.200}.")

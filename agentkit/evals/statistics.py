@@ -13,7 +13,7 @@ from agentkit._dataclass import dataclass
 
 RESAMPLES = 10_000
 _MOST_EXACT = 14
-"""Up to so many differences that are not 0, all ways to turn their signs are tried: 16,384."""
+"""Up to this number of non-zero differences, all combinations of signs are enumerated: 16,384."""
 
 _CLOSE = 1e-12
 
@@ -22,7 +22,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Rate:
-    """A share from 0 to 1 with its interval, and of how many trials of how many cases it is the share."""
+    """A share from 0 to 1 with its interval, and the numbers of trials and cases."""
 
     value: float
     low: float
@@ -36,10 +36,10 @@ class Rate:
 
 
 def wilson(successes: float, trials: float, confidence: float = 0.95) -> Interval:
-    """Wilson's score interval for a share: always within 0 to 1, and sound for few trials, too.
+    """Wilson's score interval for a share: always within 0 to 1, and valid for few trials, too.
 
-    Without trials nothing is known: 0 to 1. Numbers need not be whole. Raises ValueError for more successes than
-    trials, and a confidence that is none.
+    Without trials, the interval is 0 to 1. Numbers can be fractional. Raises ValueError for more successes than trials,
+    and for a confidence outside of 0 to 1.
     """
     if not 0 <= successes <= trials or not 0 < confidence < 1:
         raise ValueError("wilson() takes 0 <= successes <= trials, and a confidence between 0 and 1.")
@@ -56,9 +56,9 @@ def wilson(successes: float, trials: float, confidence: float = 0.95) -> Interva
 def rate(cases: Sequence[Sequence[bool]], confidence: float = 0.95) -> Rate:
     """The share of successes among the trials of all cases, each case with its repeats.
 
-    Repeats of a case are correlated, so that they say less than as many cases would. Wilson's interval is therefore
-    taken at the effective sample size, at least the number of cases and at most that of trials. With one trial per
-    case it is Wilson's own.
+    Repeats of a case are correlated, so they carry less information than as many cases. Wilson's interval is therefore
+    computed for the effective sample size, which is at least the number of cases and at most that of trials. With one
+    trial per case, it is Wilson's own interval.
     """
     kept = [case for case in cases if case]
     trials, successes = sum(map(len, kept)), sum(map(sum, kept))
@@ -71,17 +71,17 @@ def rate(cases: Sequence[Sequence[bool]], confidence: float = 0.95) -> Rate:
 
 
 def any_of(cases: Sequence[Sequence[bool]], count: int) -> float:
-    """The unbiased estimate of pass@k: the chance that at least one of k repeats succeeds, as a mean over cases.
+    """The unbiased estimate of pass@k: the probability that at least one of k repeats succeeds, averaged over cases.
 
-    Raises ValueError for fewer repeats of any case than `count`.
+    Raises ValueError if a case has fewer repeats than `count`.
     """
     return _drawn(cases, count, lambda case: 1 - math.comb(len(case) - sum(case), count) / math.comb(len(case), count))
 
 
 def all_of(cases: Sequence[Sequence[bool]], count: int) -> float:
-    """The unbiased estimate of pass^k: the chance that all of k repeats succeed, as a mean over cases.
+    """The unbiased estimate of pass^k: the probability that all of k repeats succeed, averaged over cases.
 
-    Raises ValueError for fewer repeats of any case than `count`.
+    Raises ValueError if a case has fewer repeats than `count`.
     """
     return _drawn(cases, count, lambda case: math.comb(sum(case), count) / math.comb(len(case), count))
 
@@ -94,7 +94,7 @@ def _drawn(cases: Sequence[Sequence[bool]], count: int, chance: Callable[[Sequen
 
 
 def _worth(cases: Sequence[Sequence[bool]], share: float, trials: int) -> float:
-    """The effective sample size: how many independent trials would have the same variance as these clustered ones."""
+    """The effective sample size: the number of independent trials with the same variance as these clustered ones."""
     count = len(cases)
     if count == trials:
         return trials
@@ -106,9 +106,9 @@ def _worth(cases: Sequence[Sequence[bool]], share: float, trials: int) -> float:
 
 
 def mcnemar(better: int, worse: int) -> float:
-    """The exact two-sided p-value of McNemar's test: how likely so uneven a split is when neither side is better.
+    """The exact two-sided p-value of McNemar's test: the probability of so uneven a split if neither side is better.
 
-    `better` and `worse` count the pairs that changed, one way and the other; those that did not say nothing.
+    `better` and `worse` count the pairs that changed either way; unchanged pairs carry no information.
     """
     changed = better + worse
     if changed == 0:
@@ -118,10 +118,10 @@ def mcnemar(better: int, worse: int) -> float:
 
 
 def bootstrap(differences: Sequence[float]) -> Interval:
-    """The 95 % percentile interval of the mean of paired differences, over resampled cases, always the same ones.
+    """The 95 % percentile interval of the mean of paired differences, over cases resampled with a fixed seed.
 
-    Where all differences are equal, resampling has no spread: then the interval reaches as far to both sides as
-    Wilson's does for no success in as many trials.
+    If all differences are equal, resampling has no spread; the interval then extends to both sides as far as Wilson's
+    for no success in as many trials.
     """
     if len(set(differences)) < 2:
         middle, doubt = next(iter(differences), 0.0), wilson(0, len(differences))[1]
@@ -133,9 +133,9 @@ def bootstrap(differences: Sequence[float]) -> Interval:
 
 
 def permutation(differences: Sequence[float], *, seed: int = 0) -> float:
-    """The two-sided p-value of paired differences: how often their mean would be as far from 0 with signs at random.
+    """The two-sided p-value of paired differences: how often their mean is as far from 0 with random signs.
 
-    Exact for up to 14 differences that are not 0, from 10,000 draws for more.
+    Exact for up to 14 non-zero differences, from 10,000 draws for more.
     """
     changed = [difference for difference in differences if difference]
     seen = abs(math.fsum(changed)) - _CLOSE
@@ -150,7 +150,7 @@ def permutation(differences: Sequence[float], *, seed: int = 0) -> float:
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The value below which that share of the values lies, between two neighbours where none is; 0 of nothing."""
+    """The quantile of the values at `share`, linearly interpolated; 0 without values."""
     if not values:
         return 0.0
     ordered = sorted(values)

@@ -24,19 +24,20 @@ _OPTIONS = tuple(SuiteRunOptions.__annotations__)
 
 
 class Suite:
-    """Cases, and scorers that say how well an agent does them.
+    """Cases, and the scorers that grade an agent's answers.
 
     Args:
-        name: What the suite is called in reports.
-        cases: The cases; those of one id are one too many.
-        scorers: What scores each answer, as far as the case has what it compares with; a case's own come before these.
-        workspace: A folder of which each trial gets a copy to work in, if the agent's tools touch files; by default the
-            agent's own workspace, or an empty folder when it has none.
-        context: A function from a case to what each trial of it is given as context, made anew: tools get it in their
-            RunContext, a function as its parameter `context`, and scorers see what became of it in `result.context`.
+        name: The name of the suite in reports.
+        cases: The cases, with unique ids.
+        scorers: The scorers of each answer, applied if the case has the field they need; a case's own scorers replace
+            them.
+        workspace: A folder copied for each trial if the agent's tools touch files; by default the agent's own
+            workspace, or an empty folder if it has none.
+        context: A function from a case to the context of a trial, called for each trial: tools get it in their
+            RunContext, a function as its parameter `context`, and scorers see its final state in `result.context`.
 
     Raises:
-        ConfigError: An argument is not what it should be, or nothing scores a case.
+        ConfigError: An argument is invalid, or a case has no scorer.
     """
 
     def __init__(
@@ -71,50 +72,51 @@ class Suite:
         workspace: str | PathLike[str] | None = None,
         context: Callable[[Case], Any] | None = None,
     ) -> Suite:
-        """The suite in a file of JSON lines (`.jsonl`) or of comma-separated values (`.csv`), named after the file.
+        """Load a suite from a JSON-lines (`.jsonl`) or CSV (`.csv`) file, named after the file.
 
-        Raises ConfigError, which tells the line of each row that is no case.
+        Raises ConfigError with the line number of each invalid row.
         """
         from pathlib import Path
 
         return cls(name or Path(path).stem, read_cases(path), scorers, workspace=workspace, context=context)
 
     def run(self, agents: Agents, **options: Unpack[SuiteRunOptions]) -> Report:
-        """Ask each case of each agent, blocking, and report.
+        """Run each case with each agent, blocking, and return the report.
 
-        `agents` is an Agent, a list of agents, or agents by the names that they bear in the report. The failure of a
-        trial is told in it, and the others go on. `options`:
+        `agents` is an Agent, a list of agents, or agents by their names in the report. A failed trial is recorded in
+        the report, and the others continue. `options`:
 
         cases: Only these, as cases or ids.
         models: Names of models, or LLMs: each agent is run on each of them.
-        repeats: How often each case is asked of each agent.
-        seed: The seed of the first repeat, the next one's is one more; sent where the provider takes a seed.
-        concurrency: How many trials run at the same time, 8 by default.
-        limits: What all trials together may take, with their scoring; what is then left is not run, and said to be.
-        resume: A file that keeps each trial as it finishes. Where it is there already, its trials are not run again.
+        repeats: The number of trials of each case with each agent.
+        seed: The seed of the first repeat, incremented for each further one; sent if the provider supports seeds.
+        concurrency: The number of trials that run at the same time, 8 by default.
+        limits: Limits of all trials together, including scoring; the remaining trials are not run, and reported as
+        undone.
+        resume: A file that stores each trial as it finishes. Trials in an existing file are not run again.
         record: A folder of cassettes to record the trials in.
         replay: A folder of such cassettes to answer from, without model, network and key.
-        progress: Called with how many trials are done, how many there are, and the newest.
+        progress: Called with the number of finished trials, the total, and the newest trial.
 
-        Raises ConfigError and NoProvider before anything runs, and SessionError when a file cannot be read or written.
+        Raises ConfigError and NoProvider before anything runs, and SessionError if a file cannot be read or written.
         """
         return self._trials(agents, options).report()
 
     async def arun(self, agents: Agents, **options: Unpack[SuiteRunOptions]) -> Report:
-        """Like `run`, awaiting: the trials are tasks of this event loop. Scoring has threads of its own."""
+        """Async version of `run`: the trials are tasks of this event loop. Scoring runs in separate threads."""
         return await self._trials(agents, options).areport()
 
     def scorers_of(self, case: Case) -> list[Scorer]:
-        """The scorers that score a case: of a conversation, the whole."""
+        """The scorers of a case; for a conversation, those of the whole."""
         own = [Scorer.of(each) for each in case.scorers]
         return [scorer for scorer in own or self.scorers if scorer.applies_to(case)]
 
     def scorers_of_prompt(self, prompt: Case) -> list[Scorer]:
-        """The scorers that score one prompt of a conversation: its own, or those that compare with what it expects."""
+        """The scorers of one prompt of a conversation: its own, or those that compare with its expectations."""
         return [scorer for scorer in self.scorers_of(prompt) if prompt.scorers or scorer.needs]
 
     def chosen(self, cases: Iterable[Case | str] | None) -> list[Case]:
-        """The cases that are meant by cases and ids, in the suite's order. Raises ConfigError for others."""
+        """Select cases by case or id, in the suite's order. Raises ConfigError for unknown ones."""
         if cases is None:
             return list(self.cases)
         wanted = {each.id if isinstance(each, Case) else each for each in cases}
@@ -125,7 +127,7 @@ class Suite:
 
     @property
     def digest(self) -> str:
-        """What tells this suite from one with other cases, or other scorers, as a hash."""
+        """A hash of the suite's cases and scorers."""
         rows = [[case.id, case.digest, list(map(repr, self._all_scorers_of(case)))] for case in self.cases]
         return hashlib.sha256(json.dumps(rows).encode()).hexdigest()
 

@@ -1,6 +1,6 @@
 """Reports as terminal tables, Markdown and JUnit XML (pure).
 
-What others wrote stands in code only, where it can be no link, picture, tag or mention.
+Untrusted text is rendered as code only, so that it cannot form links, images, tags or mentions.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ _MOST_LISTED = 10
 
 
 def short(name: str) -> str:
-    """A name that may be long."""
+    """Shorten a name."""
     return one_line(name, MOST_NAME_CHARS)
 
 
 def why(trial: Trial) -> str:
-    """Why a trial did not pass."""
+    """Explain why a trial did not pass."""
     reasons = [f"{score.name}: {score.reason or f'{score.value:.2f}'}" for score in trial.scores if not score.passed]
     return trial.error or "; ".join(reasons)
 
 
 def facts_of(trial: Trial, most_chars: int) -> dict[str, str]:
-    """What is known of it, by its heading: each text without secrets and cut; what is empty is left out."""
+    """The facts of a trial by heading, redacted and shortened; empty ones are omitted."""
     facts = {"Prompt": trial.case.text, "Answer": trial.answer, "Expected": expected_text(trial.case)}
     if trial.case.is_conversation:
         facts["Conversation"] = trial.transcript
@@ -43,18 +43,18 @@ def facts_of(trial: Trial, most_chars: int) -> dict[str, str]:
 
 
 def columns_of(text: str) -> int:
-    """How many columns of a terminal a text takes: two for a wide letter, none for a mark upon another."""
+    """The width of a text in terminal columns: two for a wide character, zero for a combining mark."""
     wide = sum(unicodedata.east_asian_width(letter) in "WF" for letter in text)
     return len(text) + wide - sum(unicodedata.combining(letter) > 0 for letter in text)
 
 
 def seconds_text(seconds: float) -> str:
-    """`0.42 s`, `12 s`."""
+    """Format a duration: `0.42 s`, `12 s`."""
     return f"{seconds:.2f} s" if seconds < 10 else f"{seconds:.0f} s"
 
 
 def listed(lines: Iterable[str]) -> list[str]:
-    """The first ten, indented, and how many more there are."""
+    """The first ten lines, indented, and the number of further ones."""
     every = list(lines)
     left = len(every) - _MOST_LISTED
     return [f"  {line}" for line in every[:_MOST_LISTED]] + ([f"  … and {left} more"] if left > 0 else [])
@@ -64,7 +64,7 @@ HEADS = ("agent", "passed", "rate (95 %)", "score", "p50", "p90", "tokens", "mon
 
 
 def report_text(report: Reported, most_columns: int | None = None) -> str:
-    """The whole report; with a column for each agent, not a line, where the table would be wider than that."""
+    """Render the report; if the table is wider than `most_columns`, it has a column per agent instead of a row."""
     figures = report.figures
     notes = [line for each in figures for line in notes_of(each, alone=len(figures) == 1)]
     rows = [HEADS, *map(row_of, figures)]
@@ -76,14 +76,14 @@ def report_text(report: Reported, most_columns: int | None = None) -> str:
 
 
 def title_of(report: Reported) -> str:
-    """What was tried: the suite, its cases and repeats."""
+    """The title: the suite, its cases and repeats."""
     repeats = max((trial.repeat for trial in report.trials), default=0)
     again = f", each {repeats} times" if repeats > 1 else ""
     return f"{one_line(report.suite)}: {count_text(len(report.cases), 'case')}{again}"
 
 
 def row_of(figures: Metrics) -> tuple[str, ...]:
-    """The figures of an agent, as cells of a table."""
+    """The metrics of an agent as cells of a table."""
     rate = figures.rate
     return (
         short(figures.agent),
@@ -98,14 +98,14 @@ def row_of(figures: Metrics) -> tuple[str, ...]:
 
 
 def _tokens(usage: Usage) -> str:
-    """How many tokens were taken; with a plus when not every request has told, and unknown when none has."""
+    """Render the token count: with a plus if some requests did not report it, `unknown` if none did."""
     if usage.requests and usage.unreported == usage.requests:
         return "unknown"
     return f"{usage.total_tokens:,}{'+' if usage.unreported else ''}"
 
 
 def notes_of(figures: Metrics, *, alone: bool) -> Iterator[str]:
-    """What else there is to say of an agent."""
+    """Yield the further notes about an agent."""
     words = {
         "error": "errors",
         "refused": "refused by the model",
@@ -148,7 +148,7 @@ def _verdicts(figures: Metrics) -> str:
 
 
 def tag_rows(report: Reported) -> list[tuple[str, ...]]:
-    """The figures of each tag and agent, as rows of a table behind its head; none where there are no tags."""
+    """The metrics of each tag and agent as rows of a table with a header; empty without tags."""
     tags = list(dict.fromkeys(tag for case in report.cases for tag in case.tags))
     rows = [
         (
@@ -165,7 +165,7 @@ def tag_rows(report: Reported) -> list[tuple[str, ...]]:
 
 
 def _failures(trials: Sequence[Trial]) -> list[str]:
-    """What did not pass: one line for the repeats of a case, and one for all trials with the same error."""
+    """Render the failures: one line for the repeats of a case, and one for all trials with the same error."""
     alike: dict[tuple[str, str, str], list[Trial]] = {}
     for trial in trials:
         met = trial.error if trial.outcome == "error" else trial.case.id
@@ -192,14 +192,14 @@ def _padded(cell: str, width: int) -> str:
 
 
 _WORDS = re.compile(r"(?!\d+[.)](?: |$)|[-+ ])(?:[A-Za-z0-9 ,:;%()'+-]|\.(?![A-Za-z]))*")
-"""What is a text wherever it stands: no mark of Markdown's, no list, and no address that would be made a link."""
+"""Text without Markdown syntax: no markup, no list, and no address that would become a link."""
 
 _MOST_TOLD = 20
 _MOST_FACT_CHARS = 1_000
 
 
 def markdown(report: Reported) -> str:
-    """The report as Markdown: a table of the agents, what else there is to say, and what did not pass, folded."""
+    """Render the report as Markdown: a table of the agents, notes, and collapsed failures."""
     figures = report.figures
     notes = [f"- {_told(line)}" for each in figures for line in notes_of(each, alone=len(figures) == 1)]
     blocks = [
@@ -213,7 +213,7 @@ def markdown(report: Reported) -> str:
 
 
 def _table(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as a table, the first being its head."""
+    """Render rows as a table with the first as header."""
     if not rows:
         return []
     head, *rest = rows
@@ -225,24 +225,24 @@ def _line(cells: Iterable[str]) -> str:
 
 
 def _cell(text: str) -> str:
-    """A text in a table, where a bar would end the cell even in code."""
+    """Render a table cell, in which a bar would end the cell even in code."""
     return _told(text).replace("|", r"\|")
 
 
 def _told(text: str) -> str:
-    """A text that is no more than words and figures as it is, anything else as code."""
+    """Render plain words and figures unchanged, anything else as code."""
     return text if _WORDS.fullmatch(text) else _code(text)
 
 
 def _code(text: str) -> str:
-    """A text on one line as code, between more backticks than stand in it."""
+    """Render a single-line text as code, between more backticks than it contains."""
     ticks = "`" * (_most_ticks(text) + 1)
     edge = " " if "`" in text else ""
     return f"{ticks}{edge}{text}{edge}{ticks}"
 
 
 def _block(text: str) -> Iterator[str]:
-    """A text of many lines as a block of code, between longer fences than stand in it."""
+    """Render a multi-line text as a code block, with longer fences than it contains."""
     fence = "`" * max(3, _most_ticks(text) + 1)
     yield from (f"{fence}text", *map(visible, split_lines(text)), fence)
 
@@ -271,13 +271,13 @@ def _markdown_failure(trial: Trial) -> Iterator[str]:
 
 _MOST_CHARS, _MOST_MESSAGE_CHARS = 20_000, 500
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What no XML document may hold, not even escaped: most control characters, lone surrogates, U+FFFE and U+FFFF."""
+"""Characters not allowed in XML, even escaped: most control characters, lone surrogates, U+FFFE and U+FFFF."""
 
 _KINDS = {"failed": "failure", "refused": "failure", "limit": "failure", "error": "error", "undone": "skipped"}
 
 
 def junit(report: Reported) -> str:
-    """The report as an XML document."""
+    """Render the report as a JUnit XML document."""
     figures = report.figures
     root = ElementTree.Element("testsuites", {"name": _text(report.suite), **_counts(figures, report.trials)})
     for each in figures:
@@ -326,5 +326,5 @@ def _counts(figures: list[Metrics], trials: tuple[Trial, ...]) -> dict[str, str]
 
 
 def _text(text: str, most_chars: int = _MOST_CHARS) -> str:
-    """Text that XML can hold, of bounded length and without secrets: what it forbids stands there as an escape."""
+    """Redact and shorten a text, and escape the characters that XML does not allow."""
     return _FORBIDDEN.sub(lambda found: f"\\u{{{ord(found[0]):x}}}", cut(hidden(text), most_chars))

@@ -20,24 +20,25 @@ from agentkit.usage import Usage
 Outcome = Literal["passed", "failed", "refused", "limit", "error", "undone"]
 """How a trial ended.
 
-`failed` has an answer that does not pass, `refused` none as the model would not give one, `limit` met one of its own.
+`failed`: the answer does not pass. `refused`: the model refused to answer. `limit`: the trial reached one of its own
+limits.
 
-`undone` was not run, or not to its end, as the limits of the suite left too little for it.
+`undone`: it was not run, or not completed, because the limits of the suite were exhausted.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """One case, asked once of one agent.
+    """One run of one case with one agent.
 
-    `agent` is what the agent is called in this suite, `model` its model's name; `repeat` counts from 1; `seed` is what
-    it was given, if any. `scores` is empty when there was no answer. `seconds` is how long the run took, without its
-    scoring; in a replay, how long it took when it was recorded. `error` says why it has no verdict, `refused`
-    that the model or its provider would not answer.
-    `is_finished` is False when the suite's own limits, a failure of the model or a stop left it undone: such a trial is
-    run again when the suite goes on. `is_unjudged` says that those limits left too little to score its answer.
-    `result` tells of all prompts of a conversation, and of all runs inside of a function, as of one run. `simulating`
-    is what a simulated user has spent on models.
+    `agent` is the agent's name in this suite, `model` its model's name; `repeat` counts from 1; `seed` is its seed, if
+    any. `scores` is empty without an answer. `seconds` is the duration of the run without scoring; in a replay, the
+    recorded duration. `error` says why there is no verdict; `refused` is true if the model or its provider refused to
+    answer.
+    `is_finished` is false if the suite's limits, a failure of the model or a stop interrupted the trial; it is then run
+    again when the suite is resumed. `is_unjudged` is true if those limits did not allow scoring the answer.
+    `result` combines all prompts of a conversation, and all runs inside a function, into one run. `simulating` is the
+    usage of a simulated user.
     """
 
     case: Case
@@ -56,7 +57,7 @@ class Trial:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """What tells it from the others of its suite: the case's id, the agent, the repeat."""
+        """The key of the trial in its suite: the case's id, the agent, the repeat."""
         return self.case.id, self.agent, self.repeat
 
     @property
@@ -66,12 +67,12 @@ class Trial:
 
     @property
     def score(self) -> float:
-        """The mean of the scores, from 0 to 1; 0 when there are none."""
+        """The mean of the scores, from 0 to 1; 0 without scores."""
         return sum(score.value for score in self.scores) / len(self.scores) if self.scores and not self.error else 0.0
 
     @property
     def outcome(self) -> Outcome:
-        """How it ended, in one word."""
+        """How the trial ended."""
         if self.passed:
             return "passed"
         if self.is_unjudged:
@@ -84,43 +85,43 @@ class Trial:
 
     @property
     def answer(self) -> str:
-        """The answer as text; empty when there is none."""
+        """The answer as text; empty without one."""
         return "" if self.result is None else answer_of(self.result)
 
     @property
     def usage(self) -> Usage:
-        """What the run has spent, without the scoring."""
+        """The usage of the run, without scoring."""
         return Usage() if self.result is None else self.result.usage
 
     @property
     def judging(self) -> Usage:
-        """What the scoring has spent on models."""
+        """The usage of the scorers."""
         return sum((score.usage for score in self.scores), Usage())
 
     @property
     def remembering(self) -> frozenset[str]:
-        """The agents inside of a function that began with messages from before the trial."""
+        """The agents inside a function that started with messages from before the trial."""
         began: dict[str, int] = {}
         for part in () if self.result is None else parts_of(self.result):
-            for each in part.milestones[1:]:  # the first is of the function itself
+            for each in part.milestones[1:]:  # the first milestone is the function's own
                 if isinstance(each, RunStarted):
                     began.setdefault(each.agent, each.history)
         return frozenset(agent for agent, history in began.items() if history)
 
     @property
     def transcript(self) -> str:
-        """What was said, from prompt to answer, with the tool calls between them: a line for each."""
+        """The transcript from prompt to answer, including tool calls, one line each."""
         return "" if self.result is None else transcript_of(self.result)
 
     @property
     def decisions(self) -> Mapping[tuple[str, str], int]:
-        """How often each verdict fell by each rule."""
+        """The number of decisions by verdict and rule."""
         decisions = () if self.result is None else self.result.decisions
         return Counter((str(decision.verdict), decision.rule) for decision in decisions)
 
 
 def answer_of(result: RunResult[Any]) -> str:
-    """The answer of a run as text, that of a typed one as JSON."""
+    """The answer of a run as text; a typed answer as JSON."""
     if isinstance(result.value, str):
         return result.value
     ends = [each for each in result.milestones if isinstance(each, RunEnded)]
@@ -128,7 +129,7 @@ def answer_of(result: RunResult[Any]) -> str:
 
 
 def parts_of(result: RunResult[Any]) -> list[RunResult[Any]]:
-    """The results of the single prompts of a conversation, which `result` joins; of one prompt, `result` itself."""
+    """Split the joined result of a conversation into the results of its prompts; for one prompt, `result` itself."""
     parts: list[list[Milestone]] = []
     before: Milestone | None = None
     for milestone in result.milestones:
@@ -140,12 +141,12 @@ def parts_of(result: RunResult[Any]) -> list[RunResult[Any]]:
 
 
 def prompt_of(result: RunResult[Any]) -> Content:
-    """What a run began with; empty when that is not known."""
+    """The prompt of a run; empty if it is unknown."""
     return next((each.prompt for each in result.milestones if isinstance(each, RunStarted)), "")
 
 
 def transcript_of(result: RunResult[Any]) -> str:
-    """The prompts, tool calls and answers of a result, a line for each."""
+    """Render the prompts, tool calls and answers of a result, one line each."""
     lines: list[str] = []
     for part in parts_of(result):
         lines.append(f"user: {content_text(prompt_of(part))}")
@@ -155,7 +156,7 @@ def transcript_of(result: RunResult[Any]) -> str:
 
 
 def told_by(progress: RunState, run_id: str) -> RunResult[Any]:
-    """The result that milestones tell of; its value is the text of the answer."""
+    """Build the result from a state; its value is the text of the answer."""
     return RunResult(
         value=progress.text,
         status=progress.status or "interrupted",

@@ -21,26 +21,26 @@ _REFUSALS = ("refusal", "content_filter")
 
 
 class TrialContext(Protocol):
-    """The trials of a suite, as one of them knows them."""
+    """The batch of trials, as used by a single trial."""
 
     agent: Runner
     suite: Scored
     todo: list[PlannedTrial]
 
     def is_stopping(self) -> bool:
-        """Whether all runs are to end."""
+        """Whether all runs must end."""
         ...
 
     def stage(self, index: int, /) -> TrialEnvironment:
-        """What the trial of that number has for itself."""
+        """The environment of a trial."""
         ...
 
     def known(self, index: int, /) -> Trial | None:
-        """The trial as kept by an earlier run that answered it but did not score it, if there is one."""
+        """The stored trial of an earlier run that answered but did not score it, if any."""
         ...
 
     def enter(self, index: int, trial: Trial, /, *, must_wait: bool = False) -> None:
-        """Take in a trial that has ended, unless it must be run again."""
+        """Store a finished trial, unless it must run again."""
         ...
 
 
@@ -57,7 +57,7 @@ class TrialRun(PromptRun):
         self._fault: AgentKitError | None = None
 
     def run(self) -> Outcome:
-        """The outcome, blocking."""
+        """Run the trial, blocking."""
         try:
             self._on_stage()
         except (AgentKitError, OSError) as error:
@@ -68,7 +68,7 @@ class TrialRun(PromptRun):
         return self._entered()
 
     async def arun(self) -> Outcome:
-        """Like `run`, awaiting; folders are copied, users simulated and answers scored in a thread."""
+        """Async version of `run`; folders are copied, users simulated and answers scored in a thread."""
         try:
             await asyncio.to_thread(self._trials.stage, self._index)
             self._on_stage()
@@ -80,7 +80,7 @@ class TrialRun(PromptRun):
         return await asyncio.to_thread(self._entered)
 
     def _answered(self) -> Outcome:
-        """What came of the prompt."""
+        """Run the agent on the prompt."""
         TAPE.set(self._tape)
         return super().run()
 
@@ -89,17 +89,17 @@ class TrialRun(PromptRun):
         return await super().arun()
 
     def _on_stage(self) -> None:
-        """Take the agent and the cassette that are this trial's, in the context of this run."""
+        """Set up the agent and the cassette of this trial in the context of this run."""
         self._stage = stage = self._trials.stage(self._index)
         self.agent = stage.agent
         LINEAGE.set(replace(LINEAGE.get(), budget=self.share))
         if stage.tape is not None:
             TAPE.set(stage.tape)
-            self.job = replace(self.job, index=0)  # which the recording names, whatever else is run beside it
+            self.job = replace(self.job, index=0)  # the recording uses the index, which must not depend on other trials
         self._tape = TAPE.get()
 
     def _goes_on(self) -> bool:
-        """Whether there is a prompt that waits for its answer; it is the job's then."""
+        """Fetch the next prompt and set it as the job's; False if the conversation has ended."""
         talk, last = self._stage.talk, self._last
         if self._known is not None or (last is not None and last.result.status != "done"):
             return False
@@ -107,7 +107,7 @@ class TrialRun(PromptRun):
             talk.runs.append(last.result)
             self.job = replace(self.job, earlier=None)
         self.milestones, self.known, self.result = [], 0, None
-        if self._tape is not None:  # others ask at the same time, and each has watches of its own
+        if self._tape is not None:  # others ask at the same time, so each has clocks of its own
             TAPE.set(ScopedRecording(self._tape, f"user {self.job.index}"))
         try:
             goes_on = talk.go_on()
@@ -119,7 +119,7 @@ class TrialRun(PromptRun):
 
     @property
     def _known(self) -> Trial | None:
-        """The trial, when only the scores of its answer are missing."""
+        """The stored trial, if only its scores are missing."""
         return self._trials.known(self._index)
 
     def _start(self) -> Any:
@@ -134,7 +134,7 @@ class TrialRun(PromptRun):
         return outcome
 
     def _entered(self) -> Outcome:
-        """The outcome, once the trial is scored and kept."""
+        """Score and store the trial, and return the outcome."""
         known, stage = self._known, self._stage
         if known is not None:
             trial = self._scored(replace(known, scores=(), error="", is_finished=True, is_unjudged=False))
@@ -152,7 +152,7 @@ class TrialRun(PromptRun):
         return outcome
 
     def _ended_with(self) -> Outcome:
-        """What the last prompt came to; when the user failed, that."""
+        """The outcome of the last prompt, or the error of the simulated user."""
         if self._fault is not None:
             return Outcome(self._failed(self._fault), must_wait=False)
         return self._last or Outcome(self._stage.talk.runs[-1], must_wait=False)
@@ -171,7 +171,7 @@ class TrialRun(PromptRun):
         )
 
     def _scored(self, trial: Trial) -> Trial:
-        """The trial with its scores: of the whole, and of each prompt of a conversation by itself."""
+        """Score the trial as a whole and, for a conversation, each prompt."""
         case, whole = trial.case, self._told(trial)
         scores, fault = marked(self._trials.suite.scorers_of(case), case, whole)
         if case.is_conversation and not fault:
@@ -182,11 +182,11 @@ class TrialRun(PromptRun):
         return replace(trial, scores=scores, error=fault, is_finished=not fault, is_unjudged=is_unjudged)
 
     def _told(self, trial: Trial) -> RunResult[Any]:
-        """What the trial came to."""
+        """The result of the trial."""
         return self._failed(RunError("There is no result.")) if trial.result is None else trial.result
 
     def _is_finished(self, result: RunResult[Any]) -> bool:
-        """Whether the run has ended by itself: not by the suite's limits, a failing provider or from outside."""
+        """Whether the run ended by itself, not by the suite's limits, a provider failure or a cancellation."""
         error, limit = result.error, result.limit
         if result.status == "limit":
             is_late = limit == "seconds" and self.share.out_of_time() is not None

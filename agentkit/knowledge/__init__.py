@@ -1,7 +1,7 @@
 """Retrieval: documents with citations, and memory of users.
 
-`Knowledge` answers from files, folders, web pages and texts; `Memory` keeps what an agent is to know of one user. Both
-live in one SQLite file, or in a PostgreSQL database.
+`Knowledge` searches files, folders, web pages and texts; `Memory` stores notes about one user. Both use one SQLite
+file, or a PostgreSQL database.
 """
 
 from agentkit.knowledge.chunks import AddResult, Between, Chunk, Document

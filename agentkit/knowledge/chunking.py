@@ -15,17 +15,17 @@ from agentkit.lines import split_lines
 _ABBREVIATION = re.compile(r"(?:\b(?:e\.g|i\.e|cf|etc|vs|Mr|Mrs|Ms|Dr|Prof|St|No|Fig|vol|pp|TP|PGS|TS)|\b[A-Z])\.$")
 _SENTENCE_END = re.compile(
     "(?<![.!?\u2026])[.!?\u2026]++[\"'\u201d\u2019)\\]*_`]*+(?=\\s)"
-    "|[\u3002\uff01\uff1f]+[\u300d\u300f\uff09]*"  # Chinese and Japanese, which write no blank behind it
-    r"|\n(?=\s*[-*+\u2022|]|\s*\d+[.)]\s)"  # an entry of a list, a row of a table
+    "|[\u3002\uff01\uff1f]+[\u300d\u300f\uff09]*"  # Chinese and Japanese, without a following space
+    r"|\n(?=\s*[-*+\u2022|]|\s*\d+[.)]\s)"  # a list item or table row
 )
 _FEWEST_CHARS = 100
 
 
 @dataclass(frozen=True, slots=True)
 class ChunkSize:
-    """How long a passage may be, and how much of one is told again at the beginning of the next, in characters.
+    """The maximum length of a chunk and the overlap with the previous one, in characters.
 
-    Raises ConfigError for lengths that cannot be.
+    Raises ConfigError for invalid lengths.
     """
 
     passage_chars: int = 1_200
@@ -39,7 +39,7 @@ class ChunkSize:
 
 
 class _Unit(NamedTuple):
-    """What is not cut any more: a sentence, a line of code. `gap` is what stands between it and the one before."""
+    """An atomic unit: a sentence or a line of code. `gap` is the separator from the previous unit."""
 
     text: str
     first_line: int
@@ -48,15 +48,15 @@ class _Unit(NamedTuple):
 
 
 def cut(blocks: Iterable[DocumentBlock], lengths: ChunkSize) -> list[ChunkDraft]:
-    """The passages of a document. Blocks of one section stay together; small sections that follow are joined."""
+    """Split a document into chunks. Blocks of one section stay together; consecutive small sections are joined."""
     sections = [list(group) for _, group in groupby(blocks, key=lambda block: (block.section, block.page))]
     return [piece for group in _joined(sections, lengths) for piece in _pieces(group, lengths)]
 
 
 def _joined(sections: Iterable[list[DocumentBlock]], lengths: ChunkSize) -> Iterator[list[DocumentBlock]]:
-    """Sections, neighbours of one page together as long as they make one passage.
+    """Join neighbouring sections of one page as long as they fit in one chunk.
 
-    Alone, a small section says too little to be found: measured by `benchmarks/knowledge`.
+    A small section alone has too little content to be found: measured by `benchmarks/knowledge`.
     """
     held: list[DocumentBlock] = []
     for section in sections:
@@ -71,14 +71,14 @@ def _joined(sections: Iterable[list[DocumentBlock]], lengths: ChunkSize) -> Iter
 
 
 def _fits(held: Sequence[DocumentBlock], section: Sequence[DocumentBlock], most: int) -> bool:
-    """Whether a section is so small, and so near to what is held, that they make one passage."""
+    """Whether a section is small enough, and related to the held ones, to share their chunk."""
     related = held[0].section[:1] == section[0].section[:1] or not held[0].section
     size = sum(len(block.text) for block in (*held, *section))
     return related and held[-1].page == section[0].page and size <= most
 
 
 def _pieces(blocks: Sequence[DocumentBlock], lengths: ChunkSize) -> Iterator[ChunkDraft]:
-    """The passages of blocks that belong together."""
+    """Split blocks that belong together into chunks."""
     section = " > ".join(_shared([block.section for block in blocks]))
     units = [unit for block in blocks for unit in _units(block, lengths.passage_chars)]
     taken: list[_Unit] = []
@@ -96,7 +96,7 @@ def _pieces(blocks: Sequence[DocumentBlock], lengths: ChunkSize) -> Iterator[Chu
 
 
 def _shared(sections: Sequence[tuple[str, ...]]) -> Iterator[str]:
-    """The headings that stand above all of them."""
+    """The common leading headings of the sections."""
     for same in zip(*sections, strict=False):
         if len(set(same)) > 1:
             return
@@ -104,10 +104,10 @@ def _shared(sections: Sequence[tuple[str, ...]]) -> Iterator[str]:
 
 
 def _overlap(taken: Sequence[_Unit], following: _Unit, lengths: ChunkSize) -> list[_Unit]:
-    """The last units, as far as they are short enough to be told again before the following one."""
+    """The last units, as far as they fit in the overlap before the following one."""
     room = min(lengths.overlap_chars, lengths.passage_chars - _size([following]))
     kept = 0
-    while (size := _size([taken[-kept - 1]])) <= room:  # all of them are too long: that is why they were cut
+    while (size := _size([taken[-kept - 1]])) <= room:  # ends before all units are taken: together they were too long
         room -= size
         kept += 1
     return list(taken[len(taken) - kept :])
@@ -124,7 +124,7 @@ def _piece(units: Sequence[_Unit], section: str, page: int | None) -> ChunkDraft
 
 
 def _units(block: DocumentBlock, most: int) -> Iterator[_Unit]:
-    """The sentences of a text, the lines of code; what is too long even so, in pieces."""
+    """Split a block into sentences or lines of code, and overlong ones into pieces."""
     line, gap = block.line, "\n\n"
     for part in _parts(block):
         for piece in _short(part, most):
@@ -138,7 +138,7 @@ def _units(block: DocumentBlock, most: int) -> Iterator[_Unit]:
 
 
 def _parts(block: DocumentBlock) -> list[str]:
-    """The text in parts that add up to it, each with the white space behind it."""
+    """Split the text into parts, each with its trailing white space."""
     if block.is_code:
         return split_lines(block.text, keepends=True)
     parts, begin = [], 0
@@ -153,7 +153,7 @@ def _parts(block: DocumentBlock) -> list[str]:
 
 
 def _short(part: str, most: int) -> Iterator[str]:
-    """A part in pieces of at most so many characters, cut at blanks where there are any."""
+    """Split a part into pieces of at most `most` characters, at blanks if possible."""
     begin = 0
     while len(part) - begin > most:
         end = begin + most

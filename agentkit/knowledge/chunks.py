@@ -18,7 +18,7 @@ Scalar = str | int | float | bool | None
 
 @dataclass(frozen=True, slots=True)
 class Between:
-    """A range of metadata values, both ends included; None leaves an end open. Numbers, or texts such as dates."""
+    """An inclusive range of metadata values; None leaves an end open. Numbers, or texts such as dates."""
 
     low: str | float | None = None
     high: str | float | None = None
@@ -30,15 +30,15 @@ class Between:
 
 
 Wanted = Mapping[str, Scalar | Sequence[Scalar] | Between]
-"""Metadata that a document must have: a value, one of several values, or a range; all of them."""
+"""Metadata conditions, all of which a document must meet: a value, one of several values, or a range."""
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentBlock:
-    """A piece of a document as its format gives it: a paragraph, a heading, a function.
+    """A structural unit of a parsed document: a paragraph, a heading, a function.
 
-    `section` are the headings above it, outermost first; lines count from 1 in the document, 0 where it has none.
-    `is_code` says that it must be cut at its lines and not at its sentences.
+    `section` contains the headings above it, outermost first; lines count from 1 in the document, 0 if it has no lines.
+    `is_code` marks blocks that are split at lines rather than sentences.
     """
 
     text: str
@@ -50,7 +50,7 @@ class DocumentBlock:
 
 @dataclass(frozen=True, slots=True)
 class ChunkDraft:
-    """A passage before it is kept: a text, the headings above it, and where it stands."""
+    """A chunk before it is stored: its text, the headings above it, and its position."""
 
     text: str
     section: str = ""
@@ -61,10 +61,10 @@ class ChunkDraft:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What is known of a document: where it is from, of which kind it is, and how many passages it has.
+    """A stored document: its source, its kind, and the number of its chunks.
 
-    `source` is a path, a URL or a name; `fingerprint` changes when the content or the way it is cut does; `added` is
-    in seconds since 1970.
+    `source` is a path, a URL or a name; `fingerprint` changes with the content and the chunking; `added` is in seconds
+    since 1970.
     """
 
     source: str
@@ -78,7 +78,7 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Chunk:
-    """A passage that was found. `score` compares it with the others of the same search only: higher is better."""
+    """A chunk found by a search. `score` is comparable within one search only: higher is better."""
 
     text: str
     source: str
@@ -91,11 +91,11 @@ class Chunk:
     score: float = 0.0
     metadata: Mapping[str, Any] = field(default_factory=dict)
     number: int = 0
-    """Which passage it is in the store."""
+    """The number of the chunk in the store."""
 
     @property
     def position(self) -> str:
-        """Where it stands: `page 3`, `lines 10-24`, or nothing when its document has neither."""
+        """The position in the document: `page 3`, `lines 10-24`, or empty if it has neither pages nor lines."""
         if self.page is not None:
             return f"page {self.page}"
         if self.first_line is None:
@@ -116,9 +116,9 @@ class Chunk:
 
 @dataclass(frozen=True, slots=True)
 class AddResult:
-    """What came of adding: the sources of each outcome; `skipped` are those that were not added, with the reason.
+    """The result of adding documents: the sources by outcome; `skipped` maps the sources not added to the reason.
 
-    `outside` are the places that `refresh` did not read, as they lie outside the folders that the knowledge is for.
+    `outside` are the places that `refresh` did not read because they lie outside the allowed folders.
     """
 
     added: tuple[str, ...] = ()
@@ -127,7 +127,7 @@ class AddResult:
     removed: tuple[str, ...] = ()
     skipped: Mapping[str, str] = field(default_factory=dict)
     passages: int = 0
-    """How many passages were made."""
+    """The number of chunks created."""
     outside: tuple[str, ...] = ()
 
     def __add__(self, other: AddResult) -> AddResult:
@@ -142,7 +142,7 @@ class AddResult:
         )
 
     def __str__(self) -> str:
-        """The counts, and below them a line for each source that was skipped, of very many the first."""
+        """Render the counts, followed by a line for each skipped source, up to a maximum."""
         left = {f"outside {place}": "not read; refresh(outside=True) reads it" for place in self.outside}
         left |= {f"skipped {source}": reason for source, reason in self.skipped.items()}
         told = [visible(f"{what}: {why}").replace("\n", "\\n") for what, why in left.items()]
@@ -151,7 +151,7 @@ class AddResult:
 
     @property
     def counts(self) -> str:
-        """One line: `3 added, 1 updated, 12 unchanged, 0 removed, 2 skipped; 48 passages made`."""
+        """The counts in one line: `3 added, 1 updated, 12 unchanged, 0 removed, 2 skipped; 48 passages made`."""
         names = ("added", "updated", "unchanged", "removed", "skipped")
         counts = ", ".join(f"{len(getattr(self, name))} {name}" for name in names)
         return f"{counts}; {self.passages} passage{'' if self.passages == 1 else 's'} made"
@@ -159,12 +159,12 @@ class AddResult:
 
 @dataclass(frozen=True, slots=True)
 class SearchScope:
-    """Where is searched: a space of the store, and what its documents must be."""
+    """The scope of a search: a space of the store, and conditions on the documents."""
 
     space: str
     metadata: Wanted = field(default_factory=dict)
     source: str | None = None
-    """A source, with `*` for any characters."""
+    """A source, with `*` as wildcard."""
     kind: str | None = None
 
     def __post_init__(self) -> None:
@@ -175,7 +175,7 @@ class SearchScope:
 
 
 def checked_wanted(where: Wanted | None) -> Wanted:
-    """What `where=` says, as a dictionary. Raises ConfigError for what is none."""
+    """Validate `where=` and return it as a dictionary. Raises ConfigError if it is not a mapping."""
     given: object = where
     if given is not None and not isinstance(given, Mapping):
         raise ConfigError(f"where= takes a dictionary, as in where={{'year': 2024}}; not {given!r:.200}.")
@@ -183,7 +183,7 @@ def checked_wanted(where: Wanted | None) -> Wanted:
 
 
 def is_text(value: object) -> bool:
-    """Whether it is a text that can be kept; names of files may be any bytes."""
+    """Whether the value is a text that can be stored; file names can contain any bytes."""
     return isinstance(value, str) and "\0" not in value and value.encode("utf-8", "replace").decode() == value
 
 

@@ -22,12 +22,12 @@ _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
 _LEVELS = {"=": 1, "-": 2, "~": 3, "^": 4}
 _MAX_HEADING_CHARS = 120
 _MAX_HEADING_LINE_CHARS = 1_000
-"""A longer line is no heading: to match one takes time that grows faster than the line."""
+"""Longer lines are not matched as headings: the time of the match grows faster than the line."""
 
 
 @dataclass(slots=True)
 class _ProseParser:
-    """What was read so far: the headings above, and the lines of the block that is going on."""
+    """The state of the parser: the headings above, and the lines of the current block."""
 
     headings: dict[int, str] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
@@ -39,25 +39,25 @@ class _ProseParser:
         return tuple(self.headings[level] for level in sorted(self.headings))
 
     def take(self, line: str, number: int) -> None:
-        """One more line of the block."""
+        """Add a line to the block."""
         if not self.lines:
             self.begin = number
         self.lines.append(line)
 
     def end(self, *, is_code: bool = False) -> Iterator[DocumentBlock]:
-        """The block that was going on, if any."""
+        """Yield the current block, if it is not empty."""
         if any(line.strip() for line in self.lines):
             yield DocumentBlock("\n".join(self.lines), self.section, self.begin, is_code=is_code)
         self.lines = []
 
     def enter(self, level: int, title: str) -> None:
-        """A heading: those of its level and below are over."""
+        """Start a section, closing those of its level and below."""
         self.headings = {above: text for above, text in self.headings.items() if above < level}
         self.headings[level] = " ".join(title.split())[:_MAX_HEADING_CHARS]
 
 
 def blocks_of_markdown(text: str) -> Iterator[DocumentBlock]:
-    """The paragraphs, headings and fenced code of Markdown; a heading begins the section that it names."""
+    """The paragraphs, headings and fenced code of Markdown; a heading is part of the section it starts."""
     reading = _ProseParser()
     for number, line in enumerate(text.split("\n"), 1):
         if reading.fence or _FENCE.match(line):
@@ -78,7 +78,7 @@ def blocks_of_markdown(text: str) -> Iterator[DocumentBlock]:
 
 
 def _fenced(reading: _ProseParser, line: str, number: int) -> Iterator[DocumentBlock]:
-    """A line of code, or one of the fences around it."""
+    """Parse a line of code, or a fence."""
     if not reading.fence:
         yield from reading.end()
         found = _FENCE.match(line)
@@ -103,7 +103,7 @@ def blocks_of_text(text: str) -> Iterator[DocumentBlock]:
 
 
 def blocks_of_lines(text: str) -> Iterator[DocumentBlock]:
-    """Data and logs, which are cut at their lines."""
+    """Data and logs, which are split at lines."""
     if text.strip():
         yield DocumentBlock(text, (), 1, is_code=True)
 
@@ -116,15 +116,16 @@ _MEMBERS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 _Member = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _DEEPEST = 3
 _MOST_PARSED_CHARS = 100_000
-"""A hostile program takes a thousand times its size in memory, and the parser of Python 3.11 takes time that grows with
-the square of the length of an f-string: three seconds for one of this length."""
+"""Longer programs are not parsed: a hostile one takes a thousand times its size in memory, and the parser of Python
+3.11 takes time quadratic in the length of an f-string: three seconds at this length.
+"""
 
 _ESCAPE = re.compile(r"\\[^\n'\"]")
-"""Hidden from the parser, which would warn the host program of those that are none. No place in the text changes."""
+"""Escapes replaced before parsing, since invalid ones emit warnings in the host program. Positions do not change."""
 
 
 def blocks_of_python(text: str) -> Iterator[DocumentBlock]:
-    """The functions, classes and methods of a Python program, and what stands between them."""
+    """The functions, classes and methods of a Python program, and the code between them."""
     if len(text) > _MOST_PARSED_CHARS:
         yield from blocks_of_code(text)
         return
@@ -140,7 +141,7 @@ def blocks_of_python(text: str) -> Iterator[DocumentBlock]:
 def _body(
     nodes: Iterable[ast.stmt], lines: list[str], section: tuple[str, ...], first: int, last: int
 ) -> Iterator[DocumentBlock]:
-    """The blocks of lines `first` to `last`, of which nodes are the statements."""
+    """Yield the blocks of lines `first` to `last`, which contain the statements `nodes`."""
     at = first
     for node in nodes:
         if isinstance(node, _MEMBERS):
@@ -153,7 +154,7 @@ def _body(
 
 
 def _member(node: _Member, lines: list[str], section: tuple[str, ...], begin: int) -> Iterator[DocumentBlock]:
-    """A function in one block; a class in one for itself and one for each of its members."""
+    """Yield a function as one block, and a class as one block plus one for each member."""
     end = node.end_lineno or begin
     if isinstance(node, ast.ClassDef) and len(section) < _DEEPEST:
         yield from _body(node.body, lines, section, begin, end)
@@ -162,7 +163,7 @@ def _member(node: _Member, lines: list[str], section: tuple[str, ...], begin: in
 
 
 def _begin(node: _Member, lines: list[str]) -> int:
-    """The first line of a definition: that of its decorators and of the comments right above."""
+    """The first line of a definition, including decorators and comments directly above."""
     begin = min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
     while begin > 1 and lines[begin - 2].lstrip().startswith("#"):
         begin -= 1
@@ -178,7 +179,7 @@ def _block(lines: list[str], section: tuple[str, ...], first: int, last: int) ->
 
 
 def blocks_of_code(text: str) -> Iterator[DocumentBlock]:
-    """The parts of a program that begin at the margin behind a blank line, each named by what it defines."""
+    """Split a program at unindented lines after a blank line; each part is named by its first definition."""
     lines = text.split("\n")
     starts = [1, *(number for number in range(2, len(lines) + 1) if _begins(lines, number)), len(lines) + 1]
     for first, following in pairwise(starts):
@@ -192,7 +193,7 @@ def _begins(lines: list[str], number: int) -> bool:
 
 
 READING_VERSION = 1
-"""Rises when documents are read otherwise than before, so that they are read again."""
+"""Increased when parsing changes, so that documents are parsed again."""
 
 _NOWHERE = Url("http", "file.invalid", 80, "/")
 _LINK_NOWHERE = re.compile(r"\[([^\[\]]*)\]\(<?http://file\.invalid[^)]*\)")
@@ -206,7 +207,7 @@ _READERS: Mapping[str, Reader] = {
     "code": blocks_of_code,
 }
 KINDS = ("markdown", "text", "html", "pdf", "office", "python", "code", "data")
-"""The formats that are read."""
+"""The supported document formats."""
 
 _KINDS_OF_SUFFIXES: Mapping[str, str] = {
     "markdown": "md markdown mdx rst adoc",
@@ -222,7 +223,7 @@ _SUFFIXES = {suffix: kind for kind, suffixes in _KINDS_OF_SUFFIXES.items() for s
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A document as it was read: its kind, its title, its blocks."""
+    """A parsed document: its kind, title and blocks."""
 
     kind: str
     title: str
@@ -230,9 +231,9 @@ class Content:
 
 
 def read(body: bytes, name: str, content_type: str = "") -> Content:
-    """Read a document by its name and what is in it.
+    """Parse a document by its name and content.
 
-    Raises ToolError for what holds no text that can be read, and MissingExtra for a PDF without pypdf.
+    Raises ToolError if it contains no readable text, and MissingExtra for a PDF without pypdf.
     """
     document = parse_document(body)
     if document is not None and document.kind == "office":
@@ -246,14 +247,14 @@ def read(body: bytes, name: str, content_type: str = "") -> Content:
 
 
 def read_text(text: str, kind: str) -> Content:
-    """Read a text of one of the kinds that are text. Lines count as in `text`."""
+    """Parse a text of one of the textual kinds. Line numbers are those of `text`."""
     blocks = tuple(_READERS[kind](text))
     title = blocks[0].section[0] if kind == "markdown" and blocks and blocks[0].section else ""
     return Content(kind, title, blocks)
 
 
 def _kind(body: bytes, name: str, content_type: str) -> str:
-    """The kind of a document: by its first bytes, its suffix, what the server says. Raises ToolError for no text."""
+    """Detect the kind by first bytes, suffix and content type. Raises ToolError for binary data."""
     told = _SUFFIXES.get(PurePath(name).suffix[1:].lower(), "")
     found = kind_of(content_type or ("text/plain" if told not in ("", "html") else ""), body)
     if found == "binary" or told == "pdf":
@@ -265,7 +266,7 @@ def _kind(body: bytes, name: str, content_type: str) -> str:
 
 
 def _read_html(text: str, name: str) -> Content:
-    """A web page as Markdown; its lines are not those of its source, so that they are not told."""
+    """Parse a web page as Markdown, without line numbers, since they differ from those of the source."""
     parsed = read_url(name)
     base = parsed if isinstance(parsed, Url) else _NOWHERE
     page = read_html(text[:MAX_HTML_BYTES], base)
@@ -276,5 +277,5 @@ def _read_html(text: str, name: str) -> Content:
 
 
 def _without_lines(blocks: Iterable[DocumentBlock]) -> tuple[DocumentBlock, ...]:
-    """Blocks of a text that is not the document itself, so that its lines say nothing."""
+    """Remove line numbers from blocks whose text is not the document itself."""
     return tuple(DocumentBlock(each.text, each.section, 0, None, each.is_code) for each in blocks)

@@ -13,11 +13,11 @@ from agentkit.tooling.signature import is_asynchronous, name_of
 from agentkit.usage import NO_USAGE, Usage
 
 Embed = Callable[[list[str]], Iterable[Iterable[float]]]
-"""Makes a vector of each text; all are of one length."""
+"""Returns a vector for each text; all have the same length."""
 
 
 class TextEmbedder(Protocol):
-    """What makes vectors of texts and can say by which model, such as an LLM."""
+    """An embedder that knows its model, such as an LLM."""
 
     @property
     def model(self) -> str:
@@ -26,28 +26,28 @@ class TextEmbedder(Protocol):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What is sent with every request, such as the length of the vectors as `dimensions`."""
+        """The settings sent with every request, such as the vector length as `dimensions`."""
         ...
 
     def embed(self, texts: list[str], /) -> list[list[float]]:
-        """A vector of each text."""
+        """Return a vector for each text."""
         ...
 
 
 Embedding = Embed | TextEmbedder | str
-"""What `embed=` takes: a function, an LLM, or the name of a model, as in `openai:text-embedding-3-small`."""
+"""The type of `embed=`: a function, an LLM, or the name of a model, as in `openai:text-embedding-3-small`."""
 
 BATCH = 64
-"""How many texts are embedded at once."""
+"""The number of texts embedded in one call."""
 
 _FUNCTION = "a function"
 _MAKERS = "vectors"
 
 
 class Vectors:
-    """The vectors of one space of a store: what makes them, and what made those that are kept.
+    """The vectors of one space of a store: the embedding functions, and the name of their model.
 
-    `usage` is what the models have taken for it, as far as they say so.
+    `usage` is the usage of the models, if they report it.
     """
 
     def __init__(self, store: ChunkStore, space: str, of_passages: Embed, of_questions: Embed, name: str) -> None:
@@ -56,9 +56,9 @@ class Vectors:
         self._lock, self.usage = Lock(), NO_USAGE
 
     def of_passages(self, texts: Sequence[str]) -> list[Vector]:
-        """A vector of length 1 for each passage. Raises ConfigError when something else is given, ModelError.
+        """Return a unit vector for each chunk. Raises ConfigError for an invalid answer, and ModelError.
 
-        Raises ConfigError, too, where the vectors that are kept were made by something else.
+        Also raises ConfigError if another model made the stored vectors.
         """
         self.check()
         if not self._made_by():
@@ -67,11 +67,11 @@ class Vectors:
         return [vector for batch in batches for vector in self._checked(self._of_passages, batch)]
 
     def of_question(self, question: str) -> Vector:
-        """The vector of a question."""
+        """Return the unit vector of a question."""
         return self._checked(self._of_questions, [question])[0]
 
     def check(self) -> None:
-        """Raises ConfigError unless the vectors that are kept can be compared with those that are made now."""
+        """Raise ConfigError if another model made the stored vectors, which are then not comparable."""
         made_by = self._made_by()
         if made_by and made_by != self.name:
             raise ConfigError(
@@ -80,7 +80,7 @@ class Vectors:
             )
 
     def make_rest(self) -> int:
-        """Give vectors to the passages that have none; how many there were."""
+        """Embed the chunks without a vector; return their number."""
         count = 0
         while rest := self._store.without_vector(self._space, BATCH):
             vectors = self.of_passages(list(rest.values()))
@@ -89,17 +89,17 @@ class Vectors:
         return count
 
     def make_again(self) -> int:
-        """Make all vectors anew, whatever made those that are kept; how many there are."""
+        """Replace all vectors, whichever model made them; return their number."""
         self._store.drop_vectors(self._space)
         self._store.drop_places(self._makers, self._store.places(self._makers))
         return self.make_rest()
 
     def _made_by(self) -> str:
-        """What made the vectors that are kept; empty when nobody has said so."""
+        """The name of the model that made the stored vectors; empty if unknown."""
         return next(iter(self._store.places(self._makers)), "")
 
     def _checked(self, function: Embed, texts: list[str]) -> list[Vector]:
-        """The vectors that a function gives, each of length 1."""
+        """Call an embedding function and return unit vectors. Raises ConfigError for an invalid answer."""
         answer = function(texts)
         usage = getattr(answer, "usage", None)
         if isinstance(usage, Usage):
@@ -118,7 +118,7 @@ class Vectors:
 def vectors_in(
     store: ChunkStore, space: str, embed: Embedding | None, embed_question: Embedding | None
 ) -> Vectors | None:
-    """The vectors of a space, if there is anything that makes them. Raises ConfigError for what cannot, NoProvider."""
+    """The vectors of a space; None without an embedding function. Raises ConfigError for an invalid one, NoProvider."""
     if embed is None:
         if embed_question is not None:
             raise ConfigError("embed_question= goes with embed=, which makes the vectors of the passages.")
@@ -129,7 +129,7 @@ def vectors_in(
 
 
 def _function(argument: str, given: Embedding) -> tuple[Embed, str]:
-    """What makes vectors, as a function, and what it is called."""
+    """The embedding function, and its name."""
     if isinstance(given, str):
         from agentkit.llm.client import LLM
 
@@ -148,7 +148,7 @@ def _function(argument: str, given: Embedding) -> tuple[Embed, str]:
 
 
 def refuse_awaiting(argument: str, function: object) -> None:
-    """Raise ConfigError for a function that is awaited: adding and searching do not await."""
+    """Raise ConfigError for an async function: adding and searching are synchronous."""
     if callable(function) and is_asynchronous(function):
         raise ConfigError(f"{argument}= takes a plain function; {name_of(function)} is async, and nobody awaits it.")
 

@@ -35,11 +35,11 @@ from agentkit.tools.web.page_text import enclosed, without_controls
 from agentkit.usage import NO_USAGE, Usage, is_whole
 
 _CANDIDATES = 50
-"""How many passages each ranking proposes."""
+"""The number of candidates from each ranking."""
 
 
 class Collection:
-    """Passages in one space of a store; what makes vectors of them is `embed`, and of questions `embed_question`."""
+    """Chunks in one space of a store; `embed` makes the vectors of chunks, `embed_question` those of questions."""
 
     def __init__(self, place: Place, space: str, embed: Embedding | None, embed_question: Embedding | None) -> None:
         self.store: ChunkStore = store_at(place)
@@ -56,23 +56,23 @@ class Collection:
 
     @property
     def usage(self) -> Usage:
-        """What making vectors has taken since it was opened, as far as a model has counted it; no run counts it."""
+        """The usage of the embedding models since opening, if they report it; not included in the usage of runs."""
         return NO_USAGE if self._vectors is None else self._vectors.usage
 
     def embed_again(self) -> int:
-        """Make all vectors anew, after another `embed=` was given; how many passages or notes there are."""
+        """Replace all vectors after a change of `embed=`; return the number of chunks or notes."""
         if self._vectors is None:
             raise ConfigError("There is no embed= to make vectors with.")
         return self._vectors.make_again()
 
     def close(self) -> None:
-        """Let go of the file; the next use opens it again."""
+        """Close the file; the next use reopens it."""
         self.store.close()
 
     def _ranked(self, scope: SearchScope, queries: Sequence[str], limit: int) -> list[tuple[int, float]]:
-        """Numbers of passages with scores, the best first: those of the words when they are the only ranking.
+        """Rank chunks: numbers with scores, the best first. With a single ranking, the scores are those of the words.
 
-        Several rankings, of other wordings and of vectors, are joined.
+        Several rankings, of rewritten questions and of vectors, are fused.
         """
         count, made = max(_CANDIDATES, limit), self._vectors
         by_words = [self.store.find_words(scope, terms_of(query), count) for query in queries]
@@ -84,7 +84,7 @@ class Collection:
 
 
 def check_search(question: object, limit: object) -> None:
-    """Raise ConfigError for what is no question, or no number of passages."""
+    """Raise ConfigError for an invalid question or limit."""
     if not isinstance(question, str):
         raise ConfigError(f"A question is a text. Got {question!r:.200}.")
     if not is_whole(limit, 1):
@@ -92,7 +92,7 @@ def check_search(question: object, limit: object) -> None:
 
 
 def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Metadata as it comes back. Raises ConfigError for what is not JSON."""
+    """Return metadata as the store would. Raises ConfigError if it is not JSON."""
     try:
         checked = dict(json.loads(json.dumps(dict(metadata or {}), allow_nan=False)))
     except (TypeError, ValueError, RecursionError) as error:
@@ -108,7 +108,7 @@ _SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "venv", "site-packa
 
 @dataclass(frozen=True, slots=True)
 class FoundDocument:
-    """A document that is there: `body` is None when it cannot be read, and `fault` says why."""
+    """A document that was found: if it cannot be read, `body` is None and `fault` is the reason."""
 
     source: str
     body: bytes | None = None
@@ -117,12 +117,12 @@ class FoundDocument:
 
 
 def is_url(place: str) -> bool:
-    """Whether a place is on the web."""
+    """Whether a place is a web address."""
     return place.lower().startswith(("http://", "https://"))
 
 
 def spelled(place: str | os.PathLike[str]) -> str:
-    """A place as it is remembered: a URL as it is, a path from the root on. Raises ConfigError for what is neither."""
+    """Normalise a place: a URL is unchanged, a path becomes absolute. Raises ConfigError for anything else."""
     try:
         text = os.fspath(place)
     except TypeError:
@@ -133,19 +133,19 @@ def spelled(place: str | os.PathLike[str]) -> str:
 
 
 def usual_folders(file: str) -> tuple[str, ...]:
-    """The folders whose files belong to knowledge: the current one, and the one of its file if it is kept in one.
+    """The default folders of knowledge: the current one, and the one of its file, if it is stored in a file.
 
-    The user's home and what lies above it are too much to be meant.
+    The user's home and its parents are excluded as too broad.
     """
     home = os.path.realpath(Path("~").expanduser())
     places = [os.path.realpath(Path(file).parent)] if file else []
-    with contextlib.suppress(OSError):  # the current folder may have been removed
+    with contextlib.suppress(OSError):  # the current folder can have been removed
         places.append(os.path.realpath(Path.cwd()))
     return tuple(place for place in dict.fromkeys(places) if not _holds(place, home))
 
 
 def is_inside(place: str, folders: Iterable[str]) -> bool:
-    """Whether a place, behind all links, is one of these folders or lies below one."""
+    """Whether a place, after resolving links, is one of these folders or inside one."""
     try:
         real = os.path.realpath(place)
     except (OSError, ValueError):
@@ -158,7 +158,7 @@ def _holds(folder: str, place: str) -> bool:
 
 
 def found_on_web(url: str, connection: WebConnection) -> FoundDocument:
-    """A web page, fetched as `fetch_url` does: judged, bounded, redirects judged again."""
+    """Fetch a web page with the checks of `fetch_url`: address rules, size limit, and redirects checked again."""
     reply = connection.get(url)
     if not isinstance(reply, WebFailure):
         reply = refused(reply) or reply
@@ -168,7 +168,7 @@ def found_on_web(url: str, connection: WebConnection) -> FoundDocument:
 
 
 def found_in_file(path: str, without: tuple[str, ...] = ()) -> FoundDocument:
-    """A file. What may hold secrets is not read, and neither are the files `without`."""
+    """Read a file. Files that may contain secrets, and those in `without`, are not read."""
     if not is_text(path):
         return FoundDocument(ascii(path), fault="its name is no text")
     reason = secret(path)
@@ -183,7 +183,7 @@ def found_in_file(path: str, without: tuple[str, ...] = ()) -> FoundDocument:
 
 
 def files_below(folder: str) -> Iterator[str]:
-    """The files of a folder and of those in it, in order; hidden ones, links and installed packages are left out."""
+    """Yield the files below a folder, in order; hidden files, links and installed packages are skipped."""
     for here, folders, files in os.walk(folder):
         folders[:] = sorted(name for name in folders if not _is_skipped(here, name))
         yield from (f"{Path(here, name)}" for name in sorted(files) if not _is_skipped(here, name))
@@ -194,7 +194,7 @@ def _is_skipped(folder: str, name: str) -> bool:
 
 
 def _read(path: str) -> bytes:
-    """The bytes of a regular file; a pipe or device would never end."""
+    """Read a regular file; reading a pipe or device could block for ever."""
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         if not Path(path).is_file():
@@ -213,7 +213,7 @@ _NOTHING = "No passage was found. Try other words, or say that the documents do 
 
 
 def knowledge_tool(search: Callable[..., list[Chunk]], name: str, *, is_private: bool) -> KnowledgeTool:
-    """A tool over a search, which takes a question and `source=`. Raises ConfigError for a name that cannot be."""
+    """Build a tool from a search function with a question and `source=`. Raises ConfigError for an invalid name."""
 
     def search_knowledge(query: str, source: str = "") -> dict[str, Any]:
         """Search the user's documents for passages that answer a question.
@@ -237,42 +237,43 @@ def knowledge_tool(search: Callable[..., list[Chunk]], name: str, *, is_private:
 
 
 def _told(passage: Chunk) -> dict[str, Any]:
-    """What a model is told of a passage; keys without a value are left out."""
+    """Build the data about a chunk that is sent to the model; empty values are omitted."""
     told = {
         "source": without_controls(passage.source),
         "title": passage.title,
         "section": passage.section,
         "position": passage.position,
-        "score": float(f"{passage.score:.3g}"),  # of few documents all are small
+        "score": float(f"{passage.score:.3g}"),  # with few documents, all scores are small
         "text": enclosed(passage.text, "the source"),
     }
     return {key: value for key, value in told.items() if value != ""}
 
 
 _RERANKED = 20
-"""How many passages are judged at most by `rerank=`."""
+"""The maximum number of chunks passed to `rerank=`."""
 
 _SPACE = "knowledge"
 _MEANT = "An address begins with https:// or http://; a text of your own is added by add_text()."
 
 
 class Knowledge(Collection):
-    """Documents that are searched for passages, in one file that any number of processes may share.
+    """Searchable documents, in one file that any number of processes can share.
 
     Args:
         place: A file, `:memory:`, the URL of a PostgreSQL database, or a store.
-        name: One place may hold several collections of documents, which know nothing of each other.
-        embed: What makes vectors of texts, so that passages are found by meaning, too: the name of a model, as in
-            `openai:text-embedding-3-small`, an LLM, or a function.
-        embed_question: The same for questions, where a model has another one for these.
-        rewrite: A function that gives other wordings of a question, or `rewrite_with(llm)`.
-        rerank: A function that puts passages in order, or `rerank_with(llm)`.
-        passage_chars, overlap_chars: How long a passage may be, and how much of it the next one tells again.
-        connection: How web pages are fetched, when not as `fetch_url` does.
-        folder: The folder whose files `refresh` may read; by default the current one and the one of the file, unless
-            that is the user's home or lies above it. A file of somebody else may name any place of this machine.
+        name: The name of the collection; a place can contain several independent ones.
+        embed: The embedding for semantic search: the name of a model, as in `openai:text-embedding-3-small`, an LLM, or
+            a function.
+        embed_question: The embedding of questions, for models that use a different one.
+        rewrite: A function that returns alternative wordings of a question, or `rewrite_with(llm)`.
+        rerank: A function that orders chunks, or `rerank_with(llm)`.
+        passage_chars, overlap_chars: The maximum length of a chunk, and its overlap with the previous one.
+        connection: The connection for web pages; by default as in `fetch_url`.
+        folder: The folder whose files `refresh` can read; by default the current one and the one of the file, unless
+            that is the user's home or one of its parents. A file from someone else could name any place on this
+            machine.
 
-    Raises ConfigError for arguments that cannot be, and KnowledgeError when the place cannot be read or written.
+    Raises ConfigError for invalid arguments, and KnowledgeError if the place cannot be read or written.
     """
 
     def __init__(
@@ -307,16 +308,16 @@ class Knowledge(Collection):
 
     @property
     def documents(self) -> list[Document]:
-        """What is known, in the order of the sources."""
+        """The stored documents, ordered by source."""
         return self.store.documents(self._space)
 
     def add(self, *places: str | os.PathLike[str], metadata: Mapping[str, Any] | None = None) -> AddResult:
-        """Add files, folders and web pages, or bring them up to date.
+        """Add files, folders and web pages, or update them.
 
-        What has not changed is not read into passages again; what was added from a place and is not there any more is
-        removed. A folder is read with all in it, but for hidden files, links, installed packages and what may hold
-        secrets. What cannot be read stands in the report, with the reason. Raises ConfigError for a file or folder that
-        is not there and never was.
+        Unchanged documents are not parsed again; documents that were added from a place and no longer exist there are
+        removed. Folders are read recursively, except for hidden files, links, installed packages and files that may
+        contain secrets. Unreadable documents are listed in the result, with the reason. Raises ConfigError if a file or
+        folder does not exist and was never added.
         """
         known = checked_metadata(metadata)
         report = AddResult()
@@ -334,7 +335,7 @@ class Knowledge(Collection):
         kind: str = "markdown",
         metadata: Mapping[str, Any] | None = None,
     ) -> AddResult:
-        """Add a text under a name of your own. Its kind is markdown, text, python, code or data."""
+        """Add a text under a name. Its kind is markdown, text, python, code or data."""
         if kind not in KINDS or kind in ("html", "office", "pdf"):
             raise ConfigError(f"kind= takes markdown, text, python, code or data; not {kind!r}.")
         plain, name = without_controls(text), without_controls(source)
@@ -351,17 +352,17 @@ class Knowledge(Collection):
 
     @property
     def outside(self) -> tuple[str, ...]:
-        """The places that `refresh` leaves out: files and folders outside those that the knowledge is for.
+        """The places that `refresh` skips: files and folders outside the allowed ones.
 
-        A place that this object has added is not among them.
+        Places added by this object are not included.
         """
         return tuple(place for place in self.store.places(self._space) if self._is_outside(place))
 
     def refresh(self, *, outside: bool | Iterable[str] = False) -> AddResult:
-        """Bring everything up to date that was added from files, folders and the web.
+        """Update all documents that were added from files, folders and the web.
 
-        Which places these are, the file says, and it may be somebody else's. Files and folders outside the folders that
-        the knowledge is for are therefore not read, and stand in the report, unless `outside` is true or names them.
+        The list of places is stored in the file, which may come from someone else. Files and folders outside the
+        allowed folders are therefore not read, and listed in the result, unless `outside` is true or names them.
         """
         allowed = frozenset[str]() if isinstance(outside, bool) else frozenset(outside)
         report = AddResult()
@@ -378,9 +379,9 @@ class Knowledge(Collection):
         return not is_inside(place, self._folders)
 
     def remove(self, *sources: str | os.PathLike[str]) -> list[str]:
-        """Forget documents, by their sources or by the folders they are in; the sources that were forgotten.
+        """Remove documents by source or folder; return the removed sources.
 
-        A folder that was added is no longer brought up to date by `refresh`.
+        A removed folder is no longer updated by `refresh`.
         """
         places = [name for source in sources for name in (os.fspath(source), spelled(source))]
         below = [source for place in dict.fromkeys(places) for source in self._known_at(place)]
@@ -397,10 +398,10 @@ class Knowledge(Collection):
         kind: str | None = None,
         **unknown: Never,
     ) -> list[Chunk]:
-        """The passages that answer a question best, the best first; none when no word and no meaning is shared.
+        """Search for chunks that answer a question, the best first; empty if no word and no meaning matches.
 
-        `where` names metadata that a document must have: a value, one of several, or `Between(low, high)`. `source`
-        is a source in which `*` stands for anything, `kind` one of the formats.
+        `where` specifies metadata that a document must have: a value, one of several, or `Between(low, high)`. `source`
+        is a source with `*` as wildcard, `kind` one of the formats.
         """
         refuse_made(Knowledge.search, unknown)
         check_search(question, limit)
@@ -423,9 +424,10 @@ class Knowledge(Collection):
         is_private: bool = True,
         **unknown: Never,
     ) -> KnowledgeTool:
-        """The tool by which a model searches: passages with source, position and score, so that its answers cite.
+        """Build a search tool for a model; its results have source, position and score, so that answers can cite them.
 
-        Its results are untrusted, and private unless told otherwise. `where` bounds what the model can find.
+        Its results are labelled untrusted and, unless `is_private` is false, private. `where` limits what the model can
+        find.
         """
         refuse_made(Knowledge.as_tool, unknown)
         if not 1 <= limit <= MOST_PASSAGES:
@@ -433,7 +435,7 @@ class Knowledge(Collection):
         return knowledge_tool(partial(self.search, limit=limit, where=where), name, is_private=is_private)
 
     def _add_place(self, place: str, metadata: Mapping[str, Any]) -> AddResult:
-        """One place: what is there is kept, what was there is removed."""
+        """Update one place: store its documents, and remove those that no longer exist."""
         before = self._known_at(place)
         report = AddResult()
         there: set[str] = set()
@@ -449,7 +451,7 @@ class Knowledge(Collection):
         return report
 
     def _known_at(self, place: str) -> dict[str, Document]:
-        """The documents that were added from a place, by their sources."""
+        """The documents that were added from a place, by source."""
         folder = f"{place.removesuffix('/')}/"
         known = self.store.documents(self._space, place)
         return {each.source: each for each in known if each.source == place or each.source.startswith(folder)}
@@ -462,7 +464,7 @@ class Knowledge(Collection):
         return (found_in_file(path, own) for path in files)
 
     def _keep_found(self, found: FoundDocument, metadata: Mapping[str, Any], before: Document | None) -> AddResult:
-        """Keep a document that was found, unless it has not changed."""
+        """Store a document unless it is unchanged."""
         if found.body is None:
             return AddResult(skipped={found.source: found.fault})
         fingerprint = self._fingerprint(found.body, [found.content_type, metadata])
@@ -489,6 +491,6 @@ class Knowledge(Collection):
         return AddResult(updated=sources if before else (), added=() if before else sources, passages=len(pieces))
 
     def _fingerprint(self, body: bytes, settings: list[Any]) -> str:
-        """What changes when a document must be kept anew."""
+        """A hash that changes when a document must be stored again."""
         how = [READING_VERSION, self._cut.passage_chars, self._cut.overlap_chars, *settings]
         return sha256(json.dumps(how, sort_keys=True).encode() + b"\0" + body).hexdigest()

@@ -30,7 +30,7 @@ _MOST_RECALLED = 20
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """Something that is remembered. `at` is in seconds since 1970; `score` compares notes of one recall only."""
+    """A stored note. `at` is in seconds since 1970; `score` is comparable within one recall only."""
 
     id: str
     text: str
@@ -40,10 +40,10 @@ class Note:
 
 
 class Memory(Collection):
-    """What is remembered of one user, in the same file as Knowledge or in one of its own.
+    """Notes about one user, in the same file as Knowledge or in a separate one.
 
-    The notes of one user are never found for another. `place` and `embed` are as Knowledge takes them. Raises
-    ConfigError for arguments that cannot be, KnowledgeError when the place cannot be read or written.
+    The notes of one user are never returned for another. `place` and `embed` are as in Knowledge. Raises ConfigError
+    for invalid arguments, KnowledgeError if the place cannot be read or written.
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class Memory(Collection):
         return f"Memory({self.store!r}, user={self.user!r})"
 
     def remember(self, text: str, *, metadata: Mapping[str, Any] | None = None) -> Note:
-        """Keep a note; one with the same words is not kept twice. Raises ConfigError for nothing and for too much."""
+        """Store a note; one with the same text is stored once. Raises ConfigError if it is empty or too long."""
         given: object = text
         if not isinstance(given, str):
             raise ConfigError(f"remember() takes a text; not {given!r:.200}.")
@@ -80,7 +80,7 @@ class Memory(Collection):
         return note
 
     def recall(self, question: str = "", limit: int = 5, *, where: Wanted | None = None) -> list[Note]:
-        """The notes that have to do with a question, the best first; without a question the newest."""
+        """The notes related to a question, the best first; without a question the newest."""
         check_search(question, limit)
         if question.strip():
             return self._found(question, limit, where)
@@ -90,17 +90,18 @@ class Memory(Collection):
         return self._notes(newest[:limit])
 
     def forget(self, *notes: str | Note) -> int:
-        """Forget notes, by themselves or their ids; how many there were. Nothing of them stays in the file."""
+        """Delete notes, given as such or by id; return their number. No trace of them remains in the file."""
         return len(self.store.remove(self._space, [note.id if isinstance(note, Note) else note for note in notes]))
 
     def forget_all(self) -> int:
-        """Forget everything about the user; how many notes there were."""
+        """Delete all notes about the user; return their number."""
         return len(self.store.remove(self._space, [document.source for document in self.store.documents(self._space)]))
 
     def as_tools(self) -> Toolset:
-        """The tools `remember`, `recall` and `forget`. What is recalled is untrusted and private.
+        """The tools `remember`, `recall` and `forget`. Recalled notes are labelled untrusted and private.
 
-        `forget` cannot be undone, so that its level is SYSTEM: unless the agent may use such tools, a person is asked.
+        `forget` cannot be undone, so its level is SYSTEM: a person is asked, unless the agent is allowed to use such
+        tools.
         """
         return Toolset([_remembering(self), _recalling(self), _forgetting(self)])
 

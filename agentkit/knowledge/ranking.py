@@ -14,19 +14,20 @@ if TYPE_CHECKING:
     from agentkit.llm.client import LLM
 
 Rewrite = Callable[[str], Iterable[str]]
-"""Gives other wordings of a question, which are searched for beside it."""
+"""Returns alternative wordings of a question, which are searched in addition."""
 
 Rerank = Callable[[str, list[Chunk]], Iterable[Chunk]]
-"""Gives the passages that answer a question, the best first; those that it leaves out come last."""
+"""Returns the chunks that answer a question, the best first; omitted ones are ranked last."""
 
 Ranking = Sequence[tuple[int, float]]
-"""Numbers of passages with their scores, the best first."""
+"""Numbers of chunks with their scores, the best first."""
 
 MAX_REWRITINGS = 5
 WORDS_SHARE = 0.7
-"""How much of a score the words give where there are vectors, too: measured by `benchmarks/knowledge`.
+"""The weight of the words in a score combined with vectors: measured by `benchmarks/knowledge`.
 
-With less, vectors that know little would spoil what the words find; with more, good ones would hardly count.
+With a lower weight, poor vectors would spoil the results of the words; with a higher one, good vectors would have
+little effect.
 """
 
 _SHOWN_CHARS = 1_500
@@ -51,16 +52,17 @@ class Wordings:
 
 @dataclass(frozen=True)
 class Helpful:
-    """The numbers of the passages that help, the most helpful first."""
+    """The numbers of the chunks that help, the most helpful first."""
 
     numbers: list[int]
 
 
 def fused(by_words: Sequence[Ranking], by_vectors: Sequence[Ranking] = ()) -> list[tuple[int, float]]:
-    """Rankings joined into one: numbers with their scores, the best first.
+    """Fuse rankings into one: numbers with scores, the best first.
 
-    Scores of several kinds do not compare, so each ranking is scaled to 1 for its best. Those of the words reach down
-    to 0, where no word is shared; cosines to the last that was found, as they are far from 0 for whatever is asked.
+    Scores of different kinds are not comparable, so each ranking is scaled to a maximum of 1. The minimum of word
+    scores is 0, for no shared word; that of cosines is the lowest one found, since they are far from 0 for any
+    question.
     """
     share = WORDS_SHARE if by_vectors else 1.0
     parts = [(ranking, 0.0, share / len(by_words)) for ranking in by_words if ranking]
@@ -75,7 +77,7 @@ def fused(by_words: Sequence[Ranking], by_vectors: Sequence[Ranking] = ()) -> li
 
 
 def rewrite_with(llm: LLM) -> Rewrite:
-    """A `rewrite=` that asks a model for other wordings. It raises ModelError when the model does not give any."""
+    """A `rewrite=` function that asks a model for alternative wordings. It raises ModelError if that fails."""
 
     def rewrite(question: str) -> list[str]:
         found = llm.extract(question, Wordings, instruction=_REWRITING.format(most=MAX_REWRITINGS))
@@ -85,7 +87,7 @@ def rewrite_with(llm: LLM) -> Rewrite:
 
 
 def rerank_with(llm: LLM) -> Rerank:
-    """A `rerank=` that lets a model judge the passages. It raises ModelError when the model does not."""
+    """A `rerank=` function in which a model judges the chunks. It raises ModelError if that fails."""
 
     def rerank(question: str, passages: list[Chunk]) -> list[Chunk]:
         text = _numbered(question, passages)
@@ -96,7 +98,7 @@ def rerank_with(llm: LLM) -> Rerank:
 
 
 def _numbered(question: str, passages: Sequence[Chunk]) -> str:
-    """The question and the passages; a mark that no passage can hold, as it is made of them all, tells them apart."""
+    """Render question and chunks, separated by a mark that no chunk can contain: it is a hash of all of them."""
     texts = "\0".join([question, *(passage.text for passage in passages)])
     mark = sha256(texts.encode("utf-8", "replace")).hexdigest()[:16]
     lines = [f"Question: {question}"]
@@ -106,7 +108,7 @@ def _numbered(question: str, passages: Sequence[Chunk]) -> str:
 
 
 def wordings(question: str, rewrite: Rewrite | None) -> list[str]:
-    """The question, and other wordings of it. Raises ConfigError when `rewrite` gives no texts."""
+    """The question and its alternative wordings. Raises ConfigError if `rewrite` does not return texts."""
     if rewrite is None:
         return [question]
     others = rewrite(question)
@@ -117,7 +119,7 @@ def wordings(question: str, rewrite: Rewrite | None) -> list[str]:
 
 
 def reranked(question: str, passages: list[Chunk], rerank: Rerank | None) -> list[Chunk]:
-    """Passages in the order that `rerank` gives, those that it leaves out last; it cannot bring in others."""
+    """Order chunks by `rerank`; omitted ones come last, unknown ones are ignored."""
     if rerank is None or len(passages) < 2:
         return passages
     known = {passage.number: passage for passage in passages}

@@ -1,7 +1,7 @@
 """JSON encoding of events (pure).
 
-A field that has its default is left out, so that what a later version adds is no burden; keys that this version does
-not know are passed over. Three fields are never kept: `Response.raw`, `ToolResult.value`, which may be any object, and
+Fields that have their default value are omitted, so that fields added by later versions cost nothing; unknown keys are
+ignored. Three fields are never stored: `Response.raw`, `ToolResult.value`, which can be any object, and
 `ToolResult.records`.
 """
 
@@ -59,7 +59,7 @@ _TAGS: Mapping[type, tuple[str, str]] = {
     **{kind: ("role", name) for name, kind in _ROLES.items()},
     content.File: ("part", "file"),
 }
-"""What tells the classes of a family apart: a key, and its value for each class."""
+"""The key, and its value for each class, that identifies the classes of a union."""
 
 _PARTS = (
     Decision,
@@ -78,7 +78,7 @@ _PARTS = (
 _CLASSES = frozenset({*_TAGS, *_PARTS})
 _LEFT_OUT = {messages.Response: {"raw"}, messages.ToolResult: {"value", "records"}}
 _MOST_SECONDS = 1e11
-"""Some three thousand years: what follows is no time that a calendar knows."""
+"""About three thousand years; `datetime` cannot represent much later times."""
 _MOST_NUMBER = 1e18
 _counts = attrgetter(*(field.name for field in fields(Usage) if field.default == 0))
 _PLAIN = frozenset({str, int, float, bool, NoneType})
@@ -88,12 +88,12 @@ _ESCAPED = json.JSONEncoder(separators=(",", ":"))
 
 
 def encode(milestone: Milestone) -> Data:
-    """A milestone as JSON-able data, its kind under the key `event`."""
+    """Encode a milestone as JSON-compatible data, with its kind under the key `event`."""
     return cast(Data, encode_part(milestone))
 
 
 def decode(data: Any) -> Milestone:
-    """The milestone that `encode` made data of. Raises SessionError for what is none."""
+    """Decode a milestone. Raises SessionError if the data is invalid."""
     name = data.get("event") if isinstance(data, dict) else None
     if not isinstance(name, str):
         raise SessionError("This is not an entry of a session: it names no event.")
@@ -103,12 +103,12 @@ def decode(data: Any) -> Milestone:
 
 
 def encode_entry(entry: SessionEntry) -> Data:
-    """An entry as JSON-able data: `run`, `at`, and its milestone's keys."""
+    """Encode an entry as JSON-compatible data: `run`, `at`, and the milestone's keys."""
     return {"run": entry.run, "at": entry.at, **encode(entry.milestone)}
 
 
 def decode_entry(data: Any) -> SessionEntry:
-    """The entry that `encode_entry` made data of. Raises SessionError for what is none."""
+    """Decode an entry. Raises SessionError if the data is invalid."""
     milestone = decode(data)
     run, at = data.get("run"), data.get("at")
     if not isinstance(run, str) or not run:
@@ -117,20 +117,20 @@ def decode_entry(data: Any) -> SessionEntry:
 
 
 def decode_seconds(data: Any) -> float:
-    """A duration, or a moment since 1970, in seconds. Raises SessionError for what no clock shows."""
-    if type(data) not in (int, float) or not 0 <= data < _MOST_SECONDS:  # NaN is not
+    """Decode a duration, or a time since 1970, in seconds. Raises SessionError if it is out of range."""
+    if type(data) not in (int, float) or not 0 <= data < _MOST_SECONDS:  # false for NaN
         raise SessionError(f"An entry is damaged: {_shown(data)} should be seconds, as `at` has them since 1970.")
     return float(data)
 
 
 def encode_part(value: Any) -> Any:
-    """A message, a response, a result, a decision or whatever else milestones are made of, as JSON-able data."""
+    """Encode a message, response, result, decision or another part of a milestone as JSON-compatible data."""
     kind = type(value)
     if kind in _CLASSES:
         return _encode_fields(value)
     if kind in _PLAIN:
         return value
-    if isinstance(value, Mapping):  # deeply nested perhaps, and JSON already
+    if isinstance(value, Mapping):  # can be deeply nested, and is JSON already
         return {name: encode_part(each) if type(each) in _CLASSES else each for name, each in value.items()}
     if isinstance(value, frozenset):
         return sorted(map(encode_part, value))
@@ -140,19 +140,19 @@ def encode_part(value: Any) -> Any:
 
 
 def decode_part(kind: type[_Part], data: Any) -> _Part:
-    """The object of class `kind` that `encode_part` made data of. Raises SessionError when it does not fit."""
+    """Decode an object of class `kind`. Raises SessionError if the data does not fit."""
     return cast(_Part, _reader(cast(Any, kind))(data))
 
 
 def decode_message(data: Any) -> Message:
-    """The message that `encode_part` made data of. Raises SessionError for what is none."""
+    """Decode a message. Raises SessionError if the data is invalid."""
     return cast(Message, _reader(Message)(data))
 
 
 def to_line(data: Mapping[str, Any]) -> str:
-    """Data as one line of JSON, readable unless a character of it is half of one. Raises SessionError.
+    """Serialise data to one line of JSON, unescaped unless it contains lone surrogates. Raises SessionError.
 
-    Two halves of one character that stand side by side come back as that character.
+    A surrogate pair written as two code points is read back as one character.
     """
     try:
         line = _READABLE.encode(data)
@@ -162,7 +162,7 @@ def to_line(data: Mapping[str, Any]) -> str:
 
 
 def from_line(line: str | bytes) -> Data:
-    """The data of a line. Raises SessionError when it is not one JSON object."""
+    """Parse a line. Raises SessionError if it is not a JSON object."""
     try:
         data = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -191,7 +191,7 @@ def _encode_fields(value: Any) -> Data:
 
 
 def _encode_name(value: Any) -> Any:
-    """A member of an enumeration, or a value of a subclass of text or number, as its plain value."""
+    """Encode an enum member, or an instance of a subclass of a plain type, as its plain value."""
     if isinstance(value, SafetyLevel):
         return value.name
     for plain in (str, bool, int, float):
@@ -202,7 +202,7 @@ def _encode_name(value: Any) -> Any:
 
 @cache
 def _layout(kind: type) -> tuple[tuple[str, Any, _Read], ...]:
-    """The fields of a class that are kept: name, default or MISSING, and what reads it."""
+    """The stored fields of a class: name, default or MISSING, and decoder."""
     hints = get_type_hints(kind)
     kept = [field for field in fields(kind) if field.name not in _LEFT_OUT.get(kind, ())]
     return tuple((field.name, _default(field), _reader(hints[field.name])) for field in kept)
@@ -214,7 +214,7 @@ def _default(field: Field[Any]) -> Any:
 
 @cache
 def _reader(kind: Any) -> _Read:
-    """What reads a value of a type out of data; it raises SessionError when that does not fit."""
+    """Build the decoder for a type; it raises SessionError if the data does not fit."""
     arguments = get_args(kind)
     if kind in _CLASSES:
         return _usage_reader() if kind is Usage else _class_reader(kind)
@@ -241,7 +241,7 @@ def _simple_reader(kind: Any) -> _Read:
     is_number = kind in (int, float)
 
     def read(data: Any) -> Any:
-        if type(data) not in accepted or (is_number and not abs(data) < _MOST_NUMBER):  # NaN is not, either
+        if type(data) not in accepted or (is_number and not abs(data) < _MOST_NUMBER):  # false for NaN
             raise SessionError(f"An entry is damaged: {_shown(data)} should be of type {kind.__name__}.")
         return data
 
@@ -249,7 +249,7 @@ def _simple_reader(kind: Any) -> _Read:
 
 
 def _shown(data: Any) -> str:
-    """The beginning of data, for an error: an integer can have more digits than Python writes."""
+    """Shorten data for an error message: an integer can have more digits than Python converts to text."""
     return "a huge number" if isinstance(data, int) and abs(data) >= _MOST_NUMBER else f"{data!r:.80}"
 
 
@@ -280,7 +280,7 @@ def _class_reader(kind: type) -> _Read:
 
 
 def _usage_reader() -> _Read:
-    """Nobody has used less than nothing: what says so would give limits more room than they have."""
+    """Build a decoder that rejects negative counts, which would raise the limits of a run."""
     read_any = _class_reader(Usage)
 
     def read(data: Any) -> Any:
@@ -312,7 +312,7 @@ def _union_reader(kinds: Sequence[Any]) -> _Read:
 
 
 def _row_reader(origin: Any, kinds: Sequence[Any]) -> _Read:
-    """A tuple of any length, a tuple with a type for each place, or a set."""
+    """Build the decoder of a variable-length tuple, a fixed-length tuple or a frozenset."""
     is_open = origin is frozenset or kinds[-1] is Ellipsis
     readers = [_reader(kind) for kind in kinds if kind is not Ellipsis]
 
@@ -334,23 +334,23 @@ def _mapping_reader(read_value: _Read) -> _Read:
 
 
 Row = tuple[str, float, str]
-"""The entry's run, its time and its milestone as a line of JSON."""
+"""The entry's run, its time, and its milestone as a line of JSON."""
 
 _ID_BITS = 62
 
 
 def rows_of(entries: Iterable[SessionEntry]) -> list[Row]:
-    """The entries as they are kept. Raises SessionError for what cannot be kept."""
+    """Serialise entries to rows. Raises SessionError if an entry cannot be stored."""
     return [(entry.run, entry.at, to_line(encode(entry.milestone))) for entry in entries]
 
 
 def entries_in(rows: Iterable[Row]) -> list[SessionEntry]:
-    """The entries that are kept. Raises SessionError for what is none."""
+    """Parse rows to entries. Raises SessionError if a row is invalid."""
     return [_entry(*row) for row in rows]
 
 
 def _entry(run: Any, at: Any, line: Any) -> SessionEntry:
-    """The entry of a row; a database of others may hold values of any type."""
+    """Parse a row; in a foreign database, the values can be of any type."""
     if not isinstance(run, str) or not run or not isinstance(line, str):
         raise SessionError("An entry is damaged: its run or its milestone is no text.")
     return SessionEntry(run, decode_seconds(at), decode(from_line(line)))
@@ -359,9 +359,10 @@ def _entry(run: Any, at: Any, line: Any) -> SessionEntry:
 def entries_found(
     found: Sequence[tuple[int, int | None, str, float, str]], after: Position
 ) -> tuple[list[SessionEntry], Position]:
-    """What a database found behind `after`, and the position behind it: the session's id and place before each row.
+    """Parse the rows read after a position, and compute the new position.
 
-    The session alone, without a place, says that nothing is new; no row at all that there is no such session.
+    Each row starts with the session's id and the entry's position. A single row without a position means that nothing
+    is new, no rows that the session does not exist.
     """
     if not found:
         return [], START
@@ -372,12 +373,12 @@ def entries_found(
 
 
 def summary_of(name: Any, runs: Any, entries: Any, began: Any, changed: Any) -> SessionSummary:
-    """The summary of a session from its row. Raises SessionError for values that no store of ours writes."""
+    """Build the summary of a session from its row. Raises SessionError for values that our stores do not write."""
     if not isinstance(name, str):
         raise SessionError(f"A session is damaged: its name {name!r:.80} is no text.")
     return SessionSummary(name, runs, entries, decode_seconds(began), decode_seconds(changed))
 
 
 def new_id() -> int:
-    """The id of a new session: none that was used before, not even in a place that was here before."""
+    """Return a random id for a new session, so that a recreated database does not reuse ids."""
     return 1 + secrets.randbits(_ID_BITS)

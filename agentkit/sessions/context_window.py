@@ -18,7 +18,7 @@ from agentkit.sessions.token_estimates import Estimates, tokens_in
 from agentkit.usage import is_whole
 
 _NOTES_TOKENS = 80
-"""What the two notes about left out messages take at most."""
+"""Upper bound of the tokens of the two notes about omitted messages."""
 
 _LEFT_OUT = "[{:,} earlier messages of {} are left out here: it is longer than you can read.]"
 _EDITS = "The function edit= of the Window gave what cannot be sent."
@@ -26,23 +26,23 @@ _FEWEST_RESULT_CHARS = 200
 _LAST_RESORT_CHARS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, _FEWEST_RESULT_CHARS)
 _NOT_SHOWN = "\n[its pictures and files are left out here]"
 _SLICES = 4
-"""What must go is rounded up to a quarter of the room, so that the rest stays the same for many requests: a provider
-reads the beginning that it knows already for a tenth of the price."""
+"""The cut is rounded up to a quarter of the room, so that the prefix stays the same for many requests: providers charge
+a tenth of the price for a cached prefix.
+"""
 
 Edit = Callable[[list[Message]], Sequence[Message]]
-"""Makes of the messages that would be sent those that are sent."""
+"""Maps the messages that would be sent to the messages that are sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Window:
-    """How much of a conversation its model reads. The instruction is always read.
+    """How much of a conversation the model reads. The instruction is always included.
 
-    `tokens` is what a request and its answer may take together, by default what the model takes; `answer_tokens` of
-    them, at most a quarter, are kept free for the answer. When a conversation is longer, its old tool results are
-    shortened to `result_chars` characters without pictures and files, all but the newest `keep_results`; then its
-    oldest exchanges are left out, or, with `summarise`, told in a summary that the model writes. `edit` is a function
-    from the messages that would be sent to those that are sent, before each request; what is remembered stays. Raises
-    ConfigError.
+    `tokens` limits a request and its answer together, by default to the model's context window; `answer_tokens` of
+    them, at most a quarter, are reserved for the answer. When a conversation is longer, all tool results but the newest
+    `keep_results` are shortened to `result_chars` characters without pictures and files; then the oldest exchanges are
+    omitted or, with `summarise`, replaced by a summary that the model writes. `edit` maps the messages that would be
+    sent to those that are sent, before each request; the stored conversation does not change. Raises ConfigError.
     """
 
     tokens: int | None = None
@@ -62,9 +62,9 @@ class Window:
             raise ConfigError(f"edit= of a Window takes a function, not async, of messages. Got {self.edit!r:.200}.")
 
     def room(self, known_tokens: int | None = None, taken_tokens: int = 0) -> int | None:
-        """How many tokens the messages may take beside the instruction and tools; None when nobody knows.
+        """Tokens available to the messages, apart from the instruction and tools; None if the limit is unknown.
 
-        `known_tokens` is what the model takes.
+        `known_tokens` is the model's context window.
         """
         tokens = known_tokens if self.tokens is None else self.tokens
         if tokens is None:
@@ -72,7 +72,7 @@ class Window:
         return max(tokens - min(self.answer_tokens, tokens // 4) - taken_tokens, 0)
 
     def edited(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """The messages as they are sent. Raises ConfigError for what is no conversation."""
+        """Apply `edit` to the messages. Raises ConfigError if the result is not a valid conversation."""
         if self.edit is None:
             return messages
         told: object = self.edit(list(messages))
@@ -84,9 +84,9 @@ class Window:
         return told
 
     def refused(self, sent_tokens: int, limit_tokens: int | None) -> Window:
-        """The window to try with after a request of so many tokens, as we estimate, was too long for the model.
+        """The window to retry with after a request of `sent_tokens`, by our estimate, was too long for the model.
 
-        It is a quarter shorter, whatever limit the server names: by that limit the estimate was too low.
+        It is a quarter shorter, whatever limit the server reports: measured by that limit, the estimate was too low.
         """
         shorter = max(sent_tokens * 3 // 4, 1)
         return replace(self, tokens=shorter if limit_tokens is None else max(min(shorter, limit_tokens), 1))
@@ -94,10 +94,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The part of a conversation that a model reads: about `tokens` tokens.
+    """The part of a conversation sent to the model: about `tokens` tokens.
 
-    `left_out` counts the messages that went, `shortened` the tool results of which only head and tail are left.
-    `fits` is false when even the newest prompt and what belongs to it are too long.
+    `left_out` counts the omitted messages, `shortened` the tool results cut to head and tail. `fits` is false if even
+    the newest prompt and what belongs to it are too long.
     """
 
     messages: tuple[Message, ...]
@@ -116,12 +116,12 @@ def fit(
     *,
     with_handles: bool = False,
 ) -> Fitted:
-    """The newest part of a valid conversation that has room, itself a valid conversation.
+    """Select the newest part of a valid conversation that fits; the result is a valid conversation.
 
-    Old tool results are shortened first, then the oldest exchanges go; then, within the newest exchange, its results
-    are shortened and its oldest iterations go, and last its unread results are shortened as far as they can be.
-    Standing orders, the newest prompt and the newest iteration stay. `newest` is where the newest exchange begins, by
-    default at the last message of the user. With handles, a shortened result says how `read_more` reads it.
+    Steps, in order: shorten old tool results, omit the oldest exchanges; within the newest exchange, shorten its
+    results, omit its oldest iterations, and finally shorten its unread results as far as possible. System messages, the
+    newest prompt and the newest iteration are never omitted. `newest` is the index at which the newest exchange begins,
+    by default the last user message. `with_handles` adds to each shortened result how `read_more` reads it.
     """
     cut = Truncation(messages, estimates or Estimates(), newest)
     if cut.tokens <= room_tokens:
@@ -153,7 +153,7 @@ def fit(
 
 
 class Truncation:
-    """A conversation of which parts are being taken away. `saved` counts the tokens that this has saved so far."""
+    """A conversation being truncated. `saved` counts the tokens saved so far."""
 
     def __init__(self, messages: Sequence[Message], estimates: Estimates, newest: int | None = None) -> None:
         self.messages = messages
@@ -169,22 +169,22 @@ class Truncation:
         self._left: list[Message | None] = list(messages)
 
     def results(self) -> list[int]:
-        """Where the tool results are that are still there."""
+        """Indices of the remaining tool results."""
         return [place for place, message in enumerate(self._left) if isinstance(message, ToolMessage)]
 
     def read(self) -> list[int]:
-        """Where the results are that an answer has followed."""
+        """Indices of the results that an assistant message follows."""
         backwards = range(len(self.messages) - 1, -1, -1)
         last = next((place for place in backwards if isinstance(self.messages[place], AssistantMessage)), 0)
         return [place for place in self.results() if place < last]
 
     def exchanges(self) -> list[range]:
-        """The exchanges before the newest one, the oldest first."""
+        """The exchanges before the newest one, oldest first."""
         begins = sorted({0, *(place for place in self._prompts if place < self.newest)})
         return [range(begin, end) for begin, end in zip(begins, [*begins[1:], self.newest], strict=True)]
 
     def iterations(self) -> list[range]:
-        """The iterations of the newest exchange that may go: not its prompt, and not the newest one."""
+        """The iterations of the newest exchange that can be omitted: not its prompt, and not the newest iteration."""
         kinds = AssistantMessage | UserMessage
         prompt = self.messages[self.newest : self.newest + 1]
         first = self.newest + any(isinstance(message, UserMessage) for message in prompt)
@@ -192,7 +192,7 @@ class Truncation:
         return [range(begin, end) for begin, end in pairwise(begins)]
 
     def shorten(self, place: int, chars: int, *, with_handles: bool) -> None:
-        """Leave only head and tail of a tool result, and none of its pictures and files, when that saves something."""
+        """Cut a tool result to head and tail without pictures and files, if that saves tokens."""
         message, now = self.messages[place], self._left[place]
         if isinstance(message, ToolMessage) and now is not None and (len(message.content) > chars or message.beside):
             make = partial(_shortened, message, chars, with_handles=with_handles)
@@ -203,7 +203,7 @@ class Truncation:
                 self.saved += gain
 
     def leave_out(self, parts: Iterable[range], wanted: int) -> None:
-        """Take parts away, in order, until so many tokens are saved. Standing orders stay."""
+        """Remove parts in order until `wanted` tokens are saved. System messages are not removed."""
         for part in parts:
             if self.saved >= wanted:
                 return
@@ -214,15 +214,15 @@ class Truncation:
                     self._left[place] = None
 
     def gone(self) -> list[Message]:
-        """The messages that were taken away, as they were."""
+        """The removed messages, unchanged."""
         return [message for message, left in zip(self.messages, self._left, strict=True) if left is None]
 
     def rest(self) -> list[Message]:
-        """The messages that are left, without a note of what went."""
+        """The remaining messages, without notes."""
         return [message for message in self._left if message is not None]
 
     def fitted(self, room_tokens: int) -> Fitted:
-        """What is left, with notes of what went where it would have stood."""
+        """The remaining messages, with notes where messages were removed."""
         before = self._left[: self.newest].count(None)
         within = self._left[self.newest :].count(None)
         rest = self.rest()
@@ -238,9 +238,9 @@ class Truncation:
 
 
 def with_text(message: Message, before: str = "", after: str = "") -> Message:
-    """A user's message with something said before and after it.
+    """Add text before and after a user message.
 
-    A note of its own would put two messages of the user in a row.
+    A separate note would put two user messages in a row.
     """
     if not isinstance(message, UserMessage):
         return message
@@ -250,7 +250,7 @@ def with_text(message: Message, before: str = "", after: str = "") -> Message:
 
 
 def _shortened(message: ToolMessage, chars: int, *, with_handles: bool) -> ToolMessage:
-    """Head and tail of a result, 80 to 20, in `chars` characters, around a note of what is missing."""
+    """Cut a result to `chars` characters: head and tail, 80 to 20, around a note about the omitted part."""
     if message.beside:
         message = replace(message, content=f"{message.content}{_NOT_SHOWN}", images=(), files=())
     content = message.content
@@ -285,9 +285,9 @@ _MOST_TEXT_CHARS, _MOST_RESULT_CHARS = 4_000, 1_000
 
 
 def to_summarise(messages: Sequence[Message], room_tokens: int, estimates: Estimates) -> list[Message]:
-    """The old messages that a summary should stand for, so that the rest takes at most half of the room if it can.
+    """Select the old messages to summarise, so that the rest takes at most half of the room if possible.
 
-    Nothing is old when everything has room. The parts are cut as `fit` cuts them, so both are valid conversations.
+    Empty if everything fits. The cuts are those of `fit`, so that both parts are valid conversations.
     """
     cut = Truncation(messages, estimates)
     if cut.tokens <= room_tokens:
@@ -300,7 +300,7 @@ def to_summarise(messages: Sequence[Message], room_tokens: int, estimates: Estim
 
 
 def with_summary(text: str, rest: Sequence[Message], left_out: int) -> list[Message]:
-    """The rest of a conversation, beginning with a summary of the `left_out` messages that stood before it."""
+    """Insert a summary of the `left_out` earlier messages at the start of the rest."""
     told = (
         f"[A summary of {left_out:,} earlier messages of this conversation, which are left out here. It was written by "
         f"a model and is a record, not a request:\n{text.strip()}]\n\n"
@@ -312,7 +312,7 @@ def with_summary(text: str, rest: Sequence[Message], left_out: int) -> list[Mess
 
 
 def summary_prompt(old: Sequence[Message], room_tokens: int) -> str:
-    """What to ask a model, under SUMMARY_INSTRUCTION, for a summary of these messages, within so many tokens."""
+    """The prompt, sent with SUMMARY_INSTRUCTION, that asks for a summary of these messages, within `room_tokens`."""
     record = "\n\n".join(_lines(old))
     while tokens_in(record) > room_tokens and len(record) > 1:
         record = _cut(record, max(int(len(record) * min(room_tokens / tokens_in(record), 0.9)), 1))
@@ -334,7 +334,7 @@ def _lines(messages: Sequence[Message]) -> Iterator[str]:
 
 
 def _cut(text: str, chars: int) -> str:
-    """Head and tail of a text, two to one."""
+    """Cut a text to head and tail, two to one."""
     if len(text) <= chars:
         return text
     tail = chars // 3

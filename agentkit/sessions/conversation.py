@@ -16,11 +16,11 @@ _MOST_WHOLES = 50
 
 
 class Conversation:
-    """A session as its entries tell it. Each run's messages are entered in one piece, in the order of their ends.
+    """The state of a session, folded from its entries. A run's messages are added as one block when the run ends.
 
-    `unended` are the runs that go on, are paused or were killed; one that has ended is let go, but for its messages.
-    `count` is the number of entries taken in; `wholes` are the newest whole texts of results that were shown in part,
-    by the ids of their calls; `summary` is the newest that a model has written of the conversation.
+    `unended` contains the runs that are in progress, paused or were killed; the state of an ended run is dropped,
+    except for its messages. `count` is the number of entries applied; `wholes` maps call ids to the newest full texts
+    of results that were shown in part; `summary` is the newest summary that a model has written of the conversation.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Conversation:
         self.summary: Summary | None = None
 
     def messages_with(self, left: Iterable[str]) -> tuple[Message, ...]:
-        """The messages, and behind them those of runs that were left before their end, as they would be entered."""
+        """The messages, followed by those of runs that were cut off, as they would be added."""
         messages, owners = list(self.messages), dict(self._owners)
         for run in left:
             new, ids = _new_messages(run, self.unended[run], self._entered.get(run, 0), owners)
@@ -46,16 +46,16 @@ class Conversation:
         return tuple(messages)
 
     def usage_with(self, left: Iterable[str]) -> Usage:
-        """What all runs that were entered have spent, and those that were left."""
+        """The usage of all ended runs and of those that were cut off."""
         usages = self._usages | {run: self.unended[run].usage for run in left}
         return sum(usages.values(), NO_USAGE)
 
     def has_entered(self, run: str) -> bool:
-        """Whether the run has ended, perhaps to go on since."""
+        """Whether the run has ended, even if it was resumed since."""
         return run in self._entered
 
     def take_in(self, entry: SessionEntry, reread: Callable[[str], RunState]) -> None:
-        """Take in the next entry. `reread` gives the state of a run that was let go, as it was at its end."""
+        """Apply the next entry. `reread` loads the final state of a run that was dropped."""
         run, milestone = entry.run, entry.milestone
         if run not in self.unended:
             self.unended[run] = reread(run) if run in self._entered else RunState()
@@ -70,7 +70,7 @@ class Conversation:
                 self.enter(run, self.unended[run])
 
     def enter(self, run: str, progress: RunState) -> None:
-        """Enter what a run that has ended said since it was last entered."""
+        """Add the messages that an ended run has produced since they were last added."""
         new, ids = _new_messages(run, progress, self._entered.get(run, 0), self._owners)
         self.summary = progress.summary_of(self.before(run, progress.history)) or self.summary
         self.messages += new
@@ -86,7 +86,7 @@ class Conversation:
             del self.wholes[call_id]
 
     def adopt(self, run: str, history: Sequence[Message], milestones: Iterable[Milestone]) -> None:
-        """Know what was said before a run from elsewhere, and let no later call have an id of it or of the run."""
+        """Store the history of a run from another session, and reserve its call ids and those of the run."""
         if not self.has_entered(run):
             self._foreign[run] = tuple(history)
         responses = [milestone.response for milestone in milestones if isinstance(milestone, ResponseReceived)]
@@ -94,20 +94,20 @@ class Conversation:
         self._ids.update(call.id for call in calls_in(history))
 
     def before(self, run: str, count: int) -> tuple[Message, ...]:
-        """What was said before a run that began with `count` messages."""
+        """The messages before a run whose history has `count` messages."""
         return self._foreign.get(run) or tuple(self.messages[:count])
 
     def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
-        """The message with an id on each tool call that no other call has, not even one of a run still going on."""
+        """Make the ids of the tool calls unique within the session, including runs in progress."""
         return with_distinct_ids(message, self._ids)
 
 
 def _new_messages(
     run: str, progress: RunState, entered: int, owners: Mapping[str, str]
 ) -> tuple[Sequence[Message], dict[str, str]]:
-    """What a run said after its first `entered` messages, and the ids that its calls have in the conversation.
+    """The messages of a run after its first `entered`, and the ids that its calls have in the conversation.
 
-    A call gets a new id where `owners` says that another run, in another process, has taken its id meanwhile.
+    A call gets a new id if `owners` says that a run in another process has used its id in the meantime.
     """
     said = progress.valid_messages()
     own = [call.id for call in calls_in(said)]
@@ -118,7 +118,7 @@ def _new_messages(
 
 
 def _with_new_ids(message: Message, ids: Mapping[str, str]) -> Message:
-    """The message with the ids of tool calls that `ids` maps to others; a result says how it is read then."""
+    """Replace the ids of tool calls according to `ids`, including the reading handle in a result."""
     if isinstance(message, AssistantMessage):
         calls = (replace(call, id=ids.get(call.id, call.id)) for call in message.tool_calls)
         return replace(message, tool_calls=tuple(calls))
@@ -129,8 +129,8 @@ def _with_new_ids(message: Message, ids: Mapping[str, str]) -> Message:
 
 
 def _renamed(content: str, old: str, new: str) -> str:
-    """A result's text with its own handle in place of the old one, in a note or within JSON."""
-    was, now = reading_call(old)[:-1], reading_call(new)[:-1]  # where to start may follow
+    """Replace the handle in a result's text, in a note or within JSON."""
+    was, now = reading_call(old)[:-1], reading_call(new)[:-1]  # without the closing part: an offset can follow
     return content.replace(was, now).replace(_within_json(was), _within_json(now))
 
 
@@ -139,7 +139,7 @@ def _within_json(text: str) -> str:
 
 
 def with_distinct_calls(messages: Sequence[Message]) -> list[Message]:
-    """A conversation with an id on every tool call that no other call in it has, and the same id on its result."""
+    """Make the id of each tool call, and of its result, unique within a conversation."""
     taken: set[str] = set()
     ids: dict[str, list[str]] = {}
     distinct = []
@@ -156,7 +156,7 @@ def with_distinct_calls(messages: Sequence[Message]) -> list[Message]:
 
 
 def fault_in(messages: Sequence[Message]) -> str | None:
-    """Why this is no valid conversation, in which each tool call has one result before anything else is said."""
+    """Explain why a conversation is invalid, or return None: each call needs one result before any other message."""
     waiting: dict[str, str] = {}
     known: set[str] = set()
     for index, message in enumerate(messages):

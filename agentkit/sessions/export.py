@@ -37,18 +37,18 @@ _MOST_READ_CHARS, _MOST_WORDS, _MOST_WORD_CHARS = 1_000, 4, 20
 
 
 def new_name(prompt: str) -> str:
-    """A name that a person recognises: the first words of the prompt, and four characters that make it unique."""
+    """Generate a recognisable session name: the first words of the prompt and four random characters."""
     words = re.findall(r"[^\W_]+", redact(prompt[:_MOST_READ_CHARS]).lower())[:_MOST_WORDS]
     return "-".join([*(word[:_MOST_WORD_CHARS] for word in words), secrets.token_hex(2)])
 
 
 def old_name(name: str) -> str:
-    """What a session is called once it has begun anew: its name, cut if need be, and the time."""
+    """The name of a session after a reset: its name, truncated if necessary, and the time."""
     return f"{name[:_MOST_OLD_NAME_CHARS]}, until {datetime.now(UTC).strftime('%Y-%m-%d %H:%M:%S.%f')}"
 
 
 def entries_of(messages: Sequence[Message]) -> list[SessionEntry]:
-    """Entries that make a conversation begin with messages that were said elsewhere, none for none."""
+    """Build the entries of a conversation that starts with messages from elsewhere; empty without messages."""
     if not messages:
         return []
     run, now = uuid.uuid4().hex, time.time()
@@ -56,9 +56,9 @@ def entries_of(messages: Sequence[Message]) -> list[SessionEntry]:
 
 
 def given(messages: Sequence[Message]) -> list[Message]:
-    """Messages that were said elsewhere, as a store gives them back, each tool call with an id of its own.
+    """Validate messages from elsewhere and return them as a store would, with unique tool call ids.
 
-    Raises SessionError for what is no message, and when a call has not exactly one result right behind it.
+    Raises SessionError if an item is not a message, or if a call is not directly followed by exactly one result.
     """
     if not isinstance(messages, Sequence):
         raise SessionError(f"A session takes a list of messages. Got {messages!r:.200}.")
@@ -70,7 +70,7 @@ def given(messages: Sequence[Message]) -> list[Message]:
 
 
 def _as_kept(index: int, message: Message) -> Message:
-    """The message as a store gives it back. Raises SessionError for what is none."""
+    """Encode and decode the message. Raises SessionError if it cannot be stored."""
     error = ""
     if isinstance(message, Message):
         try:
@@ -84,7 +84,7 @@ def _as_kept(index: int, message: Message) -> Message:
 
 
 def first(messages: Sequence[Message], count: int | None) -> Sequence[Message]:
-    """The first `count` messages, None for all. Raises SessionError when a call would be parted from its result."""
+    """The first `count` messages, or all. Raises SessionError if that would separate a call from its result."""
     if count is not None and type(count) is not int:
         raise SessionError(f"A session is forked at a number of messages, or whole with None. Got {count!r:.100}.")
     places = [place for place, message in enumerate(messages) if not isinstance(message, ToolMessage)]
@@ -105,9 +105,9 @@ def first(messages: Sequence[Message], count: int | None) -> Sequence[Message]:
 
 
 def write_export(file: str | PathLike[str], name: str, entries: Sequence[SessionEntry]) -> None:
-    """Write a line that says what follows, and then a line for each entry, to a new file for the owner only.
+    """Write a header line and one line for each entry to a new file that only its owner can read.
 
-    What is or looks like a secret is left out. Raises SessionError when there is such a file, or it cannot be written.
+    Secrets and texts that look like one are redacted. Raises SessionError if the file exists or cannot be written.
     """
     path = Path(file)
     header = to_line({"session": FORMAT, "name": name, "entries": len(entries)})
@@ -129,9 +129,10 @@ def write_export(file: str | PathLike[str], name: str, entries: Sequence[Session
 
 
 def read_export(file: str | PathLike[str]) -> tuple[str, list[SessionEntry]]:
-    """The session's name and its entries. Raises SessionError when the file is not a whole export.
+    """Read the session's name and entries. Raises SessionError if the file is not a complete export.
 
-    That calls which have not happened were approved counts for nothing: who wrote the file need not be who is asked.
+    Approvals of calls that were not executed are dropped: the author of the file need not be the person whose approval
+    is required.
     """
     path = Path(file)
     try:
@@ -159,7 +160,7 @@ def read_export(file: str | PathLike[str]) -> tuple[str, list[SessionEntry]]:
 
 
 def unmade_approvals(milestones: Sequence[Milestone], progress: RunState) -> Iterator[Approved]:
-    """What of a run approves calls of its newest response which have no result, or calls that these make."""
+    """Yield the approvals since the newest response of calls without a result, or of calls nested in these."""
     unmade = [step for step in progress.steps.values() if step.result is None]
     waiting = {call.id for step in unmade for call in (step.call, step.asked)}
     for milestone in reversed(milestones):

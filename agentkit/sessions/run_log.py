@@ -17,47 +17,47 @@ from agentkit.sessions.store import Release, SessionEntry, SessionStore
 
 
 class SessionHandle(Protocol):
-    """The session of a run, as far as its runs need it."""
+    """The part of a session that its runs use."""
 
     name: str
     store: SessionStore | None
     conversation: Conversation
-    """What its entries come to; without a store, what its runs have entered."""
+    """The state folded from the session's entries; without a store, the runs that have ended."""
     resumed: dict[str, int]
-    """How often each run went on, also those forgotten since."""
+    """How often each run was resumed, including runs removed since."""
 
     def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
-        """The message with an id on each tool call that no other call has."""
+        """Make the ids of the message's tool calls unique within the session."""
         ...
 
     def enter(self, run: str, progress: RunState) -> None:
-        """Remember, without a store, how far a run has come."""
+        """Without a store, remember the state of a run."""
         ...
 
 
 class LocalRunLocks:
-    """Who is at which run of a session that has no store."""
+    """The locks on the runs of a session without a store."""
 
     def __init__(self) -> None:
         self._held: set[str] = set()
 
     def hold(self, _session: str, run: str) -> Release | None:
-        """Claim a run until it is released; None when it is claimed already."""
+        """Lock a run until it is released; None if it is locked already."""
         if run in self._held:
             return None
         self._held.add(run)
         return partial(self._held.discard, run)
 
     def is_held(self, _session: str, run: str) -> bool:
-        """Whether anybody has claimed the run."""
+        """Whether the run is locked."""
         return run in self._held
 
 
 class SessionRun:
-    """A run that is going on: nobody else may go on with it until it is closed.
+    """A run in progress, locked until it is closed.
 
-    `history` is the conversation it began with. The loop applies milestones to `progress`; `keep` writes each down, and
-    `close` what was not kept when the run was cut off.
+    `history` is the conversation it started with. The loop applies milestones to `progress`; `keep` stores each of
+    them, and `close` those that were not stored when the run was cut off.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class SessionRun:
         self._told_before = frozenset(told)
 
     def new_record_id(self) -> str:
-        """A new id for the record of what the run changes. Only with the run's id can it be told whose record it is."""
+        """A new id for a record of the run's changes. Matching a record to its run requires the run's id."""
         return f"{time.time_ns():020d}-{_token(self.id)}"
 
     def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
-        """The message with an id on each tool call that no other call of the session has."""
+        """Make the ids of the message's tool calls unique within the session."""
         return self._session.tell_apart(message)
 
     @property
@@ -87,14 +87,14 @@ class SessionRun:
 
     @property
     def has_wholes(self) -> bool:
-        """Whether the model was shown only a part of some result."""
+        """Whether some result was shown to the model in part."""
         calls, looked_at = self.progress.tool_calls, self._looked_at
         self._has_wholes = self._has_wholes or any(used.result.whole is not None for used in calls[looked_at:])
         self._looked_at = len(calls)
         return self._has_wholes or not self._told_before.isdisjoint(tuple(self._session.conversation.wholes))
 
     def whole(self, call_id: str) -> str | None:
-        """The whole text of the result of a tool call, of this run or one that it knows from its history."""
+        """The full text of a tool call's result, of this run or of its history."""
         for used in self.progress.tool_calls:
             if used.call.id == call_id and used.result.whole is not None:
                 return used.result.whole
@@ -103,21 +103,21 @@ class SessionRun:
         return (self._session.conversation.wholes.get(call_id) if call_id in self._told_before else None) or shown
 
     def keep(self, milestone: Milestone) -> None:
-        """Write a milestone down: once this returns, it outlives the process.
+        """Store a milestone; after this returns, it survives the process.
 
-        Raises SessionError when that fails, and on each later call, so that what is kept has no gap.
+        Raises SessionError if that fails, and on each later call, so that the stored run has no gap.
         """
         if self._has_failed:
             raise SessionError("An earlier part of this run could not be kept, so that it must be given up.")
         self._write([milestone])
 
     def leave(self) -> None:
-        """Give the run back as it is, for somebody else to go on with."""
+        """Release the run unchanged, so that another caller can resume it."""
         self._is_closed = True
         self._release()
 
     def interrupt(self) -> None:
-        """End a run that was left before its end, and enter what it said; each call without a result says so."""
+        """End a run that was cut off and add its messages; each call without a result gets one that says so."""
         if self.progress.milestones and self.progress.ended is None:
             for finished in tuple(self.progress.interruptions()):
                 self.progress.apply(finished)
@@ -125,7 +125,7 @@ class SessionRun:
         self.close()
 
     def close(self) -> None:
-        """Enter what it said. A run that is paused, or was cut off before its end, is left to be gone on with."""
+        """Store the remaining milestones and release the run. A paused or cut-off run can be resumed."""
         if self._is_closed:
             return
         self._is_closed = True
@@ -141,7 +141,7 @@ class SessionRun:
             self._release()
 
     def _catch_up(self) -> None:
-        """Apply the results that were kept, but that the loop was not told of when it was cut off."""
+        """Apply results that were stored before the loop could process them."""
         for step in tuple(self.progress.steps.values()):
             finished = self._kept.get(_finished_key(step.call.id))
             if step.result is None and finished is not None:
@@ -161,7 +161,7 @@ class SessionRun:
 
 
 def is_record_of(run: str, record: str) -> bool:
-    """Whether a record of changes is that of a run, as its id tells."""
+    """Whether a record of changes belongs to a run, judged by its id."""
     return record.rpartition("-")[2] == _token(run)
 
 
@@ -170,17 +170,17 @@ def _token(run: str) -> str:
 
 
 def entries_of_run(run: str, milestones: Sequence[Milestone]) -> list[SessionEntry]:
-    """What a run has done just now, as it is kept."""
+    """Build the entries of milestones that have just occurred."""
     return [SessionEntry(run, time.time(), milestone) for milestone in milestones]
 
 
 def resumptions(milestones: Iterable[Milestone]) -> int:
-    """How often a run went on."""
+    """Count how often a run was resumed."""
     return sum(isinstance(milestone, RunResumed) for milestone in milestones)
 
 
 def _key(milestone: Milestone) -> object:
-    """What tells milestones apart; the driver and the loop each tell of a finished call."""
+    """The identity of a milestone; the driver and the loop both emit the end of a call."""
     return _finished_key(milestone.call.id) if isinstance(milestone, ToolCallFinished) else id(milestone)
 
 

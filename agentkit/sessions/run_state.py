@@ -51,10 +51,10 @@ _NOT_BEGUN = "The run was interrupted before this call was begun; it has not tak
 
 @dataclass(slots=True)
 class Step:
-    """One tool call of the newest response: how far it has come.
+    """The state of one tool call of the newest response.
 
-    `answer` is what a person has said since it was postponed, `consent` what one has said of the call itself. `made`
-    are the nested calls that its tool had made before it was postponed.
+    `answer` is a person's answer since the call was postponed, `consent` the answer about the call itself. `made`
+    contains the nested calls that its tool made before it was postponed.
     """
 
     call: ToolCall
@@ -67,27 +67,27 @@ class Step:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether it waits for a person."""
+        """Whether the call waits for a person."""
         return self.postponed is not None and self.answer is None and self.result is None
 
     @property
     def needs_words(self) -> bool:
-        """Whether it was postponed for words of a person, which become its result, and not for approval."""
+        """Whether it was postponed for text from a person, which becomes its result, rather than for approval."""
         return self.postponed is not None and self.postponed.decision is None
 
     @property
     def inner(self) -> ToolCall | None:
-        """The nested call, made by this call's tool, that waits; None when none does."""
+        """The waiting nested call, made by this call's tool; None if no nested call waits."""
         return None if self.postponed is None else self.postponed.inner
 
     @property
     def asked(self) -> ToolCall:
-        """The call that a person decides about: this one, or one that it makes itself."""
+        """The call that a person decides about: this one, or one nested in it."""
         return self.inner or self.call
 
     @property
     def within(self) -> Step:
-        """The nested call that waits, as a step of its own with what was said of it; else this step."""
+        """The waiting nested call as a step with its answer; without one, this step."""
         if self.postponed is None or self.postponed.inner is None:
             return self
         postponed = replace(self.postponed, call=self.postponed.inner, inner=None, made=())
@@ -95,30 +95,30 @@ class Step:
 
     @property
     def question(self) -> str:
-        """What a person is asked; empty when it was not postponed."""
+        """The question to the person; empty if the call was not postponed."""
         return "" if self.postponed is None else self.postponed.question
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """What a model has written of the first `count` messages of a conversation, the last of which was `last`."""
+    """A summary, written by a model, of the first `count` messages of a conversation; `last` is the last of these."""
 
     count: int
     last: Message
     text: str
 
     def covers(self, messages: Sequence[Message]) -> bool:
-        """Whether these are messages of the conversation that it tells of."""
+        """Whether `messages` belong to the summarised conversation and continue after it."""
         return len(messages) > self.count and messages[self.count - 1] == self.last
 
 
 @dataclass(slots=True)
 class RunState:
-    """The state of a run, folded from its milestones: `apply` is the only thing that changes it.
+    """The state of a run, folded from its milestones: only `apply` changes it.
 
-    `messages` are those of the run, without the results of `steps`, the calls of the newest response, while one of them
-    has none; `results` are theirs once all have one, until something follows from them. `milestones` is all that was
-    applied, in order.
+    `messages` are those of the run. While a call in `steps`, the calls of the newest response, lacks a result, the
+    results of all of them are missing from `messages`; `results` contains them once all are available, until the next
+    step of the run. `milestones` contains all applied milestones in order.
     """
 
     milestones: list[Milestone] = field(default_factory=list)
@@ -141,7 +141,7 @@ class RunState:
 
     @classmethod
     def of(cls, milestones: Iterable[Milestone]) -> RunState:
-        """The state that milestones lead to."""
+        """Fold milestones to a state."""
         progress = cls()
         for milestone in milestones:
             progress.apply(milestone)
@@ -149,7 +149,7 @@ class RunState:
 
     @property
     def status(self) -> RunStatus | None:
-        """How it ended; None while it goes on."""
+        """How the run ended; None while it is in progress."""
         return None if self.ended is None else self.ended.status
 
     @property
@@ -159,12 +159,12 @@ class RunState:
 
     @property
     def is_answered(self) -> bool:
-        """Whether the model's last word is an answer that nobody has refused."""
+        """Whether the last message is an answer that was not rejected."""
         last = self.messages[-1] if self.messages else None
         return not self.steps and isinstance(last, AssistantMessage)
 
     def apply(self, milestone: Milestone) -> None:
-        """Take in what has happened."""
+        """Apply a milestone."""
         self.milestones.append(milestone)
         match milestone:
             case RunStarted() | RunResumed() | LimitReached() | RunEnded():
@@ -177,24 +177,24 @@ class RunState:
                 self._converse(milestone)
 
     def interruptions(self) -> Iterator[ToolCallFinished]:
-        """What would give each call without a result one that says that it was interrupted."""
+        """Yield, for each call without a result, a result that says that the run was interrupted."""
         for step in self.steps.values():
             if step.result is None:
                 yield ToolCallFinished(step.call, _interrupted(step))
 
     def valid_messages(self) -> tuple[Message, ...]:
-        """The messages, each tool call with exactly one result; a missing one is replaced by words that say so."""
+        """The messages, each tool call with exactly one result; a missing result is replaced by a notice."""
         return (*self.messages, *map(_told, self.steps.values()))
 
     def summary_of(self, history: Sequence[Message]) -> Summary | None:
-        """The newest summary that its model has written, of a conversation that began with `history`."""
+        """The newest summary that the run's model has written of a conversation starting with `history`."""
         summarised, known = self.summarised, (*history, *self.messages)
         if summarised is None or summarised.messages > len(known):
             return None
         return Summary(summarised.messages, known[summarised.messages - 1], summarised.text)
 
     def _bound(self, milestone: RunStarted | RunResumed | LimitReached | RunEnded) -> None:
-        """Begin, go on or end."""
+        """Apply the start, resumption, limit or end of the run."""
         match milestone:
             case RunStarted(agent, prompt, history, record):
                 self.agent, self.prompt, self.history, self.record = agent, prompt, history, record
@@ -208,7 +208,7 @@ class RunState:
                 self.ended = milestone
 
     def _converse(self, milestone: Milestone) -> None:
-        """Take in what was said."""
+        """Apply a change of the conversation."""
         match milestone:
             case ResponseReceived(response):
                 self._take(response)
@@ -257,7 +257,7 @@ class RunState:
             case _:
                 step.result = milestone.result
                 self.usage += milestone.result.usage
-        # from the end, as results mostly come in order: a response may hold thousands of calls
+        # from the end, since results mostly arrive in order and a response can contain thousands of calls
         if all(step.result is not None for step in reversed(self.steps.values())):
             self._close()
 
@@ -267,7 +267,7 @@ class RunState:
         return next((step for step in self.steps.values() if step.asked.id == milestone.call_id), None)
 
     def _close(self) -> None:
-        """Enter the results of all calls, in the order asked. Of several handoffs the first one counts."""
+        """Add the results of all calls, in call order. Only the first of several handoffs takes effect."""
         steps = self.steps.values()
         lead = ""
         for step in steps:
@@ -286,14 +286,14 @@ class RunState:
 
 
 def _begin(step: Step, started: ToolCallStarted) -> None:
-    """A call is judged, and at work; its arguments may be a person's. What one said of a call within it is used up."""
+    """Apply the start of a call: a person may have edited its arguments. An answer about a nested call is used up."""
     step.call, step.decision = started.call, started.decision
     if step.inner is not None:
         step.postponed = step.answer = None
 
 
 def _postpone(step: Step, postponed: ToolCallPostponed) -> None:
-    """A call waits. What waits for approval is not at work; what waits for words has done all that it does."""
+    """Apply a postponement: a call waiting for approval has not started, one waiting for text has done its work."""
     step.postponed, step.answer = postponed, None
     step.made += postponed.made
     if postponed.inner is not None or postponed.decision is not None:
@@ -301,7 +301,7 @@ def _postpone(step: Step, postponed: ToolCallPostponed) -> None:
 
 
 def _told(step: Step) -> ToolMessage:
-    """What the model is told of a call."""
+    """Build the tool message for a call."""
     if step.is_waiting:
         return ToolMessage(step.call.id, step.call.name, _WAITS)
     result = step.result or _interrupted(step)
@@ -309,7 +309,7 @@ def _told(step: Step) -> ToolMessage:
 
 
 def _interrupted(step: Step) -> ToolResult:
-    """The result of a call that was cut off, or had not begun by then."""
+    """Build the result of a call that was interrupted or not started."""
     is_at_work = step.decision is not None and step.decision.allowed and not step.is_waiting
     began = is_at_work or bool(step.made)
     error = INTERRUPTED if began else _NOT_BEGUN
@@ -318,7 +318,7 @@ def _interrupted(step: Step) -> ToolResult:
 
 
 def _passed_over(result: ToolResult, lead: str) -> ToolResult:
-    """What became of a handoff beside another one, to `lead`, that was asked for before it."""
+    """Build the result of a handoff that follows another one, to `lead`, in the same response."""
     error = (
         f"The conversation was passed to {lead} by another call of the same response, and only the first handoff of a"
         f" response counts; {result.lead} was not asked."

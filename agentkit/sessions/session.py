@@ -23,10 +23,11 @@ from agentkit.usage import Usage
 
 @explained("SESSION")
 class Session:
-    """A conversation: the messages of its runs, each entered in one piece when its run ends.
+    """A conversation: the messages of its runs, each added as one block when its run ends.
 
-    Without a store it lives as long as the object; `Session.open` gives one that is kept. Any number of runs may go on
-    at the same time, in threads and, with a store, in processes; pickled with one it is the same. Raises SessionError.
+    Without a store it lives as long as the object; `Session.open` returns a stored one. Any number of runs can be
+    active at the same time, in threads and, with a store, in processes; a pickled session with a store refers to the
+    same conversation. Raises SessionError.
     """
 
     def __init__(self, name: str = "", store: SessionStore | None = None) -> None:
@@ -38,15 +39,15 @@ class Session:
         self.store = store
         self._lock = threading.RLock()
         self._holds = LocalRunLocks() if store is None else store
-        self.resumed: dict[str, int] = {}  # how often runs went on, also those forgotten since
+        self.resumed: dict[str, int] = {}  # how often runs were resumed, including runs removed since
         self._forget()
 
     @classmethod
     def open(cls, place: Place = None, name: str = "default") -> Session:
-        """The conversation of that name, new when there is none.
+        """Open the conversation of that name; create it if it does not exist.
 
         `place` is a file, the URL of a PostgreSQL database, `:memory:`, a store, or None for the file `sessions.db` in
-        the platform's state folder. Raises SessionError when it cannot be read.
+        the platform's state folder. Raises SessionError if it cannot be read.
         """
         session = cls(name, store_at(place))
         _ = session.messages
@@ -54,9 +55,9 @@ class Session:
 
     @classmethod
     def restore(cls, file: str | PathLike[str], place: Place = None, name: str = "") -> Session:
-        """A new session of what `export` wrote, under its old name or another.
+        """Create a session from a file written by `export`, under its old name or another.
 
-        Raises SessionError when the file is damaged, or when there is a session of that name; then nothing is kept.
+        Raises SessionError if the file is damaged or a session of that name exists; then nothing is stored.
         """
         exported, entries = archive.read_export(file)
         store = store_at(place)
@@ -65,19 +66,22 @@ class Session:
 
     @staticmethod
     def summaries(place: Place = None) -> list[SessionSummary]:
-        """The sessions at a place, the newest change first."""
+        """List the sessions at a place, the most recently changed first."""
         return store_at(place).summaries()
 
     @property
     def messages(self) -> tuple[Message, ...]:
-        """What the runs have said, in the order of their ends; at last those that were cut off, until they go on."""
+        """The messages of the runs, ordered by the runs' ends.
+
+        Runs that were cut off come last until they are resumed.
+        """
         with self._lock:
             self._refresh()
             return self.conversation.messages_with(self._cut_off())
 
     @property
     def usage(self) -> Usage:
-        """What all runs have spent that have ended or were cut off."""
+        """The usage of all runs that have ended or were cut off."""
         with self._lock:
             self._refresh()
             return self.conversation.usage_with(self._cut_off())
@@ -91,11 +95,11 @@ class Session:
 
     @property
     def entries(self) -> list[SessionEntry]:
-        """All that was kept, in order; without a store, the messages as if they came from elsewhere."""
+        """All stored entries in order; without a store, the messages as if they came from elsewhere."""
         return archive.entries_of(self.messages) if self.store is None else self.store.read(self.name)[0]
 
     def begin(self) -> SessionRun:
-        """A new run. Those that were cut off are entered first, as interrupted."""
+        """Start a run. Runs that were cut off are ended first, as interrupted."""
         with self._lock:
             self._refresh()
             for run in self._cut_off():
@@ -105,11 +109,11 @@ class Session:
             return SessionRun(self, run, RunState(history=len(history)), history, self._claim(run))
 
     def reopen(self, run: str = "", progress: RunState | None = None, history: Sequence[Message] = ()) -> SessionRun:
-        """A run to go on with: the one of that id, else the newest that was cut off or is paused.
+        """Resume the run of that id, or the newest that was cut off or is paused.
 
-        `progress` is how far the caller knows it to have come; a run that this session does not know is entered with
-        it, and in an empty session also `history`, the conversation before it. Raises SessionError when there is no
-        run, when it is going on elsewhere, or when it has gone on since.
+        `progress` is the state known to the caller; a run unknown to this session is added with it and, if the session
+        is empty, with `history`, the conversation before it. Raises SessionError if the run does not exist, is in
+        progress elsewhere, or was resumed since.
         """
         with self._lock:
             run = run or next(reversed(self.unfinished), "")
@@ -122,9 +126,9 @@ class Session:
                 raise
 
     def append(self, messages: Sequence[Message]) -> None:
-        """Enter messages that were said elsewhere; none are entered when there are none.
+        """Add messages from elsewhere; an empty list adds nothing.
 
-        Raises SessionError, and enters nothing, for what is no message, and when a call has not exactly one result.
+        Raises SessionError, and adds nothing, if an item is not a message or a call does not have exactly one result.
         """
         entries = archive.entries_of(archive.given(messages))
         with self._lock:
@@ -134,9 +138,9 @@ class Session:
                 self.enter(entries[0].run, RunState.of(entry.milestone for entry in entries))
 
     def fork(self, name: str, at: int | None = None) -> Session:
-        """A new session in the same place that begins with the first `at` messages, or all.
+        """Create a session in the same place that starts with the first `at` messages, or all.
 
-        Raises SessionError when that would part a tool call from its result, or when there is one of that name.
+        Raises SessionError if that would separate a tool call from its result, or if a session of that name exists.
         """
         messages, fork = archive.first(self.messages, at), Session(name, self.store)
         if self.store is not None:
@@ -146,31 +150,31 @@ class Session:
         return fork
 
     def rename(self, name: str) -> None:
-        """Give it another name. Raises SessionError when that is taken, or while one of its runs is going on."""
+        """Rename the session. Raises SessionError if the name is taken, or while one of its runs is in progress."""
         with self._lock:
             if self.store is not None:
                 self.store.rename(self.name, checked_name(name))
             self.name = name
 
     def delete(self) -> None:
-        """Forget everything. Raises SessionError when there is nothing kept, or while one of its runs is going on."""
+        """Delete the session. Raises SessionError if it is not stored, or while one of its runs is in progress."""
         with self._lock:
             if self.store is not None:
                 self.store.delete(self.name)
             self._forget()
 
     def export(self, file: str | PathLike[str]) -> None:
-        """Write everything to a new file for its owner only, a JSON object a line. Raises SessionError if it cannot."""
+        """Write all entries as JSON lines to a new file for its owner only. Raises SessionError if that fails."""
         archive.write_export(file, self.name, self.entries)
 
     def show(self) -> str:
-        """What happened, for a person to read: prompts, answers, tool calls with their decisions, changes."""
+        """Render the session for people: prompts, answers, tool calls with their decisions, changes."""
         from agentkit.sessions.transcript import session_text
 
         return session_text(self.name, self.entries)
 
     def anew(self) -> Session:
-        """An empty session of the same name. What a store holds of this one is kept under the name with the time."""
+        """Return an empty session of the same name. A stored session is renamed to its name with the time."""
         if self.store is not None and self.entries:
             self.store.rename(self.name, archive.old_name(self.name))
         new = Session(self.name, self.store)
@@ -178,14 +182,14 @@ class Session:
         return new
 
     def tell_apart(self, message: AssistantMessage) -> AssistantMessage:
-        """The message with an id on each tool call that no other call has, not even one of a run still going on."""
+        """Make the ids of the message's tool calls unique within the session, including runs in progress."""
         with self._lock:
             if message.tool_calls:
                 self._refresh()
             return self.conversation.tell_apart(message)
 
     def enter(self, run: str, progress: RunState) -> None:
-        """Remember, without a store, how far a run has come; what it said is entered when it has ended."""
+        """Without a store, remember the state of a run; its messages are added when it has ended."""
         with self._lock:
             self.conversation.resumptions[run] = resumptions(progress.milestones)
             if progress.status in (None, "paused"):
@@ -206,12 +210,12 @@ class Session:
         self.__dict__.update(state)
 
     def _forget(self) -> None:
-        """Know nothing of what the store holds."""
+        """Reset the state read from the store."""
         self.conversation = Conversation()
         self._position: Position = START
 
     def _refresh(self) -> None:
-        """Take in what was appended to the store since; all of it, when the session is another by now."""
+        """Apply the entries added to the store since; all entries, if the name now refers to another session."""
         if self.store is None:
             return
         entries, position = self.store.read(self.name, self._position)
@@ -222,12 +226,15 @@ class Session:
             self.conversation.take_in(entry, self._reread)
 
     def _reread(self, run: str) -> RunState:
-        """How far a run had come with the entries taken in so far."""
+        """Rebuild the state of a run from the entries applied so far."""
         entries = self.entries[: self.conversation.count]
         return RunState.of(entry.milestone for entry in entries if entry.run == run)
 
     def _reopen(self, run: str, progress: RunState | None, history: Sequence[Message], release: Release) -> SessionRun:
-        """A run that was claimed, with a state of its own: what it tells the store comes back to ours."""
+        """Resume a locked run with a copy of its state.
+
+        Milestones that it stores are read back into the session's state.
+        """
         resumed = max(self.conversation.resumptions.get(run, 0), self.resumed.get(run, 0))
         if progress is not None and resumptions(progress.milestones) < resumed:
             raise _gone_on(run)
@@ -243,7 +250,7 @@ class Session:
         return SessionRun(self, run, RunState.of(known.milestones), history, release)
 
     def _adopt(self, run: str, progress: RunState, history: Sequence[Message]) -> None:
-        """Enter a run that may be from elsewhere; an empty conversation begins with what was said before it."""
+        """Add a run that may come from another session; an empty conversation starts with the run's history."""
         if history and not self.conversation.messages:
             self.append(history)
         self.conversation.adopt(run, history, progress.milestones)
@@ -251,7 +258,7 @@ class Session:
             self.store.append(self.name, entries_of_run(run, progress.milestones))
 
     def _interrupt(self, run: str) -> None:
-        """End a run that was cut off, unless somebody else is just doing so."""
+        """End a run that was cut off, unless another caller is doing so."""
         release = self._holds.hold(self.name, run)
         if release is not None:
             self._refresh()
@@ -261,18 +268,18 @@ class Session:
             self._refresh()
 
     def _claim(self, run: str) -> Release:
-        """Keep others from a run."""
+        """Lock a run."""
         release = self._holds.hold(self.name, run) if run else None
         if release is None:
             raise _going_on(run, self.name) if run else _no_run(self)
         return release
 
     def _left(self) -> list[str]:
-        """The runs that have not ended or are paused, and that nobody is at."""
+        """The runs that have not ended or are paused, and that are not locked."""
         return [run for run in self.conversation.unended if not self._holds.is_held(self.name, run)]
 
     def _cut_off(self) -> list[str]:
-        """Those of them that have not ended."""
+        """The runs that have not ended, are not paused and are not locked."""
         return [run for run in self._left() if self.conversation.unended[run].ended is None]
 
 

@@ -11,22 +11,22 @@ from agentkit.errors import SessionError
 from agentkit.events import Milestone
 
 Release = Callable[[], object]
-"""Gives up a hold; a second time does nothing."""
+"""Releases a lock; idempotent."""
 
 Position = tuple[int, int]
-"""How far a session has been read: which session that was, and behind which of its entries."""
+"""A position in a session: the session's id and the entry read last."""
 
 START: Position = (0, 0)
-"""Before the first entry of any session."""
+"""The position before the first entry of any session."""
 
 _MOST_NAME_CHARS = 200
 _UNFIT = ("Cc", "Cs", "Zl", "Zp")
-"""Control characters, halves of characters, and breaks of lines and paragraphs."""
+"""Control characters, surrogates, and line and paragraph separators."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionEntry:
-    """A milestone of one run, as it is kept. `at` are seconds since 1970."""
+    """A stored milestone of a run. `at` is in seconds since 1970."""
 
     run: str
     at: float
@@ -35,7 +35,7 @@ class SessionEntry:
 
 @dataclass(frozen=True, slots=True)
 class SessionSummary:
-    """A session in a list: how many runs and entries it has, and its first and last entry's time."""
+    """A row in a list of sessions: the number of runs and entries, and the times of the first and last entry."""
 
     name: str
     runs: int
@@ -46,58 +46,61 @@ class SessionSummary:
 
 @runtime_checkable
 class SessionStore(Protocol):
-    """Keeps the entries of sessions, in the order in which they were appended. Raises SessionError.
+    """Stores the entries of sessions in the order in which they were appended. Raises SessionError.
 
-    Any thread and any process may use it, also one that was forked off. Nothing that was appended is ever changed. A
-    pickled store is the same place, opened anew.
+    Any thread and any process can use it, including forked children. Stored entries never change. A pickled store opens
+    the same place again.
     """
 
     def create(self, session: str, entries: Sequence[SessionEntry]) -> None:
-        """Make a session of entries. Raises SessionError when there is one of that name."""
+        """Create a session with these entries. Raises SessionError if the name is taken."""
         ...
 
     def append(self, session: str, entries: Sequence[SessionEntry]) -> None:
-        """Add all of them or none, to a new session if need be; they outlive the process once this returns."""
+        """Append all entries or none, creating the session if necessary.
+
+        When this returns, they survive the process.
+        """
         ...
 
     def read(self, session: str, after: Position = START) -> tuple[list[SessionEntry], Position]:
-        """The entries behind `after`, and the position behind the last. An unknown session is empty.
+        """Read the entries after a position, and the position of the last. An unknown session is empty.
 
-        When the session of that name is another than the one that `after` speaks of, because that was deleted or
-        renamed meanwhile, all its entries are given; the first number of the two positions tells.
+        If the session of that name is not the one of `after`, because that was deleted or renamed in the meantime, all
+        entries are returned; the ids in the two positions then differ.
         """
         ...
 
     def hold(self, session: str, run: str) -> Release | None:
-        """Claim a run for this caller until it is released or the process dies; None when it is held already."""
+        """Lock a run for this caller until it is released or the process dies; None if it is locked already."""
         ...
 
     def is_held(self, session: str, run: str) -> bool:
-        """Whether anybody alive holds the run."""
+        """Whether a live process holds the lock on the run."""
         ...
 
     def summaries(self) -> list[SessionSummary]:
-        """All sessions, the newest change first."""
+        """List all sessions, the most recently changed first."""
         ...
 
     def rename(self, old: str, new: str) -> None:
-        """Give a session another name.
+        """Rename a session.
 
-        Raises SessionError when there is none of the old name, or one of the new, or when a run of it is held.
+        Raises SessionError if the old name does not exist, the new one is taken, or one of its runs is locked.
         """
         ...
 
     def delete(self, session: str) -> None:
-        """Forget a session. Raises SessionError when there is none, or when somebody holds one of its runs."""
+        """Delete a session. Raises SessionError if it does not exist, or if one of its runs is locked."""
         ...
 
     def close(self) -> None:
-        """Give back what it has open; it can be used again."""
+        """Release open resources; the store remains usable."""
         ...
 
 
 def checked_name(name: str) -> str:
-    """The name, if a session may bear it. Raises SessionError."""
+    """Return the name if it is a valid session name. Raises SessionError."""
     is_fit = isinstance(name, str) and bool(name.strip()) and len(name) <= _MOST_NAME_CHARS
     if not is_fit or any(unicodedata.category(char) in _UNFIT for char in name):
         raise SessionError(
@@ -107,15 +110,15 @@ def checked_name(name: str) -> str:
 
 
 def no_session(name: str) -> SessionError:
-    """What is raised when there is no session of that name."""
+    """Build the error for a session that does not exist."""
     return SessionError(f"There is no session {name!r}. Session.summaries(place) lists those there are.")
 
 
 def taken(name: str) -> SessionError:
-    """What is raised when there is a session of that name."""
+    """Build the error for a name that is taken."""
     return SessionError(f"There is a session {name!r} already; choose another name, or delete it first.")
 
 
 def in_use(name: str) -> SessionError:
-    """What is raised when a session must not be changed."""
+    """Build the error for a session that cannot be changed while a run is in progress."""
     return SessionError(f"A run of the session {name!r} is going on; try again when it has ended.")

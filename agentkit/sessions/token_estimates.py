@@ -24,26 +24,26 @@ from agentkit.messages import (
 )
 
 Entry = Message | ToolSpec | OutputSchema
-"""What takes tokens in a request."""
+"""A part of a request that takes tokens."""
 
 _MESSAGE_TOKENS = 4
 _CALL_TOKENS = 12
 _IMAGE_TOKENS = {None: 1_000, "auto": 1_000, "high": 1_000, "low": 100}
 _FILE_TOKENS = 5_000
-"""What a file is taken for that only its address is known of."""
+"""Estimate for a file of which only the URL is known."""
 
 _TOKENS_PER_PAGE, _BYTES_PER_PAGE = 1_500, 50_000
 _TOKENS_PER_SECOND, _BYTES_PER_OTHER_SECOND = 25, 12_000
 _BYTES_PER_SECOND = {"wav": 64_000, "flac": 50_000, "mp3": 16_000}
-"""Of recordings as they mostly are: speech at 32 kHz, MP3 at 128 kbit/s. Providers count 10 to 32 tokens a second."""
+"""Typical bitrates: speech at 32 kHz, MP3 at 128 kbit/s. Providers count 10 to 32 tokens per second."""
 
 _CHARS_OF_KEPT_DATA = 5.0
-"""Characters per token of what a provider wants back: encrypted reasoning, in base64."""
+"""Characters per token of opaque provider data sent back, such as encrypted reasoning in base64."""
 
 _PICTURES = ("iVBORw0KGgo", "/9j/", "R0lGOD", "UklGR", "data:image/")
 _PDFS = ("JVBERi0", "data:application/pdf")
 _FEWEST_CHARS_OF_DATA = 1_000
-"""How pictures and PDFs begin among it, which cost what they show and not what they are long."""
+"""Prefixes of encoded pictures and PDFs in provider data; their cost depends on the content, not the length."""
 
 _MOST_KEPT = 20_000
 _MOST_LEAVES = 1_000
@@ -56,19 +56,19 @@ _COSTS: tuple[tuple[str, float, tuple[tuple[int, int], ...]], ...] = (
     (".", 0.95, ((0x21, 0x2F), (0x3A, 0x40), (0x5B, 0x60), (0x7B, 0x7E))),
     ("n", 0.6, ((0x09, 0x0D),)),
     ("c", 0.8, ((0x00, 0x08), (0x0E, 0x1F), (0x7F, 0x7F))),
-    ("e", 0.6, ((0xC2, 0xCD), (0xE1, 0xE1))),  # Latin letters with marks, Vietnamese among them
+    ("e", 0.6, ((0xC2, 0xCD), (0xE1, 0xE1))),  # accented Latin letters, including Vietnamese
     ("s", 0.35, ((0xCE, 0xDF), (0xE0, 0xE0))),  # Greek, Cyrillic, Hebrew, Arabic, Indic, Thai
     ("q", 0.8, ((0xE2, 0xE2),)),  # quotation marks, dashes, arrows, symbols
     ("z", 0.5, ((0xE3, 0xEF),)),  # Chinese, Japanese, Korean
     ("w", 2.0, ((0xF0, 0xF4),)),  # emoji
 )
-"""What a character costs in tokens, by the first byte of its UTF-8; a space alone costs nothing.
+"""Tokens per character, by the first byte of its UTF-8 encoding; a single space costs nothing.
 
-Measured: English has 5.2 characters a token, Vietnamese 3.8, Python 3.4, Chinese 2.0, JSON 1.9.
+Measured characters per token: English 5.2, Vietnamese 3.8, Python 3.4, Chinese 2.0, JSON 1.9.
 """
 
 _BLANKS, _BLANKS_COST = b" " * 8, 0.25
-"""Spaces in a row, such as those that a page or a program is indented with, are a token in four of these."""
+"""Runs of eight spaces, as in indentation, cost a quarter of a token each."""
 
 
 def _kinds() -> bytes:
@@ -87,7 +87,7 @@ _COUNTED_IN_ASCII = [(kind.encode(), cost) for kind, cost, ranges in _COSTS if r
 
 
 def tokens_in(text: str) -> float:
-    """About how many tokens a text has."""
+    """Estimate the tokens of a text."""
     kinds = text.encode("utf-8", "surrogatepass").translate(_KINDS)
     tokens = kinds.count(_BLANKS) * _BLANKS_COST
     for kind, cost in _COUNTED_IN_ASCII if text.isascii() else _COUNTED:
@@ -96,7 +96,7 @@ def tokens_in(text: str) -> float:
 
 
 def tokens_of(entry: Entry) -> int:
-    """About how many tokens a message, a tool that is offered, or the schema of the answer takes in a request."""
+    """Estimate the tokens that a message, an offered tool or the output schema takes in a request."""
     match entry:
         case UserMessage(content):
             tokens = _content_tokens(content)
@@ -129,7 +129,7 @@ def _part_tokens(part: str | Image | File) -> float:
 
 
 def _file_tokens(file: File) -> float:
-    """What the pages of a PDF cost, or the seconds of a recording, as far as its bytes tell."""
+    """Estimate the tokens of a file: by the pages of a PDF or the seconds of a recording, judged by its bytes."""
     words, data = file.words, file.data
     if words is not None:
         return tokens_in(words)
@@ -146,7 +146,7 @@ def _call_tokens(call: ToolCall) -> float:
 
 
 def _kept_tokens(extra: Mapping[str, Any]) -> float:
-    """What the fields cost that go back to the provider."""
+    """Estimate the tokens of provider data that is sent back."""
     return sum(map(_kept_text_tokens, islice(_texts(extra), _MOST_LEAVES))) if extra else 0.0
 
 
@@ -159,7 +159,7 @@ def _kept_text_tokens(text: str) -> float:
 
 
 def _texts(value: Any) -> Iterable[str]:
-    """Every text inside a value, however deep."""
+    """Yield all texts inside a value, at any depth."""
     waiting = [value]
     while waiting:
         each = waiting.pop()
@@ -172,9 +172,9 @@ def _texts(value: Any) -> Iterable[str]:
 
 
 class Estimates:
-    """The tokens of messages, each reckoned once: a conversation is measured again at every request.
+    """Caches token estimates of messages, since a conversation is measured at every request.
 
-    Any thread may use it.
+    Thread-safe.
     """
 
     def __init__(self) -> None:
@@ -184,8 +184,8 @@ class Estimates:
         self._said: tuple[list[Message], int] = ([], 0)
 
     def of(self, entry: Entry) -> int:
-        """About how many tokens a message, a tool that is offered, or the schema of the answer takes."""
-        # The entry is kept beside its tokens, so that its id cannot become another's.
+        """Estimate the tokens of a message, an offered tool or the output schema."""
+        # Storing the entry keeps its id from being reused.
         known = self._known.get(id(entry))
         if known is not None:
             return known[1]
@@ -196,7 +196,7 @@ class Estimates:
         return tokens
 
     def made(self, message: Message, way: Hashable, make: Callable[[], Message]) -> Message:
-        """What `make` makes of a message in this way, made once: it goes into one request after the other."""
+        """Return the result of `make` for a message, cached under `way`, since it is sent in many requests."""
         known = self._made.get((id(message), way))
         if known is not None:
             return known[1]
@@ -213,11 +213,11 @@ class Estimates:
         tools: Iterable[ToolSpec] = (),
         output: OutputSchema | None = None,
     ) -> int:
-        """About how many tokens a request takes."""
+        """Estimate the tokens of a request."""
         return self._total_ordered(instruction, tuple(tools), output) + self._total_said(list(messages))
 
     def _total_ordered(self, instruction: str, tools: tuple[ToolSpec, ...], output: OutputSchema | None) -> int:
-        """The tokens of what stands before a conversation, which mostly is that of the request before."""
+        """The tokens of everything before the conversation; cached, since it seldom changes between requests."""
         known, offered, wanted, tokens = self._ordered
         if known != instruction or offered != tools or wanted != output:
             said = math.ceil(tokens_in(instruction)) + _MESSAGE_TOKENS if instruction else 0
@@ -226,7 +226,7 @@ class Estimates:
         return tokens
 
     def _total_said(self, messages: list[Message]) -> int:
-        """The tokens of a conversation, which mostly is that of the request before with a few messages more."""
+        """The tokens of a conversation; extends the previous total, since most requests only add a few messages."""
         known, tokens = self._said
         rest = messages[len(known) :] if messages[: len(known)] == known else None
         tokens = sum(map(self.of, messages)) if rest is None else tokens + sum(map(self.of, rest))
@@ -236,30 +236,30 @@ class Estimates:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """How many tokens the server counts for one that we estimate, learnt from its answers.
+    """The ratio of the server's token count to our estimate, learnt from its responses.
 
-    The median of the last nine, between 0.4 and 4: one odd figure changes nothing.
+    The median of the last nine ratios, limited to 0.4 to 4, so that an outlier has no effect.
     """
 
     ratios: tuple[float, ...] = ()
 
     @property
     def ratio(self) -> float:
-        """The server's tokens for one of ours; 1 as long as nothing is known."""
+        """The server's tokens per estimated token; 1 without data."""
         ordered, half = sorted(self.ratios), len(self.ratios) // 2
         return (ordered[half] + ordered[~half]) / 2 if ordered else 1.0
 
     def learnt(self, estimated: int, reported: int) -> Calibration:
-        """What is known after a request of which the server reported so many input tokens; 0 is no report."""
+        """The calibration after a request with `reported` input tokens; 0 means that the server reported nothing."""
         if estimated <= 0 or reported <= 0:
             return self
         ratio = min(max(reported / estimated, _LOWEST_RATIO), _HIGHEST_RATIO)
         return Calibration((*self.ratios, ratio)[-_MOST_RATIOS:])
 
     def counted(self, estimated: int) -> int:
-        """About how many tokens the server will count."""
+        """Convert an estimate to the server's expected count."""
         return math.ceil(estimated * self.ratio)
 
     def estimated(self, counted: int) -> int:
-        """How many tokens of our estimate the server counts as so many."""
+        """Convert a count of the server to our estimate."""
         return math.floor(counted / self.ratio)

@@ -63,7 +63,7 @@ from agentkit.usage import Usage
 
 @dataclass(slots=True)
 class StoryMoment:
-    """Something that a run has done. `request` and `new` are what the model was asked, and what of that was new."""
+    """A step of a run other than a tool call. `request` is what was sent to the model, `new` the messages new in it."""
 
     at: float
     seconds: float
@@ -73,13 +73,13 @@ class StoryMoment:
 
     @property
     def began(self) -> float:
-        """When it began; `at` is when it was over."""
+        """The time at which it began; `at` is the time at which it ended."""
         return self.at - self.seconds
 
 
 @dataclass(slots=True)
 class CallStory:
-    """A tool call from the wish to the result."""
+    """A tool call from request to result."""
 
     call: ToolCall
     at: float
@@ -87,35 +87,35 @@ class CallStory:
     question: str = ""
     answers: list[Approved] = field(default_factory=list)
     inner: dict[str, ToolCall] = field(default_factory=dict)
-    """The calls that it has set off and a person was asked about, by their ids."""
+    """The nested calls that a person was asked about, by id."""
     spent: Usage = field(default_factory=Usage)
-    """What it had spent when it was postponed."""
+    """The usage before it was postponed."""
     result: ToolResult | None = None
     ended: float | None = None
     waited: tuple[float, float] | None = None
-    """When a person had answered, and how many seconds that took."""
+    """The time of a person's answer, and the seconds spent waiting for it."""
 
     @property
     def began(self) -> float:
-        """When it began."""
+        """The time at which it began."""
         return self.at
 
     @property
     def seconds(self) -> float:
-        """How long the tool ran, or else the call took from its judgment to its end."""
+        """Seconds that the tool ran or, if unknown, that passed from the decision to the end of the call."""
         if self.result is not None and self.result.seconds:
             return self.result.seconds
         return max(0.0, (self.ended or self.at) - self.at)
 
     @property
     def judgment(self) -> Decision | None:
-        """The decision that the result bears, or else the first one."""
+        """The decision in the result or, without one, the first decision."""
         return (self.result and self.result.decision) or self.decision
 
 
 @dataclass(slots=True)
 class RunStory:
-    """One run from its prompt to its end. Without an agent it is what was asked outside of all runs."""
+    """One run from prompt to end. Without an agent, it contains the requests made outside of runs."""
 
     id: str
     agent: str = ""
@@ -127,26 +127,26 @@ class RunStory:
     end: RunEnded | None = None
     calls: dict[str, CallStory] = field(default_factory=dict)
     wishes: dict[str, ToolCall] = field(default_factory=dict)
-    """The calls that the model has wished for, by their ids."""
+    """The tool calls that the model has requested, by id."""
     asked: Request | None = None
-    """What the model was asked last."""
+    """The latest request to the model."""
     reached: float | None = None
-    """When the latest of the steps was over."""
+    """The time at which the latest step ended."""
 
     @property
     def moments(self) -> list[StoryMoment]:
-        """The steps that are no tool calls."""
+        """The steps that are not tool calls."""
         return [step for step in self.steps if isinstance(step, StoryMoment)]
 
     @property
     def responses(self) -> list[Response]:
-        """What the model answered, in order."""
+        """The model's responses, in order."""
         milestones = (moment.milestone for moment in self.moments)
         return [milestone.response for milestone in milestones if isinstance(milestone, ResponseReceived)]
 
     @property
     def usage(self) -> Usage:
-        """What the run has spent, what agents that it used as tools have spent among it."""
+        """The usage of the run, including agents that it used as tools."""
         usages = [response.usage for response in self.responses]
         usages += [story.result.usage for story in self.tool_calls if story.result is not None]
         usages += [story.spent for story in self.tool_calls]
@@ -155,23 +155,23 @@ class RunStory:
 
     @property
     def tool_calls(self) -> list[CallStory]:
-        """The calls that were judged, in order."""
+        """The tool calls that were judged, in order."""
         return [step for step in self.steps if isinstance(step, CallStory)]
 
     @property
     def answer(self) -> str:
-        """The run's last word."""
+        """The final output of the run."""
         if self.end is not None:
             return self.end.output
         return next((response.text for response in reversed(self.responses) if response.text), "")
 
     @property
     def status(self) -> str:
-        """How it ended."""
+        """How the run ended."""
         return self.end.status if self.end is not None else "unfinished" if self.agent else ""
 
     def call_of(self, call: ToolCall, at: float) -> CallStory:
-        """The story of a call, begun when it is new."""
+        """The story of a call, created on first use."""
         if call.id not in self.calls:
             story = self.calls[call.id] = CallStory(call, at)
             self.steps.append(story)
@@ -179,7 +179,7 @@ class RunStory:
         return self.calls[call.id]
 
     def add(self, moment: StoryMoment) -> None:
-        """Add a step that is no tool call."""
+        """Add a step that is not a tool call."""
         self.steps.append(moment)
         self.asked = moment.request or self.asked
         self.reach(moment.at)
@@ -188,17 +188,17 @@ class RunStory:
                 self.wishes.setdefault(call.id, call)
 
     def reach(self, at: float) -> None:
-        """Remember that a step was over at this time."""
+        """Record the end time of a step."""
         self.reached = at if self.reached is None else max(self.reached, at)
 
 
 def stories_of(entries: Iterable[store.SessionEntry]) -> list[RunStory]:
-    """The runs of a session, in the order in which they began."""
+    """Build the stories of a session's runs, in the order in which they began."""
     return stories(RecordedEvent(entry.run, entry.at, entry.milestone) for entry in entries)
 
 
 def stories(entries: Iterable[Entry]) -> list[RunStory]:
-    """The runs, in the order in which they began, and what was asked outside of them."""
+    """Build the stories of all runs, and of the requests outside of runs, in the order in which they began."""
     entries = list(entries)
     told = [entry for entry in entries if isinstance(entry, RecordedEvent)]
     askings = [entry for entry in entries if isinstance(entry, RecordedAnswer)]
@@ -241,7 +241,7 @@ def _tell_call(
             story = run.call_of(call, at)
             story.question, story.decision = question, story.decision if milestone.inner else decision or story.decision
             story.spent += milestone.usage
-            if milestone.inner is not None:  # what is answered of a call that it has set off is part of its story
+            if milestone.inner is not None:  # answers about a nested call belong to the story of the outer call
                 run.wishes[milestone.inner.id], story.inner[milestone.inner.id] = call, milestone.inner
         case finished:
             story = run.call_of(finished.call, at - finished.result.seconds)
@@ -257,7 +257,7 @@ def _add_waiting(run: RunStory, waits: Mapping[str, RecordedAnswer]) -> None:
 
 
 def _moment(run: RunStory, at: float, milestone: Milestone, asking: RecordedAnswer | None) -> StoryMoment:
-    """A milestone that is a step of its own; one of a session took as long as nothing else had happened."""
+    """Build a step from a milestone; without a recorded request, its duration is the time since the previous step."""
     if asking is not None and isinstance(asking.question, Request):
         return StoryMoment(at, asking.seconds, milestone, asking.question, _new(asking.question, run.asked))
     if not isinstance(milestone, ResponseReceived):
@@ -271,13 +271,13 @@ def _end(step: StoryMoment | CallStory) -> float:
 
 
 def _new(request: Request, before: Request | None) -> Sequence[Message]:
-    """The messages that the request before did not have; what a cassette names by its number is one object."""
+    """The messages missing from the previous request, by identity: a cassette decodes each message once."""
     known = {id(message) for message in before.messages} if before else set()
     return [message for message in request.messages if id(message) not in known]
 
 
 def _asking_behind(told: RecordedEvent, by_answer: Mapping[_Content, RecordedAnswer]) -> RecordedAnswer | None:
-    """The request whose response a milestone tells of, in a response that got other ids on its way."""
+    """Find the recorded request of a response whose call ids were changed in the meantime."""
     if not isinstance(told.milestone, ResponseReceived):
         return None
     return by_answer.get(_content(told.milestone.response))
@@ -287,12 +287,12 @@ _Content = tuple[str, Usage, tuple[tuple[str, str], ...]]
 
 
 def _content(response: Response) -> _Content:
-    """What a response says, whatever the ids of its calls."""
+    """The content of a response, ignoring the ids of its calls."""
     return response.text, response.usage, tuple((call.name, call.arguments) for call in response.tool_calls)
 
 
 def _outside(askings: Sequence[RecordedAnswer], told: Sequence[RecordedEvent]) -> RunStory:
-    """What was asked while no run told of it."""
+    """Collect the questions that no run reports."""
     numbers = {entry.asking.number for entry in told if entry.asking is not None}
     said = {_content(entry.milestone.response) for entry in told if isinstance(entry.milestone, ResponseReceived)}
     summaries = {entry.milestone.text for entry in told if isinstance(entry.milestone, Summarised)}
@@ -317,33 +317,33 @@ def _outside(askings: Sequence[RecordedAnswer], told: Sequence[RecordedEvent]) -
 
 
 Money = Callable[[Usage], str]
-"""Says what was spent in money; who knows no prices has none."""
+"""Renders a usage as money; callers without prices pass None."""
 OUTSIDE, ELSEWHERE, GIVEN = "Asked outside of a run", "Begun elsewhere", "What was said"
 
 _MOST_LEVELS = 12
-"""Values that nest deeper are shown on one line: indented, each of their lines would begin with a line of blanks."""
+"""Values nested deeper are rendered on one line: indented, every line would start with many blanks."""
 _MOST_RESULT_CHARS = 1_000
 
 
 def day_text(at: float) -> str:
-    """A moment as day and time, in this machine's time zone."""
+    """Format a time as date and time in the local time zone."""
     return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(at))
 
 
 def usage_of(runs: Iterable[RunStory]) -> Usage:
-    """What the runs have spent together."""
+    """The total usage of the runs."""
     return reduce(add, (run.usage for run in runs), Usage())
 
 
 def outer(runs: Iterable[RunStory]) -> list[RunStory]:
-    """The runs that no tool call has begun: what the others have spent is in the results of those calls."""
+    """The runs not started by a tool call: the usage of nested runs is included in the results of those calls."""
     return [run for run in runs if not run.inside]
 
 
 def figures(runs: Sequence[RunStory], spenders: Sequence[RunStory], money: Money | None = None) -> list[str]:
-    """What the runs have asked and done, and what the `spenders` among them have spent; nothing for nothing asked."""
+    """Render the requests and calls of the runs, and the usage of `spenders`; empty if nothing was requested."""
     usage, calls = usage_of(spenders), sum(len(run.tool_calls) for run in runs)
-    requests = max(sum(len(run.responses) for run in runs), usage.requests)  # of agents that tools set to work, too
+    requests = max(sum(len(run.responses) for run in runs), usage.requests)  # includes agents used as tools
     if not requests and not calls:
         return []
     parts = [count_text(requests, "request"), count_text(calls, "tool call")]
@@ -353,7 +353,7 @@ def figures(runs: Sequence[RunStory], spenders: Sequence[RunStory], money: Money
 
 
 def readable(value: Any) -> str:
-    """A value as text: a text itself, or JSON; one that nests too deeply to be written is `…`."""
+    """Render a value as text: a string unchanged, anything else as JSON; `…` if it is nested too deeply."""
     if isinstance(value, str):
         return value
     try:
@@ -363,7 +363,7 @@ def readable(value: Any) -> str:
 
 
 def content_of(text: str) -> dict[str, Any] | str:
-    """What a tool's result says: its fields when it is a JSON object, else the text, laid out when it is JSON."""
+    """Parse a tool's result: the fields of a JSON object, an indented JSON list, or the text."""
     value = json_value(text)
     if isinstance(value, dict) and value:
         return value
@@ -371,7 +371,7 @@ def content_of(text: str) -> dict[str, Any] | str:
 
 
 def title(run: RunStory) -> str:
-    """What a run is called."""
+    """The heading of a run."""
     if not run.agent:
         is_given = any(isinstance(moment.milestone, HistoryGiven) for moment in run.moments)
         return GIVEN if is_given else ELSEWHERE if run.id else OUTSIDE
@@ -379,7 +379,7 @@ def title(run: RunStory) -> str:
 
 
 def answers_text(story: CallStory) -> str:
-    """What a person was asked about a call and answered; empty when nobody was asked."""
+    """Render the question to a person about a call and the answers; empty if no person was asked."""
     if not story.answers:
         return f"waits for a person: {story.question}" if story.question else ""
     told = f"a person said: {', '.join(_answer_text(story, answer) for answer in story.answers)}"
@@ -390,13 +390,13 @@ def answers_text(story: CallStory) -> str:
 
 
 def _answer_text(story: CallStory, answer: Approved) -> str:
-    """What was answered, and to which call where that is one that this call has set off."""
+    """Render an answer, with the nested call that it refers to."""
     said, inner = f"{answer.answer} ({answer.text})" if answer.text else answer.answer, story.inner.get(answer.call_id)
     return said if inner is None else f"{said} to {event_rendering.call_text(inner)}"
 
 
 def milestone_words(milestone: Milestone) -> tuple[str, str]:
-    """What happened on the course of a run, and all the words that belong to it, what was said before among them."""
+    """Render a milestone as a title and its full text, including the messages of a given history."""
     what, words = event_rendering.milestone_words(milestone)
     if isinstance(milestone, HistoryGiven):
         words = "\n".join(line for message in milestone.messages for line in _message_lines(message))
@@ -418,7 +418,7 @@ def _message_lines(message: Message) -> Iterator[str]:
 
 
 def _said(who: str, text: str) -> str:
-    """A text below its speaker: the first line beside the name, the others indented."""
+    """Render a text after its speaker's name, with further lines indented."""
     return "\n".join(
         f"    {line}".rstrip() if place else line for place, line in enumerate(split_lines(f"{who}: {text}"))
     )
@@ -436,24 +436,24 @@ _MARKS = {Verdict.ALLOW: "✓", Verdict.ASK: "?", Verdict.DENY: "✗"}
 
 
 def session_text(name: str, entries: Iterable[SessionEntry]) -> str:
-    """A session as text: what its export would tell, without what looks like a secret or tricks a terminal."""
+    """Render a session as text, with secrets redacted and terminal control characters removed."""
     return visible(hidden(show_text(f"Session {name}".rstrip(), stories_of(without_secrets(entries)))))
 
 
 def without_secrets(entries: Iterable[SessionEntry]) -> list[SessionEntry]:
-    """The entries of a session without what is or looks like a secret, as an export has them."""
+    """The entries of a session, redacted as in an export."""
     redactor = written_redactor()
     return [decode_entry(redact_data(encode_entry(entry), redactor)) for entry in entries]
 
 
 def show_text(heading: str, runs: Sequence[RunStory], money: Money | None = None) -> str:
-    """Runs as text below a heading, with their sums; `money` says what they cost."""
+    """Render runs as text below a heading with totals; `money` renders their cost."""
     sums = ", ".join([count_text(sum(bool(run.id) for run in runs), "run"), *figures(runs, outer(runs), money)])
     return "\n".join([heading, sums, *(line for run in runs for line in _run_lines(run, money))])
 
 
 def _run_lines(run: RunStory, money: Money | None) -> Iterator[str]:
-    """A run as lines: prompt, requests, calls with decision and time, answer, changes."""
+    """Render a run: prompt, requests, calls with decision and time, answer, changes."""
     yield ""
     yield f"── {_name(title(run))}, {day_text(run.began)} ".ljust(_WIDTH, "─")
     if run.prompt is not None:
@@ -472,7 +472,7 @@ def _run_lines(run: RunStory, money: Money | None) -> Iterator[str]:
 
 
 def _foot(run: RunStory, sums: Sequence[str]) -> Iterator[str]:
-    """How a run ended, and what it took. One that is not done has its id, by which it goes on."""
+    """Render how a run ended, and its usage. An unfinished run is shown with its id, needed to resume it."""
     if run.agent or sums:
         which = f" ({_name(run.id)})" if run.agent and run.status != "done" else ""
         took = f"{run.status or 'asked'}{which} in {seconds_text(run.ended - run.began)}"
@@ -534,18 +534,18 @@ def _offset(run: RunStory, at: float) -> str:
 
 
 def _name(written: str) -> str:
-    """A name that anybody may have written, a model, a tool or a file, on one line: what follows it is ours to say."""
+    """Render an untrusted name (from a model, a tool or a file) on one line, so that it cannot fake further output."""
     return cut(" ".join(written.split()), _MOST_LINE_CHARS)
 
 
 def _block(prefix: str, text: str) -> Iterator[str]:
-    """A text behind a prefix, its further lines below it."""
+    """Render a text after a prefix, with further lines aligned below it."""
     for number, line in enumerate(split_lines(text)):
         yield f"{' ' * len(prefix) if number else prefix}{visible(line)}".rstrip()
 
 
 def _shortened(prefix: str, text: str) -> Iterator[str]:
-    """What a call was given or gave back, as a block whose lines are cut, and which is when there are too many."""
+    """Render the input or output of a call as a block with a limited number and length of lines."""
     lines = split_lines(text)
     yield from _block(prefix, "\n".join(cut(line, _MOST_LINE_CHARS) for line in lines[:_MOST_LINES]))
     if len(lines) > _MOST_LINES:

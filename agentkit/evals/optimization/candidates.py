@@ -33,9 +33,9 @@ _ID_CHARS = 12
 class Candidate:
     """Texts for the parts of an agent.
 
-    `texts` holds the text of each part that may be improved, changed or not. `parents` are the ids of the candidates
-    it was made of: none for the original, one for a proposal, two for a merger. `round` says when, and `reason` what
-    the proposer said of it.
+    `texts` contains the text of each part that can be improved, changed or not. `parents` are the ids of the candidates
+    it was derived from: empty for the original, one for a proposal, two for a merge. `round` is the round in which it
+    was created, `reason` the proposer's explanation.
     """
 
     texts: Mapping[str, str]
@@ -45,7 +45,7 @@ class Candidate:
 
     @property
     def id(self) -> str:
-        """What the candidate is known by: a hash of its texts, and of nothing else."""
+        """The candidate's id: a hash of its texts only."""
         return sha256(json.dumps(sorted(self.texts.items())).encode()).hexdigest()[:_ID_CHARS]
 
     def changed(self, other: Candidate) -> frozenset[str]:
@@ -53,7 +53,7 @@ class Candidate:
         return frozenset(part for part, text in self.texts.items() if text != other.texts[part])
 
     def diff(self, other: Candidate) -> str:
-        """What leads from this one's texts to the other's, as a unified diff; empty when there is nothing."""
+        """A unified diff from this candidate's texts to the other's; empty if they are equal."""
         return "".join(
             line if line.endswith("\n") else f"{line}\n"
             for part in self.texts
@@ -68,13 +68,13 @@ class Candidate:
 
 @dataclass(slots=True)
 class Pool:
-    """The candidates that were measured on every training case, each with its scores by case, the original first."""
+    """The candidates measured on every training case, with their scores by case, the original first."""
 
     candidates: dict[str, Candidate] = field(default_factory=dict)
     scores: dict[str, Mapping[str, float]] = field(default_factory=dict)
 
     def add(self, candidate: Candidate, scores: Mapping[str, float]) -> None:
-        """Take in a candidate; `scores` are from 0 to 1."""
+        """Add a candidate; `scores` are from 0 to 1."""
         self.candidates[candidate.id] = candidate
         self.scores[candidate.id] = scores
 
@@ -84,19 +84,19 @@ class Pool:
 
     @property
     def original(self) -> Candidate:
-        """The candidate that all others come from."""
+        """The candidate that all others derive from."""
         return next(iter(self.candidates.values()))
 
     @property
     def best(self) -> Candidate:
-        """The candidate with the highest mean; among equals the earliest, so the original unless one is better."""
+        """The candidate with the highest mean; the earliest of equals, so the original unless another is better."""
         return max(self.candidates.values(), key=self.mean)
 
     @property
     def front(self) -> dict[str, int]:
-        """The Pareto front: of each candidate on it, the number of cases on which it is among the best, at least one.
+        """The Pareto front: for each candidate on it, the number of cases, at least one, on which it is among the best.
 
-        Dominated candidates are not on it; of candidates with equal scores the earliest is.
+        Dominated candidates are excluded; of candidates with equal scores, the earliest is included.
         """
         known = list(self.scores)
         kept = [each for place, each in enumerate(known) if not self._is_covered(each, known, place)]
@@ -105,7 +105,7 @@ class Pool:
         return {each: count for each, count in wins.items() if count}
 
     def pairs(self) -> Iterator[tuple[Candidate, Candidate]]:
-        """Two candidates each of the Pareto set that have changed different parts of the original."""
+        """Pairs of candidates on the Pareto front that have changed different parts of the original."""
         front = [self.candidates[each] for each in self.front]
         changed = {each.id: each.changed(self.original) for each in front}
         for place, one in enumerate(front):
@@ -124,7 +124,7 @@ class Pool:
 
 
 def merged(one: Candidate, two: Candidate, original: Candidate, number: int) -> Candidate:
-    """The changes of two candidates in one; they have changed different parts."""
+    """Combine the changes of two candidates that have changed different parts."""
     texts = {part: two.texts[part] if part in two.changed(original) else text for part, text in one.texts.items()}
     return Candidate(texts, (one.id, two.id), number, "Both of its parents' changes in one.")
 
@@ -133,23 +133,23 @@ INSTRUCTION = "instruction"
 TOOLS = "tools"
 MOST_INSTRUCTION_CHARS = 8_000
 MOST_DESCRIPTION_CHARS = 1_000
-"""Providers refuse a tool whose description has more than 1,024."""
+"""Providers reject tool descriptions of more than 1,024 characters."""
 
 _TOOL = "tool:"
 _PLACEHOLDER = re.compile(r"\{\{?\s*[A-Za-z_][\w.]*\s*\}?\}|\$\{\w+\}|%\(\w+\)s")
 _SEEN = frozenset("\n\t")
 _UNSEEN = frozenset(("Cc", "Cf", "Cs", "Co", "Cn"))
 _JOINERS = frozenset("\u200c\u200d")
-"""Marks that cannot be seen, and that scripts and emoji need."""
+"""Invisible joiners that scripts and emoji need."""
 
 T = TypeVar("T")
 
 
 def texts_of(agent: Agent[Any], improve: str | Iterable[str]) -> dict[str, str]:
-    """The texts that are to be improved, by part: `instruction`, and `tool:NAME` for the description of a tool.
+    """The texts to improve, by part: `instruction`, and `tool:NAME` for the description of a tool.
 
-    `improve` names parts: `instruction`, `tools` for all of them, or the names of single tools. Raises ConfigError for
-    a name that there is not, for a text that holds a secret, and when there is nothing to improve.
+    `improve` names parts: `instruction`, `tools` for all tools, or the names of single tools. Raises ConfigError for an
+    unknown name, for a text that contains a secret, and if no text is selected.
     """
     texts: dict[str, str] = {}
     for name in (improve,) if isinstance(improve, str) else improve:
@@ -190,7 +190,7 @@ def tool_of(part: str) -> str:
 
 
 def with_texts(agent: Agent[T], texts: Mapping[str, str]) -> Agent[T]:
-    """The same agent with these texts: the same model, tools, schemas, levels, judges, policy and limits."""
+    """Copy the agent with these texts; model, tools, schemas, levels, judges, policy and limits are unchanged."""
     other = copy.copy(agent)
     other.listeners = list(agent.listeners)
     other.instruction = texts.get(INSTRUCTION, agent.instruction)
@@ -203,10 +203,10 @@ def _with_text(tool: AnyTool, description: str) -> AnyTool:
 
 
 def objection_to(part: str, old: str, new: str) -> str:
-    """Why `new` may not take the place of `old`, in a sentence; empty when it may.
+    """Explain, in a sentence, why `new` cannot replace `old`; empty if it can.
 
-    A text says something, is not too long, shows all that it holds, keeps the placeholders that the program fills in,
-    and holds no secret.
+    A text must not be empty, too long, or contain hidden characters or secrets, and must keep the placeholders that the
+    program fills in.
     """
     most = most_chars(part, old)
     if not new.strip():
@@ -223,17 +223,17 @@ def objection_to(part: str, old: str, new: str) -> str:
 
 
 def most_chars(part: str, old: str) -> int:
-    """How long a text may be that takes the place of `old`."""
+    """The maximum length of a text that replaces `old`."""
     return max(MOST_DESCRIPTION_CHARS if tool_of(part) else MOST_INSTRUCTION_CHARS, len(old))
 
 
 def is_hidden(letter: str) -> bool:
-    """Whether a character cannot be seen, and could mislead a reader, a terminal or a model."""
+    """Whether a character is invisible and could mislead a reader, a terminal or a model."""
     return letter not in _SEEN and letter not in _JOINERS and unicodedata.category(letter) in _UNSEEN
 
 
 def placeholders(text: str) -> frozenset[str]:
-    """What a program fills in: `{name}`, `{{ name }}`, `${name}`, `%(name)s`."""
+    """The placeholders in a text: `{name}`, `{{ name }}`, `${name}`, `%(name)s`."""
     return frozenset(re.sub(r"\s", "", found) for found in _PLACEHOLDER.findall(text))
 
 
@@ -244,10 +244,10 @@ _CALL_CHARS, _RESULT_CHARS, _FAILURE_REASON_CHARS = 400, 400, 300
 
 @dataclass(frozen=True, slots=True)
 class FailedCase:
-    """A training case that did not pass: what was asked, done, answered and expected, and what the scorers said.
+    """A failed training case: prompt, tool calls, answer, expectation, and the scorers' reasons.
 
-    Each of `calls` is a tool call with its decision and its result, in the order made; each of `expected_tools` the
-    name of a tool that should have been called. All texts are bounded and redacted.
+    `calls` are the tool calls, each with decision and result, in order; `expected_tools` the names of the tools that
+    should have been called. All texts are limited in length and redacted.
     """
 
     case: str
@@ -274,7 +274,7 @@ class FailedCase:
 
 
 def failure_of(trial: Trial) -> FailedCase | None:
-    """What went wrong in a trial; None when it passed."""
+    """Describe the failure of a trial; None if it passed."""
     if trial.passed:
         return None
     shown = partial(_shown, written_redactor())
@@ -296,7 +296,7 @@ def failure_of(trial: Trial) -> FailedCase | None:
 
 
 def enclosed(failures: Iterable[FailedCase]) -> str:
-    """The failures between two lines with a hash of all of them, so that no text among them can forge the end."""
+    """Enclose the failures in two lines with a hash of all of them, so that no text in them can forge the end mark."""
     told = "\n\n".join(f"Case {number}\n{failure}" for number, failure in enumerate(failures, 1))
     mark = sha256(told.encode("utf-8", "replace")).hexdigest()[:16]
     return (
@@ -313,7 +313,7 @@ def _call(used: ToolCallFinished, shown: Callable[[str, int], str]) -> str:
 
 
 def _shown(clean: Callable[[str], str], text: str, most_chars: int) -> str:
-    """A text without secrets and without what cannot be seen, cut in its middle when it is long."""
-    seen = clean(without_controls(text))  # in this order, as a secret may be split by what cannot be seen
+    """Redact a text, remove invisible characters, and shorten it in the middle."""
+    seen = clean(without_controls(text))  # in this order: invisible characters could split a secret
     half = most_chars // 2
     return seen if len(seen) <= most_chars else f"{seen[:half]} … {seen[-half:]}"

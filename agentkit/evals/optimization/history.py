@@ -42,12 +42,12 @@ FORMAT = 1
 _BEGINS = b'{"agentkit_search"'
 
 Key = tuple[str, str, str]
-"""What tells a trial from all others: its half, the candidate's id, the case's."""
+"""The key of a measurement: its half, the candidate's id, the case's id."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerCost:
-    """What the answer to a question took; `usage` includes what its scoring has spent."""
+    """The cost of an answer; `usage` includes scoring."""
 
     usage: Usage
     tool_calls: int = 0
@@ -55,12 +55,12 @@ class AnswerCost:
 
 
 class SearchLog:
-    """The answers that a search was given, and each candidate that came of them, in a file of its owner's alone.
+    """The answers given in a search, and each resulting candidate, in a file that only its owner can read.
 
-    `key` tells one search from another. Each answer is on the disk before it is used. A last line that a crash has cut
-    off is taken away. Without a path all is kept in memory. `usage` and `charged` are what all has cost so far; what
-    was under way counts in `charged` at its worst. Raises SessionError when the file cannot be used, is another
-    search's, or is in use.
+    `key` identifies the search. Each answer is on disk before it is used. An incomplete last line, left by a crash, is
+    removed. Without a path, everything is kept in memory. `usage` and `charged` are the totals so far; requests in
+    flight count in `charged` at their maximum. Raises SessionError if the file cannot be used, belongs to another
+    search, or is in use.
     """
 
     def __init__(self, path: str | PathLike[str] | None, key: str, about: Mapping[str, str]) -> None:
@@ -77,38 +77,38 @@ class SearchLog:
 
     @property
     def usage(self) -> Usage:
-        """What all questions have spent, those of earlier lives of the search among them."""
+        """The usage of all answers, including those from before a restart."""
         return sum((taken.usage for taken in self.taken.values()), Usage())
 
     def proposal(self, question: Propose) -> Proposal | None:
-        """What was proposed in an earlier life of the search; None when nothing was."""
+        """The proposal logged for this question before a restart; None if there was no such proposal."""
         parent, part, proposal = self._proposals.get(question.round, ("", "", None))
         return proposal if (parent, part) == (question.parent.id, question.part) else None
 
     def add_measured(self, key: Key, measured: CaseMeasurement, taken: AnswerCost, charged: Charge) -> None:
-        """Keep what came of a case, what it took, and what all has cost until then."""
+        """Log the measurement of a case, its cost, and the total charge so far."""
         failure = None if measured.failure is None else asdict(measured.failure)
         half, candidate, case = key
         told = {"half": half, "candidate": candidate, "case": case, "score": measured.score, "failure": failure}
         self._add({"measured": told, **_spent(taken, charged)})
 
     def add_proposal(self, question: Propose, proposal: Proposal, taken: AnswerCost, charged: Charge) -> None:
-        """Keep a proposal, what it took, and what all has cost until then."""
+        """Log a proposal, its cost, and the total charge so far."""
         asked = {"round": question.round, "parent": question.parent.id, "part": question.part}
         self._add({"proposal": asked | asdict(proposal), **_spent(taken, charged)})
 
     def add_charge(self, charged: Charge) -> None:
-        """Keep what all has cost with what is about to be sent, so that a search that is killed there has paid it."""
+        """Log the total charge including requests about to be sent, so that they count even if the search is killed."""
         self._add({"charged": asdict(charged)})
 
     def add_tried(self, tried: EvaluatedCandidate) -> None:
-        """Keep what became of the candidate of a round, with all its texts, unless that is known."""
+        """Log the verdict on a round's candidate, with all its texts, unless it is logged already."""
         if tried.candidate.round not in self.tried:
             told = {"id": tried.candidate.id, "verdict": tried.verdict, "score": tried.score}
             self._add({"tried": told | asdict(tried.candidate)})
 
     def close(self) -> None:
-        """Let others go on with the search."""
+        """Close the file, so that another process can continue the search."""
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -143,7 +143,7 @@ class SearchLog:
             self._file.add(to_line(data))
 
     def _apply(self, data: Data) -> None:
-        """Take in what a line says; what a later version has added is passed over."""
+        """Apply a line; keys added by later versions are ignored."""
         key: Key | int | None = None
         if (told := data.get("measured")) is not None:
             key = (told["half"], told["candidate"], told["case"])
@@ -172,7 +172,10 @@ def _spent(taken: AnswerCost, charged: Charge) -> Data:
 
 
 def _charge_in(told: Mapping[str, Any]) -> Charge:
-    """What all has cost. Raises ValueError for less than nothing, which would give limits more room than they have."""
+    """Decode the total charge.
+
+    Raises ValueError for negative values, which would raise the limits, and for infinite ones.
+    """
     charge = Charge(**_tuples(told))
     counts = (charge.input_tokens, charge.output_tokens, charge.tool_calls, *charge.dollars)
     if not all(0 <= count < math.inf for count in counts):
@@ -181,7 +184,7 @@ def _charge_in(told: Mapping[str, Any]) -> Charge:
 
 
 def _check_header(path: Path, line: bytes, wanted: Data) -> None:
-    """Raise SessionError unless the file is this very search's."""
+    """Raise SessionError unless the file belongs to this search."""
     try:
         header = from_line(line)
     except SessionError:
@@ -196,14 +199,14 @@ def _check_header(path: Path, line: bytes, wanted: Data) -> None:
 
 
 def _tuples(data: Mapping[str, Any]) -> dict[str, Any]:
-    """JSON has lists where we have tuples."""
+    """Convert the lists in JSON data to tuples."""
     return {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
 
 
 TRAIN, HELD_OUT = "train", "held-out"
 
 _SPARE = 1.25
-"""What is set aside for the last measurement, next to what the same cases have cost the original."""
+"""Factor for the reserve of the final measurement, applied to the original's cost on the same cases."""
 
 _LEAST_PART = 1e-9
 
@@ -225,12 +228,12 @@ class DatasetHalf:
 
 @dataclass(slots=True)
 class PersistedSpending(Spending):
-    """What was taken so far; `keep` is called whenever more is reserved, before it is spent."""
+    """The spending so far; `keep` is called whenever more is reserved, before it is spent."""
 
     keep: Callable[[], object] | None = None
 
     def add(self, input_tokens: int, output_tokens: int, dollars: float, above: Sequence[float] = ()) -> None:
-        """Count so much more."""
+        """Add an amount."""
         Spending.add(self, input_tokens, output_tokens, dollars, above)
         if self.keep is not None and max(input_tokens, output_tokens, dollars) > 0:
             self.keep()
@@ -238,9 +241,9 @@ class PersistedSpending(Spending):
 
 @dataclass(slots=True)
 class SearchEnvironment:
-    """Asks the agent and the proposer, and keeps what came of it before anybody uses it.
+    """Runs the agent and the proposer, and logs each answer before it is used.
 
-    `budget` is for all that is asked; while the search goes on, `room` leaves out what its last measurement will take.
+    `budget` covers all requests; during the search, `room` excludes the reserve of the final measurement.
     """
 
     agent: Agent[Any]
@@ -260,7 +263,7 @@ class SearchEnvironment:
         spent.keep = lambda: self.lineage.add_charge(self.budget.charged)
 
     def answer(self, step: Step) -> Any:
-        """What came of a measurement, or a proposal; a Stop when there can be no answer, None where none is needed."""
+        """Answer a step: measurements, a proposal, or None. A SearchStopped if no answer is possible."""
         match step:
             case Measure(candidate, cases):
                 return self.measured(TRAIN, candidate, cases)
@@ -273,7 +276,7 @@ class SearchEnvironment:
     def measured(
         self, half: str, candidate: Candidate, cases: Iterable[str]
     ) -> dict[str, CaseMeasurement] | SearchStopped:
-        """What came of each case with a candidate."""
+        """Measure a candidate on the cases."""
         keys = {case: (half, candidate.id, case) for case in cases}
         missing = [case for case, key in keys.items() if key not in self.lineage.measured]
         if missing:
@@ -283,18 +286,18 @@ class SearchEnvironment:
         return {case: self.lineage.measured[key] for case, key in keys.items()}
 
     def proposed(self, question: Propose) -> Proposal | SearchStopped:
-        """What the proposer says."""
+        """Ask the proposer for a text."""
         known = self.lineage.proposal(question)
         if known is not None:
             return known
         said, usage = within(self.room, lambda: self.proposer.propose(question, self.limits))
         if isinstance(said, Proposal):
-            with self.budget.lock:  # so that no line tells of less than one before it
+            with self.budget.lock:  # so that the logged charge never decreases
                 self.lineage.add_proposal(question, said, AnswerCost(usage), self.budget.charged)
         return said
 
     def set_aside(self, candidate: Candidate) -> None:
-        """Leave as much out of `room` as the held-out cases have taken with a candidate, and some more."""
+        """Reserve the cost of the held-out cases with a candidate, plus a margin, by excluding it from `room`."""
         took = [self.lineage.taken[HELD_OUT, candidate.id, case] for case in self.halves[HELD_OUT].ids]
         usage = sum((each.usage for each in took), Usage())
         cost = cost_of(usage, given_price(self.limits))
@@ -311,11 +314,11 @@ class SearchEnvironment:
         self.room = Budget(replace(left, **less), self.budget, recording.clock())
 
     def release(self) -> None:
-        """Let the last measurement have what was set aside for it."""
+        """Release the reserve for the final measurement."""
         self.room = self.budget
 
     def _ask(self, half: str, candidate: Candidate, cases: list[str]) -> SearchStopped | None:
-        """Run the cases, and keep each as it finishes; why some did not, if so."""
+        """Run the cases, and log each as it finishes; return why some did not finish."""
 
         def keep(_done: int, _all: int, trial: Trial) -> None:
             if trial.is_finished:
@@ -328,14 +331,14 @@ class SearchEnvironment:
 
         agent = with_texts(self.agent, candidate.texts)
         suite = self.halves[half].suite
-        left = left_of(self.room)  # so that the suite knows a trial that had too little from one that did badly
+        left = left_of(self.room)  # lets the suite distinguish a trial that ran out of budget from a failed one
         report = suite.run(agent, cases=cases, concurrency=self.concurrency, limits=left, progress=keep)
         unfinished = next((trial for trial in report.trials if not trial.is_finished), None)
         return None if unfinished is None else stop_of(unfinished.result, unfinished.error, self.limits)
 
 
 def within(budget: Budget, call: Callable[[], T]) -> T:
-    """What the call gives, with all that its runs spend charged to a budget before it is spent."""
+    """Run the call with all spending of its runs charged to a budget in advance."""
 
     def charged() -> T:
         LINEAGE.set(replace(LINEAGE.get(), budget=budget))
@@ -345,7 +348,7 @@ def within(budget: Budget, call: Callable[[], T]) -> T:
 
 
 def check_prices(limits: Limits, *llms: LLM | None) -> None:
-    """Raise ConfigError when money is limited and nobody knows the price of a model, and nothing was said of that."""
+    """Raise ConfigError if the cost is limited, a model's price is unknown, and `unknown_price` does not cover it."""
     if limits.cost is None or limits.unknown_price != "refuse":
         return
     for tariff in (tariff for llm in llms if llm is not None for tariff in llm.tariffs):
@@ -357,17 +360,17 @@ def check_prices(limits: Limits, *llms: LLM | None) -> None:
 
 
 def all_limits(limits: Limits | None) -> Limits:
-    """What a search may take; without limits nothing but its rounds ends it."""
+    """The limits of a search; without limits, only the number of rounds ends it."""
     return UNLIMITED if limits is None else limits
 
 
 def given_price(limits: Limits) -> Price | None:
-    """The price to reckon with where nobody knows one, if the user has said so."""
+    """The price that the user gave for models with unknown prices, if any."""
     return limits.unknown_price if isinstance(limits.unknown_price, Price) else None
 
 
 def _less(left: float | None, taken: float) -> float | None:
-    """What is left of a limit without what is set aside; a little at least, as nothing would be no limit."""
+    """Reduce a limit by the reserve, but not to 0, which would mean no limit."""
     if left is None:
         return None
     less = left - taken * _SPARE

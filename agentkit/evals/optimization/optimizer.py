@@ -48,7 +48,7 @@ _LIKELY_CHANCE = 0.05
 class Gain:
     """Mean scores of the same cases before and after, their difference with its 95 % interval, and its p-value.
 
-    The interval is the paired bootstrap's, the p-value the paired permutation test's.
+    The interval is from a paired bootstrap, the p-value from a paired permutation test.
     """
 
     before: float
@@ -61,7 +61,7 @@ class Gain:
 
     @classmethod
     def of(cls, pairs: Sequence[tuple[float, float]]) -> Gain:
-        """The gain in pairs of scores, one a case."""
+        """Compute the gain from pairs of scores, one per case."""
         differences = [after - before for before, after in pairs]
         before, after = fmean(pair[0] for pair in pairs), fmean(pair[1] for pair in pairs)
         low, high = bootstrap(differences)
@@ -76,12 +76,12 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class Improvement(Generic[T]):
-    """What came of a search.
+    """The result of a search.
 
-    `agent` has the improved texts, and is the original as it was when nothing better was found. `best` is the candidate
-    that did best on the training cases, with its mean `trained_after`; `gain` is what it does on those held out, None
-    when that could not be measured. `tried` is every candidate with what became of it, `ended` says why the search
-    ended, `usage` and `cost` are what all of it has spent.
+    `agent` has the improved texts, or is the unchanged original if nothing better was found. `best` is the best
+    candidate on the training cases, with its mean `trained_after`; `gain` is its gain on the held-out cases, None if
+    that could not be measured. `tried` contains every candidate with its verdict, `ended` says why the search ended,
+    `usage` and `cost` are the totals.
     """
 
     agent: Agent[T] = field(repr=False)
@@ -99,7 +99,7 @@ class Improvement(Generic[T]):
     def of(
         cls, agent: Agent[Any], search: Search, lineage: SearchLog, gain: Gain | None, unknown_price: Price | None
     ) -> Improvement[Any]:
-        """The improvement that a search has found; `unknown_price` stands in for prices that nobody knows."""
+        """Build the result of a search; `unknown_price` replaces unknown prices."""
         pool = search.pool
         before, after = (pool.mean(pool.original), pool.mean(pool.best)) if pool.candidates else (None, None)
         cost = cost_of(lineage.usage, unknown_price)
@@ -109,15 +109,15 @@ class Improvement(Generic[T]):
 
     @property
     def is_better(self) -> bool:
-        """Whether `agent` has other texts: better on the training cases, and not shown to be no better elsewhere."""
+        """Whether `agent` has new texts: better on the training cases, and not shown useless on the held-out ones."""
         return self.best is not self.original and (self.gain is None or self.gain.difference > 0)
 
     def diff(self) -> str:
-        """What was changed, as a unified diff; empty when the original was kept."""
+        """The changes as a unified diff; empty if the original was kept."""
         return self.original.diff(self.best) if self.is_better else ""
 
     def __str__(self) -> str:
-        """The report, in a few lines."""
+        """Render a short report."""
         return "\n".join((*self._verdict(), *self._course()))
 
     def _verdict(self) -> list[str]:
@@ -160,7 +160,7 @@ class SearchOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OptimizerConfig:
-    """The options, checked. Raises ConfigError."""
+    """The validated options. Raises ConfigError."""
 
     rounds: int = 20
     batch: int = 6
@@ -189,29 +189,31 @@ def optimize(
     held_out: float | Suite = 0.5,
     **options: Unpack[SearchOptions],
 ) -> Improvement[T]:
-    """Improve an agent's instruction and the descriptions of its tools by what a suite finds wrong with it.
+    """Improve an agent's instruction and tool descriptions, guided by the cases of a suite that it fails.
 
-    Each round takes a candidate of the Pareto set, shows the proposer traces of training cases that fail with it, and
-    tries the text that comes back: on a mini-batch first, and where that is better on all training cases. The one with
-    the best mean is compared with the original on cases that neither the proposer nor the search has seen, and is kept
-    unless it is no better there. Nothing but texts changes: not tools, schemas, levels, judges, policy or limits.
+    Each round picks a candidate on the Pareto front, shows the proposer traces of training cases that it fails, and
+    tests the proposed text: first on a mini-batch and, if it is better there, on all training cases. The candidate with
+    the best mean is compared with the original on held-out cases, which neither the proposer nor the search has seen,
+    and is kept unless it is no better there. Only texts change: tools, schemas, levels, judges, policy and limits stay
+    the same.
 
     Args:
-        agent: The agent, which stays as it is.
-        suite: What it should do.
-        limits: What the whole search may take: the agent's runs, their scoring and the proposer, tokens and money.
+        agent: The agent, which is not modified.
+        suite: The cases and scorers.
+        limits: Limits of the whole search, in tokens, money and so on: the agent's runs, their scoring and the
+            proposer.
         proposer: An LLM, by default the agent's own, or a function (part, text, failures) -> text, whose own spending
-            nobody counts.
+            is not counted.
         improve: `instruction`, `tools`, or the names of single tools.
-        held_out: The share of the cases that is held out, alike of each set of tags; or a suite of other cases.
-        options: `rounds` (20), how many proposals there are at most; `batch` (6), the size of a mini-batch; `seed` (0);
-            `path`, a file that keeps all, and with which a search that was cut off goes on without paying again;
-            `concurrency` (8), of the runs; `progress`, called with each Tried.
+        held_out: The share of the cases that is held out, stratified by tags; or a suite of other cases.
+        options: `rounds` (20), the maximum number of proposals; `batch` (6), the size of a mini-batch; `seed` (0);
+            `path`, a log file from which an interrupted search continues without paying again; `concurrency` (8) of the
+            runs; `progress`, called with each EvaluatedCandidate.
 
     Raises:
-        ConfigError: An argument cannot be right, or nobody knows the price of a model whose cost is limited.
+        ConfigError: An argument is invalid, or a model has a limited cost and an unknown price.
         NoProvider: The agent has no model.
-        SessionError: The file cannot be used, or is another search's.
+        SessionError: The file cannot be used, or belongs to another search.
     """
     settings = OptimizerConfig(**options)
     given: object = agent
@@ -245,9 +247,9 @@ async def aoptimize(
     held_out: float | Suite = 0.5,
     **options: Unpack[SearchOptions],
 ) -> Improvement[T]:
-    """Like `optimize`, awaiting: the search has a thread of its own, in which `progress` is called.
+    """Async version of `optimize`. The search runs in a thread, in which `progress` is called.
 
-    When it is cancelled, its runs end at their next event; what was paid for is kept in the file that `path` names.
+    On cancellation, its runs end at their next event; answers that were paid for are stored in the file `path`.
     """
     stopped = threading.Event()
 
@@ -262,14 +264,14 @@ async def aoptimize(
         return await asyncio.shield(work)
     except asyncio.CancelledError:
         stopped.set()
-        await asyncio.gather(work, return_exceptions=True)  # so that the file is free for whoever goes on
+        await asyncio.gather(work, return_exceptions=True)  # so that the file is free for the next process
         raise
 
 
 def halves_of(suite: Suite, held_out: float | Suite) -> dict[str, DatasetHalf]:
-    """The training cases and those held out. Raises ConfigError when one half is empty, or both share a case.
+    """Split the cases into training and held-out ones. Raises ConfigError if a half is empty, or both share a case.
 
-    Who goes where is decided by the ids alone, as evenly as can be among the cases of the same tags. Cases with the
+    The split depends on the ids only, and is as even as possible among the cases with the same tags. Cases with the
     same prompt stay together.
     """
     if isinstance(held_out, Suite):
@@ -296,7 +298,7 @@ def halves_of(suite: Suite, held_out: float | Suite) -> dict[str, DatasetHalf]:
 
 
 def drive(search: Search, answer: Callable[[Any], Any]) -> None:
-    """Have the search's steps answered until it ends, or there is no answer."""
+    """Answer the search's steps until it ends, or no answer is possible."""
     steps = search.steps()
     said: Any = None
     while True:
@@ -311,7 +313,7 @@ def drive(search: Search, answer: Callable[[Any], Any]) -> None:
 
 
 def _improved(world: SearchEnvironment, search: Search) -> Improvement[Any]:
-    """Measure the original on what is held out, search, and measure the best there, too."""
+    """Measure the original on the held-out cases, run the search, and measure the best candidate there."""
     original, held = search.original, world.halves[HELD_OUT].ids
     gain = None
     before = world.measured(HELD_OUT, original, held)
@@ -339,7 +341,7 @@ def _refuse_shared(suite: Suite, held_out: Suite) -> None:
 
 
 def _key(agent: Agent[Any], original: Candidate, halves: dict[str, DatasetHalf], settings: OptimizerConfig) -> str:
-    """What tells this search from all others: agent, texts, model, cases, scorers, seed and size of batches."""
+    """The key of the search: a hash of agent, texts, model, cases, scorers, seed and batch size."""
     tools = [[tool.name, tool.parameters, tool.level.name] for tool in agent.tools]
     parts = [[half.suite.digest, half.ids] for half in halves.values()]
     texts = [standing_order(agent), *(tool.description for tool in agent.tools)]

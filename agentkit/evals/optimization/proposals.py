@@ -16,7 +16,7 @@ from agentkit.tooling.run_context import can_be_called
 from agentkit.usage import Limits, Usage
 
 Writer = Callable[[str, str, tuple[FailedCase, ...]], str]
-"""A function from the part (`instruction`, `tool:NAME`), its text and the failures to another text."""
+"""A function from the part (`instruction`, `tool:NAME`), its text and the failures to a new text."""
 
 PROPOSER_INSTRUCTION = """\
 You improve one text that an AI agent works by. You are shown the text as it is, and cases in which the agent failed.
@@ -37,7 +37,7 @@ _REASON_CHARS = 500
 
 
 class Proposer:
-    """Asks a model or a function. Raises ConfigError for what is neither, or cannot write."""
+    """Asks a model or a function for texts. Raises ConfigError for anything else, and for the offline model."""
 
     def __init__(self, asked: LLM | Writer) -> None:
         if not isinstance(asked, LLM) and not (callable(asked) and can_be_called(asked, "", "", ())):
@@ -52,9 +52,11 @@ class Proposer:
         self._function = None if isinstance(asked, LLM) else asked
 
     def propose(self, question: Propose, limits: Limits) -> tuple[Proposal | SearchStopped, Usage]:
-        """A text or why there can be none, and what it took; `limits` are the search's, for what it says of them.
+        """Return a proposal, or why the search must stop, and the usage.
 
-        Raises ConfigError for a function that gives no text.
+        `limits` are the search's, for that explanation.
+
+        Raises ConfigError if the function does not return a text.
         """
         if self._function is not None:
             text: object = self._function(question.part, question.text, question.failures)
@@ -69,10 +71,10 @@ class Proposer:
 
 
 def stop_of(result: RunResult[Any] | None, error: str, limits: Limits) -> SearchStopped:
-    """Why a run has left the search without an answer: which of the search's limits, or what went wrong."""
+    """Explain why a run gave the search no answer: the limit of the search that was reached, or the error."""
     name = "" if result is None or result.limit is None else result.limit
     most = getattr(limits, name, None)
-    if most is None or "price" in error:  # of a model that only a scorer or a handoff asks
+    if most is None or "price" in error:  # of a model that only a scorer or a handoff uses
         return SearchStopped(error or "it was stopped from outside")
     return SearchStopped(
         f"the limit of {f'${most:g}' if name == 'cost' else f'{most:,} {name}'.replace('_', ' ')} is used up"
@@ -80,7 +82,7 @@ def stop_of(result: RunResult[Any] | None, error: str, limits: Limits) -> Search
 
 
 def prompt_of(question: Propose) -> str:
-    """What a model is asked."""
+    """Build the prompt for a model."""
     tool = tool_of(question.part)
     what = f"the description of the agent's tool {tool}" if tool else "the agent's instruction"
     kept = ", ".join(sorted(placeholders(question.text)))
@@ -93,7 +95,7 @@ def prompt_of(question: Propose) -> str:
 
 
 def proposal_in(answer: str) -> Proposal:
-    """The text that a model has written between the two lines, and what it said before them."""
+    """Parse the text between the two lines of a model's answer, and the explanation before them."""
     found = list(_NEW_TEXT.finditer(answer))
     if not found:
         return Proposal("", "The proposer wrote no text between <new_text> and </new_text>.")

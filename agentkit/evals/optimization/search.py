@@ -1,7 +1,7 @@
-"""The search over candidate texts, and its Pareto set (pure).
+"""The search over candidate texts, and its Pareto front (pure).
 
-Everything is decided by the seed and by the answers, so that the same answers lead to the same search again: a search
-that was cut off goes on by being told what it has been told before.
+The search is a deterministic function of the seed and the answers: to continue an interrupted search, its logged
+answers are replayed.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from agentkit.evals.optimization.candidates import Candidate, FailedCase, Pool, 
 
 @dataclass(frozen=True, slots=True)
 class CaseMeasurement:
-    """What came of a case: its score from 0 to 1, and when it did not pass what went wrong."""
+    """The result of a case: its score from 0 to 1, and the failure if it did not pass."""
 
     score: float
     failure: FailedCase | None = None
@@ -26,7 +26,7 @@ class CaseMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A text, and why; no text, and why there is none."""
+    """A text and its explanation; with an empty text, the reason why there is no proposal."""
 
     text: str = ""
     reason: str = ""
@@ -34,7 +34,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Measure:
-    """A question: what comes of these training cases with this candidate? Answered with a Measured a case."""
+    """A step that requests measurements of a candidate on training cases: a CaseMeasurement for each case."""
 
     candidate: Candidate
     cases: tuple[str, ...]
@@ -42,7 +42,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True)
 class Propose:
-    """A question: which text should take the place of this one, as these cases failed? Answered with a Proposal."""
+    """A step that requests a Proposal to replace a text, given the cases that failed with it."""
 
     round: int
     parent: Candidate
@@ -51,16 +51,15 @@ class Propose:
 
     @property
     def text(self) -> str:
-        """The text as it is."""
+        """The current text."""
         return self.parent.texts[self.part]
 
 
 @dataclass(frozen=True, slots=True)
 class EvaluatedCandidate:
-    """What became of a candidate: it is `kept`, was no `better` on its mini-batch, or was `refused` for a reason.
+    """The verdict on a candidate: `kept`, `no better` on its mini-batch, or `refused` for a reason.
 
-    `score` is its mean on all training cases when it is kept, else on those of its mini-batch, None when it was not
-    measured.
+    `score` is its mean on all training cases if it was kept, on its mini-batch otherwise, None if it was not measured.
     """
 
     candidate: Candidate
@@ -70,13 +69,13 @@ class EvaluatedCandidate:
 
 @dataclass(frozen=True, slots=True)
 class SearchStopped:
-    """Why a question has no answer, so that the search ends with what it has."""
+    """Why a step has no answer, so that the search ends with its current result."""
 
     reason: str
 
 
 Step = Measure | Propose | EvaluatedCandidate
-"""What the search asks, and what it tells; what is told needs no answer."""
+"""A request or a notification of the search; notifications need no answer."""
 
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 
@@ -85,9 +84,11 @@ KEPT, NO_BETTER, KNOWN = "kept", "no better", "refused: It was tried before."
 
 @dataclass(slots=True)
 class Search:
-    """A search that begins with a candidate. `pool` has what was found so far; `ended` says why it ended, once it has.
+    """A search that starts with a candidate.
 
-    `cases` are the ids of the training cases, `batch` is how many of them make a mini-batch.
+    `pool` contains the results so far; `ended` says why it ended, once it has.
+
+    `cases` are the ids of the training cases, `batch` is the size of a mini-batch.
     """
 
     original: Candidate
@@ -103,11 +104,11 @@ class Search:
 
     @property
     def best(self) -> Candidate:
-        """The best that was found; the original while nothing was measured."""
+        """The best candidate; the original if nothing was measured."""
         return self.pool.best if self.pool.candidates else self.original
 
     def steps(self) -> Generator[Step, Any, None]:
-        """The steps in order; `send` each question its answer."""
+        """Yield the steps in order; send the answer to each request."""
         yield from self._enter(self.original)
         for number in range(1, self.rounds + 1):
             if not self._failed(self.pool.best):
@@ -121,7 +122,7 @@ class Search:
         self.ended = f"all {self.rounds} rounds were made"
 
     def _go_on_from(self, parent: Candidate, number: int) -> Generator[Step, Any, None]:
-        """Have one text of a candidate changed, as some of its cases failed, and try what comes of it."""
+        """Request a new text for a part of a candidate, given some of its failures, and test the result."""
         scores, failed = self.pool.scores[parent.id], self._failed(parent)
         batch = self._batch(failed, number)
         shown = tuple(failed[case] for case in batch if case in failed)
@@ -136,7 +137,7 @@ class Search:
         yield from self._try(child, batch, above=sum(scores[case] for case in batch))
 
     def _merge(self, one: Candidate, two: Candidate, number: int) -> Generator[Step, Any, None]:
-        """Combine the changes of two candidates, and try the merger on the cases on which their scores differ."""
+        """Combine the changes of two candidates, and test the result on the cases on which their scores differ."""
         first, second = self.pool.scores[one.id], self.pool.scores[two.id]
         differing = [case for case in self.cases if first[case] != second[case]]
         batch = self._shuffled(differing, number)[: self.batch]
@@ -146,7 +147,7 @@ class Search:
     def _try(
         self, candidate: Candidate, batch: Sequence[str], above: float = -1, at_least: float = 0
     ) -> Generator[Step, Any, None]:
-        """Measure a candidate on a mini-batch, and when it does well there on all training cases."""
+        """Measure a candidate on a mini-batch and, if it does well there, on all training cases."""
         self.tried[candidate.id] = candidate
         measured: Mapping[str, CaseMeasurement] = yield Measure(candidate, tuple(batch))
         self._measured[candidate.id] = dict(measured)
@@ -157,7 +158,7 @@ class Search:
             yield EvaluatedCandidate(candidate, NO_BETTER, total / len(batch))
 
     def _enter(self, candidate: Candidate) -> Generator[Step, Any, None]:
-        """Measure a candidate on the training cases that are left, and take it into the pool."""
+        """Measure a candidate on the remaining training cases, and add it to the pool."""
         self.tried[candidate.id] = candidate
         known = self._measured.setdefault(candidate.id, {})
         rest = tuple(case for case in self.cases if case not in known)
@@ -167,18 +168,18 @@ class Search:
         yield EvaluatedCandidate(candidate, KEPT, self.pool.mean(candidate))
 
     def _failed(self, candidate: Candidate) -> dict[str, FailedCase]:
-        """The training cases that do not pass with a candidate of the pool, and what went wrong."""
+        """The training cases that fail with a candidate of the pool, and their failures."""
         measured = self._measured[candidate.id].items()
         return {case: each.failure for case, each in measured if each.failure is not None}
 
     def _parent(self, number: int) -> Candidate:
-        """A random candidate of the Pareto front, weighted by the number of cases on which it is among the best."""
+        """Choose a random candidate of the Pareto front, weighted by the number of cases on which it is a best one."""
         front = [(self.pool.candidates[each], wins) for each, wins in self.pool.front.items()]
         lots = [each for each, wins in front for _ in range(wins) if self._failed(each)]
         return lots[self._number("parent", number) % len(lots)] if lots else self.pool.best
 
     def _batch(self, failed: Iterable[str], number: int) -> list[str]:
-        """A random mini-batch: two thirds are cases that failed, one third such as a new text may break."""
+        """Choose a random mini-batch: two thirds failed cases, one third passing ones that a new text could break."""
         shuffled = self._shuffled(self.cases, number)
         fails = [case for case in shuffled if case in failed]
         passes = [case for case in shuffled if case not in failed]
@@ -187,7 +188,7 @@ class Search:
         return chosen + passes[: self.batch - len(chosen)]
 
     def _part(self, parent: Candidate, failures: Sequence[FailedCase]) -> str:
-        """The parts in turn; of tools only those that the failures speak of, when they speak of any."""
+        """Choose the parts in turn; of the tools, only those mentioned in the failures, if any are."""
         told = set(_NAME.findall("\n".join(map(str, failures))))
         spoken_of = [part for part in parent.texts if not tool_of(part) or tool_of(part) in told]
         parts = spoken_of or list(parent.texts)
@@ -196,7 +197,7 @@ class Search:
         return parts[turn % len(parts)]
 
     def _untried_pair(self, number: int) -> tuple[Candidate, Candidate] | None:
-        """Two candidates whose changes can be joined, and were not yet."""
+        """Find two candidates whose changes can be merged, and were not merged yet."""
         pairs = self.pool.pairs()
         untried = (pair for pair in pairs if merged(*pair, self.original, number).id not in self.tried)
         return next(untried, None)
@@ -205,5 +206,5 @@ class Search:
         return sorted(cases, key=lambda case: self._number(case, number))
 
     def _number(self, what: str, number: int) -> int:
-        """A number by lot, the same in each search with this seed."""
+        """A pseudo-random number that is the same in each search with this seed."""
         return int.from_bytes(sha256(f"{self.seed}/{number}/{what}".encode()).digest())

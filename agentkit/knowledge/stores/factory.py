@@ -14,7 +14,7 @@ Place = str | PathLike[str] | ChunkStore
 
 
 def store_at(place: Place) -> ChunkStore:
-    """The store at a place: a file, `:memory:`, the URL of a PostgreSQL database, or a store itself."""
+    """Return the store for a file, `:memory:`, the URL of a PostgreSQL database, or a store."""
     if isinstance(place, str | PathLike):
         text = os.fspath(place)
         if isinstance(place, str) and place.startswith(("postgresql://", "postgres://")):

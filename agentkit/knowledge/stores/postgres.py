@@ -55,7 +55,7 @@ _SETUP_LOCK = "SELECT pg_advisory_xact_lock(%s)"
 
 
 class KnowledgeDatabase(postgres_database.PostgresDatabase):
-    """A database of a PostgreSQL server that holds knowledge."""
+    """The database of a PostgreSQL server that stores knowledge."""
 
     def __init__(self, url: str) -> None:
         self._prepared: set[str] = set()
@@ -63,18 +63,18 @@ class KnowledgeDatabase(postgres_database.PostgresDatabase):
 
     @contextmanager
     def using(self) -> Iterator[Any]:
-        """The connection, for this thread alone. Raises KnowledgeError for what goes wrong with the server."""
+        """The connection, locked for this thread. Raises KnowledgeError for database errors."""
         try:
             with super().using() as connection:
                 yield connection
-        except SessionError as error:  # of what databases of sessions and of knowledge have in common
-            remedy = "" if error.__context__ is None else _REMEDY  # what the server itself says names none
+        except SessionError as error:  # from the code shared with session databases
+            remedy = "" if error.__context__ is None else _REMEDY  # errors of the server itself contain no remedy
             raise KnowledgeError(f"{error}{remedy}") from None
 
     def prepare_vectors(self, index: str = "") -> None:
-        """Make the table of vectors, and the index for those of one length, when they are not there.
+        """Create the table of vectors, and the index for vectors of one length, if they do not exist.
 
-        Raises KnowledgeError when the server does not have the extension, or this user may not turn it on.
+        Raises KnowledgeError if the extension is not available, or this user is not allowed to enable it.
         """
         wanted = [statement for statement in (*_VECTORS, index) if statement]
         if self._prepared.issuperset(wanted):
@@ -87,7 +87,7 @@ class KnowledgeDatabase(postgres_database.PostgresDatabase):
 
 
 MAX_INDEXED = 2_000
-"""The longest vectors that pgvector can index; longer ones are compared one by one."""
+"""The longest vectors that pgvector can index; longer ones are scanned sequentially."""
 
 _DOCUMENTS = (
     "SELECT source, title, kind, fingerprint, added, metadata, (SELECT COUNT(*) FROM passages WHERE document ="
@@ -104,7 +104,7 @@ _PUT_PASSAGE = (
     " || setweight(to_tsvector('simple', %s), 'C')) RETURNING id"
 )
 _LOCK = "SELECT pg_advisory_xact_lock(hashtextextended(%s, 0))"
-# The weight of a word is BM25's: one that stands in few passages counts for more. ts_rank alone knows no such thing.
+# Words are weighted as in BM25, by their rarity, which ts_rank alone does not support.
 _FIND_WORDS = """
     WITH terms AS (SELECT phraseto_tsquery(config::regconfig, term) AS query
         FROM unnest(%s::text[], %s::text[]) AS given (config, term)),
@@ -147,7 +147,7 @@ _DROP_VECTORS = (
     "DELETE FROM vectors USING passages, documents"
     " WHERE passages.id = passage AND documents.id = document AND space = %s"
 )
-# A passage may have been forgotten while its vector was made.
+# The chunk can have been removed while its vector was made.
 _GIVE_VECTOR = (
     "INSERT INTO vectors (passage, vector) SELECT id, %s::vector FROM passages WHERE id = %s"
     " ON CONFLICT (passage) DO UPDATE SET vector = excluded.vector"
@@ -159,7 +159,7 @@ _KEEP_PLACE = (
 
 
 class PostgresChunkStore:
-    """Keeps passages in the schema `agentkit_knowledge` of a database. Only vectors need the extension pgvector."""
+    """Stores chunks in the schema `agentkit_knowledge` of a database. Only vectors need the extension pgvector."""
 
     def __init__(self, url: str) -> None:
         self._server = KnowledgeDatabase(url)
@@ -168,13 +168,13 @@ class PostgresChunkStore:
         return f"PostgresStore({self._server.shown!r})"
 
     def documents(self, space: str, prefix: str = "") -> list[Document]:
-        """The documents of a space whose source begins so, in the order of their sources."""
+        """The documents of a space whose source has the prefix, ordered by source."""
         with self._server.using() as connection:
             rows = connection.execute(_DOCUMENTS, (space, prefix)).fetchall()
         return [replace(Document(*row[:5]), metadata=checked_metadata(row[5]), passages=row[6]) for row in rows]
 
     def put(self, space: str, kept: StoredDocument) -> None:
-        """Keep a document in place of the one of its source: all of it, or nothing."""
+        """Store a document, replacing the one of the same source, in one transaction."""
         document = kept.document
         values = (document.title, document.kind, document.fingerprint, document.added, _json(document.metadata))
         if kept.vectors:
@@ -192,12 +192,12 @@ class PostgresChunkStore:
                     connection.execute(_GIVE_VECTOR, (_written(kept.vectors[number]), made))
 
     def remove(self, space: str, sources: Iterable[str]) -> list[str]:
-        """Forget documents; the sources of those that there were."""
+        """Remove documents; return the sources of those that existed."""
         with self._server.writing() as connection:
             return sorted(row[0] for row in connection.execute(_FORGET, (space, list(sources))).fetchall())
 
     def find_words(self, scope: SearchScope, terms: Terms, limit: int) -> Found:
-        """The passages that hold some of the words, those with many and rare ones first."""
+        """Find chunks that contain some of the words, ranked by their number and rarity."""
         condition, values = _condition(scope)
         configs = ["english"] * len(terms.words) + ["simple"] * len(terms.variants)
         given = (configs, [*terms.words, *terms.variants], *values, limit, BESIDE)
@@ -206,7 +206,7 @@ class PostgresChunkStore:
         return found
 
     def find_vector(self, scope: SearchScope, vector: Vector, limit: int) -> Found:
-        """The passages whose vectors are nearest, by their cosine; of very many, nearly always the nearest."""
+        """Find the chunks with the nearest vectors by cosine; approximate for large collections."""
         self._server.prepare_vectors()
         condition, values = _condition(scope)
         statement = _FIND_VECTORS.format(length=len(vector), condition=condition)
@@ -216,47 +216,47 @@ class PostgresChunkStore:
             if found is None:
                 return []
             check_length(len(vector), found[0])
-            # The index goes on looking when what it found first is out of the scope.
+            # The index scan continues if the first results are outside the scope.
             connection.execute("SET LOCAL hnsw.iterative_scan = strict_order")
             return connection.execute(statement, (wanted, *values, wanted, limit)).fetchall()
 
     def passages(self, numbers: Sequence[int]) -> dict[int, Chunk]:
-        """The passages of these numbers, as far as they are still there."""
+        """Load the chunks of these numbers that still exist."""
         with self._server.using() as connection:
             rows = connection.execute(_PASSAGES, (list(numbers),)).fetchall()
         return {row[0]: replace(Chunk(*row[1:9]), metadata=checked_metadata(row[9]), number=row[0]) for row in rows}
 
     def texts(self, space: str, sources: Sequence[str]) -> dict[str, str]:
-        """The whole texts of documents of one passage, by their sources."""
+        """The texts of single-chunk documents, by source."""
         with self._server.using() as connection:
             return dict(connection.execute(_TEXTS, (space, list(sources))).fetchall())
 
     def without_vector(self, space: str, limit: int) -> dict[int, str]:
-        """Some passages that have no vector."""
+        """Some chunks without a vector."""
         self._server.prepare_vectors()
         with self._server.using() as connection:
             rows = connection.execute(_WITHOUT_VECTOR, (space, limit)).fetchall()
         return {number: embedded_text(*texts) for number, *texts in rows}
 
     def give_vectors(self, vectors: Mapping[int, Vector]) -> None:
-        """Give passages their vectors."""
+        """Store the vectors of chunks."""
         self._server.prepare_vectors(_index_of(list(vectors.values())))
         with self._server.writing() as connection, connection.cursor() as cursor:
             cursor.executemany(_GIVE_VECTOR, [(_written(vector), number) for number, vector in vectors.items()])
 
     def drop_vectors(self, space: str) -> None:
-        """Forget all vectors of a space."""
+        """Delete all vectors of a space."""
         self._server.prepare_vectors()
         with self._server.writing() as connection:
             connection.execute(_DROP_VECTORS, (space,))
 
     def keep_place(self, space: str, place: str, metadata: Mapping[str, object]) -> None:
-        """Remember a place that was added."""
+        """Store a place that was added."""
         with self._server.writing() as connection:
             connection.execute(_KEEP_PLACE, (space, place, _json(metadata)))
 
     def drop_places(self, space: str, places: Iterable[str]) -> None:
-        """Forget places."""
+        """Delete places."""
         with self._server.writing() as connection:
             connection.execute("DELETE FROM places WHERE space = %s AND place = ANY(%s)", (space, list(places)))
 
@@ -267,12 +267,12 @@ class PostgresChunkStore:
             return {place: checked_metadata(metadata) for place, metadata in rows.fetchall()}
 
     def close(self) -> None:
-        """End the connection; the next use makes another."""
+        """Close the connection; the next use reconnects."""
         self._server.close()
 
 
 def _condition(scope: SearchScope) -> tuple[str, list[Any]]:
-    """The condition of a scope in SQL, and its values."""
+    """The SQL condition of a scope, and its values."""
     parts, values = ["documents.space = %s"], [scope.space]
     if scope.source is not None:
         escaped = scope.source.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
@@ -289,7 +289,7 @@ def _condition(scope: SearchScope) -> tuple[str, list[Any]]:
 
 
 def _test(key: str, wanted: Any) -> tuple[str, list[Any]]:
-    """The test of a metadata value in SQL. Numbers are compared with numbers, texts with texts."""
+    """The SQL test of a metadata value. Numbers are compared with numbers, texts with texts."""
     if not isinstance(wanted, Between):
         choices = [json.dumps({key: value}) for value in wanted_values(wanted)]
         return "documents.metadata @> ANY(%s::jsonb[])", [choices]
@@ -306,7 +306,7 @@ def _test(key: str, wanted: Any) -> tuple[str, list[Any]]:
 
 
 def _index_of(vectors: Sequence[Vector]) -> str:
-    """The statement that makes the index for vectors of this length."""
+    """The statement that creates the index for vectors of this length; empty if they are too long."""
     length = len(vectors[0])
     return _INDEX.format(length=length) if length <= MAX_INDEXED else ""
 

@@ -43,7 +43,7 @@ _KNOWLEDGE = DatabaseFormat(
         "CREATE TABLE documents (id INTEGER PRIMARY KEY, space TEXT NOT NULL, source TEXT NOT NULL,"
         " title TEXT NOT NULL, kind TEXT NOT NULL, fingerprint TEXT NOT NULL, added REAL NOT NULL,"
         " metadata TEXT NOT NULL, UNIQUE (space, source))",
-        # A number is never given twice, so that one that was found cannot mean another passage a moment later.
+        # Numbers are not reused, so that a search result cannot refer to another chunk later.
         "CREATE TABLE passages (id INTEGER PRIMARY KEY AUTOINCREMENT, document INTEGER NOT NULL REFERENCES documents,"
         " text TEXT NOT NULL, section TEXT NOT NULL, first_line INTEGER, last_line INTEGER, page INTEGER, vector BLOB)",
         "CREATE INDEX passages_of_document ON passages (document)",
@@ -57,7 +57,7 @@ _KNOWLEDGE = DatabaseFormat(
 
 
 class KnowledgeFile(sqlite_database.DatabaseFile):
-    """A database in one file that holds knowledge."""
+    """A database in one file that stores knowledge."""
 
     def __init__(self, place: str, wait_seconds: float = WAIT_SECONDS) -> None:
         path = place if place == IN_MEMORY else str(Path(place).expanduser().absolute())
@@ -65,27 +65,27 @@ class KnowledgeFile(sqlite_database.DatabaseFile):
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that it consists of."""
+        """The files of the database."""
         is_kept = self.place != IN_MEMORY
         return tuple(f"{self.place}{suffix}" for suffix in ("", "-wal", "-shm", "-journal")) if is_kept else ()
 
     @contextmanager
     def using(self, check: Callable[[], object] = lambda: None) -> Iterator[sqlite3.Connection]:
-        """The connection, for this thread alone. Raises KnowledgeError for what goes wrong with the file."""
+        """The connection, locked for this thread. Raises KnowledgeError for errors of the database or the file."""
         try:
             with super().using(check) as connection:
                 yield connection
-        except SessionError as error:  # of what files of sessions and of knowledge have in common
+        except SessionError as error:  # from the code shared with session files
             raise KnowledgeError(str(error)) from None
 
     def empty_log(self) -> None:
-        """Let what was deleted vanish from the log, too, unless somebody is reading just now."""
+        """Remove deleted data from the log, too, unless another connection is reading."""
         with self.using() as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 WEIGHTS = (4.0, 1.0, 1.0)
-"""How much a word counts in the headings above a passage, in its text, and in another spelling."""
+"""The weight of a word in the headings above a chunk, in its text, and in another spelling."""
 
 _DOCUMENTS = (
     "SELECT source, title, kind, fingerprint, added, metadata, (SELECT COUNT(*) FROM passages WHERE document ="
@@ -132,13 +132,13 @@ _HAS = "EXISTS (SELECT 1 FROM json_each(documents.metadata) WHERE key = ? AND {}
 _TEXT, _NUMBER, _LINE = (str,), (float, int), (int, NoneType)
 _DOCUMENT_ROW = (_TEXT, _TEXT, _TEXT, _TEXT, _NUMBER, _TEXT, (int,))
 _PASSAGE_ROW = ((int,), _TEXT, _TEXT, _TEXT, _TEXT, _TEXT, _LINE, _LINE, _LINE, _TEXT)
-"""The types of the columns as they are read: SQLite keeps values of any type in any column."""
+"""The expected column types: SQLite stores values of any type in any column."""
 
 _KEEP_PLACE = "INSERT OR REPLACE INTO places (space, place, metadata) VALUES (?, ?, ?)"
 
 
 class SQLiteChunkStore:
-    """Keeps passages in one file, `:memory:` for one that is not kept. Vectors are compared one by one."""
+    """Stores chunks in one file, or in memory with `:memory:`. Vectors are compared one by one."""
 
     def __init__(self, place: str) -> None:
         self._file = KnowledgeFile(place)
@@ -148,17 +148,17 @@ class SQLiteChunkStore:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The files that it consists of, which are no documents."""
+        """The files of the database, which must not be added as documents."""
         return self._file.files
 
     def documents(self, space: str, prefix: str = "") -> list[Document]:
-        """The documents of a space whose source begins so, in the order of their sources."""
+        """The documents of a space whose source has the prefix, ordered by source."""
         with self._file.using() as connection:
             rows = connection.execute(_DOCUMENTS, (space, len(prefix), prefix)).fetchall()
         return [_document(checked_row(row, *_DOCUMENT_ROW)) for row in rows]
 
     def put(self, space: str, kept: StoredDocument) -> None:
-        """Keep a document in place of the one of its source: all of it, or nothing."""
+        """Store a document, replacing the one of the same source, in one transaction."""
         document = kept.document
         words = [(heading_of(document, piece), indexed(piece.text)) for piece in kept.pieces]
         vectors = [_packed(vector) for vector in kept.vectors] if kept.vectors else [None] * len(words)
@@ -174,7 +174,7 @@ class SQLiteChunkStore:
                 connection.execute(_PUT_WORDS, (number, above.words, text.words, variants))
 
     def remove(self, space: str, sources: Iterable[str]) -> list[str]:
-        """Forget documents; the sources of those that there were. Nothing of their texts stays in the file."""
+        """Remove documents; return the sources of those that existed. No trace of their texts remains in the file."""
         with self._file.writing() as connection:
             removed = [source for source in sources if _forget(connection, space, source)]
             if removed:
@@ -184,7 +184,7 @@ class SQLiteChunkStore:
         return removed
 
     def find_words(self, scope: SearchScope, terms: Terms, limit: int) -> Found:
-        """The passages that hold some of the words, by BM25."""
+        """Find chunks that contain some of the words, ranked by BM25."""
         condition, values = _condition(scope)
         given = (*WEIGHTS, terms.matching("heading text"), *values, limit, BESIDE)
         with self._file.using() as connection:
@@ -192,7 +192,7 @@ class SQLiteChunkStore:
         return [(number, score) for number, score in (checked_row(row, (int,), _NUMBER) for row in rows)]
 
     def find_vector(self, scope: SearchScope, vector: Vector, limit: int) -> Found:
-        """The passages whose vectors are nearest, by their cosine."""
+        """Find the chunks with the nearest vectors by cosine."""
         condition, values = _condition(scope)
         wanted = array("f", vector)
         with self._file.using() as connection:
@@ -200,7 +200,7 @@ class SQLiteChunkStore:
         return nlargest(limit, _cosines(rows, wanted), key=lambda found: (found[1], -found[0]))
 
     def passages(self, numbers: Sequence[int]) -> dict[int, Chunk]:
-        """The passages of these numbers, as far as they are still there."""
+        """Load the chunks of these numbers that still exist."""
         with self._file.using() as connection:
             rows = connection.execute(_PASSAGES, (json.dumps(list(numbers)),)).fetchall()
         checked = (checked_row(row, *_PASSAGE_ROW) for row in rows)
@@ -210,36 +210,36 @@ class SQLiteChunkStore:
         }
 
     def texts(self, space: str, sources: Sequence[str]) -> dict[str, str]:
-        """The whole texts of documents of one passage, by their sources."""
+        """The texts of single-chunk documents, by source."""
         with self._file.using() as connection:
             rows = connection.execute(_TEXTS, (space, json.dumps(list(sources)))).fetchall()
         return dict(map(_two_texts, rows))
 
     def without_vector(self, space: str, limit: int) -> dict[int, str]:
-        """Some passages that have no vector."""
+        """Some chunks without a vector."""
         with self._file.using() as connection:
             rows = connection.execute(_WITHOUT_VECTOR, (space, limit)).fetchall()
         checked = (checked_row(row, (int,), _TEXT, _TEXT, _TEXT) for row in rows)
         return {number: embedded_text(*texts) for number, *texts in checked}
 
     def give_vectors(self, vectors: Mapping[int, Vector]) -> None:
-        """Give passages their vectors."""
+        """Store the vectors of chunks."""
         rows = [(_packed(vector), number) for number, vector in vectors.items()]
         with self._file.writing() as connection:
             connection.executemany("UPDATE passages SET vector = ? WHERE id = ?", rows)
 
     def drop_vectors(self, space: str) -> None:
-        """Forget all vectors of a space."""
+        """Delete all vectors of a space."""
         with self._file.writing() as connection:
             connection.execute(_DROP_VECTORS, (space,))
 
     def keep_place(self, space: str, place: str, metadata: Mapping[str, object]) -> None:
-        """Remember a place that was added."""
+        """Store a place that was added."""
         with self._file.writing() as connection:
             connection.execute(_KEEP_PLACE, (space, place, _json(metadata)))
 
     def drop_places(self, space: str, places: Iterable[str]) -> None:
-        """Forget places."""
+        """Delete places."""
         with self._file.writing() as connection:
             rows = [(space, place) for place in places]
             connection.executemany("DELETE FROM places WHERE space = ? AND place = ?", rows)
@@ -252,12 +252,12 @@ class SQLiteChunkStore:
         return {place: _metadata(metadata) for place, metadata in rows}
 
     def close(self) -> None:
-        """Close the file; the next use opens it again."""
+        """Close the file; the next use reopens it."""
         self._file.close()
 
 
 def _forget(connection: Connection, space: str, source: str) -> bool:
-    """Whether there was such a document."""
+    """Delete a document; return whether it existed."""
     row = connection.execute("SELECT id FROM documents WHERE space = ? AND source = ?", (space, source)).fetchone()
     for statement in _FORGET if row else ():
         connection.execute(statement, row)
@@ -265,7 +265,7 @@ def _forget(connection: Connection, space: str, source: str) -> bool:
 
 
 def _condition(scope: SearchScope) -> tuple[str, list[Any]]:
-    """The condition of a scope in SQL, and its values."""
+    """The SQL condition of a scope, and its values."""
     parts, values = ["documents.space = ?"], [scope.space]
     if scope.source is not None:
         parts.append("documents.source GLOB ?")
@@ -281,7 +281,7 @@ def _condition(scope: SearchScope) -> tuple[str, list[Any]]:
 
 
 def _test(wanted: Any) -> tuple[str, list[Any]]:
-    """The test of a metadata value in SQL. Numbers are compared with numbers, texts with texts."""
+    """The SQL test of a metadata value. Numbers are compared with numbers, texts with texts."""
     if isinstance(wanted, Between):
         ends = [(sign, end) for sign, end in ((">=", wanted.low), ("<=", wanted.high)) if end is not None]
         types = "'text'" if isinstance(ends[0][1], str) else "'integer', 'real'"
@@ -293,7 +293,7 @@ def _test(wanted: Any) -> tuple[str, list[Any]]:
 
 
 def _same(value: Any) -> tuple[str, list[Any]]:
-    """That a metadata value is this one; in SQL alone, true would be 1."""
+    """The SQL test that a metadata value equals this one; a plain comparison would treat true as 1."""
     if value is None or isinstance(value, bool):
         return f"type = '{json.dumps(value)}'", []
     if isinstance(value, str):
@@ -302,7 +302,7 @@ def _same(value: Any) -> tuple[str, list[Any]]:
 
 
 def _number(value: Any) -> Any:
-    """A number that SQLite can take."""
+    """Convert integers that SQLite cannot represent to float."""
     return value if isinstance(value, float) or -(2**63) <= value < 2**63 else float(value)
 
 
@@ -316,7 +316,7 @@ def _document(row: Sequence[Any]) -> Document:
 
 
 def _metadata(text: str) -> dict[str, Any]:
-    """Metadata as it is kept. Raises KnowledgeError for what is none."""
+    """Parse stored metadata. Raises KnowledgeError if it is invalid."""
     try:
         return checked_metadata(json.loads(text))
     except (ValueError, RecursionError):

@@ -13,21 +13,21 @@ from agentkit.knowledge.chunks import Chunk, ChunkDraft, Document, SearchScope
 
 SCHEMA_VERSION = 1
 BESIDE = 0.1
-"""How much of its better neighbour's score a passage gets, in the search for words.
+"""The share of its better neighbour's score added to a chunk in word searches.
 
-What a document tells goes on from one passage to the next: measured by `benchmarks/knowledge`.
+Content often continues in the next chunk: measured by `benchmarks/knowledge`.
 """
 
 Vector = Sequence[float]
-"""A vector of length 1."""
+"""A unit vector."""
 
 Found = list[tuple[int, float]]
-"""Numbers of passages with their scores, the best first."""
+"""Numbers of chunks with their scores, the best first."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredDocument:
-    """A document with its passages as they are kept; `vectors` is None, or one for each passage."""
+    """A document with its chunks as stored; `vectors` is None, or contains one for each chunk."""
 
     document: Document
     pieces: Sequence[ChunkDraft]
@@ -35,57 +35,57 @@ class StoredDocument:
 
 
 class ChunkStore(Protocol):
-    """Keeps documents in spaces, which know nothing of each other. Any thread and process may use it at any time.
+    """Stores documents in independent spaces. Any thread and process can use it at any time.
 
-    All methods raise KnowledgeError when what is kept cannot be read or written.
+    All methods raise KnowledgeError if stored data cannot be read or written.
     """
 
     def documents(self, space: str, prefix: str = "") -> list[Document]:
-        """The documents of a space whose source begins so, in the order of their sources."""
+        """The documents of a space whose source has the prefix, ordered by source."""
         ...
 
     def put(self, space: str, kept: StoredDocument) -> None:
-        """Keep a document in place of the one of its source: all of it, or nothing."""
+        """Store a document, replacing the one of the same source, in one transaction."""
         ...
 
     def remove(self, space: str, sources: Iterable[str]) -> list[str]:
-        """Forget documents; the sources of those that there were."""
+        """Remove documents; return the sources of those that existed."""
         ...
 
     def find_words(self, scope: SearchScope, terms: Terms, limit: int) -> Found:
-        """The passages that hold some of the words, those with many and rare ones first."""
+        """Find chunks that contain some of the words, ranked by their number and rarity."""
         ...
 
     def find_vector(self, scope: SearchScope, vector: Vector, limit: int) -> Found:
-        """The passages whose vectors are nearest. Raises ConfigError when vectors of another length are kept."""
+        """Find the chunks with the nearest vectors. Raises ConfigError if the stored vectors have another length."""
         ...
 
     def passages(self, numbers: Sequence[int]) -> dict[int, Chunk]:
-        """The passages of these numbers, as far as they are still there."""
+        """Load the chunks of these numbers that still exist."""
         ...
 
     def texts(self, space: str, sources: Sequence[str]) -> dict[str, str]:
-        """The whole texts of documents of one passage, by their sources."""
+        """The texts of single-chunk documents, by source."""
         ...
 
     def without_vector(self, space: str, limit: int) -> dict[int, str]:
-        """Some passages that have no vector, by their numbers: what stands for them, as `embedded_text` tells it."""
+        """Some chunks without a vector, by number: the text to embed, built by `embedded_text`."""
         ...
 
     def give_vectors(self, vectors: Mapping[int, Vector]) -> None:
-        """Give passages their vectors."""
+        """Store the vectors of chunks."""
         ...
 
     def drop_vectors(self, space: str) -> None:
-        """Forget all vectors of a space."""
+        """Delete all vectors of a space."""
         ...
 
     def keep_place(self, space: str, place: str, metadata: Mapping[str, object]) -> None:
-        """Remember a place that was added, with the metadata of its documents."""
+        """Store a place that was added, with the metadata of its documents."""
         ...
 
     def drop_places(self, space: str, places: Iterable[str]) -> None:
-        """Forget places."""
+        """Delete places."""
         ...
 
     def places(self, space: str) -> dict[str, Mapping[str, object]]:
@@ -93,19 +93,19 @@ class ChunkStore(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of file or connection; the next use opens it again."""
+        """Close the file or connection; the next use reopens it."""
         ...
 
 
 def damaged(what: str) -> KnowledgeError:
-    """The error for a value in a database that no store of ours writes."""
+    """Build the error for a stored value that our stores do not write."""
     return KnowledgeError(
         f"The knowledge is damaged: {what}. Take it from a backup, or add the documents anew, to another file."
     )
 
 
 def checked_row(row: Sequence[Any], *kinds: tuple[type, ...]) -> Sequence[Any]:
-    """The row, if its values are of these kinds. Raises KnowledgeError: a database of others may hold anything."""
+    """Return the row if its values have these types. Raises KnowledgeError: a foreign database can contain anything."""
     for value, kind in zip(row, kinds, strict=True):
         if type(value) not in kind:
             raise damaged(f"it holds {value!r:.80} where {kind[0].__name__} is expected")
@@ -113,14 +113,14 @@ def checked_row(row: Sequence[Any], *kinds: tuple[type, ...]) -> Sequence[Any]:
 
 
 def checked_metadata(value: Any) -> dict[str, Any]:
-    """Metadata of a database. Raises KnowledgeError for what is no JSON object."""
+    """Validate stored metadata. Raises KnowledgeError if it is not a JSON object."""
     if not isinstance(value, dict) or not is_shallow(value):
         raise damaged(f"{value!r:.80} is no metadata")
     return value
 
 
 def check_length(given: int, kept: int) -> None:
-    """Raise ConfigError for vectors of another length than those that are kept."""
+    """Raise ConfigError if vectors differ in length from the stored ones."""
     if given != kept:
         raise ConfigError(
             f"embed= gives vectors of {given} numbers, and those that are kept have {kept}."
@@ -129,12 +129,12 @@ def check_length(given: int, kept: int) -> None:
 
 
 def embedded_text(title: str, section: str, text: str) -> str:
-    """What is told of a passage to the function that makes vectors."""
+    """Build the text to embed for a chunk."""
     heading = " > ".join(part for part in (title, section) if part)
     return f"{heading}\n\n{text}" if heading else text
 
 
 def heading_of(document: Document, piece: ChunkDraft) -> str:
-    """The words above a passage: the last part of its source, its title, and its section."""
+    """The heading of a chunk for word search: the last part of its source, its title, and its section."""
     name = document.source.rstrip("/").rpartition("/")[2]
     return f"{name} {document.title} {piece.section}"

@@ -1,6 +1,6 @@
 """The entries of a cassette: encoding, deduplication and redaction.
 
-What is new stands there whole, with its number; what was there before is named, a row of it as `"3-17"`.
+A message is written in full once, with a number. Later entries refer to it by number; a range is written as `"3-17"`.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from agentkit.settings import secret_values
 from agentkit.usage import Charge, Usage
 
 _ESCAPE = "\\u"
-"""What JSON text within JSON text can spell anything with."""
+"""The escape prefix that lets JSON nested in a JSON string spell any character."""
 
 
 class EntryRedactor:
-    """Redacts entries. Most of them hold nothing secret, which is seen in their lines at once."""
+    """Redacts entries. Most contain no secret and are skipped after a cheap check of the encoded line."""
 
     def __init__(self) -> None:
         self._secrets: tuple[str, ...] | None = None
@@ -62,24 +62,24 @@ class EntryRedactor:
         self.refresh()
 
     def refresh(self) -> None:
-        """Look up the environment's secrets as they are now."""
+        """Read the secrets of the environment again."""
         secrets = secret_values()
         if secrets is not self._secrets:
             self._secrets, self._clean, self._shapes = secrets, written_redactor(), redactor()
             self._spelled = spellings(secrets)
 
     def line(self, data: Data) -> str:
-        """The entry as a line, without what is or looks like a secret. Raises SessionError."""
+        """Serialise the entry to one line without secrets or texts that look like one. Raises SessionError."""
         line = to_line(data)
         return to_line(self.hidden(data)) if self._may_hide(line) else line
 
     def hidden(self, data: dict[str, Any]) -> dict[str, Any]:
-        """The entry with every text in it redacted. JSON text in `arguments` stays JSON."""
+        """Redact every text of the entry. JSON text in `arguments` stays valid JSON."""
         redacted: dict[str, Any] = redact_data(data, self._clean)
         return redacted
 
     def _may_hide(self, line: str) -> bool:
-        """Whether anything in a line may be secret, however it is spelled."""
+        """Whether the line may contain a secret, in any spelling."""
         if _ESCAPE in line or may_be_named(line) or any(secret in line for secret in self._spelled):
             return True
         return self._shapes(line) != line
@@ -89,11 +89,11 @@ _Span = tuple[int, int]
 _MOST_ROWS = 16
 _MOST_IN_ROW, _MOST_DIGITS = 100_000, 12
 _MOST_IN_ALL = 5_000_000
-"""How many messages all requests of a cassette name together: a span of a few bytes can name 100,000."""
+"""Limit of messages named by all requests of a cassette together: a span of a few bytes can name 100,000."""
 
 
 class MessageNumbers:
-    """The numbers that were given so far, for writing."""
+    """Assigns numbers to messages when a cassette is written."""
 
     def __init__(self) -> None:
         self._of_object: dict[int, tuple[int, object]] = {}
@@ -101,7 +101,7 @@ class MessageNumbers:
         self._rows: deque[tuple[tuple[object, ...], list[_Span]]] = deque(maxlen=_MOST_ROWS)
 
     def row(self, things: Iterable[object]) -> list[Any]:
-        """The things in order: whole ones, and numbers of those that were there before."""
+        """Encode the items in order: new ones in full, known ones by number."""
         now = tuple(things)
         count, spans = self._begun(now)
         written: list[_Span | Data] = list(spans)
@@ -116,21 +116,21 @@ class MessageNumbers:
         return [part if isinstance(part, dict) else _shown(part) for part in written]
 
     def _begun(self, now: tuple[object, ...]) -> tuple[int, list[_Span]]:
-        """How long an earlier row is that this one begins with and replaces, and the numbers of its parts."""
+        """Remove the earlier row that is a prefix of this one; return its length and the spans of its numbers."""
         for place, (earlier, spans) in reversed([*enumerate(self._rows)]):
             count = len(earlier)
             if count and earlier == now[:count]:
-                del self._rows[place]  # this very one: another that is equal keeps its own spans
+                del self._rows[place]  # by index: another, equal row keeps its own spans
                 return count, spans
         return 0, []
 
     def one(self, thing: object) -> Any:
-        """The thing whole, or its number when it was there before."""
+        """Encode the item in full, or as its number if it is known."""
         number, data = self.enter(thing)
         return str(number) if data is None else data
 
     def enter(self, thing: object, encoded: Any = None) -> tuple[int, Data | None]:
-        """The thing's number, and the thing as data when it is new. `encoded` spares encoding it once more."""
+        """Return the item's number, and its data if it is new. `encoded` avoids encoding it twice."""
         known = self._of_object.get(id(thing))
         if known is not None:
             return known[0], None
@@ -140,19 +140,19 @@ class MessageNumbers:
         if text in self._of_text:
             return self._of_text[text], None
         number = self._of_text[text] = len(self._of_text) + 1
-        self._of_object[id(thing)] = number, thing  # the thing is kept, so that its id is no other's
+        self._of_object[id(thing)] = number, thing  # holds a reference, so that the id is not reused
         return number, {"number": number, **data}
 
 
 class NumberedMessages:
-    """What bears which number, for reading."""
+    """Resolves the numbers of messages when a cassette is read."""
 
     def __init__(self, most_in_all: int = _MOST_IN_ALL) -> None:
         self._things: dict[int, Data] = {}
         self._left = most_in_all
 
     def enter(self, data: Mapping[str, Any]) -> int:
-        """Take in a thing that stands there whole; its number. Raises SessionError when it has none."""
+        """Store an item that is written in full and return its number. Raises SessionError if it has no number."""
         number = data.get("number")
         if type(number) is not int:
             raise SessionError("A cassette is damaged: something that was said has no number.")
@@ -166,7 +166,7 @@ class NumberedMessages:
             raise SessionError(f"A cassette is damaged: it names number {number}, which nothing has.") from None
 
     def row(self, row: Sequence[Any]) -> list[int]:
-        """The numbers of a row. Raises SessionError for one, or for rows together, longer than any conversation."""
+        """Resolve a row to numbers. Raises SessionError if the row, or all rows together, exceed the limits."""
         numbers = list[int]()
         for part in row:
             span = (self.enter(part),) if isinstance(part, dict) else self._span(part)
@@ -182,7 +182,7 @@ class NumberedMessages:
         return numbers
 
     def _span(self, part: Any) -> Sequence[int]:
-        """The numbers that a text names: one, or all from the first to the last."""
+        """Parse one number, or a range `first-last`."""
         first, _, last = part.partition("-") if isinstance(part, str) else ("", "", "")
         last = last or first
         if not (first.isdecimal() and last.isdecimal() and max(len(first), len(last)) <= _MOST_DIGITS):
@@ -191,7 +191,7 @@ class NumberedMessages:
 
 
 def _extend(row: list[Any], number: int) -> None:
-    """Add a number to the spans in the row."""
+    """Append a number to the row, extending the last span if it is adjacent."""
     if row and isinstance(row[-1], tuple) and row[-1][1] + 1 == number:
         row[-1] = (row[-1][0], number)
     else:
@@ -210,15 +210,15 @@ _MODEL_ERRORS: Mapping[str, type[ModelError]] = {
     kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, ModelError)
 }
 _CONTENT = "content"
-"""Says that a result's value is what its content says as JSON."""
+"""Marks a result whose value equals its content parsed as JSON."""
 
 
 @dataclass(frozen=True)
 class RecordedAnswer:
-    """A question with its answer, as a cassette has it. `at` is when the answer was there, in seconds since 1970.
+    """A question with its recorded answer. `at` is the time of the answer, in seconds since 1970.
 
-    `number` tells it from others, `inside` is the number of the question in whose answering it was asked, or 0. One
-    that `is_live` is asked again in a replay. `charge` is what the answering has cost, where that is written down.
+    `number` identifies the question; `inside` is the number of the question it was asked within, or 0. A question that
+    `is_live` is executed again in a replay. `charge` is the cost of the answer, if it was recorded.
     """
 
     number: int
@@ -233,7 +233,7 @@ class RecordedAnswer:
 
     @cached_property
     def form(self) -> RequestKey:
-        """What counts of the question."""
+        """The matching key of the question."""
         if isinstance(self.question, Request) and self.parts is not None:
             return request_form(self.question, self.parts)
         return question_form(self.question)
@@ -241,7 +241,7 @@ class RecordedAnswer:
 
 @dataclass(frozen=True, slots=True)
 class TimeUp:
-    """The time of a run was up at that reading of its watch, counted from 1."""
+    """The run's deadline was reached at the given reading of its clock, counted from 1."""
 
     watch: str
     reading: int
@@ -250,7 +250,7 @@ class TimeUp:
 
 @dataclass(frozen=True, slots=True)
 class RecordedEvent:
-    """A milestone of a run. `asking` is the question whose answer it tells of, when that is in the same file."""
+    """A milestone of a run. `asking` is the question whose answer it reports, if that is in the same file."""
 
     run: str
     at: float
@@ -263,7 +263,7 @@ Entry = RecordedAnswer | RecordedEvent | TimeUp
 
 
 def encode_question(question: Question, numbers: MessageNumbers) -> Data:
-    """A question as data; what was said before is named by its number."""
+    """Encode a question; messages written earlier are encoded as their number."""
     if isinstance(question, PersonAsked):
         return {"ask": "person", "call": encode_part(question.call), "decision": encode_part(question.decision)}
     if isinstance(question, ToolCall):
@@ -284,7 +284,7 @@ def encode_question(question: Question, numbers: MessageNumbers) -> Data:
 
 
 def encode_answer(answer: Answer, numbers: MessageNumbers) -> Data:
-    """An answer as data. That of a model is a message that has a number."""
+    """Encode an answer. The answer of a model is a message and gets a number."""
     match answer:
         case Response():
             encoded = encode_part(answer)
@@ -306,7 +306,7 @@ def encode_answer(answer: Answer, numbers: MessageNumbers) -> Data:
 
 
 def encode_told(run: str, at: float, milestone: Milestone, question: int) -> Data:
-    """A milestone as data; without its response or result when that is the answer to the question of that number."""
+    """Encode a milestone. If `question` is set, its response or result is replaced by that number."""
     if not question:
         return {"run": run, "at": at, **encode(milestone)}
     event = "response_received" if isinstance(milestone, ResponseReceived) else "tool_call_finished"
@@ -314,7 +314,7 @@ def encode_told(run: str, at: float, milestone: Milestone, question: int) -> Dat
 
 
 def encode_charge(charge: Charge | None) -> Data:
-    """What an answer has cost, when it has cost anything."""
+    """Encode the cost of an answer; empty if it cost nothing."""
     if charge is None:
         return {}
     counts = charge.input_tokens, charge.output_tokens, charge.tool_calls, *charge.dollars
@@ -322,7 +322,7 @@ def encode_charge(charge: Charge | None) -> Data:
 
 
 class Reader:
-    """Reads the lines of a cassette, or of an exported session, in their order."""
+    """Reads the lines of a cassette or of an exported session, in order."""
 
     def __init__(self) -> None:
         self._numbered = NumberedMessages()
@@ -330,7 +330,7 @@ class Reader:
         self._askings: dict[int, RecordedAnswer] = {}
 
     def read(self, data: Data) -> Entry:
-        """A line. Raises SessionError for what is none."""
+        """Parse a line. Raises SessionError if it is invalid."""
         try:
             if "watch" in data:
                 return TimeUp(str(data["watch"]), _number(data["up"]), decode_seconds(data["at"]))
@@ -411,14 +411,14 @@ class Reader:
 
 
 def _number(data: Any) -> int:
-    """The number of a question, or 0."""
+    """Parse the number of a question, or 0."""
     if type(data) is not int or not 0 <= data < _MOST_QUESTIONS:
         raise SessionError("A cassette is damaged: what should be the number of a question is none.")
     return data
 
 
 def _decode_charge(data: Any) -> Charge | None:
-    """What an answer has cost; None where it does not say so."""
+    """Parse the cost of an answer; None if it was not recorded."""
     if data is None:
         return None
     input_tokens, output_tokens, tool_calls, *dollars = data
@@ -427,7 +427,7 @@ def _decode_charge(data: Any) -> Charge | None:
 
 
 def _milestone_of(asking: RecordedAnswer) -> Milestone:
-    """What a run tells when a question has its answer."""
+    """Build the milestone that a run emits for an answer."""
     if isinstance(asking.answer, Response):
         return ResponseReceived(asking.answer)
     if isinstance(asking.answer, ToolResult) and isinstance(asking.question, ToolCall):
@@ -436,18 +436,18 @@ def _milestone_of(asking: RecordedAnswer) -> Milestone:
 
 
 def _packed(vector: Sequence[float]) -> str:
-    """The numbers of a vector, of 32 bits each, in words that look like no secret."""
+    """Encode a vector as 32-bit floats in hex, in groups too short to look like a secret."""
     return struct.pack(f"<{len(vector)}f", *vector).hex(" ", 4)
 
 
 def _unpacked(text: str) -> list[float]:
-    """The vector of such a text. Raises ValueError for another."""
+    """Decode a vector encoded by `_packed`. Raises ValueError if the text is not hex."""
     packed = bytes.fromhex(text)
     return list(struct.unpack(f"<{len(packed) // 4}f", packed[: len(packed) // 4 * 4]))
 
 
 def _encode_value(result: ToolResult) -> Data:
-    """A result's own value, when it is plain data of a moderate size."""
+    """Encode a result's value, if it is plain data of at most 100,000 characters."""
     if result.value is None:
         return {}
     try:
@@ -473,7 +473,7 @@ def _decode_value(data: Data, content: str) -> Any:
         return value[0] if value else None
     try:
         return json.loads(content)
-    except ValueError:  # as when a secret was redacted from it
+    except ValueError:  # for example after redaction
         return None
 
 

@@ -16,10 +16,10 @@ from agentkit.sessions.codec import Data, from_line
 from agentkit.sessions.export import FORMAT
 
 VERSION = 2
-"""2 says when the time of a run was up, and what an answer has cost; 1 did not."""
+"""Version 2 records deadlines and the cost of answers; version 1 did not."""
 
 _VERSIONS: Mapping[str, int] = {"cassette": VERSION, "session": FORMAT}
-"""The newest version that is read of each kind of file, by the key that its header has."""
+"""The newest version that can be read of each kind of file, by its key in the header."""
 
 _PART = ".part"
 _DISTRIBUTION = "agentkit-tools"
@@ -31,9 +31,9 @@ _RECORD_IT = (
 
 
 class CassetteWriter:
-    """Writes a cassette beside its place, line by line, so that a crash keeps what was written; `finish` puts it there.
+    """Writes a cassette line by line to `NAME.part`, so that a crash loses nothing; `finish` moves it into place.
 
-    Only the file's owner can read it. Raises SessionError when it cannot be written.
+    Only the file's owner can read it. Raises SessionError if it cannot be written.
     """
 
     def __init__(self, path: Path, at: float) -> None:
@@ -51,13 +51,13 @@ class CassetteWriter:
         self.write({"cassette": VERSION, **by, "recorded": recorded})
 
     def write(self, data: Data) -> None:
-        """Add a line, without what is or looks like a secret."""
+        """Write a line, redacted."""
         self._hiding.refresh()
         self._put(self._held + self._hiding.line(data) + "\n")
         self._held = ""
 
     def hold(self, data: Data) -> None:
-        """Add a line that is written along with the next: should a crash lose it, the lines around it tell the same."""
+        """Buffer a line until the next write. If a crash loses it, it can be reconstructed from the lines around it."""
         self._held += self._hiding.line(data) + "\n"
 
     def _put(self, lines: str) -> None:
@@ -69,7 +69,7 @@ class CassetteWriter:
             raise self._failed(error) from error
 
     def finish(self, *, keep: bool) -> None:
-        """Put the cassette in its place when it is to be kept; otherwise it stays beside it, as `NAME.part`."""
+        """Move the cassette into place if `keep` is set; otherwise leave it as `NAME.part`."""
         try:
             self._put(self._held)
             if keep:
@@ -86,10 +86,11 @@ class CassetteWriter:
 
 
 def read_cassette(path: Path, *, hide: bool = False) -> tuple[Data, list[Entry]]:
-    """The header and the entries of a cassette, or of an exported session; with `hide` for people to look at.
+    """Read the header and entries of a cassette or an exported session.
 
-    Then also what an older version wrote that would not be written today is hidden.
-    The last line may be cut off, as a crash leaves it. Raises SessionError when there is none, or it cannot be read.
+    With `hide`, entries are redacted for display, including texts that an older version wrote and that would be
+    redacted today. The last line can be incomplete after a crash. Raises SessionError if the file is missing or
+    unreadable.
     """
     try:
         lines = _regular(path).read_bytes().split(b"\n")
@@ -103,13 +104,13 @@ def read_cassette(path: Path, *, hide: bool = False) -> tuple[Data, list[Entry]]
 
 
 def is_before(header: Data, version: int) -> bool:
-    """Whether a cassette is older than that version of the format; exported sessions are no cassettes."""
+    """Whether a cassette has an older format version; False for exported sessions."""
     known = header.get("cassette")
     return type(known) is int and known < version
 
 
 def _entries(path: Path, reader: Reader, lines: Sequence[bytes], hiding: EntryRedactor | None) -> Iterator[Entry]:
-    whole = lines[:-1]  # what stands behind the last line break was cut off
+    whole = lines[:-1]  # an incomplete last line is dropped
     for number, line in enumerate(whole, 2):
         try:
             if line.strip():
@@ -122,7 +123,7 @@ def _entries(path: Path, reader: Reader, lines: Sequence[bytes], hiding: EntryRe
 
 
 def _regular(path: Path) -> Path:
-    """The path itself. Raises OSError for what is no file, such as a pipe, which could hold up for ever."""
+    """Return the path. Raises OSError if it is not a regular file: reading a pipe could block for ever."""
     if not stat.S_ISREG(usable(path).stat().st_mode):
         raise OSError(f"{path.name} is no file")
     return path
@@ -148,7 +149,7 @@ def _header(path: Path, line: bytes) -> Data:
 
 @cache
 def _our_version() -> str:
-    """The version that is installed; empty when it is run from its source alone."""
+    """The installed version; empty when running from source."""
     from importlib.metadata import distributions
 
     return next((found.version for found in distributions(name=_DISTRIBUTION)), "")

@@ -36,9 +36,9 @@ _REMEDY = "If the program was changed on purpose, record the cassette again; wit
 
 
 class Player(Recording):
-    """Gives each recorded answer once, to the first question that fits, so that parallel runs may come in any order.
+    """Returns each recorded answer once, to the first matching question, so that parallel runs can come in any order.
 
-    A `partial` replay need not ask for all of them. Raises SessionError when the cassette cannot be read.
+    A `partial` replay does not have to use all answers. Raises SessionError if the cassette cannot be read.
     """
 
     is_replaying = True
@@ -59,10 +59,13 @@ class Player(Recording):
         self._forms: dict[int, tuple[Message, str]] = {}
         self._lock = threading.Lock()
         self.divergence: ReplayError | None = None
-        """The first question that had no recorded answer, even when its error was caught on the way."""
+        """The first question without a recorded answer, even if the program caught the error."""
 
     def replayed(self, question: Question, account: Account | None = None, /) -> Answer | None:
-        """The recorded answer; None for one that is live. Raises ReplayError, with what differs, when there is none."""
+        """The recorded answer, or None for a live question.
+
+        Raises ReplayError with a diff if no recorded question matches.
+        """
         with self._lock:
             asking = self._taken(question)
             if asking.is_live:
@@ -74,20 +77,23 @@ class Player(Recording):
         return asking.answer
 
     def asked(self, question: Question, /) -> OpenQuestion:
-        """A question that is live; what it asks in turn is a part of its own."""
+        """Open a live question; the questions asked within it form a scope of their own."""
         with self._lock:
             _, number = self._asked_again.pop(id(question), (question, 0))
         return OpenQuestion(ScopedRecording(self, str(number)))
 
     def watch(self, part: str = "", /) -> Clock:
-        """A watch that says that the time is up when it was in the recording."""
+        """Return a clock that expires where it expired in the recording."""
         with self._lock:
             self._watches[part] += 1
             name = f"{part}{self._watches[part]}"
         return _ReplayedClock(self, self._up.get(name)) if self._knows_time else Clock(self.now)
 
     def _taken(self, question: Question) -> RecordedAnswer:
-        """The recorded question that this one is, which is used up with it: the first that is alike in all, if any."""
+        """Remove and return the recorded question that matches, the first identical one if possible.
+
+        Raises ReplayError.
+        """
         form, call = self._form(question), _call_id(question)
         fitting = (place for place, asking in enumerate(self._unused) if asking.form.fits(form))
         first = next(fitting, None)
@@ -101,11 +107,11 @@ class Player(Recording):
         raise error
 
     def now(self) -> float:
-        """When the newest of the answers given so far was recorded, in seconds since 1970."""
+        """The time of the newest answer returned so far, in seconds since 1970."""
         return self._now
 
     def finish(self, *, keep: bool = True) -> None:
-        """End the replay. When it was to be kept to, raise ReplayError if it was not, or for answers that are left."""
+        """End the replay. With `keep`, raise ReplayError if the replay diverged or answers were not used."""
         if not keep:
             return
         if self.divergence is not None:
@@ -123,11 +129,11 @@ class Player(Recording):
         if known is None:
             if len(self._forms) >= _MOST_FORMS:
                 self._forms.clear()
-            known = self._forms[id(message)] = message, message_form(message)  # the message is kept, and so its id
+            known = self._forms[id(message)] = message, message_form(message)  # the reference keeps the id valid
         return known[1]
 
     def _tell_difference(self, asked: RequestKey) -> str:
-        """What was asked, beside the recorded question that is most like it."""
+        """Render a diff of the question and the most similar recorded one."""
         alike = [asking.form for asking in self._unused if asking.form.kind == asked.kind]
         nearest = max(alike, key=lambda form: form.shared(asked), default=None)
         told = f"The cassette {self.path} has no answer when {_ASKS[asked.kind]} as it is now."
@@ -138,7 +144,7 @@ class Player(Recording):
         return f"{told}\n{redact(difference(nearest, asked))}\n{_REMEDY}"
 
     def _tell_left(self) -> str:
-        """What nobody asked for."""
+        """Render the unused answers."""
         count, first = len(self._unused), self._unused[0].form
         answers = "one answer that nobody" if count == 1 else f"{count} answers that nobody"
         asked = redact(difference(first, RequestKey(first.kind, "")))
@@ -146,7 +152,7 @@ class Player(Recording):
 
 
 class _ReplayedClock(Clock):
-    """A watch that stands still until the reading at which the time was up; None when it never was."""
+    """A clock that runs out at the recorded reading; `up` is None if it never did."""
 
     def __init__(self, player: Player, up: int | None) -> None:
         super().__init__(player.now)
@@ -158,20 +164,20 @@ class _ReplayedClock(Clock):
 
 
 def _is_alike(asking: RecordedAnswer, form: RequestKey, call: str | None) -> bool:
-    """Whether a recorded question that fits is the very one: of the same call, or with as much room for its answer."""
+    """Whether a matching recorded question is identical: same call id, or same limit on the length of the answer."""
     return _call_id(asking.question) == call if call is not None else asking.form.room == form.room
 
 
 def _call_id(question: Question) -> str | None:
-    """The id of the call that a question is about: calls that are made at the same time may be alike otherwise."""
+    """The id of the question's tool call. It distinguishes parallel calls that are equal otherwise."""
     if isinstance(question, Request | VectorsAsked):
         return None
     return question.id if isinstance(question, ToolCall) else question.call.id
 
 
 def _charges(askings: Sequence[RecordedAnswer]) -> dict[int, Charge]:
-    """What tool calls have cost in a cassette that does not say so, as far as their results and what is inside tell."""
-    outer = {asking.number: asking.inside for asking in askings if asking.inside < asking.number}  # so that it ends
+    """Compute the cost of tool calls in a cassette of version 1 from their results and nested calls."""
+    outer = {asking.number: asking.inside for asking in askings if asking.inside < asking.number}  # rules out cycles
     calls: Counter[int] = Counter()
     for asking in askings:
         number = asking.inside if isinstance(asking.question, ToolCall) else 0

@@ -26,7 +26,7 @@ from agentkit.usage import Charge
 
 
 class _Notes:
-    """What all questions of one recording share. Each line is written in one piece."""
+    """State shared by all questions of a recording. Each line is written atomically under the lock."""
 
     def __init__(self, writer: CassetteWriter) -> None:
         self._writer = writer
@@ -42,19 +42,19 @@ class _Notes:
         return self._writer.path
 
     def begin(self) -> int:
-        """The number of a new question."""
+        """Return the number of a new question."""
         with self._lock:
             self._questions += 1
             return self._questions
 
     def watch(self, part: str) -> Clock:
-        """The next watch of a part of the program."""
+        """Return the next clock of a part of the program."""
         with self._lock:
             self._watches[part] += 1
             return _Noting(self, f"{part}{self._watches[part]}")
 
     def note_up(self, watch: str, reading: int) -> None:
-        """The time of a run was up at that reading of its watch."""
+        """Record that a run's deadline was reached at that reading of its clock."""
         self._write(lambda: {"watch": watch, "up": reading, "at": time.time()})
 
     def enter(self, head: Data, question: Question, answer: Answer) -> None:
@@ -73,7 +73,7 @@ class _Notes:
         self._write(line, can_wait=not isinstance(milestone, RunEnded))
 
     def _number_of(self, milestone: Milestone) -> int:
-        """The number of the question whose answer a milestone tells as it came; else 0."""
+        """The number of the question whose answer a milestone reports unchanged; otherwise 0."""
         match milestone:
             case ResponseReceived(response):
                 number, answer = self._answers.pop(id(response), (0, None))
@@ -90,7 +90,7 @@ class _Notes:
                 self._writer.finish(keep=keep)
 
     def _write(self, line: Callable[[], Data], *, can_wait: bool = False) -> None:
-        """Write the line, unless the recording is over, as it may be when a thread outlives it."""
+        """Write the line unless the recording has ended: a thread can outlive it."""
         with self._lock:
             if not self._has_ended:
                 write = self._writer.hold if can_wait else self._writer.write
@@ -98,7 +98,7 @@ class _Notes:
 
 
 class _RecordedQuestion(OpenQuestion):
-    """A question that is being asked. What is asked meanwhile is part of how it is answered."""
+    """An open question. Questions asked in the meantime are recorded as nested within it."""
 
     def __init__(self, notes: _Notes, question: Question, inside: int) -> None:
         self._notes, self._question, self._inside = notes, question, inside
@@ -108,9 +108,9 @@ class _RecordedQuestion(OpenQuestion):
         super().__init__(_Part(notes, self._number))
 
     def heard(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool:
-        """Write down question and answer, once; whether it was this time."""
+        """Record question and answer once; return whether this call did so."""
         try:
-            self._unheard.pop()  # which succeeds once, in whatever thread
+            self._unheard.pop()  # atomic: succeeds once across threads
         except IndexError:
             return False
         head: Data = {
@@ -127,48 +127,48 @@ class _RecordedQuestion(OpenQuestion):
 
 
 class _Part(Recording):
-    """The part of a recording within the answering of the question `number`; of number 0, the recording itself."""
+    """The part of a recording nested in question `number`; for number 0, the whole recording."""
 
     def __init__(self, notes: _Notes, number: int) -> None:
         self._notes, self._number = notes, number
 
     def asked(self, question: Question, /) -> OpenQuestion:
-        """The question, whose answer will be written down as part of answering the other one."""
+        """Open a question nested in this one."""
         return _RecordedQuestion(self._notes, question, self._number)
 
     def told(self, run: str, milestone: Milestone, /) -> None:
-        """Write down what a run has done."""
+        """Record a milestone of a run."""
         self._notes.tell(run, milestone, self._number)
 
     def watch(self, part: str = "", /) -> Clock:
-        """A watch of which it is written down when it says that the time is up.
+        """Return a clock whose expiry is recorded.
 
-        Within the answering of a question, a replay needs it only when that question is asked again.
+        Within a question, a replay uses it only if that question is executed again.
         """
         return self._notes.watch(f"{self._number}/{part}" if self._number else part)
 
 
 class Recorder(_Part):
-    """Writes down each question with its answer as soon as that is there. Raises SessionError when it cannot."""
+    """Records each question with its answer as soon as it is available. Raises SessionError if it cannot be written."""
 
     divergence: ReplayError | None = None
-    """None: whatever is asked, the world answers."""
+    """Always None: a recording cannot diverge."""
 
     def __init__(self, path: str | PathLike[str]) -> None:
         super().__init__(_Notes(CassetteWriter(Path(path), time.time())), 0)
 
     @property
     def path(self) -> Path:
-        """Where the cassette will be."""
+        """The path of the finished cassette."""
         return self._notes.path
 
     def finish(self, *, keep: bool = True) -> None:
-        """End the recording: keep it in the place of an older one, or leave that as it was. Once is enough."""
+        """End the recording: replace an older cassette, or leave that unchanged. Idempotent."""
         self._notes.finish(keep=keep)
 
 
 class _Noting(Clock):
-    """Notes at which of its readings the time was up."""
+    """Records the reading at which the time ran out."""
 
     def __init__(self, notes: _Notes, name: str) -> None:
         super().__init__(time.monotonic)
@@ -184,5 +184,5 @@ class _Noting(Clock):
 
 
 def _key(question: Question, answer: Answer) -> int | str:
-    """What an answer is known by when a run tells of it: a result by its call, the rest by being the same object."""
+    """The key of an answer: the call id for a tool result, the object's identity otherwise."""
     return question.id if isinstance(question, ToolCall) else id(answer)

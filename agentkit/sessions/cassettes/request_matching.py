@@ -24,11 +24,11 @@ _MOST_LINE_CHARS = 400
 
 @dataclass(frozen=True, slots=True)
 class RequestKey:
-    """What of a question must be equal for a recording of it to fit; ids, models and descriptions do not count.
+    """The fields of a question that must match the recording; ids, models and descriptions are ignored.
 
-    `head` is everything but the messages, `parts` are the messages. `room` is how long the answer may be, which does
-    not count either: with limits it depends on what other runs have taken by then. It tells questions apart that are
-    alike otherwise.
+    `head` contains everything but the messages, `parts` the messages. `room` is the token limit of the answer. It is
+    not compared, since with limits it depends on what other runs have used; it only distinguishes questions that are
+    equal otherwise.
     """
 
     kind: str
@@ -37,14 +37,14 @@ class RequestKey:
     room: str = ""
 
     def fits(self, asked: RequestKey) -> bool:
-        """Whether `asked` is this recorded question. What was redacted in the recording fits anything."""
+        """Whether `asked` matches this recorded question. Redacted texts match anything."""
         if (self.kind, len(self.parts)) != (asked.kind, len(asked.parts)):
             return False
         pairs = zip((self.head, *reversed(self.parts)), (asked.head, *reversed(asked.parts)), strict=True)
         return all(recorded is text or _fits(recorded, text) for recorded, text in pairs)
 
     def shared(self, asked: RequestKey) -> int:
-        """How many messages from the start on are those of `asked`; -1 when something else is asked."""
+        """The number of leading messages that match `asked`; -1 for a question of another kind."""
         if self.kind != asked.kind:
             return -1
         pairs = zip(self.parts, asked.parts, strict=False)
@@ -54,12 +54,12 @@ class RequestKey:
         return len(self.parts)
 
     def __str__(self) -> str:
-        """The question as a person reads it."""
+        """Render the question for people."""
         return "\n".join(line for text in (self.head, *self.parts) for line in _lines(text))
 
 
 def question_form(question: Question) -> RequestKey:
-    """What counts of a question."""
+    """Compute the matching key of a question."""
     match question:
         case Request():
             return request_form(question, [message_form(message) for message in question.messages])
@@ -74,7 +74,7 @@ def question_form(question: Question) -> RequestKey:
 
 
 def request_form(request: Request, parts: Sequence[str]) -> RequestKey:
-    """What counts of a request, given the forms of its messages."""
+    """Compute the matching key of a request, given the keys of its messages."""
     schema = request.output_schema
     head = {
         "instruction": request.instruction,
@@ -87,7 +87,7 @@ def request_form(request: Request, parts: Sequence[str]) -> RequestKey:
 
 
 def message_form(message: Message) -> str:
-    """What counts of a message."""
+    """Compute the matching key of a message."""
     match message:
         case SystemMessage(text):
             return _text({"system": text})
@@ -101,7 +101,7 @@ def message_form(message: Message) -> str:
 
 
 def difference(recorded: RequestKey | None, asked: RequestKey) -> str:
-    """What the recording has and what was asked instead, line by line; at most 60 lines."""
+    """Render a diff from the recorded question to the one asked, at most 60 lines."""
     before = [] if recorded is None else split_lines(str(recorded))
     lines = [*unified_diff(before, split_lines(str(asked)), lineterm="", n=2)][2:]
     shown = [line[:_MOST_LINE_CHARS] for line in lines if not line.startswith("@@")][:_MOST_DIFFERENT_LINES]
@@ -123,7 +123,7 @@ def _text(value: Any) -> str:
 
 
 def _fits(recorded: str, text: str) -> bool:
-    """Whether the texts are the same but for what was redacted."""
+    """Whether the texts are equal, with redacted parts matching anything."""
     if recorded == text or MARK not in recorded:
         return recorded == text
     first, *others = recorded.split(MARK)
@@ -134,7 +134,7 @@ def _fits(recorded: str, text: str) -> bool:
 
 
 def _in_order(text: str, pieces: Sequence[str]) -> bool:
-    """Whether the text begins with the first piece, ends with the last, and has the others in order between them."""
+    """Whether the text starts with the first piece, ends with the last, and contains the others in order in between."""
     place, end = len(pieces[0]), len(text) - len(pieces[-1])
     for piece in pieces[1:-1]:
         place = text.find(piece, place, end)
@@ -145,7 +145,7 @@ def _in_order(text: str, pieces: Sequence[str]) -> bool:
 
 
 def _lines(text: str) -> Iterator[str]:
-    """A form's text as lines: a name and what it says."""
+    """Render a key's text as lines of name and value."""
     try:
         said = json.loads(text)
     except ValueError:

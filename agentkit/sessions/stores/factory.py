@@ -15,14 +15,14 @@ _SCHEMES = ("postgres", "postgresql")
 
 
 def refuse_foreign(place: str) -> None:
-    """Raise SessionError for the URL of what keeps no sessions, which would otherwise be taken for a file's name."""
+    """Raise SessionError for a URL of an unsupported kind, which would otherwise be taken for a file name."""
     scheme, parted, _ = place.partition("://")
     if parted and scheme not in _SCHEMES:
         raise SessionError(f"{scheme}:// keeps no sessions. Give a file, or postgresql://USER@HOST/DATABASE.")
 
 
 def store_at(place: Place) -> SessionStore:
-    """The store that a place means; its module is imported now. Raises SessionError for what is no place."""
+    """Return the store for a place; its module is imported on demand. Raises SessionError if the place is invalid."""
     if place == ":memory:":
         from agentkit.sessions.stores.in_memory import InMemorySessionStore
 

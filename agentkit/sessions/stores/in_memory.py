@@ -20,9 +20,9 @@ class _StoredSession:
 
 
 class InMemorySessionStore:
-    """Keeps sessions for as long as the object lives, in the form in which a file would keep them.
+    """Stores sessions for the lifetime of the object, serialised as in a file.
 
-    A pickled one is a copy, as no other process can reach this one's memory.
+    A pickled store is a copy, since another process cannot access this one's memory.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class InMemorySessionStore:
         return "MemoryStore()"
 
     def create(self, session: str, entries: Sequence[SessionEntry]) -> None:
-        """Make a session of entries."""
+        """Create a session with these entries."""
         rows = rows_of(entries)
         with self._lock:
             if session in self._sessions:
@@ -51,14 +51,14 @@ class InMemorySessionStore:
             self._sessions[session] = _StoredSession(rows=rows)
 
     def append(self, session: str, entries: Sequence[SessionEntry]) -> None:
-        """Add all of them or none."""
+        """Append all entries or none."""
         rows = rows_of(entries)
         with self._lock:
             if rows:
                 self._sessions.setdefault(session, _StoredSession()).rows.extend(rows)
 
     def read(self, session: str, after: Position = START) -> tuple[list[SessionEntry], Position]:
-        """The entries behind `after`, and the position behind the last."""
+        """Read the entries after a position, and the position of the last."""
         with self._lock:
             kept = self._sessions.get(session)
             if kept is None:
@@ -68,7 +68,7 @@ class InMemorySessionStore:
         return entries_in(rows), position
 
     def hold(self, session: str, run: str) -> Release | None:
-        """Claim a run."""
+        """Lock a run."""
         mark = object()
         with self._lock:
             if self._held.setdefault((session, run), mark) is not mark:
@@ -81,19 +81,19 @@ class InMemorySessionStore:
                 del self._held[key]
 
     def is_held(self, session: str, run: str) -> bool:
-        """Whether anybody holds the run."""
+        """Whether the run is locked."""
         with self._lock:
             return (session, run) in self._held
 
     def summaries(self) -> list[SessionSummary]:
-        """All sessions, the newest change first."""
+        """List all sessions, the most recently changed first."""
         with self._lock:
             listed = [(name, list(kept.rows)) for name, kept in self._sessions.items()]
         summaries = [_summary(name, rows) for name, rows in listed if rows]
         return sorted(summaries, key=lambda summary: summary.changed, reverse=True)
 
     def rename(self, old: str, new: str) -> None:
-        """Give a session another name."""
+        """Rename a session."""
         with self._lock:
             self._check(old)
             if new in self._sessions:
@@ -101,13 +101,13 @@ class InMemorySessionStore:
             self._sessions[new] = self._sessions.pop(old)
 
     def delete(self, session: str) -> None:
-        """Forget a session."""
+        """Delete a session."""
         with self._lock:
             self._check(session)
             del self._sessions[session]
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: the store has no open resources."""
 
     def _check(self, session: str) -> None:
         if session not in self._sessions:

@@ -1,7 +1,7 @@
-"""File locks that show which runs are in progress, released by the system when a process dies.
+"""File locks on the runs in progress, released by the system when a process dies.
 
-On Linux each lock is a byte range of one file, far apart, that belongs to an open file and not to a process, so that it
-also tells apart the threads and objects of one process. Elsewhere each lock is a file.
+On Linux all locks are byte ranges, far apart, of one file. They belong to the open file rather than the process, so
+that they also exclude threads and objects of the same process. Elsewhere each lock is a file.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _FEW_TRIES = 5
 
 
 class RunLocks:
-    """Who is at which run of which session, told by locks. Who renames or deletes a session is waited for so long."""
+    """Locks on the runs of sessions. `wait_seconds` is the time to wait for a rename or deletion to finish."""
 
     def __init__(self, locks: Locks, wait_seconds: float = 2.0) -> None:
         self._locks = locks
         self._wait_seconds = wait_seconds
 
     def hold(self, session: str, run: str) -> Release | None:
-        """Claim a run; None when somebody has it."""
+        """Lock a run; None if it is locked already."""
         release_session = self._share(session)
         release_run = self._locks.take(_run_name(session, run))
         if release_run is None:
@@ -46,12 +46,12 @@ class RunLocks:
         return partial(_release_both, release_run, release_session)
 
     def is_held(self, session: str, run: str) -> bool:
-        """Whether somebody has it."""
+        """Whether the run is locked."""
         return self._locks.is_taken(_run_name(session, run))
 
     @contextmanager
     def alone(self, session: str) -> Iterator[None]:
-        """Keep everybody from the session. Raises SessionError when a run of it is held."""
+        """Lock the whole session. Raises SessionError if one of its runs is locked."""
         release = self._locks.take(session)
         if release is None:
             raise in_use(session)
@@ -61,7 +61,7 @@ class RunLocks:
             release()
 
     def _share(self, session: str) -> Release:
-        """Keep the session from being renamed or deleted. Who is just doing that is quickly done."""
+        """Take a shared lock, which prevents renames and deletions. Waits for one in progress, since it is quick."""
         deadline = time.monotonic() + self._wait_seconds
         while True:
             release = self._locks.take(session, shared=True)
@@ -73,7 +73,7 @@ class RunLocks:
 
 
 def locks_beside(path: Path, platform: str = sys.platform) -> Locks:
-    """The locks for what is kept at `path`. Raises SessionError where we know of none."""
+    """Return the locks for the store at `path`. Raises SessionError on unsupported platforms."""
     if platform == "win32":
         raise SessionError(
             "Sessions cannot be kept in a file on Windows, as yet; use a PostgreSQL database, or ':memory:'."
@@ -84,14 +84,14 @@ def locks_beside(path: Path, platform: str = sys.platform) -> Locks:
 
 
 class _Files:
-    """Opens files to lock, and closes them in every child that is forked off: locks are the parent's alone."""
+    """Opens lock files, and closes them in forked children: locks belong to the parent alone."""
 
     def __init__(self) -> None:
         self._open: weakref.WeakSet[BinaryIO] = weakref.WeakSet()
         os.register_at_fork(after_in_child=partial(_close_all, weakref.ref(self._open)))
 
     def open(self, path: Path) -> BinaryIO:
-        """The file, made when there is none, readable for its owner only. Raises SessionError, also for a link."""
+        """Open the file, creating it readable for its owner only. Raises SessionError, also for a symbolic link."""
         try:
             file = os.fdopen(_descriptor(path), "r+b", buffering=0)
         except OSError as error:
@@ -101,14 +101,14 @@ class _Files:
 
 
 class RangeLocks:
-    """Each lock is one byte of a file, at a place that its name determines. The file stays empty."""
+    """Each lock is one byte of a file, at an offset derived from its name. The file stays empty."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._files = _Files()
 
     def take(self, name: str, *, shared: bool = False) -> Release | None:
-        """Lock the byte, alone or with others who share it; None when it is taken. Raises SessionError."""
+        """Lock the byte, exclusively or shared; None if it is locked. Raises SessionError."""
         import fcntl
 
         file = self._files.open(self._path)
@@ -116,7 +116,7 @@ class RangeLocks:
         return file.close if _got(file, fcntl.fcntl, fcntl.F_OFD_SETLK, wish) else None
 
     def is_taken(self, name: str) -> bool:
-        """Ask who would be in the way."""
+        """Whether the byte is locked, without locking it."""
         import fcntl
 
         with self._files.open(self._path) as file:
@@ -125,14 +125,14 @@ class RangeLocks:
 
 
 class FileLocks:
-    """Each lock is a file in a folder; who has it alone removes it at the end."""
+    """Each lock is a file in a folder; an exclusive holder removes it on release."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
         self._files = _Files()
 
     def take(self, name: str, *, shared: bool = False) -> Release | None:
-        """Lock the file. Who only asks whether it is taken has it for a moment, so a few tries are made."""
+        """Lock the file. Retries a few times, because `is_taken` holds the lock for a moment."""
         import fcntl
 
         kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
@@ -148,7 +148,7 @@ class FileLocks:
         return None
 
     def is_taken(self, name: str) -> bool:
-        """Try to have it."""
+        """Whether the file is locked, tested by locking it."""
         release = self.take(name)
         if release is not None:
             release()
@@ -156,11 +156,11 @@ class FileLocks:
 
 
 Locks = RangeLocks | FileLocks
-"""Named locks between all threads and processes of a machine."""
+"""Named locks shared by all threads and processes of a machine."""
 
 
 def refuse_others(path: Path, found: os.stat_result) -> None:
-    """Raise SessionError for a symbolic link, and for what belongs to another user, who could read along."""
+    """Raise SessionError for a symbolic link, or a file of another user, who could read its contents."""
     if stat.S_ISLNK(found.st_mode):
         raise SessionError(f"{path} is a symbolic link, which nothing is kept behind; name the file itself.")
     if found.st_uid != os.geteuid():
@@ -171,7 +171,7 @@ def refuse_others(path: Path, found: os.stat_result) -> None:
 
 
 def _descriptor(path: Path) -> int:
-    """The file, opened. Raises SessionError and OSError."""
+    """Open the file. Raises SessionError and OSError."""
     path.parent.mkdir(0o700, parents=True, exist_ok=True)
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
@@ -191,7 +191,7 @@ def _descriptor(path: Path) -> int:
 
 
 def _got(file: BinaryIO, lock: Callable[..., object], *wishes: object) -> bool:
-    """Whether the lock was to be had; if not, the file is closed."""
+    """Try to lock the file; if that fails, close it and return False."""
     try:
         lock(file, *wishes)
     except (BlockingIOError, PermissionError):
@@ -209,7 +209,7 @@ def _range(kind: int, name: str) -> bytes:
 
 
 def _is_at(file: BinaryIO, path: Path) -> bool:
-    """Whether the file is still the one at the path, and was not removed by who had it before."""
+    """Whether the open file is still the one at the path: the previous holder may have removed it."""
     try:
         return os.path.samestat(os.fstat(file.fileno()), path.stat())
     except FileNotFoundError:

@@ -56,10 +56,10 @@ _IS_LOCKED = (
 
 
 class PostgresSessionStore:
-    """Keeps sessions in the schema `agentkit` of a PostgreSQL database, which is made when it is not there.
+    """Stores sessions in the schema `agentkit` of a PostgreSQL database, created on demand.
 
-    Runs are held by advisory locks of the store's connection, which the server gives back when the connection ends: a
-    proxy between, such as PgBouncer, must keep a connection for each client. One connection serves all threads.
+    Runs are locked by advisory locks of the store's connection, which the server releases when the connection ends: a
+    proxy such as PgBouncer must therefore use one server connection per client. One connection serves all threads.
     """
 
     def __init__(self, url: str) -> None:
@@ -77,7 +77,7 @@ class PostgresSessionStore:
         return f"PostgresStore({self._server.shown!r})"
 
     def create(self, session: str, entries: Sequence[SessionEntry]) -> None:
-        """Make a session of entries."""
+        """Create a session with these entries."""
         rows = rows_of(entries)
         with self._server.writing() as connection:
             made = _make(connection, session)
@@ -86,7 +86,7 @@ class PostgresSessionStore:
             _add(connection, made, rows)
 
     def append(self, session: str, entries: Sequence[SessionEntry]) -> None:
-        """Add all of them or none."""
+        """Append all entries or none."""
         rows = rows_of(entries)
         if rows:
             with self._server.writing() as connection:
@@ -94,13 +94,13 @@ class PostgresSessionStore:
                 _add(connection, _found_or_made(connection, session), rows)
 
     def read(self, session: str, after: Position = START) -> tuple[list[SessionEntry], Position]:
-        """The entries behind `after`, and the position behind the last."""
+        """Read the entries after a position, and the position of the last."""
         with self._server.using() as connection:
             rows = connection.execute(_READ, (*after, session)).fetchall()
         return entries_found(rows, after)
 
     def hold(self, session: str, run: str) -> Release | None:
-        """Claim a run until it is released or the connection ends. Waits while the session is being deleted."""
+        """Lock a run until it is released or the connection ends. Waits while the session is being deleted."""
         name, mark = _run_name(session, run), object()
         with self._server.using() as connection:
             if name in self._held:
@@ -120,39 +120,39 @@ class PostgresSessionStore:
             with (
                 suppress(SessionError),
                 self._server.using() as connection,
-            ):  # without a connection it is released already
+            ):  # if the connection is lost, the lock is released already
                 connection.execute(_UNLOCK, (lock_number(name),))
                 connection.execute(_UNSHARE, (lock_number(session),))
 
     def is_held(self, session: str, run: str) -> bool:
-        """Whether anybody alive holds the run."""
+        """Whether a live connection holds the lock on the run."""
         with self._server.using() as connection:
             return bool(connection.execute(_IS_LOCKED, (lock_number(_run_name(session, run)),)).fetchall()[0][0])
 
     def summaries(self) -> list[SessionSummary]:
-        """All sessions, the newest change first."""
+        """List all sessions, the most recently changed first."""
         with self._server.using() as connection:
             return [summary_of(*row) for row in connection.execute(_SUMMARIES)]
 
     def rename(self, old: str, new: str) -> None:
-        """Give a session another name."""
+        """Rename a session."""
         with self._alone(old) as (connection, found):
             if connection.execute(_FIND, (new,)).fetchone() is not None:
                 raise taken(new)
             connection.execute(_RENAME, (new, found))
 
     def delete(self, session: str) -> None:
-        """Forget a session."""
+        """Delete a session."""
         with self._alone(session) as (connection, found):
             for statement in _FORGET:
                 connection.execute(statement, (found,))
 
     def close(self) -> None:
-        """End the connection, and with it the claims; the next use makes another."""
+        """Close the connection, which releases its locks; the next use reconnects."""
         self._server.close()
 
     def _check_held(self, session: str, entries: Sequence[SessionEntry]) -> None:
-        """Raise SessionError for a run that somebody else may have claimed since the connection was lost."""
+        """Raise SessionError for a run that another process may have locked since the connection was lost."""
         if self._lost.intersection(_run_name(session, entry.run) for entry in entries):
             raise SessionError(
                 f"The connection to {self._server.shown} was lost, so this run of the session {session!r} may be gone"
@@ -161,7 +161,7 @@ class PostgresSessionStore:
 
     @contextmanager
     def _alone(self, session: str) -> Iterator[tuple[psycopg.Connection[Any], int]]:
-        """A transaction on a session that nobody else uses."""
+        """A transaction with exclusive access to a session."""
         with self._server.writing() as connection:
             if any(name.startswith(f"{session}\n") for name in self._held):
                 raise in_use(session)
@@ -174,14 +174,14 @@ class PostgresSessionStore:
 
 
 def _found_or_made(connection: psycopg.Connection[Any], session: str) -> int:
-    """The session's id. Its row is ours until the transaction ends, so that entries are seen in their order."""
+    """The session's id. Its row stays locked until the transaction ends, so that entries become visible in order."""
     while (row := connection.execute(_FIND, (session,)).fetchone()) is None:
         _make(connection, session)
     return int(row[0])
 
 
 def _make(connection: psycopg.Connection[Any], session: str) -> int | None:
-    """A new session, None when there is one."""
+    """Create a session; None if the name is taken."""
     made = new_id()
     return made if connection.execute(_MAKE, (made, session)).rowcount else None
 

@@ -27,7 +27,7 @@ _VERSION = "SELECT version FROM schema_version"
 
 @dataclass(frozen=True, slots=True)
 class SchemaDefinition:
-    """What a schema of ours holds: a word for it, its name, its version, how it is made, and the table made last."""
+    """A database schema: a word for its contents, its name, version, SQL statements, and the table created last."""
 
     holds: str
     schema: str
@@ -37,9 +37,9 @@ class SchemaDefinition:
 
 
 class PostgresDatabase:
-    """A database of a server, connected to when it is first used. One connection serves all threads of a process.
+    """A database, connected to on first use. One connection serves all threads of a process.
 
-    `on_loss` is called when a connection was lost, and then, as whenever one is given up, `on_end`.
+    `on_loss` is called when a connection was lost; `on_end` then, and whenever a connection is closed.
     """
 
     def __init__(
@@ -58,12 +58,12 @@ class PostgresDatabase:
 
     @property
     def shown(self) -> str:
-        """The URL without what must not be shown: users, passwords and settings."""
+        """The URL without user, password and settings, for display."""
         return re.sub(r"(?<=://)[^/]*@|\?.*", "", self.url, flags=re.DOTALL)
 
     @contextmanager
     def using(self) -> Iterator[psycopg.Connection[Any]]:
-        """The connection, for this thread alone. Raises SessionError for what goes wrong with the server."""
+        """The connection, locked for this thread. Raises SessionError for database errors."""
         psycopg = self._psycopg()
         with self.lock:
             try:
@@ -77,12 +77,12 @@ class PostgresDatabase:
 
     @contextmanager
     def writing(self) -> Iterator[psycopg.Connection[Any]]:
-        """A transaction: all of it or nothing."""
+        """A transaction."""
         with self.using() as connection, connection.transaction():
             yield connection
 
     def close(self) -> None:
-        """End the connection; the next use makes another."""
+        """Close the connection; the next use reconnects."""
         with self.lock:
             self._on_end()
             connection, self._connection = self._connection, None
@@ -92,7 +92,7 @@ class PostgresDatabase:
     def _connected(self) -> psycopg.Connection[Any]:
         if self._connection is not None and self.process == os.getpid():
             return self._connection
-        if self._connection is not None:  # a parent's; ending it here would end it there
+        if self._connection is not None:  # the parent's connection: closing it here would end it there
             self._inherited.append(self._connection)
             self._on_end()
         self._connection = None
@@ -108,7 +108,7 @@ class PostgresDatabase:
         return connection
 
     def _prepare(self, connection: psycopg.Connection[Any]) -> None:
-        """Make the tables when they are not there. Raises SessionError when they are those of a newer version."""
+        """Create the tables if they do not exist. Raises SessionError if a newer version created them."""
         tables = self._tables
         connection.execute(_SETTINGS, (f"{tables.schema}, public",))
         if not connection.execute(_IS_MADE, (f"{tables.schema}.{tables.last}",)).fetchall()[0][0]:
@@ -125,7 +125,7 @@ class PostgresDatabase:
             )
 
     def _psycopg(self) -> Any:
-        """The package, when it is there."""
+        """Import psycopg. Raises MissingExtra if it is not installed."""
         try:
             import psycopg
         except ImportError:
@@ -144,7 +144,7 @@ def _close(connection: psycopg.Connection[Any], process: int) -> None:
 
 
 def _leave_to_parent(connection: weakref.ref[psycopg.Connection[Any]]) -> None:
-    """In a child that was forked off: let the parent's connection end with the parent."""
+    """Close the inherited file descriptor in a forked child, so that the parent's connection ends with the parent."""
     inherited = connection()
     if inherited is not None and not inherited.closed:
         os.close(inherited.fileno())

@@ -41,13 +41,12 @@ _SUMMARIES = (
 
 
 class SQLiteSessionStore:
-    """Keeps sessions in one SQLite file, which is made when there is none, readable for its owner only.
+    """Stores sessions in one SQLite file, created on demand and readable for its owner only.
 
-    What was appended survives the death of the process at any instant; of what was appended in the last moments before
-    a loss of power, the newest may be missing, never a part of an entry. One connection serves all threads;
-    `wait_seconds` is how long it waits for other processes that are just writing. When the file is removed or replaced,
-    a run that is going on is refused from then on, so that no file holds a part of it; what begins later is kept in the
-    file that is there then.
+    Stored entries survive the death of the process at any instant; after a power loss the newest entries can be
+    missing, but never a part of an entry. One connection serves all threads; `wait_seconds` is how long it waits for
+    other processes that are writing. If the file is removed or replaced, runs in progress are refused from then on, so
+    that no file contains only a part of a run; later runs are stored in the new file.
     """
 
     def __init__(self, path: str | PathLike[str], wait_seconds: float = WAIT_SECONDS) -> None:
@@ -66,7 +65,7 @@ class SQLiteSessionStore:
         return f"SQLiteStore({str(self.path)!r})"
 
     def create(self, session: str, entries: Sequence[SessionEntry]) -> None:
-        """Make a session of entries."""
+        """Create a session with these entries."""
         rows = rows_of(entries)
         with self._file.writing() as connection:
             if _find(connection, session) is not None:
@@ -74,7 +73,7 @@ class SQLiteSessionStore:
             _add(connection, _make(connection, session), rows)
 
     def append(self, session: str, entries: Sequence[SessionEntry]) -> None:
-        """Add all of them or none."""
+        """Append all entries or none."""
         rows = rows_of(entries)
         if len(rows) == 1 and self._append_one(session, rows[0]):
             return
@@ -84,18 +83,18 @@ class SQLiteSessionStore:
                 _add(connection, _make(connection, session) if found is None else found, rows)
 
     def _append_one(self, session: str, row: Row) -> bool:
-        """Add an entry to a session that is there, by the one statement that is most often needed."""
+        """Append one entry to an existing session in a single statement, the most frequent case."""
         with self._file.using(partial(self._refuse_lost, session, [row])) as connection:
             return connection.execute(_ADD_BY_NAME, (*row, session)).rowcount == 1
 
     def read(self, session: str, after: Position = START) -> tuple[list[SessionEntry], Position]:
-        """The entries behind `after`, and the position behind the last."""
+        """Read the entries after a position, and the position of the last."""
         with self._file.using() as connection:
             rows = connection.execute(_READ, (*after, session)).fetchall()
         return entries_found(rows, after)
 
     def hold(self, session: str, run: str) -> Release | None:
-        """Claim a run until it is released or the process dies."""
+        """Lock a run until it is released or the process dies."""
         release = self._holds.hold(session, run)
         if release is None:
             return None
@@ -110,18 +109,18 @@ class SQLiteSessionStore:
         release()
 
     def is_held(self, session: str, run: str) -> bool:
-        """Whether anybody alive holds the run."""
+        """Whether a live process holds the lock on the run."""
         return self._holds.is_held(session, run)
 
     def summaries(self) -> list[SessionSummary]:
-        """All sessions, the newest change first; none where there is no file, which is not made for that."""
+        """List all sessions, the most recently changed first. A missing file is not created; the list is then empty."""
         if not os.path.lexists(self.path):
             return []
         with self._file.using() as connection:
             return [summary_of(*row) for row in connection.execute(_SUMMARIES)]
 
     def rename(self, old: str, new: str) -> None:
-        """Give a session another name."""
+        """Rename a session."""
         with self._holds.alone(old), self._file.writing() as connection:
             found = _find(connection, old)
             if found is None:
@@ -131,7 +130,7 @@ class SQLiteSessionStore:
             connection.execute("UPDATE sessions SET name = ? WHERE id = ?", (new, found))
 
     def delete(self, session: str) -> None:
-        """Forget a session."""
+        """Delete a session."""
         with self._holds.alone(session), self._file.writing() as connection:
             found = _find(connection, session)
             if found is None:
@@ -140,7 +139,7 @@ class SQLiteSessionStore:
             connection.execute("DELETE FROM sessions WHERE id = ?", (found,))
 
     def close(self) -> None:
-        """Close the file; the next use opens it again."""
+        """Close the file; the next use reopens it."""
         self._file.close()
 
     def _refuse_lost(self, session: str, rows: Sequence[Row]) -> None:
@@ -158,7 +157,7 @@ def _find(connection: Connection, session: str) -> int | None:
 
 
 def _make(connection: Connection, session: str) -> int:
-    """A new session."""
+    """Create a session."""
     made = new_id()
     connection.execute("INSERT INTO sessions (id, name) VALUES (?, ?)", (made, session))
     return made

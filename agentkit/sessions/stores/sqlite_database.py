@@ -27,12 +27,12 @@ _REMEDIES = (
     ("SQLITE_READONLY", "it may only be read; check the permissions of the file and its folder"),
     ("SQLITE_CANTOPEN", "it cannot be opened; check the permissions of the file and its folder"),
 )
-"""By the beginning of SQLite's name for an error: what happened and what to do."""
+"""By prefix of SQLite's error name: the cause and the remedy."""
 
 _COMPUTED = ("trigger", "view")
 IN_MEMORY = ":memory:"
 WAIT_SECONDS = 30.0
-"""How long we wait for other processes that are just writing."""
+"""Default time to wait for other processes that are writing."""
 
 
 _NO_FILE = (0, 0, 0)
@@ -44,9 +44,9 @@ def _nothing() -> None:
 
 @dataclass(frozen=True, slots=True)
 class DatabaseFormat:
-    """What a database of ours holds: a word for it, the number that marks it, its version and its tables.
+    """A database format: a word for its contents, the application id, the version and the tables.
 
-    `settings` are made anew for each connection.
+    `settings` are pragmas applied to each connection.
     """
 
     holds: str
@@ -57,10 +57,10 @@ class DatabaseFormat:
 
 
 class DatabaseFile:
-    """A database in one file, opened when it is first used. One connection serves all threads of a process.
+    """A database in one file, opened on first use. One connection serves all threads of a process.
 
-    `on_removed` is called when the file was removed, or another put in its place: what follows is in the one that is
-    there then. `:memory:` is a database that is in no file.
+    `on_removed` is called when the file was removed or replaced; later operations use the file that is there then.
+    `:memory:` is a database without a file.
     """
 
     def __init__(
@@ -74,9 +74,9 @@ class DatabaseFile:
 
     @contextmanager
     def using(self, check: Callable[[], object] = _nothing) -> Iterator[sqlite3.Connection]:
-        """The connection, for this thread alone. Raises SessionError for what goes wrong with the file.
+        """The connection, locked for this thread. Raises SessionError for errors of the database or the file.
 
-        `check` may refuse it, when it is known whether the file is still the one that it was, and before one is made.
+        `check` can raise; it runs after a removed file was detected and before a new file is created.
         """
         with self.lock:
             try:
@@ -98,33 +98,33 @@ class DatabaseFile:
 
     @contextmanager
     def writing(self, check: Callable[[], object] = _nothing) -> Iterator[sqlite3.Connection]:
-        """A transaction: all of it or nothing."""
+        """A transaction."""
         with self.using(check) as connection, transaction(connection):
             yield connection
 
     def close(self) -> None:
-        """Close the file; the next use opens it again, except that what was in memory is lost."""
+        """Close the file; the next use reopens it. The contents of an in-memory database are lost."""
         with self.lock:
             connection, self._connection = self._connection, None
             if connection is not None:
                 _close(connection, self._opened[0])
 
     def _notice(self) -> None:
-        """Let go of a connection to a file that is not there any more, and of one that is a parent's."""
+        """Drop a connection to a removed file, or one inherited from the parent process."""
         connection, found = self._connection, self._found()
         if connection is None or self._opened == found:
             return
         if self._opened[0] != os.getpid():
-            self._inherited.append(connection)  # closing it here would harm the parent
+            self._inherited.append(connection)  # closing it here would damage the parent's
             self._connection = None
             return
         self._on_removed()
-        if found == _NO_FILE:  # a file that was moved takes along what is in its log, which SQLite leaves behind
+        if found == _NO_FILE:  # a moved file takes along the contents of its log, which SQLite leaves behind
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         self.close()
 
     def _connected(self) -> sqlite3.Connection:
-        """The connection of this process to the file that is there now."""
+        """The connection of this process to the current file, opened if necessary."""
         if self._connection is None:
             if self.place != IN_MEMORY:
                 _make_file(Path(self.place))
@@ -134,11 +134,11 @@ class DatabaseFile:
         return self._connection
 
     def _found(self) -> tuple[int, int, int]:
-        """Which process, and which file."""
+        """The identity of the process and the file."""
         if self.place == IN_MEMORY:
             return os.getpid(), 0, 0
         try:
-            found = os.lstat(self.place)  # before each use: a third of what Path.lstat() takes
+            found = os.lstat(self.place)  # called before each use: takes a third of the time of Path.lstat()
         except FileNotFoundError:
             return _NO_FILE
         except ValueError:
@@ -148,13 +148,13 @@ class DatabaseFile:
 
 
 def connect(place: str, kind: DatabaseFormat, wait_seconds: float) -> sqlite3.Connection:
-    """A connection to a database of this kind; an empty one is made one. Raises SessionError for any other."""
+    """Connect to a database of this format; an empty one is initialised. Raises SessionError for any other."""
     connection = sqlite3.connect(place, timeout=wait_seconds, isolation_level=None, check_same_thread=False)
     try:
         if not _is_ours(connection, place, kind):
             _adopt(connection, place, kind, wait_seconds)
         mode = connection.execute("PRAGMA journal_mode").fetchone()[0]
-        # With a write-ahead log, NORMAL loses nothing when a process dies. Not every network drive can have one.
+        # With a write-ahead log, NORMAL loses nothing when a process dies. Some network drives do not support the log.
         for setting in (f"synchronous = {'NORMAL' if mode == 'wal' else 'FULL'}", *kind.settings):
             connection.execute(f"PRAGMA {setting}").fetchall()
     except BaseException:
@@ -164,11 +164,11 @@ def connect(place: str, kind: DatabaseFormat, wait_seconds: float) -> sqlite3.Co
 
 
 def _is_ours(connection: sqlite3.Connection, place: str, kind: DatabaseFormat) -> bool:
-    """Whether it is a database of this kind, False when it is empty. Raises SessionError when it is neither.
+    """Whether the database has this format; False if it is empty. Raises SessionError for any other.
 
-    What computes where we read and write, such as a view in the place of a table, is none of ours: it may have no end.
+    Views and triggers are rejected: they run code where we read and write, which might never terminate.
     """
-    found = connection.execute(  # in one statement, as another process may just make it one of ours
+    found = connection.execute(  # in one statement, since another process can initialise it at the same time
         "SELECT application_id, user_version, type, sql FROM pragma_application_id, pragma_user_version"
         " LEFT JOIN sqlite_master ON TRUE"
     ).fetchall()
@@ -189,7 +189,7 @@ def _is_ours(connection: sqlite3.Connection, place: str, kind: DatabaseFormat) -
 
 
 def _adopt(connection: sqlite3.Connection, place: str, kind: DatabaseFormat, wait_seconds: float) -> None:
-    """Make an empty database one of ours, unless another process has just done so."""
+    """Initialise an empty database, unless another process has just done so."""
     _use_write_ahead_log(connection, wait_seconds)
     marks = (f"PRAGMA application_id = {kind.application}", f"PRAGMA user_version = {kind.version}")
     with transaction(connection):
@@ -199,7 +199,7 @@ def _adopt(connection: sqlite3.Connection, place: str, kind: DatabaseFormat, wai
 
 
 def _use_write_ahead_log(connection: sqlite3.Connection, wait_seconds: float) -> None:
-    """Switch to the log; for this, unlike for all else, SQLite does not wait until others are done."""
+    """Switch to write-ahead logging. SQLite does not wait for other processes here, so this retries."""
     deadline = time.monotonic() + wait_seconds
     while True:
         try:
@@ -214,37 +214,37 @@ def _use_write_ahead_log(connection: sqlite3.Connection, wait_seconds: float) ->
 
 @contextmanager
 def transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    """All of it or nothing."""
+    """A transaction: commit on success, roll back on error."""
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield
         connection.execute("COMMIT")
     except BaseException:
-        if connection.in_transaction:  # after some errors SQLite has ended it itself
+        if connection.in_transaction:  # after some errors SQLite has rolled back already
             connection.execute("ROLLBACK")
         raise
 
 
 def _make_file(path: Path) -> None:
-    """Make the file, and its folder, for the owner only. Raises SessionError for a link, and for a file of others."""
+    """Create the file and its folder for the owner only. Raises SessionError for a link or a file of another user."""
     path.parent.mkdir(0o700, parents=True, exist_ok=True)
     try:
         found = path.lstat()
     except FileNotFoundError:
         os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600))
         return
-    refuse_others(path, found)  # it must not be opened to see: closing it again would give up locks on it
+    refuse_others(path, found)  # do not open it to check: closing it would release its locks
     if stat.S_ISREG(found.st_mode) and found.st_mode & 0o077:
         path.chmod(stat.S_IMODE(found.st_mode) & 0o700)
 
 
 def _close(connection: sqlite3.Connection, process: int) -> None:
-    """Close a connection in the process that opened it: elsewhere that would harm the one who did."""
+    """Close a connection in the process that opened it; elsewhere that would damage the connection of that process."""
     if process == os.getpid():
         connection.close()
 
 
 def _told(error: sqlite3.Error) -> str:
-    """What happened and what to do about it."""
+    """Describe the error and its remedy."""
     name = getattr(error, "sqlite_errorname", "")
     return next((remedy for start, remedy in _REMEDIES if name.startswith(start)), f"SQLite says: {error}")
