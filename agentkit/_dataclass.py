@@ -93,7 +93,7 @@ _SHOWN, _COMPARED, _FROZEN = map(_methods, (_Shown, _Compared, _Frozen))
 
 
 def _refuse(what: str, thing: Any, name: str) -> None:
-    """Raise FrozenInstanceError for a field. A subclass of a frozen dataclass can have additional mutable attributes."""
+    """Raise FrozenInstanceError for a field. A subclass of a frozen dataclass can add mutable attributes."""
     kind = type(thing)
     if "__dataclass_fields__" in vars(kind) or name in kind.__dataclass_fields__:
         raise FrozenInstanceError(f"cannot {what} field {name!r}")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
-    """Write the text to the file atomically, readable by its owner only unless `mode` says otherwise. Raises OSError."""
+    """Write the text to the file atomically; by default only its owner can read it. Raises OSError."""
     draft = path.with_name(f".draft-{secrets.token_hex(8)}")
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)

@@ -188,7 +188,7 @@ class Image:
     Raises ValueError if `url` is not a URL.
     """
 
-    keeps_secrets: ClassVar[bool] = True  # repr hides the URL: it can contain a secret
+    keeps_secrets: ClassVar[bool] = True  # not redacted: repr never shows the URL
 
     url: str = field(repr=False)
     detail: Literal["auto", "low", "high"] | None = None
@@ -231,7 +231,7 @@ class File:
     `File.read` creates one from a file. Raises ValueError if `url` is not a URL.
     """
 
-    keeps_secrets: ClassVar[bool] = True  # repr hides the URL: it can contain a secret
+    keeps_secrets: ClassVar[bool] = True  # not redacted: repr never shows the URL
 
     url: str = field(repr=False)
     name: str = ""

@@ -10,8 +10,9 @@ from agentkit.levels import SafetyLevel
 
 
 class Verdict(StrEnum):
-    """The result of judging a call: `deny` blocks it for everyone, `ask` requires approval from a model, `allow`
-    permits it.
+    """The result of judging a call.
+
+    `deny` blocks the call for every caller, `ask` requires approval if a model makes it, and `allow` permits it.
     """
 
     ALLOW = "allow"

@@ -149,7 +149,7 @@ class Blocked(ToolError):
 
 
 class Postponed(ToolError):
-    """The tool has no result yet: a person must answer the message first. The run pauses and resumes with the answer."""
+    """The tool needs a person to answer the message first. The run pauses and resumes with the answer."""
 
 
 class LoginNeeded(ToolError):

@@ -94,7 +94,7 @@ class ToolCallDelta(Event):
 
 @dataclass(frozen=True, slots=True)
 class PartialOutput(Event):
-    """The structured answer received so far: `value` has the output type, or is a dictionary with a subset of its keys."""
+    """The answer parsed so far: `value` has the output type or is a dictionary with a subset of its keys."""
 
     value: Any
 

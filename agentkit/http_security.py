@@ -56,9 +56,7 @@ def checked_host(host: str) -> str:
 
 
 def is_local(host: str) -> bool:
-    """Whether a host is this machine: a loopback address, or `localhost`, the one name that is never resolved
-    elsewhere.
-    """
+    """Whether a host is this machine: a loopback address or `localhost`, which is never resolved elsewhere."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

@@ -19,9 +19,9 @@ class SafetyLevel(IntEnum):
 
     @classmethod
     def of(cls, value: SafetyLevel | str | int) -> SafetyLevel:
-        """Read a level from itself, its name in any case, or its number.
+        """Convert a level, its name in any case, or its number to a level.
 
-        Raises ConfigError naming the three levels when `value` is none of them; True and False are none.
+        Raises ConfigError naming the three levels if `value` is invalid; True and False are invalid.
         """
         if isinstance(value, cls):
             return value
