@@ -220,7 +220,7 @@ class AssistantMessage:
 
 @dataclass(frozen=True, slots=True)
 class ToolMessage:
-    """The result of tool call `call_id` sent to the model; `labels` classifies what its content and files can contain."""
+    """The result of tool call `call_id`, for the model. `labels` classifies what text, images and files can contain."""
 
     role: ClassVar[Literal["tool"]] = "tool"
     call_id: str

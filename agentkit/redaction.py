@@ -173,8 +173,7 @@ _SURELY_KEY = re.compile(
     r"sk-(?:ant|proj|or-v1|svcacct|admin|lf|kimi|cp)-|"
     r"sk-(?=[a-z0-9]{0,100}[A-Z])(?=[A-Z0-9]{0,100}[a-z])(?=[A-Za-z]{0,100}\d)[A-Za-z0-9]{32}"
 )
-"""Keys that are matched directly after a word, although words such as `task-…` and `risk-…` end with the same letters.
-"""
+"""Keys recognised even after a word character; words such as `task-…` and `risk-…` end with the same letters."""
 
 _MOST_GLUED, _FEWEST_GLUED = 24, 20
 """Maximum length of a word before a key, and minimum length of the key in that case."""

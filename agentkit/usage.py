@@ -241,7 +241,7 @@ class Cost:
     unpriced_requests: int = 0
 
     def __str__(self) -> str:
-        """`≈ $0.0123 (genai-prices 0.2.3, 2026-11-09)`; a lower bound is marked, with its number of unpriced requests."""
+        """`≈ $0.0123 (genai-prices 0.2.3, 2026-11-09)`; a lower bound includes its number of unpriced requests."""
         sum_told = f"≈ {_money(self.dollars)}" if self.dollars else "$0"
         noun = "request" if self.unpriced_requests == 1 else "requests"
         missing = f"{self.unpriced_requests} {noun} of unknown price" if self.unpriced_requests else ""
