@@ -153,7 +153,7 @@ class ToolCallFinished(Milestone):
 
 @dataclass(frozen=True, slots=True)
 class HostedCallFinished(ToolCallFinished):
-    """The provider ran a hosted tool, whose result it does not expose, or did not offer it, with the reason."""
+    """The provider ran a hosted tool, whose result it does not expose, or the tool was not offered; the result says why."""
 
 
 @dataclass(frozen=True, slots=True)

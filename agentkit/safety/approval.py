@@ -30,8 +30,7 @@ class Approval(StrEnum):
     NO = "no"
     ONCE = "once"
     RUN = "run"
-    """For calls of this pattern until the run ends; not available for the data-flow rule, which covers one call only.
-    """
+    """For calls of this pattern until the run ends; not available for the data-flow rule."""
     ALWAYS = "always"
     """For calls of this pattern for the lifetime of the agent."""
     LATER = "later"
