@@ -153,7 +153,7 @@ class ToolCallFinished(Milestone):
 
 @dataclass(frozen=True, slots=True)
 class HostedCallFinished(ToolCallFinished):
-    """The provider ran a hosted tool, whose result it does not expose, or the tool was not offered; the result says why."""
+    """The provider ran a hosted tool, whose result it does not expose, or was not offered the tool, and why."""
 
 
 @dataclass(frozen=True, slots=True)
