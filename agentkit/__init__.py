@@ -1,6 +1,6 @@
 """agentkit: a batteries-included agent toolkit. Every tool call is judged, explained, bounded, replayable, undoable.
 
-Importing it loads next to nothing: each public name is imported when it is first used.
+Importing the package loads almost nothing: each public name is imported on first use.
 """
 
 TYPE_CHECKING = False
@@ -100,19 +100,19 @@ _HOMES = {
     "wikipedia_tool": "tools.web",
     "write_file_tool": "tools.files",
 }
-"""Each public name and the module below `agentkit` that it is imported from."""
+"""Each public name and the module below `agentkit` that defines it."""
 
 __all__ = list(_HOMES)
 
 
 def __getattr__(name: str) -> object:
-    """Import a public name from its home, once."""
+    """Import a public name on first access and cache it."""
     from importlib import import_module
 
     if name not in _HOMES:
         for home in ("agentkit.events", "agentkit.errors"):
             if getattr(getattr(import_module(home), name, None), "__module__", "") == home:
-                # not an AttributeError: `from agentkit import` puts words of its own in the place of that one's
+                # not an AttributeError: `from agentkit import` would replace its message
                 raise ImportError(f"{name} is in {home}. Write: from {home} import {name}", name=__name__)
         if told := import_module("agentkit.suggestions.other_toolkits").told_of(name):
             raise ImportError(told, name=__name__)

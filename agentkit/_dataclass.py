@@ -1,8 +1,8 @@
 """Dataclasses with slots whose `__init__` is generated on first use.
 
-The standard library compiles three to six functions for each class, which takes longer than anything else that is done
-when a module of ours is imported. Decided in `docs/decisions/0047-slotted-dataclasses.md`. A class that has a method
-`_refuse_unknown` is told there what it was given beside its fields.
+The standard library compiles three to six functions for each class, which takes longer than anything else agentkit's
+modules do on import. See `docs/decisions/0047-slotted-dataclasses.md`. If a class defines `_refuse_unknown`, it is
+called with the keyword arguments that match no field.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["dataclass"]
 
 
 def _dataclass(**how: bool) -> Callable[[Any], Any]:
-    """Like `dataclasses.dataclass`, which also makes the classes without slots, and those derived from a dataclass."""
+    """Replace `dataclasses.dataclass`; delegates to it for classes without slots and for subclasses of a dataclass."""
     slots, frozen, is_shown, is_compared = map(how.get, ("slots", "frozen", "repr", "eq"), (False, False, True, True))
 
     def decorated(cls: Any) -> Any:
@@ -44,7 +44,7 @@ _NOTHING = {"init": False, "repr": False, "eq": False, "frozen": False}
 
 
 class _Shown:
-    """How an object is shown."""
+    """Template of `__repr__`."""
 
     @recursive_repr()
     def __repr__(self: Any) -> str:
@@ -54,7 +54,7 @@ class _Shown:
 
 
 class _Compared:
-    """When objects are equal, and what is their hash."""
+    """Template of `__eq__` and `__hash__`."""
 
     def __eq__(self: Any, other: object) -> bool:
         if other.__class__ is not self.__class__:
@@ -67,7 +67,7 @@ class _Compared:
 
 
 class _Frozen:
-    """What an object has that nobody changes."""
+    """Template of the methods of frozen dataclasses, including pickling."""
 
     def __setattr__(self: Any, name: str, value: object) -> None:
         _refuse("assign to", self, name)
@@ -93,7 +93,7 @@ _SHOWN, _COMPARED, _FROZEN = map(_methods, (_Shown, _Compared, _Frozen))
 
 
 def _refuse(what: str, thing: Any, name: str) -> None:
-    """Nobody changes a field; a class that is derived from a frozen one may have attributes of its own."""
+    """Raise FrozenInstanceError for a field. A subclass of a frozen dataclass can add mutable attributes."""
     kind = type(thing)
     if "__dataclass_fields__" in vars(kind) or name in kind.__dataclass_fields__:
         raise FrozenInstanceError(f"cannot {what} field {name!r}")
@@ -101,26 +101,26 @@ def _refuse(what: str, thing: Any, name: str) -> None:
 
 @cache
 def _compared(kind: Any) -> Callable[[Any], Any]:
-    """What gives the values of an object that tell it from another one."""
+    """Return a getter for the values that equality compares."""
     return _values([field.name for field in dataclasses.fields(kind) if field.compare])
 
 
 @cache
 def _hashed(kind: Any) -> Callable[[Any], Any]:
-    """What gives the values of an object that make its hash."""
+    """Return a getter for the values that the hash is computed from."""
     fields = dataclasses.fields(kind)
     return _values([field.name for field in fields if (field.compare if field.hash is None else field.hash)])
 
 
 def _values(names: list[str]) -> Callable[[Any], Any]:
-    """What gives a tuple of the values of these attributes."""
+    """Return a getter for a tuple of these attributes."""
     if len(names) < 2:
         return lambda thing: tuple(getattr(thing, name) for name in names)
     return attrgetter(*names)
 
 
 class _LazyInit:
-    """An `__init__` that is not there yet: whoever looks for it gets the written one, which takes its place."""
+    """Descriptor that generates `__init__` on first access and replaces itself with it."""
 
     __slots__ = ("_class",)
 
@@ -134,7 +134,7 @@ class _LazyInit:
 
 
 class _Factory:
-    """The default of a field that has a function make it."""
+    """Placeholder shown in signatures as the default of a field with a `default_factory`."""
 
     def __repr__(self) -> str:
         return "<factory>"
@@ -144,7 +144,7 @@ _FACTORY = _Factory()
 
 
 def _written(cls: Any) -> Any:
-    """The `__init__` of a class: each value goes straight into its slot."""
+    """Generate the `__init__` of a class, which stores each value directly in its slot."""
     known = dataclasses.fields(cls)
     scope: dict[str, Any] = {"FACTORY": _FACTORY}
     is_asked = hasattr(cls, "_refuse_unknown")
@@ -166,14 +166,14 @@ def _written(cls: Any) -> Any:
 
 
 def _parameter(field: Field[Any]) -> str:
-    """A field among the parameters of `__init__`."""
+    """Render a field as a parameter of `__init__`."""
     if field.default_factory is not MISSING:
         return f"{field.name}=FACTORY"
     return field.name if field.default is MISSING else f"{field.name}=default_{field.name}"
 
 
 def _line(cls: Any, field: Field[Any], scope: dict[str, Any]) -> list[str]:
-    """What `__init__` does with a field; what it needs for that is added to `scope`."""
+    """Render the statement of `__init__` that sets a field; adds the names it uses to `scope`."""
     name = value = field.name
     if field.default is not MISSING:
         scope[f"default_{name}"] = field.default

@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
-    """Put the text into the file, for its owner alone unless the mode says otherwise. Raises OSError."""
+    """Write the text to the file atomically; by default only its owner can read it. Raises OSError."""
     draft = path.with_name(f".draft-{secrets.token_hex(8)}")
     try:
         descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
@@ -20,16 +20,16 @@ def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
     except BaseException as error:
         with contextlib.suppress(OSError):
             draft.unlink()
-        if isinstance(error, OSError):  # which names the draft
+        if isinstance(error, OSError):  # it names the draft
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
 
 
 def usable(path: str | os.PathLike[str]) -> Path:
-    """The path of a file.
+    """Validate a path and return it as a `Path`.
 
-    Raises OSError for a name with a NUL or half of a character, as for any other name that the system refuses; Python
-    itself raises ValueError for these.
+    Raises OSError for a name that contains a NUL or a lone surrogate, as for any other name that the system rejects;
+    Python itself raises ValueError for these.
     """
     try:
         if b"\0" not in os.fsencode(path):

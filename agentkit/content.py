@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 from agentkit._dataclass import dataclass
 
 MOST_FILE_BYTES = 50_000_000
-"""How long a file may be: no provider takes a longer one in a request."""
+"""Maximum file size in bytes: no provider accepts a larger file in a request."""
 
 _IMAGE_TYPES = (
     ("image/png", rb"\x89PNG\r\n\x1a\n"),
@@ -19,11 +19,11 @@ _IMAGE_TYPES = (
     ("image/gif", rb"GIF8[79]a"),
     ("image/webp", rb"RIFF....WEBP"),
 )
-"""The media types that models see, each with what its files begin with."""
+"""Image media types that models accept, each with a pattern of the files' first bytes."""
 
 _PDF = "application/pdf"
 _MOST_BEFORE_PDF_BYTES = 1_024
-"""How much may stand before the first words of a PDF, as all that read it allow."""
+"""How far into the file the PDF header can start; PDF readers allow the same."""
 
 _FILE_TYPES = (
     (_PDF, rb"(?:\xef\xbb\xbf)?\s*%PDF-"),
@@ -33,10 +33,10 @@ _FILE_TYPES = (
     ("audio/ogg", rb"OggS\x00"),
     ("audio/mp4", rb"....ftypM4[AB]"),
 )
-"""The same of files that models read and hear."""
+"""Media types of documents and audio that models accept, each with a pattern of the files' first bytes."""
 
 _MPEG = rb"....ftyp"
-"""What a recording by a phone begins with, as does a film: its name tells which."""
+"""First bytes of an MP4 container, either phone audio or video; the file name's extension decides."""
 
 _OFFICE = rb"PK\x03\x04|\xd0\xcf\x11\xe0"
 _OPEN_XML = "application/vnd.openxmlformats-officedocument"
@@ -49,25 +49,28 @@ _OFFICE_TYPES = {
     "ppt": "application/vnd.ms-powerpoint",
     "odt": "application/vnd.oasis.opendocument.text",
 }
-"""What office programs write is told by the ending of its name: some providers read it, over Responses."""
+"""Office formats by file name extension; some providers accept them over the Responses protocol."""
 
 ENDINGS = {_PDF: ".pdf", **{kind: f".{ending}" for ending, kind in _OFFICE_TYPES.items()}}
-"""How the name of a file ends that has none of its own."""
+"""Extension by media type, for files without a name."""
 
 TEXTS = r"text/.*|application/(?:.*\+)?(?:json|xml|yaml|x-yaml|toml|javascript|sql|x-sh|x-ndjson)"
-"""The media types of what is told as its words."""
+"""Media types of files that are sent as plain text."""
 
 READ = "a PDF, a recording (WAV, MP3, FLAC, OGG or M4A), a text in UTF-8, or an office document"
-"""What models read and hear, in words."""
+"""Description of the file types that models accept, for error messages."""
 
 SCHEME = r"[A-Za-z][A-Za-z0-9+.-]+:"
-"""How a URL begins; one letter and a colon begin a path on Windows."""
+"""Pattern of a URL scheme; a single letter and a colon is a Windows drive."""
 
 _ADDRESSES = ("https://", "http://")
 
 
 def bytes_of(source: str | PathLike[str] | bytes) -> tuple[bytes, str]:
-    """What is in a file, and its name; bytes have none. Raises OSError, or ValueError for more than 50 MB."""
+    """Return the content and the name of a file; the name of bytes is empty.
+
+    Raises OSError, or ValueError for more than 50 MB.
+    """
     if isinstance(source, bytes):
         data, name = source, ""
     else:
@@ -83,14 +86,14 @@ def bytes_of(source: str | PathLike[str] | bytes) -> tuple[bytes, str]:
 
 
 def data_url(media_type: str, data: bytes) -> str:
-    """The data as a URL."""
+    """Encode the data as a `data:` URL."""
     from base64 import b64encode
 
     return f"data:{media_type};base64,{b64encode(data).decode('ascii')}"
 
 
 def checked_url(url: str, most_bytes: int, type_of: Callable[[bytes], str | None], read: str) -> str:
-    """The URL with the type that its data have. Raises ValueError."""
+    """Return the URL with the media type detected from its data. Raises ValueError if it is invalid."""
     import binascii
 
     if url[:8].lower().startswith(_ADDRESSES):
@@ -110,12 +113,12 @@ def checked_url(url: str, most_bytes: int, type_of: Callable[[bytes], str | None
 
 
 def image_type(data: bytes) -> str | None:
-    """The media type of what is seen; None for what is not."""
+    """Detect the media type of an image; None for any other data."""
     return _type_in(_IMAGE_TYPES, data)
 
 
 def file_type(data: bytes, name: str) -> str | None:
-    """The media type of what is read or heard; None for what is not."""
+    """Detect the media type of a document, recording or text; None if models cannot read it."""
     if found := _type_in(_FILE_TYPES, data):
         return found
     ending = name.rpartition(".")[2].lower()
@@ -143,12 +146,12 @@ def _is_text(data: bytes) -> bool:
 
 
 def media_type_of(url: str) -> str:
-    """The media type of a `data:` URL; empty for any other."""
+    """The media type of a `data:` URL; empty for any other URL."""
     return url[5:].partition(",")[0].partition(";")[0].lower() if url[:5].lower() == "data:" else ""
 
 
 def told_of(url: str) -> str:
-    """What a URL leads to: a kind and how long it is, or the address itself."""
+    """Describe a URL: media type and size of a `data:` URL, otherwise the address itself."""
     if not url.startswith("data:"):
         return url
     head, _, encoded = url[5:].partition(",")
@@ -156,36 +159,36 @@ def told_of(url: str) -> str:
 
 
 def _size(count: int) -> str:
-    """A number of bytes as a person reads it."""
+    """Format a number of bytes for people."""
     if count < 1_000:
         return f"{count} bytes"
     return f"{count / 1e3:,.0f} kB" if count < 1_000_000 else f"{count / 1e6:,.1f} MB"
 
 
 MOST_IMAGE_BYTES = 3_750_000
-"""How long a picture in a tool's result may be: 5 MB in base64, which is all that some providers take."""
+"""Maximum size in bytes of an image in a tool result: 5 MB in base64, the limit of some providers."""
 
 MOST_RETURNED_BYTES = 15_000_000
-"""How long a file in a tool's result may be: 20 MB in base64, which is all that some providers take of a request."""
+"""Maximum size in bytes of a file in a tool result: 20 MB in base64, the request limit of some providers."""
 
 _FORMATS: Mapping[str, str] = {
     **dict.fromkeys(("x-wav", "wave", "vnd.wave"), "wav"),
     **dict.fromkeys(("mp4", "x-m4a"), "m4a"),
     "mpeg": "mp3",
 }
-"""What protocols call a recording whose media type is another word."""
+"""Audio format names of the protocols, where they differ from the media subtype."""
 
 _MOST_NAME_CHARS = 200
 
 
 @dataclass(frozen=True, slots=True)
 class Image:
-    """A picture in a prompt or a tool's result: an `https:` or `data:` URL, as `Image.read` makes one of a file.
+    """An image in a prompt or a tool result, given as an `https:` or `data:` URL; `Image.read` creates one from a file.
 
-    Raises ValueError for what is no URL.
+    Raises ValueError if `url` is not a URL.
     """
 
-    keeps_secrets: ClassVar[bool] = True  # an address with a secret is not shown at all
+    keeps_secrets: ClassVar[bool] = True  # not redacted: repr never shows the URL
 
     url: str = field(repr=False)
     detail: Literal["auto", "low", "high"] | None = None
@@ -195,14 +198,14 @@ class Image:
             raise ValueError(f"An image is an https: or data: URL; for a file, Image.read(path). Got {self.url!r:.99}.")
 
     def __str__(self) -> str:
-        """What stands for the picture in a text: `[image/png, 12 kB]`, or its address."""
+        """Placeholder for the image in text: `[image/png, 12 kB]`, or its address."""
         return f"[{told_of(self.url)}]"
 
     @classmethod
     def read(cls, source: str | PathLike[str] | bytes, detail: Literal["auto", "low", "high"] | None = None) -> Image:
-        """The image in a file, or in bytes, as a `data:` URL, its type told by its content.
+        """Read an image from a file or from bytes into a `data:` URL; the media type is detected from the content.
 
-        Raises OSError, or ValueError for what is no PNG, JPEG, GIF or WebP, or more than 50 MB.
+        Raises OSError, or ValueError if the data is not a PNG, JPEG, GIF or WebP image or exceeds 50 MB.
         """
         data, name = bytes_of(source)
         media_type = image_type(data)
@@ -212,9 +215,10 @@ class Image:
         return cls(data_url(media_type, data), detail)
 
     def checked(self) -> Image:
-        """The picture as a provider takes it from a tool, its type told by its content.
+        """Return the image in the form providers accept in a tool result, with the media type detected from its data.
 
-        Raises ValueError, which says what is wrong: a provider would refuse the whole conversation for it.
+        Raises ValueError with the reason if it is invalid: a provider would reject the whole conversation because of
+        it.
         """
         right = checked_url(self.url, MOST_IMAGE_BYTES, image_type, "models read PNG, JPEG, GIF and WebP")
         return self if right == self.url else replace(self, url=right)
@@ -222,12 +226,12 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class File:
-    """A PDF, a recording or a text in a prompt or a tool's result: an `https:` or `data:` URL, and what it is called.
+    """A PDF, recording or text in a prompt or a tool result, given as an `https:` or `data:` URL with an optional name.
 
-    `File.read` makes one of a file. Raises ValueError for what is no URL.
+    `File.read` creates one from a file. Raises ValueError if `url` is not a URL.
     """
 
-    keeps_secrets: ClassVar[bool] = True  # an address with a secret is not shown at all
+    keeps_secrets: ClassVar[bool] = True  # not redacted: repr never shows the URL
 
     url: str = field(repr=False)
     name: str = ""
@@ -241,14 +245,17 @@ class File:
         object.__setattr__(self, "name", name)
 
     def __str__(self) -> str:
-        """What stands for the file in a text: `[report.pdf, application/pdf, 12 kB]`, or its address."""
+        """Placeholder for the file in text: `[report.pdf, application/pdf, 12 kB]`, or its address."""
         return f"[{', '.join(filter(None, (self.name, told_of(self.url))))}]"
 
     @classmethod
     def read(cls, source: str | PathLike[str] | bytes, name: str = "") -> File:
-        """A file, or bytes, as a `data:` URL, its type told by its content; an office document's by its name, too.
+        """Read a file or bytes into a `data:` URL.
 
-        Raises OSError, or ValueError for what no model reads, a picture (`Image.read`), and more than 50 MB.
+        The media type is detected from the content; for office documents the name's extension is needed as well.
+
+        Raises OSError, or ValueError for a type that models cannot read, an image (use `Image.read`), or more than 50
+        MB.
         """
         data, own_name = bytes_of(source)
         shown = repr(str(source)) if own_name else "What was given"
@@ -260,12 +267,12 @@ class File:
 
     @property
     def media_type(self) -> str:
-        """What kind of file it is, such as `application/pdf`; empty where only its address is known."""
+        """The media type, such as `application/pdf`; empty if only the address is known."""
         return media_type_of(self.url)
 
     @property
     def data(self) -> bytes | None:
-        """What is in the file; None where only its address is known, or its data are none."""
+        """The content of the file; None if only the address is known or the data cannot be decoded."""
         import binascii
         from urllib.parse import unquote_to_bytes
 
@@ -279,18 +286,18 @@ class File:
 
     @property
     def sound(self) -> str:
-        """The format of a recording, such as `wav`; empty for what is none."""
+        """The format of an audio file, such as `wav`; empty for other files."""
         kind, _, name = self.media_type.partition("/")
         return _FORMATS.get(name, name) if kind == "audio" else ""
 
     @property
     def file_name(self) -> str:
-        """What it is called, or a name that says no more than its kind."""
+        """The file name, or a generic one with the extension of the media type."""
         return self.name or f"file{ENDINGS.get(self.media_type, '')}"
 
     @property
     def words(self) -> str | None:
-        """What a text says, with its name; None for any other file."""
+        """The content of a text file, quoted with its name; None for any other file."""
         data = self.data if re.fullmatch(TEXTS, self.media_type) else None
         if data is None:
             return None
@@ -301,9 +308,10 @@ class File:
         return quoted_file(self.name, text)
 
     def checked(self) -> File:
-        """The file as a provider takes it from a tool, its type told by its content.
+        """Return the file in the form providers accept in a tool result, with the media type detected from its data.
 
-        Raises ValueError, which says what is wrong: a provider would refuse the whole conversation for it.
+        Raises ValueError with the reason if it is invalid: a provider would reject the whole conversation because of
+        it.
         """
         right = checked_url(
             self.url, MOST_RETURNED_BYTES, lambda data: file_type(data, self.name), f"models read {READ}"
@@ -312,15 +320,15 @@ class File:
 
 
 def quoted_file(name: str, text: str) -> str:
-    """The text of a file as it stands among other words."""
+    """Wrap the text of a file in begin and end markers."""
     called = f"the file {name}" if name else "a file"
     return f"[What follows is {called}.]\n{text.strip()}\n[Here ends {called}.]"
 
 
 def worded(part: str | Image | File | PathLike[str]) -> str | Image | File:
-    """A part of what is said: for a path what is in the file, for a file that is a text its words.
+    """Convert a part of a prompt: a path to the content of its file, a text file to its text.
 
-    Raises OSError, or ValueError for a file that no model reads.
+    Raises OSError, or ValueError for a file that models cannot read.
     """
     if isinstance(part, PathLike):
         return part_of(part)
@@ -329,14 +337,14 @@ def worded(part: str | Image | File | PathLike[str]) -> str | Image | File:
 
 
 def word_of(part: str | Image | File) -> str:
-    """What stands for a part where there are only words: the text itself, else what it is; no data and no address."""
+    """Text form of a part: the text itself or a placeholder without data or address."""
     if isinstance(part, str):
         return part
     return "[image]" if isinstance(part, Image) else f"[{' '.join(filter(None, ('file', part.name)))}]"
 
 
 def images_in(parts: Iterable[object]) -> tuple[Image, ...]:
-    """The pictures among the parts."""
+    """The images among the parts."""
     return tuple([part for part in parts if isinstance(part, Image)])
 
 
@@ -346,6 +354,6 @@ def files_in(parts: Iterable[object]) -> tuple[File, ...]:
 
 
 def part_of(source: str | PathLike[str] | bytes) -> str | Image | File:
-    """What a file is in a prompt: an image, a PDF, a recording, or the words of a text. Raises OSError, ValueError."""
+    """Load a file as a prompt part: an image, a file (PDF, recording) or text. Raises OSError, ValueError."""
     data, name = bytes_of(source)
     return Image.read(data) if image_type(data) else worded(File.read(source if name else data))

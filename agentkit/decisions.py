@@ -10,7 +10,10 @@ from agentkit.levels import SafetyLevel
 
 
 class Verdict(StrEnum):
-    """`deny` binds everybody; `ask` binds a model; `allow` lets the call happen."""
+    """The result of judging a call.
+
+    `deny` blocks the call for every caller, `ask` requires approval if a model makes it, and `allow` permits it.
+    """
 
     ALLOW = "allow"
     ASK = "ask"
@@ -18,29 +21,29 @@ class Verdict(StrEnum):
 
 
 class Label(StrEnum):
-    """What a tool's results may hold; an agent whose run holds both must ask before data can leave."""
+    """What a tool's results can contain; once a run has seen both labels, sending data out requires approval."""
 
     UNTRUSTED = "untrusted"
-    """Text that strangers wrote, which may try to give orders."""
+    """Text written by third parties, which can contain prompt injections."""
     PRIVATE = "private"
     """Data of this machine or its user."""
 
 
 MOST_EVIDENCE_CHARS = 200
-"""How much of an argument is told as evidence."""
+"""Maximum length of the evidence quoted from an argument."""
 
 _STRICTNESS = (Verdict.ALLOW, Verdict.ASK, Verdict.DENY)
 
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One judgment: what, by which rule, why, on what evidence, and what to do instead.
+    """One decision of the policy: verdict, rule, reason, evidence and remedy.
 
-    `evidence` is the very span of the argument that decided, `remedy` a way that would be allowed;
-    both may be empty. `level` is the harm of this very call when it is not its tool's, and `egress` says whether the
-    call could carry data out. `destroys` says, as the rest of a sentence, what the call deletes or overwrites for good;
-    it is empty for every other call. Code that calls a tool directly must confirm a call that destroys, whatever its
-    verdict. Raises ValueError for a verdict that is none.
+    `evidence` is the exact part of the argument that decided and `remedy` an alternative that would be allowed; both
+    can be empty. `level` is the safety level of this call when it differs from its tool's, and `egress` states whether
+    the call could send data out. `destroys` completes a sentence about what the call irrevocably deletes or overwrites;
+    it is empty for every other call. Code that calls a tool directly must confirm a destructive call, whatever its
+    verdict. Raises ValueError if the verdict is invalid.
     """
 
     verdict: Verdict
@@ -57,27 +60,27 @@ class Decision:
 
     @property
     def allowed(self) -> bool:
-        """Whether the call may happen without asking anybody."""
+        """Whether the call can run without approval."""
         return self.verdict is Verdict.ALLOW
 
     @property
     def denied(self) -> bool:
-        """Whether the call may not happen, whoever asks."""
+        """Whether the call is blocked for every caller."""
         return self.verdict is Verdict.DENY
 
     def to_dict(self) -> dict[str, str]:
-        """What was decided and why, JSON-ready: verdict, rule, reason, evidence, remedy."""
+        """JSON-compatible dictionary with verdict, rule, reason, evidence and remedy."""
         return {key: str(getattr(self, key)) for key in ("verdict", "rule", "reason", "evidence", "remedy")}
 
     def __str__(self) -> str:
-        """One readable line: verdict, reason, rule and remedy."""
+        """One line with verdict, reason, rule and remedy."""
         remedy = f" {self.remedy}" if self.remedy else ""
         return f"{self.verdict}: {self.reason} (rule: {self.rule}){remedy}"
 
 
 def strictest(decisions: Iterable[Decision]) -> Decision:
-    """The decision that binds: deny before ask before allow, the earliest among equals.
+    """The strictest decision: deny before ask before allow, the first among equals.
 
-    Raises ValueError when there is none: no opinion is no permission.
+    Raises ValueError for an empty iterable: without a decision, nothing is permitted.
     """
     return max(decisions, key=lambda decision: _STRICTNESS.index(decision.verdict))

@@ -34,40 +34,38 @@ from typing import Any
 
 
 class AgentKitError(Exception):
-    """The root: `except AgentKitError` catches whatever agentkit raises on purpose."""
+    """Base class of every exception that agentkit raises on purpose."""
 
 
 class ConfigError(AgentKitError):
-    """The program is set up wrongly; nothing was run."""
+    """The configuration is invalid; nothing was run."""
 
 
 class NoProvider(ConfigError, ValueError):
-    """No model provider is named by the arguments or the environment."""
+    """Neither the arguments nor the environment select a model provider."""
 
 
 class MissingExtra(ConfigError, ImportError):
-    """An optional package is not installed; the text names the command that installs it."""
+    """An optional package is not installed; the message contains the command that installs it."""
 
     def __init__(self, extra: str, purpose: str) -> None:
         super().__init__(extra, purpose)
         self.extra, self.purpose = extra, purpose
 
     def __str__(self) -> str:
-        """What needs the package, and the command that installs it."""
+        """Message with the feature that needs the package and the command that installs it."""
         return f"{self.purpose} needs an optional package. Install it with: pip install 'agentkit-tools[{self.extra}]'"
 
 
 class ModelError(AgentKitError):
-    """The provider did not give an answer.
+    """The provider did not return an answer.
 
-    `status` is the HTTP status, or None when there was none. `code` and `parameter` are the
-    provider's own words for what went wrong and which parameter it names, when it says so.
-    A conversation that is too long for the model has the code `context_length_exceeded` with every
-    provider; `limit_tokens` is then what the model can take, when the provider names it.
-    `unanswered` counts how often the request was sent and no whole answer came: what the provider
-    charges for that nobody knows. Where several models were asked in turn, `missed` tells of each.
-    `written` is what the model wrote where the provider refused that, as a call of a tool that it
-    could not read.
+    `status` is the HTTP status, or None if the server sent no response. `code` and `parameter` are the provider's error
+    code and the parameter it names, if any. If the conversation exceeds the model's context, `code` is
+    `context_length_exceeded` for every provider; `limit_tokens` is then the context size, when the provider reports it.
+    `unanswered` counts the requests that were sent without receiving a complete answer, whose cost is unknown. If
+    several models were tried in turn, `missed` describes each failure. `written` is the model's output when the
+    provider rejected it, such as a malformed tool call.
     """
 
     unanswered: int = 0
@@ -91,7 +89,7 @@ class ModelError(AgentKitError):
 
     @property
     def is_too_long(self) -> bool:
-        """Whether the conversation is longer than the model can read."""
+        """Whether the conversation exceeds the model's context."""
         return self.code == "context_length_exceeded"
 
 
@@ -100,7 +98,10 @@ class Unauthorized(ModelError):
 
 
 class RateLimited(ModelError):
-    """Too many requests or no quota left (429). `retry_after_seconds` is the server's wish, or None."""
+    """Too many requests or the quota is exhausted (429).
+
+    `retry_after_seconds` is the delay the server requests, or None.
+    """
 
     def __init__(
         self,
@@ -116,47 +117,47 @@ class RateLimited(ModelError):
 
 
 class Rejected(ModelError):
-    """The provider understood the request and refuses it: a bad parameter, a refusal, a content filter."""
+    """The provider refused a well-formed request: a bad parameter, a refusal, a content filter."""
 
 
 class Unreachable(ModelError):
-    """No connection, a timeout, or the server is failing (5xx)."""
+    """The connection failed or timed out, or the server is failing (5xx)."""
 
 
 class BadResponse(ModelError):
-    """What came back is not a usable answer: HTML, broken JSON, a stream cut short."""
+    """The response is not a usable answer: HTML, broken JSON, a stream cut short."""
 
 
 class ToolError(AgentKitError):
-    """A tool call came to nothing. The model is told and may try again."""
+    """A tool call failed. The message is sent to the model, which can try again."""
 
 
 class UnknownTool(ToolError):
-    """There is no tool of that name; the text names the closest real one."""
+    """The tool does not exist; the message names the closest match."""
 
 
 class BadArguments(ToolError):
-    """The arguments do not fit the tool's parameters; the text names each bad one."""
+    """The arguments do not match the tool's parameters; the message names each invalid one."""
 
 
 class ToolTimeout(ToolError):
-    """The tool did not finish in its time."""
+    """The tool did not finish within its timeout."""
 
 
 class Blocked(ToolError):
-    """The call was judged and may not happen; the text carries reason and remedy."""
+    """The policy blocked the call; the message contains reason and remedy."""
 
 
 class Postponed(ToolError):
-    """The tool has no result yet: a person must answer the text first. The run ends paused, and goes on with it."""
+    """The tool needs a person to answer the message first. The run pauses and resumes with the answer."""
 
 
 class LoginNeeded(ToolError):
-    """An MCP server wants to know who asks, and nobody has logged in there, or not for that; nothing was done."""
+    """An MCP server requires a login, or a login with more permissions; nothing was done."""
 
 
 class SandboxError(ToolError):
-    """The isolation that was asked for cannot be had on this machine."""
+    """The requested isolation is not available on this machine."""
 
 
 class RunError(AgentKitError):
@@ -168,7 +169,7 @@ class RunError(AgentKitError):
 
 
 class LimitExceeded(RunError, RuntimeError):
-    """A limit of the run was hit."""
+    """The run exceeded one of its limits."""
 
 
 class Cancelled(RunError):
@@ -176,7 +177,7 @@ class Cancelled(RunError):
 
 
 class ReplayError(RunError, AssertionError):
-    """A program asks what its recording does not answer, or leaves unasked what it does."""
+    """A program makes a request that its recording does not contain, or leaves a recorded one unused."""
 
 
 class SessionError(AgentKitError):
@@ -184,4 +185,4 @@ class SessionError(AgentKitError):
 
 
 class KnowledgeError(SessionError):
-    """What is kept of documents and notes cannot be read or written: the text says why, and what to do about it."""
+    """The store of documents and notes cannot be read or written: the message explains why and how to fix it."""

@@ -29,11 +29,11 @@ _MOST_LEVELS = 50
 _ANSWER_KEYS = ("result", "output", "content", "summary", "datetime")
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _UNSEEN = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
-"""Characters without a shape that have the category of a letter or mark."""
+"""Invisible characters whose category is that of a letter or mark."""
 
 
 def visible(text: str) -> str:
-    """The text with characters that have no shape, or change that of others, as escapes: it reads as what it is."""
+    """Escape characters that are invisible or change how others are displayed, so that the text cannot mislead."""
     return "".join(f"\\u{{{ord(letter):x}}}" if _is_unseen(letter) else letter for letter in text)
 
 
@@ -46,34 +46,34 @@ def _is_unseen(letter: str) -> bool:
 
 
 def hidden(text: str) -> str:
-    """A text without what is or looks like a secret; this comes before it is cut, which would leave half of one."""
+    """Redact everything that is or resembles a secret. Redact before cutting: a cut could leave half of a secret."""
     return written_redactor()(text)
 
 
 def cut(text: str, most_chars: int) -> str:
-    """The beginning of a text, with an ellipsis where more followed; no longer than that."""
+    """Truncate the text to `most_chars`, with an ellipsis if something was removed."""
     return text if len(text) <= most_chars else f"{text[: most_chars - 1]}…"
 
 
 def one_line(text: str, most_chars: int = MOST_LINE_CHARS) -> str:
-    """A text without secrets on one line, cut, with what has no shape made visible."""
+    """Redact secrets, collapse the text to one line, escape invisible characters and truncate it."""
     return cut(visible(" ".join(hidden(text).split())[: most_chars + 1]), most_chars)
 
 
 def call_text(call: ToolCall) -> str:
-    """A tool call with its arguments, however these spell what is secret in them."""
+    """Render a tool call with its arguments; secrets are redacted however the arguments spell them."""
     said = redact_data({"name": call.name, "arguments": call.arguments}, written_redactor())
     return f"{said['name']}({said['arguments']})"
 
 
 def arguments_in(written: str) -> dict[str, Any] | str:
-    """The arguments of a call by name, or the text that the model wrote when it is no JSON object."""
+    """Parse the arguments of a call; returns the text unchanged if it is not a JSON object."""
     loaded = json_value(written or "{}")
     return loaded if isinstance(loaded, dict) else written
 
 
 def arguments_text(written: str) -> str:
-    """The arguments of a call as a person writes them, or as the model did when they are no JSON object."""
+    """Render the arguments of a call as `name=value` pairs, or unchanged if they are not a JSON object."""
     named = arguments_in(written)
     if isinstance(named, str):
         return named
@@ -81,7 +81,7 @@ def arguments_text(written: str) -> str:
 
 
 def json_value(text: str) -> Any:
-    """The value that the JSON text says, or the text itself when it is none that can be written again."""
+    """Parse JSON text; returns the text unchanged if it is invalid, too deep or cannot be serialised again."""
     try:
         value = json.loads(text)
         json.dumps(value, allow_nan=False)
@@ -91,7 +91,7 @@ def json_value(text: str) -> Any:
 
 
 def is_shallow(value: object, levels: int = _MOST_LEVELS) -> bool:
-    """Whether a value nests few enough levels to be written without exhausting the stack."""
+    """Whether a value is nested shallowly enough to be serialised without exhausting the stack."""
     if not isinstance(value, dict | list):
         return True
     parts = value.values() if isinstance(value, dict) else value
@@ -99,9 +99,9 @@ def is_shallow(value: object, levels: int = _MOST_LEVELS) -> bool:
 
 
 def answer_in(result: ToolResult) -> str:
-    """The part of a result's value that answers, when the value is one of ours: `result`, `output` or the like.
+    """Render the main part of a result: the value under `result`, `output` or a similar key of agentkit's own tools.
 
-    Of another value that has parts, it is what the model was told: JSON, not Python's spelling of it.
+    Any other structured value is rendered as the model receives it: as JSON, not as Python's repr.
     """
     value = result.value
     if isinstance(value, Mapping):
@@ -110,27 +110,27 @@ def answer_in(result: ToolResult) -> str:
 
 
 def content_text(content: Content, between: str = " ") -> str:
-    """What a person has said, in words: `[image]` stands for each picture, `[file report.pdf]` for a file."""
+    """Render message content as text: `[image]` replaces each image, `[file report.pdf]` a file."""
     return between.join(map(word_of, parts_of(content)))
 
 
 def value_text(value: object) -> str:
-    """A text itself, anything else as JSON, or as Python tells it where JSON has no word for it."""
+    """Return text unchanged and anything else as JSON, with `str` for values JSON cannot represent."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
 
 
 def error_text(error: BaseException) -> str:
-    """What an exception says, behind the name of its class: `ValueError: no such city`."""
+    """Render an exception with its class name: `ValueError: no such city`."""
     return f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
 
 
 def count_text(count: int, noun: str) -> str:
-    """`1 request`, `1,234 requests`."""
+    """Render a count with its noun: `1 request`, `1,234 requests`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def seconds_text(seconds: float) -> str:
-    """A duration: `12 ms`, `3.4 s`, `2 min 05 s`."""
+    """Render a duration: `12 ms`, `3.4 s`, `2 min 05 s`."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 60:
@@ -139,7 +139,7 @@ def seconds_text(seconds: float) -> str:
 
 
 def tokens_text(usage: Usage) -> str:
-    """`1,200 tokens in (800 cached), 34 out`, or why that is not known."""
+    """Render token counts: `1,200 tokens in (800 cached), 34 out`; mentions requests whose usage was not reported."""
     if usage.requests and usage.unreported == usage.requests:
         return "tokens unknown"
     cached = f" ({usage.cached_tokens:,} cached)" if usage.cached_tokens else ""
@@ -148,9 +148,9 @@ def tokens_text(usage: Usage) -> str:
 
 
 def suggestion(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
-    """` Did you mean 'calculator'?` where one of the known names is like this one; nothing where none is.
+    """Return ` Did you mean 'calculator'?` if one of the known names is similar, otherwise an empty string.
 
-    `cutoff` is how alike they must be, from 0 to 1.
+    `cutoff` is the required similarity, from 0 to 1.
     """
     from agentkit.suggestions import closest
 
@@ -172,6 +172,6 @@ _WORDS: Mapping[type[Milestone], Callable[[Any], tuple[str, str]]] = {
 
 
 def milestone_words(milestone: Milestone) -> tuple[str, str]:
-    """What happened on the course of a run, and the words that belong to it; the kind's name when it has none."""
+    """Title and text of a milestone; the class name if the type has no entry."""
     tell = _WORDS.get(type(milestone))
     return tell(milestone) if tell else (type(milestone).__name__, "")

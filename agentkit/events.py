@@ -1,7 +1,7 @@
 """Events of a run. `RunFinished`, the last one, is defined with its result in `agents/result.py`.
 
-Those that are a `Milestone` tell all that a run has done: the state of a run is made of them, and they are what
-sessions and cassettes keep. The others are pieces of what is to come.
+`Milestone` events fully describe a run: the run's state is derived from them, and sessions and cassettes store them.
+The other events are incremental previews of upcoming milestones.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ RunStatus = Literal["done", "paused", "limit", "failed", "interrupted"]
 
 
 class Event:
-    """Something happened in a run."""
+    """Base class of everything a run emits."""
 
     __slots__ = ()
 
 
 class Milestone(Event):
-    """Something that a run has done, and that stays done."""
+    """An event that is part of the permanent record of a run."""
 
     __slots__ = ()
 
@@ -35,8 +35,8 @@ class Milestone(Event):
 class RunStarted(Milestone):
     """A run of the agent `agent` begins with `prompt`.
 
-    `history` counts the messages of the conversation that it begins with; `record` is the id under which the
-    workspace's journal keeps what it changes.
+    `history` is the number of messages already in the conversation; `record` is the id under which the workspace's
+    journal stores the run's changes.
     """
 
     agent: str
@@ -47,9 +47,9 @@ class RunStarted(Milestone):
 
 @dataclass(frozen=True, slots=True)
 class HistoryGiven(Milestone):
-    """The conversation begins with messages that were said elsewhere: those of a fork, or of an import.
+    """The conversation starts with messages from elsewhere: a fork or an import.
 
-    It is kept with a session, and told to nobody.
+    Stored with a session, but not emitted to listeners.
     """
 
     messages: tuple[Message, ...]
@@ -57,35 +57,35 @@ class HistoryGiven(Milestone):
 
 @dataclass(frozen=True, slots=True)
 class RunResumed(Milestone):
-    """A run that had ended, been paused or been cut off goes on; `prompt` is what the model is told then."""
+    """A finished, paused or interrupted run resumes; `prompt` is the message sent to the model, if any."""
 
     prompt: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestStarted(Event):
-    """The model is being asked; `iteration` counts from 1."""
+    """A request to the model starts; `iteration` counts from 1."""
 
     iteration: int
 
 
 @dataclass(frozen=True, slots=True)
 class TextDelta(Event):
-    """The next piece of the answer's text."""
+    """The next chunk of the answer's text."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReasoningDelta(Event):
-    """The next piece of the reasoning that the provider lets us see."""
+    """The next chunk of the reasoning that the provider exposes."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallDelta(Event):
-    """The next piece of a tool call being written: `index` tells the calls of one response apart."""
+    """The next chunk of a tool call; `index` identifies the call within the response."""
 
     index: int
     name: str
@@ -94,23 +94,23 @@ class ToolCallDelta(Event):
 
 @dataclass(frozen=True, slots=True)
 class PartialOutput(Event):
-    """The typed answer as far as it is written: `value` is of the output type, or a dictionary with fewer keys."""
+    """The answer parsed so far: `value` has the output type or is a dictionary with a subset of its keys."""
 
     value: Any
 
 
 @dataclass(frozen=True, slots=True)
 class ResponseReceived(Milestone):
-    """The model has answered."""
+    """The model has responded."""
 
     response: Response
 
 
 @dataclass(frozen=True, slots=True)
 class RequestFailed(Milestone):
-    """The model gave no answer, and why. The run ends, or tries again when it knows how.
+    """A request to the model failed. The run ends, or retries if it can recover.
 
-    `usage` counts a request that was cut off as one of unknown cost.
+    `usage` counts an interrupted request as one of unknown cost.
     """
 
     error: str
@@ -120,11 +120,11 @@ class RequestFailed(Milestone):
 
 @dataclass(frozen=True, slots=True)
 class Approved(Milestone):
-    """A person has answered what was asked about a tool call: `answer` is the Approval's word.
+    """A person has answered an approval request for a tool call: `answer` is the value of the Approval.
 
-    `text` are words of theirs: why not, or the result of a call that waited for one. `arguments` is JSON text when the
-    person changed the call's arguments. `bound` is what the person was asked about: by path, where it really led, and
-    the digest of a script.
+    `text` is the person's comment: the reason of a refusal, or the result of a call that waited for one. `arguments` is
+    JSON text if the person changed the call's arguments. `bound` is what the approval applies to: for each path its
+    resolved target, and the digest of a script.
     """
 
     call_id: str
@@ -145,7 +145,7 @@ class ToolCallStarted(Milestone):
 @explained("USED")
 @dataclass(frozen=True, slots=True)
 class ToolCallFinished(Milestone):
-    """A tool call has its result."""
+    """A tool call has finished with a result."""
 
     call: ToolCall
     result: ToolResult
@@ -153,19 +153,19 @@ class ToolCallFinished(Milestone):
 
 @dataclass(frozen=True, slots=True)
 class HostedCallFinished(ToolCallFinished):
-    """The provider has used a tool of its own, whose result only it knows; or it was not offered the tool, and why."""
+    """The provider ran a hosted tool, whose result it does not expose, or was not offered the tool, and why."""
 
 
 @dataclass(frozen=True, slots=True)
 class ToolCallPostponed(Milestone):
-    """A tool call waits for a person; the run ends paused once nothing else is to be done.
+    """A tool call waits for a person; the run pauses once nothing else is left to do.
 
-    `question` is what the person is asked. A call that waits for approval has the decision that asks for it, and the
-    folder that it was asked for; one that has run and waits for an answer to give as its result has neither. Where the
-    call sets off others, as programs and agents do, all this is about `inner`, the one of them that waits; `made` are
-    those of a program before it, since it was postponed last; `inner_run` is an agent's run, as `RunResult.to_json` has
-    it, in which `inner` has another id. `usage` is what the call has spent so far. `bound` is what an approval of the
-    call is bound to.
+    `question` is shown to the person. A call that waits for approval has the decision that requires it and the folder
+    it was requested for; a call that has run and waits for an answer to use as its result has neither. If the call
+    triggers other calls, as programs and agents do, these fields describe `inner`, the nested call that waits. `made`
+    are the calls a program made before it, since it was last postponed. `inner_run` is the nested agent's run as
+    serialised by `RunResult.to_json`, in which `inner` has a different id. `usage` is what the call has spent so far.
+    `bound` is what an approval of the call applies to.
     """
 
     call: ToolCall
@@ -180,36 +180,36 @@ class ToolCallPostponed(Milestone):
 
     @property
     def asked(self) -> ToolCall:
-        """The call that the person is asked about."""
+        """The call that the person must decide about."""
         return self.call if self.inner is None else self.inner
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerRefused(Milestone):
-    """The answer was not taken, and the model is told why in a message of the user."""
+    """The answer was rejected; the reason is sent to the model as a user message."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerGiven(Milestone):
-    """A tool that ends the run has given the answer in the model's stead."""
+    """A tool that ends the run has provided the answer instead of the model."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerAmended(Milestone):
-    """A check has put another text in the place of the answer's."""
+    """A guardrail has replaced the text of the answer."""
 
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Summarised(Milestone):
-    """The model is told `text` in place of the first `messages` messages of the conversation from here on.
+    """From here on `text` replaces the first `messages` messages in requests to the model.
 
-    `usage` is what writing it has spent. The history keeps all messages.
+    `usage` is the cost of writing the summary. The history keeps all messages.
     """
 
     text: str
@@ -219,14 +219,14 @@ class Summarised(Milestone):
 
 @dataclass(frozen=True, slots=True)
 class HandedOff(Milestone):
-    """From here on the agent `agent` leads the conversation."""
+    """From here on the agent `agent` owns the conversation."""
 
     agent: str
 
 
 @dataclass(frozen=True, slots=True)
 class LimitReached(Milestone):
-    """The limit of that name, a field of Limits, was hit; `reason` says it in words."""
+    """A limit was exceeded: `limit` is the name of the field of Limits, `reason` a description."""
 
     limit: str
     reason: str
@@ -234,10 +234,10 @@ class LimitReached(Milestone):
 
 @dataclass(frozen=True, slots=True)
 class RunLeft(Event):
-    """Nobody asks for the run's next event any more, so listeners alone hear this, as its last event.
+    """The consumer stopped iterating over the run; emitted to listeners only, as the run's last event.
 
-    `error` is what ended it, such as an exception of a listener; empty when whoever ran it has stopped listening, as
-    leaving the loop over `stream` does. What was done is kept, and `resume` goes on with it.
+    `error` is the cause, such as a listener's exception; it is empty if the consumer left the loop over `stream`.
+    Completed work is stored, and `resume` continues the run.
     """
 
     error: str = ""
@@ -245,9 +245,9 @@ class RunLeft(Event):
 
 @dataclass(frozen=True, slots=True)
 class RunEnded(Milestone):
-    """The run is over, or paused. `output` is its answer as text; `error` says why there is none.
+    """The run is over or paused. `output` is its answer as text; `error` explains a missing answer.
 
-    It is kept with a session, and told to nobody: who listens hears RunFinished.
+    Stored with a session, but not emitted to listeners, which receive RunFinished.
     """
 
     status: RunStatus
@@ -256,10 +256,10 @@ class RunEnded(Milestone):
     changes: str = ""
 
 
-if not TYPE_CHECKING:  # a type checker would believe that every name is here
+if not TYPE_CHECKING:  # a type checker would accept every name
 
     def __getattr__(name: str) -> Never:
-        """Say where the one event is that is not here."""
+        """Raise an ImportError that names the module of RunFinished."""
         if name == "RunFinished":
             raise ImportError(
                 "RunFinished is in agentkit itself. Write: from agentkit import RunFinished", name=__name__
@@ -268,7 +268,7 @@ if not TYPE_CHECKING:  # a type checker would believe that every name is here
 
 
 def deltas_of(response: Response) -> Iterator[Event]:
-    """A whole response as the pieces of one that is streamed."""
+    """Convert a complete response to the delta events of a stream."""
     if response.message.reasoning:
         yield ReasoningDelta(response.message.reasoning)
     if response.text:
@@ -278,6 +278,6 @@ def deltas_of(response: Response) -> Iterator[Event]:
 
 
 def streamed(response: Response) -> Iterator[Event]:
-    """A whole response as a stream tells it: in pieces, and then itself."""
+    """Convert a complete response to the events of a stream: deltas, then the response itself."""
     yield from deltas_of(response)
     yield ResponseReceived(response)

@@ -23,7 +23,10 @@ _NAME = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}", re.IGNORECASE)
 
 
 def checked_token(token: str | None) -> str:
-    """What clients must show, a random one for None. Raises ConfigError for one that is too short to be one."""
+    """Validate the token that clients must send; generates a random one for None.
+
+    Raises ConfigError if it is too short.
+    """
     if token is None:
         return secrets.token_urlsafe(32)
     if not isinstance(token, str) or len(token) < _FEWEST_CHARS or not _TOKEN.fullmatch(token):
@@ -35,25 +38,25 @@ def checked_token(token: str | None) -> str:
 
 
 def shows(authorization: str, token: str) -> bool:
-    """Whether what a client says as `Authorization` shows the token."""
+    """Whether the value of an `Authorization` header contains the token."""
     scheme, _, shown = authorization.partition(" ")
     return scheme.lower() == "bearer" and is_same(shown.strip(), token)
 
 
 def is_same(one: str, other: str) -> bool:
-    """Whether two texts are the same; how long that takes to find out tells nothing of either."""
+    """Compare two texts in constant time."""
     return hmac.compare_digest(_digest(one), _digest(other))
 
 
 def checked_host(host: str) -> str:
-    """The name of a host, in small letters. Raises ConfigError for what is none."""
+    """Validate a host name and return it in lower case. Raises ConfigError if it is invalid."""
     if not _NAME.fullmatch(host):
         raise ConfigError(f"A host is a name such as agent.example.com, without scheme and port. Got {host!r:.200}.")
     return host.lower()
 
 
 def is_local(host: str) -> bool:
-    """Whether a host is this machine itself, by its address or the one name that is never looked up elsewhere."""
+    """Whether a host is this machine: a loopback address or `localhost`, which is never resolved elsewhere."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -61,21 +64,21 @@ def is_local(host: str) -> bool:
 
 
 def listening(host: str, port: int) -> socket.socket:
-    """An open socket; port 0 is one that is free. Raises ConfigError when the address cannot be had."""
+    """Open a listening socket; port 0 selects a free port. Raises ConfigError if the address is not available."""
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         return socket.create_server((host, port), family=family)
     except OSError as error:
-        why = f"{error.strerror}".partition(" (while ")[0]  # behind it the address is told once more
+        why = f"{error.strerror}".partition(" (while ")[0]  # the rest repeats the address
         raise ConfigError(
             f"Nothing can listen on {host}, port {port}: {why}. Choose another port, or 0 for one that is free."
         ) from None
 
 
 def origin_of(listener: socket.socket) -> str:
-    """The beginning of the addresses under which a socket is reached: scheme, host and port."""
+    """The origin (scheme, host and port) at which a socket is reachable."""
     host, port = listener.getsockname()[:2]
-    if ipaddress.ip_address(host).is_unspecified:  # which can be listened on, and not be opened
+    if ipaddress.ip_address(host).is_unspecified:  # a server can listen on it, but clients cannot connect to it
         host = socket.gethostname()
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
@@ -87,11 +90,11 @@ def _digest(text: str) -> bytes:
 _MOST_CONNECTIONS = 256
 _GRACE_SECONDS = 1
 _HEAD_SECONDS = 10.0
-"""How long the head of a request may take; a connection that says nothing else would keep its place for ever."""
+"""Timeout in seconds for the head of a request; without it, idle connections would never be closed."""
 
 
 def server_of(application: Any, head_seconds: float = _HEAD_SECONDS) -> uvicorn.Server:
-    """A server that logs no request and trusts no header of a proxy. Raises ModuleNotFoundError without uvicorn."""
+    """Create a server without access log that ignores proxy headers. Raises ModuleNotFoundError without uvicorn."""
     import uvicorn
 
     return uvicorn.Server(
@@ -111,7 +114,7 @@ def server_of(application: Any, head_seconds: float = _HEAD_SECONDS) -> uvicorn.
 
 
 def _connections(head_seconds: float) -> type[asyncio.Protocol]:
-    """What uvicorn takes as `http`: its own protocol, which closes a connection whose request's head does not come."""
+    """Return uvicorn's HTTP protocol class, extended to close connections that do not send a request head in time."""
     from uvicorn.protocols.http.h11_impl import H11Protocol
 
     class Impatient(H11Protocol):
@@ -132,21 +135,21 @@ def _connections(head_seconds: float) -> type[asyncio.Protocol]:
 
 
 class _HeaderTimeout:
-    """Gives the head of a request its time, from the connection's or its own first byte on."""
+    """Timeout for the head of a request, measured from the connection's start or the request's first byte."""
 
     def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._late: asyncio.TimerHandle | None = None
 
     def look(self, connection: Any) -> None:
-        """Begin to wait, unless a request is there that is being answered."""
+        """Start the timer unless a request is being answered."""
         if connection.cycle is not None and not connection.cycle.response_complete:
             self.end()
         elif self._late is None:
             self._late = connection.loop.call_later(self._seconds, connection.transport.close)
 
     def end(self) -> None:
-        """Wait no longer."""
+        """Cancel the timer."""
         if self._late is not None:
             self._late.cancel()
             self._late = None

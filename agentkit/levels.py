@@ -1,4 +1,4 @@
-"""Safety levels: how much harm a wrong tool call can do."""
+"""Safety levels: the harm a wrong tool call can do."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from agentkit.errors import ConfigError
 
 
 class SafetyLevel(IntEnum):
-    """SAFE < NETWORK < SYSTEM. A tool has one; an agent has the highest it may use unasked."""
+    """SAFE < NETWORK < SYSTEM. A tool has one level; an agent has the highest level it can use without approval."""
 
     SAFE = 0
-    """Computes from its arguments; touches nothing."""
+    """Computes from its arguments; no side effects."""
     NETWORK = 1
-    """Talks to other machines; changes nothing here."""
+    """Communicates with other machines; changes nothing on this one."""
     SYSTEM = 2
-    """Touches files, processes or devices of this machine, or changes something elsewhere."""
+    """Accesses files, processes or devices of this machine, or changes something elsewhere."""
 
     @classmethod
     def of(cls, value: SafetyLevel | str | int) -> SafetyLevel:
-        """Read a level from itself, its name in any case, or its number.
+        """Convert a level, its name in any case, or its number to a level.
 
-        Raises ConfigError naming the three levels when `value` is none of them; True and False are none.
+        Raises ConfigError naming the three levels if `value` is invalid; True and False are invalid.
         """
         if isinstance(value, cls):
             return value

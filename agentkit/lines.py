@@ -1,13 +1,13 @@
-"""Splits text into lines."""
+"""Splitting of text into lines."""
 
 from __future__ import annotations
 
 
 def split_lines(text: str, *, keepends: bool = False) -> list[str]:
-    r"""Split a text at `\n` and `\r\n`, and nowhere else.
+    r"""Split a text at `\n` and `\r\n` only.
 
-    `str.splitlines` also splits at U+2028, U+0085, form feeds and seven other characters. Editors show those within a
-    line, so that text of others could hide a second line in what a person reads as one.
+    `str.splitlines` also splits at U+2028, U+0085, form feeds and seven other characters. Editors display those within
+    a line, so untrusted text could hide a second line in what a person reads as one.
     """
     *whole, last = text.split("\n")
     lines = [f"{line}\n" for line in whole] if keepends else [line.removesuffix("\r") for line in whole]

@@ -31,10 +31,10 @@ Status = Literal[
 ]
 
 READ_MORE = "read_more"
-"""The tool that reads what was left out of a result, as the notes in cut results name it."""
+"""The tool that reads the omitted part of a result, as named in the notes of truncated results."""
 
 Content = str | tuple[str | Image | File, ...]
-"""What a user says: text, or texts, images and files in order."""
+"""Content of a user message: text, or texts, images and files in order."""
 
 
 def parts_of(content: Content) -> tuple[str | Image | File, ...]:
@@ -43,9 +43,10 @@ def parts_of(content: Content) -> tuple[str | Image | File, ...]:
 
 
 def well_formed(text: str) -> str:
-    """A text that can be encoded: halves of a character, as some servers and file names have them, are joined or `?`.
+    """Make a text encodable: join lone surrogates that form a pair and replace others by `?`.
 
-    JSON may cut a character beyond U+FFFF in two, and a stream may send the halves apart.
+    Some servers and file names contain them: JSON can split a character beyond U+FFFF in two, and a stream can deliver
+    the halves separately.
     """
     if text.isascii():
         return text
@@ -58,10 +59,10 @@ def well_formed(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """A model's wish to use a tool.
+    """A tool call requested by a model.
 
-    `arguments` is JSON text just as the model wrote it, so it may be wrong. `extra` holds fields of the
-    provider's own that must be sent back with the call.
+    `arguments` is JSON text exactly as the model wrote it, so it can be invalid. `extra` holds provider-specific fields
+    that must be sent back with the call.
     """
 
     id: str
@@ -72,9 +73,9 @@ class ToolCall:
 
 @dataclass(frozen=True, slots=True)
 class MadeCall:
-    """A call that a program has made, with what it was told came of it: a value that is JSON, or why there is none.
+    """A call made by a program, with the result the program received: a JSON value, or an error.
 
-    `outcome` says that in a word or two, `labels` what it may hold.
+    `outcome` is a short description, `labels` classifies what the result can contain.
     """
 
     call: ToolCall
@@ -86,7 +87,7 @@ class MadeCall:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Where a call stands still: at a `call` that it has set off, after those `made`, or in an agent's `inner_run`."""
+    """Where a call is paused: at a nested `call`, after the calls in `made`, or inside an agent's `inner_run`."""
 
     call: ToolCall
     question: str
@@ -100,14 +101,24 @@ class Pause:
 @explained("OUTCOME")
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What came of a tool call.
+    """The result of a tool call.
 
-    `value` is the function's own value (None when it failed), `content` the bounded text a model is told, `images` and
-    `files` what it is shown besides, `error` one sentence or None, `decision` the judgment it passed, `seconds` the
-    time it took, `labels` what it may hold, `whole` the whole text when `content` is only its head and tail, `usage`
-    what the call spent on models, `lead` the name of the agent that the conversation is passed to, `pause` where a
-    call that makes calls itself stands still while a person is asked about one of these. `records` are what was
-    written down of the changes of a call that was made by `Tool.invoke` or `Tool.ainvoke`.
+    Attributes:
+        tool: Name of the tool.
+        status: Outcome of the call.
+        content: Bounded text sent to the model.
+        value: Return value of the function; None if it failed.
+        error: One sentence, or None.
+        decision: Decision of the policy about the call.
+        seconds: Duration of the call.
+        labels: What the result can contain.
+        whole: The complete text if `content` is only its head and tail.
+        usage: What the call spent on models.
+        lead: Name of the agent that the conversation is handed off to.
+        images: Images sent to the model along with the text.
+        files: Files sent to the model along with the text.
+        pause: Where a call with nested calls is paused while a person decides about one of them.
+        records: Journal records of the changes of a call made with `Tool.invoke` or `Tool.ainvoke`.
     """
 
     tool: str
@@ -127,10 +138,10 @@ class ToolResult:
     records: tuple[Reversible, ...] = field(default=(), repr=False, compare=False)
 
     def undo(self) -> Undone:
-        """Put back the files that this direct call changed.
+        """Revert the file changes of this direct call.
 
-        Raises ToolError naming what was changed since, and when nothing is recorded that the call changed: what a call
-        of a run changed is undone with its run.
+        Raises ToolError naming the files that have changed since, or if no changes were recorded: the changes of a call
+        in a run are undone with its run.
         """
         if not self.records:
             raise ToolError(
@@ -142,7 +153,7 @@ class ToolResult:
 
     @property
     def beside(self) -> tuple[Image | File, ...]:
-        """The pictures and files that stand beside the text."""
+        """The images and files sent along with the text."""
         return (*self.images, *self.files)
 
     @property
@@ -151,7 +162,7 @@ class ToolResult:
         return self.error is None
 
     def __getstate__(self) -> dict[str, Any]:
-        """All of it; a value that cannot be pickled is None in the copy, and `content` is what is left of it."""
+        """All fields; a value that cannot be pickled is None in the copy, where only `content` remains."""
         state = {each.name: getattr(self, each.name) for each in fields(self)}
         return state if _can_be_pickled(self.value) else {**state, "value": None}
 
@@ -174,7 +185,7 @@ def _can_be_pickled(value: object) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class SystemMessage:
-    """A standing order inside a conversation."""
+    """A system instruction inside a conversation."""
 
     role: ClassVar[Literal["system"]] = "system"
     text: str
@@ -182,7 +193,7 @@ class SystemMessage:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """What a person says; not `by_person` is what a run says in that role, which may quote the model."""
+    """A message in the user role. `by_person` is False if the run wrote it, in which case it can quote the model."""
 
     role: ClassVar[Literal["user"]] = "user"
     content: Content
@@ -192,10 +203,10 @@ class UserMessage:
 @explained("ANSWERED")
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
-    """What a model says: text, tool calls, or both.
+    """A message of the model: text, tool calls, or both.
 
-    `extra` holds what the provider wants back with this message (reasoning items, unknown fields); it is
-    sent back only to the `origin` it came from. `labels` say what hosted tools may have brought into it.
+    `extra` holds provider-specific data (reasoning items, unknown fields), which is sent back only to the `origin` it
+    came from. `labels` classifies what hosted tools can have added to it.
     """
 
     role: ClassVar[Literal["assistant"]] = "assistant"
@@ -209,7 +220,7 @@ class AssistantMessage:
 
 @dataclass(frozen=True, slots=True)
 class ToolMessage:
-    """What a model is told of its tool call `call_id`, and shown beside. `labels` say what all of it may hold."""
+    """The result of tool call `call_id`, for the model. `labels` classifies what text, images and files can contain."""
 
     role: ClassVar[Literal["tool"]] = "tool"
     call_id: str
@@ -221,12 +232,12 @@ class ToolMessage:
 
     @property
     def beside(self) -> tuple[Image | File, ...]:
-        """The pictures and files that stand beside the text."""
+        """The images and files sent along with the text."""
         return (*self.images, *self.files) if self.images or self.files else ()
 
     @property
     def shown(self) -> Content:
-        """The text, with any pictures and files behind it."""
+        """The text, followed by the images and files, if any."""
         return (self.content, *self.beside) if self.images or self.files else self.content
 
 
@@ -235,10 +246,10 @@ Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
 @dataclass(frozen=True, slots=True)
 class ToolSpec:
-    """A tool as a model sees it. `parameters` is a JSON schema of type object.
+    """The definition of a tool sent to a model. `parameters` is a JSON schema of type object.
 
-    `strict_parameters` is the same schema in the form that strict mode demands, or None when there is none. `hosted`
-    declares a tool that the provider runs itself: its `type`, and its settings.
+    `strict_parameters` is the same schema in the form that strict mode requires, or None if it has no such form.
+    `hosted` declares a tool run by the provider: its `type` and its settings.
     """
 
     name: str
@@ -249,7 +260,7 @@ class ToolSpec:
 
 
 def digest_of(data: Mapping[str, Any]) -> str:
-    """A SHA-256 of JSON-ready data, such as what a model is told of a tool; the order of its keys does not count."""
+    """SHA-256 of JSON-compatible data, such as a tool definition; the order of its keys does not matter."""
     import hashlib
 
     text = json.dumps(data, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
@@ -258,7 +269,7 @@ def digest_of(data: Mapping[str, Any]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OutputSchema:
-    """The JSON schema that an answer must fit. `strict` asks the provider to enforce it."""
+    """The JSON schema of a structured answer. `strict` asks the provider to enforce it."""
 
     name: str
     schema: Mapping[str, Any]
@@ -267,7 +278,7 @@ class OutputSchema:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One trip to a model. `settings` holds only what the user set (`temperature`, `max_tokens`, …)."""
+    """One request to a model. `settings` holds only what the user set (`temperature`, `max_tokens`, …)."""
 
     messages: Sequence[Message]
     instruction: str = ""
@@ -278,9 +289,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """A model that gave no answer where another one could be asked: `openai:gpt-5.4-mini`, its error's kind and text.
+    """A model of a fallback chain that did not answer: its name (`openai:gpt-5.4-mini`), the error's kind and text.
 
-    `usage` counts what its server may charge for all the same. When it was not asked, its last failure is too recent.
+    `usage` counts what the provider can charge regardless. `was_asked` is False if the model was skipped because it
+    failed recently.
     """
 
     model: str
@@ -291,15 +303,15 @@ class Missed:
 
 
 def usage_of(missed: Iterable[Missed]) -> Usage:
-    """What the servers of models that gave no answer may charge for all the same."""
+    """Sum of what the providers of failed models can charge regardless."""
     return sum((each.usage for each in missed), start=NO_USAGE)
 
 
 @dataclass(frozen=True, slots=True)
 class HostedUse:
-    """What the provider has used a tool of its own for; `error` says why nothing came of it.
+    """A use of a hosted tool by the provider; `error` explains a failed use.
 
-    `sources` are the pages that it names, each a `url` and its `title`.
+    `sources` are the pages that the provider cites, each with a `url` and a `title`.
     """
 
     call: ToolCall
@@ -309,10 +321,10 @@ class HostedUse:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """A model's answer to one request. `raw` is the provider's JSON as it came.
+    """A model's answer to one request. `raw` is the provider's unmodified JSON.
 
-    `missed` are the models that should have answered before this one, and why they did not. `hosted` is what the
-    provider has used its own tools for.
+    `missed` lists the models of the fallback chain that failed before this one, with their errors. `hosted` lists the
+    uses of hosted tools.
     """
 
     message: AssistantMessage
@@ -325,22 +337,22 @@ class Response:
 
     @property
     def text(self) -> str:
-        """The text of the answer, empty when the model only calls tools."""
+        """The text of the answer; empty if the model only calls tools."""
         return self.message.text
 
     @property
     def reasoning(self) -> str:
-        """What the provider lets us see of the model's reasoning, empty where it shows none."""
+        """The reasoning that the provider exposes; empty if it exposes none."""
         return self.message.reasoning
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The tools the model wishes to use, in its order."""
+        """The tool calls of the answer, in order."""
         return self.message.tool_calls
 
     @property
     def tariff(self) -> Tariff | None:
-        """What the answer is charged by, whoever was asked in vain before; None when nobody has said."""
+        """The tariff of this answer, ignoring models that failed before; None if it is unknown."""
         if not self.missed:
             return self.usage.tariff
         in_vain = {part.tariff: part.requests for part in usage_of(self.missed).by_tariff}
@@ -349,7 +361,7 @@ class Response:
 
 @dataclass(frozen=True, slots=True)
 class VectorsAsked:
-    """A model is to make vectors of texts; `settings` are sent as they are."""
+    """A request for embeddings of texts; `settings` are sent unchanged."""
 
     texts: tuple[str, ...]
     settings: Mapping[str, Any] = field(default_factory=dict)
@@ -357,7 +369,7 @@ class VectorsAsked:
 
 @dataclass(frozen=True, slots=True)
 class VectorsMade:
-    """A vector of each text, in their order, by the model `model`."""
+    """The embeddings of texts, in the same order, created by the model `model`."""
 
     vectors: Sequence[list[float]] = field(repr=False)
     model: str = ""
@@ -372,7 +384,7 @@ def calls_in(messages: Iterable[Message]) -> Iterator[ToolCall]:
 
 
 def arguments_of(call: ToolCall) -> Any:
-    """The arguments of a call as the value that their JSON says; as the model wrote them where they are no JSON."""
+    """The arguments of a call parsed from JSON; the unchanged text if it is not JSON."""
     try:
         return json.loads(call.arguments)
     except (ValueError, RecursionError):
@@ -380,14 +392,14 @@ def arguments_of(call: ToolCall) -> Any:
 
 
 def failure_content(tool: str, error: str) -> str:
-    """What a model is told of a call that came to nothing: the JSON text `{"error": …, "tool": …}`."""
+    """Content of a failed tool call for the model: the JSON text `{"error": …, "tool": …}`."""
     return json.dumps({"error": error, "tool": tool}, ensure_ascii=False)
 
 
 def with_distinct_ids(message: AssistantMessage, taken: set[str]) -> AssistantMessage:
-    """The message with an id on every tool call that no other call has; the ids are added to `taken`."""
+    """Return the message with unique ids on all tool calls; the ids are added to `taken`."""
     calls = []
-    numbers: dict[str, int] = {}  # the next one to try: a response may give one id to thousands of calls
+    numbers: dict[str, int] = {}  # next number to try: a response can repeat one id in thousands of calls
     for call in message.tool_calls:
         base = call.id or "call"
         number = max(numbers.get(base, 0), len(taken) + 1)
@@ -403,16 +415,18 @@ def with_distinct_ids(message: AssistantMessage, taken: set[str]) -> AssistantMe
 
 
 def reading_call(handle: str, start: int | None = None) -> str:
-    """The call that reads what was left out of a result, as a model writes it. `handle` is the id of the result's call.
+    """Render the call that reads the omitted part of a result, as a model writes it.
 
-    It stands in the notes of cut results, so what reads such notes looks for it.
+    `handle` is the id of the result's call.
+
+    The notes of truncated results contain this text, so code that parses the notes searches for it.
     """
     place = "" if start is None else f", start={start}"
     return f"{READ_MORE}(handle={json.dumps(handle, ensure_ascii=False)}{place})"
 
 
 def without_extra(message: Message) -> Message:
-    """The message without what its provider keeps for itself."""
+    """Remove provider-specific data from a message."""
     if not isinstance(message, AssistantMessage):
         return message
     calls = tuple(replace(call, extra={}) if call.extra else call for call in message.tool_calls)

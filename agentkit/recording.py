@@ -1,7 +1,7 @@
 """The interface through which runs are recorded and replayed.
 
-A tape is active for what happens in the context of a `with` block: its tasks, and the threads that copy the context.
-Whoever asks the world goes through `taped` or its likes.
+A recording is active in the context of a `with` block: in its tasks and in threads that copy the context. Code that
+queries a model, tool or person goes through `taped` or one of its variants.
 """
 
 from __future__ import annotations
@@ -23,36 +23,36 @@ from agentkit.usage import Charge
 
 @dataclass(frozen=True, slots=True)
 class PersonAsked:
-    """A person is asked about a tool call; the answer is an Approved."""
+    """A person is asked to approve a tool call; the answer is an Approved."""
 
     call: ToolCall
     decision: Decision
 
 
 Question = Request | ToolCall | PersonAsked | VectorsAsked
-"""What only the world can answer: a model, a tool, a person."""
+"""A query to the outside world: a model, a tool or a person."""
 
 Answer = Response | ModelError | ToolResult | Approved | VectorsMade
-"""What came of a question. A ModelError was raised, and is raised again."""
+"""The result of a query. A ModelError was raised, and is raised again on replay."""
 
 _Answer = TypeVar("_Answer", bound=Response | ToolResult | Approved | VectorsMade)
 
 
 class Account(Protocol):
-    """What the answering of a question is charged to."""
+    """Where the cost of answering a query is charged."""
 
     @property
     def charged(self) -> Charge:
-        """What was charged so far."""
+        """The amount charged so far."""
         ...
 
     def charge(self, charge: Charge, /) -> None:
-        """Charge what the answer of a recording has cost then."""
+        """Charge the recorded cost of a replayed answer."""
         ...
 
 
 class Clock:
-    """Tells a run how the seconds pass, and whether its time is up."""
+    """The clock of a run: measures time and the time left until a deadline."""
 
     def __init__(self, now: Callable[[], float]) -> None:
         self.now = now
@@ -62,63 +62,64 @@ class Clock:
         return self.now()
 
     def left(self, seconds: float, /) -> float:
-        """How many seconds the run has left, by this clock `seconds`; with 0 or less its time is up."""
+        """Seconds left in the run, given `seconds` by this clock; 0 or less means that the time is up."""
         return seconds
 
 
 class OpenQuestion:
-    """A question that is being put to the world. `tape` hears what the answering itself asks."""
+    """A query that is being executed. `tape` is the recording for queries that its execution makes itself."""
 
     def __init__(self, tape: Recording) -> None:
         self.tape = tape
 
     def heard(self, answer: Answer, /, *, is_live: bool = False, charge: Charge | None = None) -> bool | None:
-        """Take down the answer; False when there was one already, which stays.
+        """Record the answer. Returns False if an answer is already recorded; the first one is kept.
 
-        One that `is_live` cannot be written down whole, so that a replay asks again. `charge` is what it has cost.
+        An answer that `is_live` cannot be stored completely, so a replay executes the query again. `charge` is its
+        cost.
         """
 
     def left(self, answer: Answer, /) -> None:
-        """Take down what came until nobody wanted to hear more."""
+        """Record the partial answer received before the consumer stopped."""
         self.heard(answer)
 
 
 class Recording:
-    """What every tape does unless it knows better: nothing. Any thread may use it."""
+    """Base class of recordings, which records nothing. Thread-safe."""
 
     is_replaying = False
-    """Whether answers come from a recording, so that no model, tool or person is needed."""
+    """Whether answers come from a recording, so that models, tools and people are not needed."""
 
     def replayed(self, _question: Question, _account: Account | None = None, /) -> Answer | None:
-        """The recorded answer; None when the world is to be asked. Raises ReplayError when none was recorded.
+        """Return the recorded answer, or None to execute the query. Raises ReplayError if a replay has no such answer.
 
-        What it has cost then is charged to the account.
+        The recorded cost is charged to the account.
         """
         return None
 
     def asked(self, _question: Question, /) -> OpenQuestion:
-        """The question, about to be put to the world."""
+        """Record that the query is about to be executed."""
         return OpenQuestion(self)
 
     def told(self, run: str, milestone: Milestone, /) -> None:
-        """Take down what the run of that id has done."""
+        """Record a milestone of the run with that id."""
 
     def now(self) -> float:
-        """The time in seconds since 1970, of the recording when it is replayed."""
+        """The time in seconds since 1970; in a replay, that of the recording."""
         return time.time()
 
     def watch(self, _part: str = "", /) -> Clock:
-        """The watch of a run that begins: the next one of this part of the program."""
+        """Return the clock of a run that starts: the next one of this part of the program."""
         return Clock(self.now)
 
 
 TAPE: ContextVar[Recording | None] = ContextVar("TAPE", default=None)
-"""The tape that is active here; None when the world answers and nobody listens."""
+"""The active recording; None if nothing is recorded or replayed."""
 
 
 @contextmanager
 def active(tape: Recording) -> Iterator[None]:
-    """The tape is active in the block."""
+    """Activate the recording in the block."""
     token = TAPE.set(tape)
     try:
         yield
@@ -127,56 +128,59 @@ def active(tape: Recording) -> Iterator[None]:
 
 
 def is_replaying() -> bool:
-    """Whether answers come from a recording here."""
+    """Whether answers come from a recording in this context."""
     tape = TAPE.get()
     return tape is not None and tape.is_replaying
 
 
 def told(run: str, milestone: Milestone) -> None:
-    """Let the tape know what the run of that id has done."""
+    """Record a milestone of the run with that id, if a recording is active."""
     tape = TAPE.get()
     if tape is not None:
         tape.told(run, milestone)
 
 
 def clock() -> Callable[[], float]:
-    """What tells how the seconds pass: this machine's clock, or the tape, which in a replay tells the recording's."""
+    """Return a function that measures seconds: the monotonic clock, or that of the active recording.
+
+    In a replay the recording's clock returns recorded times.
+    """
     tape = TAPE.get()
     return time.monotonic if tape is None else tape.watch()
 
 
 class ScopedRecording(Recording):
-    """Passes everything on to another tape; with a name it has watches of its own beside those of other parts."""
+    """Forwards everything to another recording; with a name, its clocks are separate from those of other parts."""
 
     def __init__(self, tape: Recording, name: str = "") -> None:
         self._tape, self._name = tape, name
         self.is_replaying = tape.is_replaying
 
     def replayed(self, question: Question, account: Account | None = None, /) -> Answer | None:
-        """The other tape's answer."""
+        """Forward to the wrapped recording."""
         return self._tape.replayed(question, account)
 
     def asked(self, question: Question, /) -> OpenQuestion:
-        """The question, for the other tape."""
+        """Forward to the wrapped recording."""
         return self._tape.asked(question)
 
     def told(self, run: str, milestone: Milestone, /) -> None:
-        """Let the other tape know."""
+        """Forward to the wrapped recording."""
         self._tape.told(run, milestone)
 
     def now(self) -> float:
-        """The other tape's time."""
+        """Forward to the wrapped recording."""
         return self._tape.now()
 
     def watch(self, part: str = "", /) -> Clock:
-        """The next watch of this part."""
+        """Return the next clock of this part."""
         return self._tape.watch(f"{self._name}/{part}" if self._name else part)
 
 
 class Attempt(ScopedRecording):
-    """What is asked here may be given up before it is answered; that is its answer then. Any thread may use it.
+    """A recording whose queries can be abandoned; the error given then is recorded as their answer. Thread-safe.
 
-    Once it is closed, what was left early is left.
+    Partial answers are recorded when the attempt is closed.
     """
 
     def __init__(self, tape: Recording) -> None:
@@ -189,7 +193,7 @@ class Attempt(ScopedRecording):
         self._is_closed = False
 
     def asked(self, question: Question, /) -> OpenQuestion:
-        """The question, which may be given up."""
+        """Record a query that can be abandoned."""
         asked = _Attempted(self._tape.asked(question), self)
         with self._lock:
             self._questions.append(asked)
@@ -200,7 +204,7 @@ class Attempt(ScopedRecording):
         return asked
 
     def give_up(self, error: ModelError) -> bool:
-        """Take down the error as the answer; whether it is, rather than one that came just before."""
+        """Record the error as the answer of all queries. Returns False if one was answered just before."""
         with self._lock:
             self._error = error
             questions = tuple(self._questions)
@@ -208,7 +212,7 @@ class Attempt(ScopedRecording):
         return False not in taken
 
     def leave(self, asked: OpenQuestion, answer: Answer) -> None:
-        """Leave a question early, unless it will have been given up by the end of the attempt."""
+        """Store a partial answer, to be recorded when the attempt closes unless the query is abandoned first."""
         with self._lock:
             is_closed = self._is_closed
             if not is_closed:
@@ -217,7 +221,7 @@ class Attempt(ScopedRecording):
             asked.heard(answer)
 
     def close(self) -> None:
-        """The attempt is over."""
+        """Close the attempt and record the partial answers."""
         with self._lock:
             self._is_closed = True
         for asked, answer in self._left:
@@ -225,7 +229,7 @@ class Attempt(ScopedRecording):
 
 
 class _Attempted(OpenQuestion):
-    """A question of an attempt."""
+    """A query of an attempt."""
 
     def __init__(self, asked: OpenQuestion, attempt: Attempt) -> None:
         super().__init__(asked.tape)
@@ -240,7 +244,7 @@ class _Attempted(OpenQuestion):
 
 @contextmanager
 def attempted() -> Iterator[Attempt]:
-    """An attempt on the tape that is active here; closed at the end of the block."""
+    """Start an attempt on the active recording; it is closed at the end of the block."""
     attempt = Attempt(TAPE.get() or _SILENCE)
     try:
         yield attempt
@@ -257,10 +261,10 @@ def taped(
     is_live: Callable[[_Answer], bool] = lambda _: False,
     account: Account | None = None,
 ) -> _Answer:
-    """The recorded answer, or what `ask` gives, which is recorded. Raises what `ask` raises, and ReplayError.
+    """Return the recorded answer, or call `ask` and record its answer. Raises what `ask` raises, and ReplayError.
 
-    `is_live` says of an answer that it holds what no file can, such as the agent that a call hands over to: it is asked
-    for again in a replay. `account` is what the answering is charged to.
+    `is_live` tells whether an answer contains objects that cannot be stored, such as the agent a call hands off to; a
+    replay executes the query again. `account` is charged for the answer.
     """
     tape = TAPE.get()
     if tape is None:
@@ -281,7 +285,7 @@ async def ataped(
     is_live: Callable[[_Answer], bool] = lambda _: False,
     account: Account | None = None,
 ) -> _Answer:
-    """Like `taped`, awaiting."""
+    """Async version of `taped`."""
     tape = TAPE.get()
     if tape is None:
         return await ask()
@@ -305,13 +309,13 @@ def _hearing_errors(asked: OpenQuestion) -> Iterator[None]:
 
 
 def taped_stream(request: Request, ask: Callable[[], Iterator[Event]]) -> Iterator[Event]:
-    """Like `taped`, for an answer in pieces; from a recording each piece is whole."""
+    """Streaming version of `taped`; a replay emits each part of the response in one event."""
     tape = TAPE.get()
     return ask() if tape is None else _stream(tape, request, ask)
 
 
 def ataped_stream(request: Request, ask: Callable[[], AsyncIterator[Event]]) -> AsyncIterator[Event]:
-    """Like `taped_stream`, awaiting."""
+    """Async version of `taped_stream`."""
     tape = TAPE.get()
     return ask() if tape is None else _astream(tape, request, ask)
 
@@ -360,7 +364,7 @@ async def _astream(
 
 
 class _StreamRecorder:
-    """Hears a stream once: its response, its error, or as much of it as came before it was left."""
+    """Records a stream once: its response, its error, or the text received before the consumer stopped."""
 
     def __init__(self, asked: OpenQuestion) -> None:
         self._asked = asked
@@ -374,7 +378,7 @@ class _StreamRecorder:
             self.end(event.response)
 
     def end(self, answer: Response | ModelError | None = None) -> None:
-        """The stream is over; without an answer it was left early."""
+        """Record the end of the stream; without an answer, the consumer stopped early."""
         if not self._has_ended:
             self._has_ended = True
             if answer is not None:
@@ -384,7 +388,7 @@ class _StreamRecorder:
 
 
 def _given(answer: Answer) -> Any:
-    """The answer as the world gave it: returned, or raised."""
+    """Return the answer, or raise it if it is an error."""
     if isinstance(answer, ModelError):
         raise answer
     return cast("Any", answer)

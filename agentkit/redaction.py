@@ -1,7 +1,7 @@
 """Redaction of keys and tokens, by their shape and by the values of secret environment variables.
 
-What is written down loses also what only its name makes a secret, as in `{"password": "tulip"}`: a model may need that,
-and a file does not.
+Stored text is also searched for values whose name identifies a secret, as in `{"password": "tulip"}`: a model can need
+such a value, a file does not.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 from agentkit.settings import secret_values
 
 MARK = "[redacted: "
-"""How every replacement begins."""
+"""The beginning of every replacement."""
 
 _HIDDEN = f"{MARK}secret]"
 
@@ -32,11 +32,11 @@ _PART_FIELDS = frozenset({_URL, "detail", "name", "part"})
 _NO_TEXT = re.compile(
     r"data:(?:(?:image|audio)/[a-z0-9.+-]{1,40}|application/(?:pdf|msword|vnd\.[a-z0-9.-]{1,80}));base64,[A-Za-z0-9+/=]*+"
 )
-"""The data of what is no text: base64 in which only chance has what looks like a key."""
+"""Base64 data of binary files, in which anything that resembles a key is a coincidence."""
 
 
 def _mixed(characters: str, least: int = 20, most: int = 4_096) -> str:
-    """Characters among which a letter stands by a digit, as keys have it and words joined by hyphens have not."""
+    """Pattern of characters with a letter next to a digit, as in keys and unlike hyphenated words."""
     near = min(most - 2, 200)
     return rf"(?=[{characters}]{{0,{near}}}?(?:[A-Za-z]\d|\d[A-Za-z]))[{characters}]{{{least},{most}}}+"
 
@@ -160,25 +160,26 @@ _KEYS: tuple[tuple[str, str, str], ...] = (
     ("whsec_", "whsec_[A-Za-z0-9+/=]{20,}", "webhook secret"),
     ("eyJ", r"eyJ[A-Za-z0-9_-]{8,4096}+[.]eyJ[A-Za-z0-9_-]{8,4096}+[.][A-Za-z0-9_-]{8,4096}", "JSON web token"),
 )
-"""Keys by what they hold, how they look, and what they are. Behind a word a key must look more like one."""
+"""Keys as (required substring, pattern, description). The match is stricter directly after a word character."""
 
 _NEVER_GLUED = frozenset(
     {"sk_", "SK", "key-", "fc-", "fw_", "cio", "oy2", "re_", "rnd_", "pat", "secret_", "-us", "1//0", "AZDO", "Q~"}
     | {"NRAL", ".", ".atlasv1.", "SG.", "sl.", "dp.", "EAA", "EAAA", "LTAI", "api_org_", "sha256~", "v1.0-", "eyJ"}
 )
-"""What begins like parts of ordinary names, such as `task_`, `cache-key-` and `MSG.`: a key only by itself."""
+"""Substrings that also occur in ordinary names, such as `task_`, `cache-key-` and `MSG.`: never matched inside a word.
+"""
 
 _SURELY_KEY = re.compile(
     r"sk-(?:ant|proj|or-v1|svcacct|admin|lf|kimi|cp)-|"
     r"sk-(?=[a-z0-9]{0,100}[A-Z])(?=[A-Z0-9]{0,100}[a-z])(?=[A-Za-z]{0,100}\d)[A-Za-z0-9]{32}"
 )
-"""What may follow a word directly although words end like it: `task-…` and `risk-…`."""
+"""Keys recognised even after a word character; words such as `task-…` and `risk-…` end with the same letters."""
 
 _MOST_GLUED, _FEWEST_GLUED = 24, 20
-"""How many characters of a word may stand before a key, and how long that key then is at least."""
+"""Maximum length of a word before a key, and minimum length of the key in that case."""
 
 _LONG_WORD = re.compile(r"(?<![\w~.+/=$,-])[\w~.+/=$,-]{15}")
-"""What every key has; prose seldom does, and then need not be searched for each of them."""
+"""A run of characters that every key contains; text without one is not searched for keys."""
 
 _IN_WORD = re.compile(r"[\w-]+")
 _DIGIT_BY_LETTER = re.compile(r"[A-Za-z]\d|\d[A-Za-z]")
@@ -217,7 +218,7 @@ _NAMES = (
     "|(?:api|access|private|secret|signing|encryption|auth|shared|account|session)[ _.-]?key"
     "|token"
 )
-"""What the names of secrets end with. Tokens of pages, of lists and of vocabularies are none."""
+"""Endings of names of secrets. Page, list and vocabulary tokens are excluded."""
 
 _OTHERS = "page|next|continuation|sync|stop|special|max|bos|eos|pad|unk|sep|cls|mask|cursor"
 _SECRET_NAME = rf"(?i)(?:{_NAMES})\d{{0,4}}\Z"
@@ -225,13 +226,13 @@ _NO_SECRET_NAME = rf"(?i)(?:{_OTHERS})[ _.-]?token\d{{0,4}}\Z"
 _NEEDLES = ("pass", "pwd", "secret", "credential", "authorization", "bearer", "cookie", "key", "token")
 _NAME = rf"(?P<name>[\w\ .-]{{0,60}}?(?:{_NAMES})\d{{0,4}})"
 _NAMED = (
-    (  # "name": "value", also in JSON text that stands within JSON text, and as Python shows it
+    (  # "name": "value", also in JSON nested in JSON text and in Python's repr
         ":",
         rf"""(?xsi)(?P<before>(?P<quote>\\{{0,7}}["']){_NAME}(?P=quote)\s{{0,3}}:\s{{0,3}}
         (?P<open>(?P<escape>\\{{1,7}})?["']))(?!(?P=open))
         (?P<value>(?(escape).{{1,4000}}?(?<!\\)|(?:\\.|[^\\]){{1,4000}}?))(?P<after>(?P=open))""",
     ),
-    (  # name=value, as in a command, an address or a file of settings
+    (  # name=value, as in a command, a URL or a settings file
         "=",
         rf"""(?xi)(?P<before>(?<![\w.-])(?=[\w.-]{{1,80}}+=){_NAME}=)
         (?P<value>[^\s&"'`;,()\[\]{{}}<>|\\]{{4,4000}}+)(?![(\[])(?P<after>)""",
@@ -247,46 +248,46 @@ _NAMED = (
     ),
 )
 _MAY_BE_NAMED = rf"""(?:{_NAMES})\d{{0,4}}(?:\\{{0,7}}["']\s{{0,3}}:\s{{0,3}}\\{{0,7}}["'\[]|[=:])"""
-"""In small letters, what each of these holds, and a list behind a name."""
+"""Prefilter in lower case for the patterns above and for a list after a name."""
 
 _NO_VALUE = r"(?s)[$%<{].*|[A-Za-z_]+(?:\.[A-Za-z_]+)+"
-"""A place that is to be filled in, or a name in a program."""
+"""A placeholder, or a dotted name in a program."""
 
 
 @lru_cache(4_096)
 def is_secret_name(name: str) -> bool:
-    """Whether a name says that it names a secret: `password`, `apiKey`, `X-Auth-Token`; not `next_page_token`."""
+    """Whether a name identifies a secret: `password`, `apiKey`, `X-Auth-Token`; not `next_page_token`."""
     return re.search(_SECRET_NAME, name) is not None and re.search(_NO_SECRET_NAME, name) is None
 
 
 @cache
 def _compiled(shape: str, kind: str) -> tuple[re.Pattern[str], str]:
-    """The shape ready to search with, and what stands in the place of what it finds."""
+    """The compiled pattern and its replacement."""
     pattern = re.compile(shape)
     before = r"\g<before>" if "before" in pattern.groupindex else ""
     return pattern, f"{before}{MARK}{kind}]"
 
 
 def redact(text: str) -> str:
-    """The text with `[redacted: what it was]` in the place of everything that is or looks like a secret."""
+    """Replace everything that is or resembles a secret by `[redacted: <kind>]`."""
     return redactor()(text)
 
 
 def redactor() -> Callable[[str], str]:
-    """A `redact` for many texts: it looks up the environment's secrets once, now."""
+    """Return a `redact` function for many texts, which reads the environment's secrets once."""
     return partial(_redacted_text, secrets=spellings(secret_values()))
 
 
 def written_redactor() -> Callable[[str], str]:
-    """A `redactor` for what is written down, which hides also what a name within the text calls a secret."""
+    """Return a `redactor` for stored text, which also redacts values whose name in the text identifies a secret."""
     return partial(_redacted_writing, secrets=spellings(secret_values()))
 
 
 @lru_cache(16)
 def spellings(secrets: tuple[str, ...]) -> tuple[str, ...]:
-    """How secrets stand in texts, the longest first: as they are, and as others write them down.
+    """All spellings of the secrets, longest first: unchanged, quoted and encoded.
 
-    As JSON, programs, addresses and pages quote them, in base64 behind and before anything, in hexadecimal digits.
+    Includes quoting for JSON, programs, URLs and HTML, base64 at any offset, and hexadecimal.
     """
     found = {
         spelling for secret in secrets for spelling in (*_quoted(secret), *_encoded(secret.encode("utf-8", "replace")))
@@ -312,7 +313,7 @@ def _quoted(secret: str) -> Iterator[str]:
 
 
 def _encoded(secret: bytes) -> Iterator[str]:
-    """The digits, and the characters of base64 that only the secret decides, whatever stands before and behind it."""
+    """The hexadecimal digits, and the base64 characters that depend only on the secret, at each of three offsets."""
     from base64 import b64encode
 
     yield from (secret.hex(), secret.hex().upper())
@@ -323,7 +324,7 @@ def _encoded(secret: bytes) -> Iterator[str]:
 
 
 def redact_data(value: Any, clean: Callable[[str], str]) -> Any:
-    """JSON-able data that is to be written down without its secrets. JSON text in `arguments` stays JSON.
+    """Redact JSON-compatible data before it is stored. JSON text in `arguments` remains valid JSON.
 
     `clean` is a `written_redactor`.
     """
@@ -338,12 +339,12 @@ def redact_data(value: Any, clean: Callable[[str], str]) -> Any:
 
 
 def _can_hide(text: str) -> bool:
-    """Whether a text is long enough to hold a secret."""
+    """Whether a text is long enough to contain a secret."""
     return len(text) >= _SHORTEST_WRITTEN_CHARS
 
 
 def is_data(part: dict[Any, Any], name: Any) -> bool:
-    """Whether this field of an object is the data of a picture, a PDF or a recording, nothing but base64."""
+    """Whether this field of an object is the base64 data of an image, PDF or recording."""
     url = part[name] if name == _URL and part.keys() <= _PART_FIELDS else None
     return isinstance(url, str) and _NO_TEXT.fullmatch(url) is not None
 
@@ -354,7 +355,7 @@ def _redacted_field(name: Any, item: Any, clean: Callable[[str], str]) -> Any:
 
 
 def _redacted_named(name: Any, value: Any) -> Any:
-    """A value without the texts that its name calls secret, itself or in a list."""
+    """Replace strings whose name identifies a secret, directly or in a list."""
     if not isinstance(name, str) or not is_secret_name(name):
         return value
     if isinstance(value, list):
@@ -363,24 +364,24 @@ def _redacted_named(name: Any, value: Any) -> Any:
 
 
 def _redacted_json(text: str, clean: Callable[[str], str]) -> str:
-    """The text redacted in each of its values, or as a whole when it is no JSON."""
+    """Redact each value of JSON text, or the whole text if it is not JSON."""
     redacted = clean(text)
     try:
         said = json.loads(text)
         plain = json.dumps(said, ensure_ascii=False)
-        hidden = clean(json.dumps(redact_data(said, clean), ensure_ascii=False))  # also what only its key gives away
+        hidden = clean(json.dumps(redact_data(said, clean), ensure_ascii=False))  # and secrets known by their key
     except (ValueError, RecursionError):
         return redacted
     return text if hidden == plain and redacted == text else hidden
 
 
 def redact_value(value: Any, clean: Callable[[str], str] | None = None) -> Any:
-    """The value with every text in it redacted; the same object when there is nothing to hide.
+    """Redact every string in the value; returns the same object if nothing was redacted.
 
-    Looked into are containers and records: dataclasses, named tuples, models of pydantic and classes of attrs. Other
-    objects are left as they are, and so are records whose class says `keeps_secrets = True`.
+    Searches containers and records: dataclasses, named tuples, pydantic models and attrs classes. Other objects are
+    left unchanged, as are records whose class sets `keeps_secrets = True`.
 
-    `clean` is a `redactor` that is at hand.
+    `clean` is an existing `redactor`.
     """
     return _redacted(value, clean or redactor(), [_MOST_NODES], _MOST_LEVELS)
 
@@ -407,11 +408,11 @@ def _without_shapes(text: str, searched: str, shapes: Iterable[tuple[str, str, s
 
 
 def _without_key(needle: str, kind: str, found: re.Match[str]) -> str:
-    """What is shown of a text that looks like a key: within a word it must surely be one."""
+    """Replacement of a text that resembles a key; inside a word, only an unambiguous key is replaced."""
     text, start = found.string, found.start()
     before = text[max(start - _MOST_GLUED - 1, 0) : start]
     is_glued = before[-1:] == "-" or before[-1:].isalnum() or before[-1:] == "_"
-    if is_glued and before[-2:] not in {r"\n", r"\r", r"\t"}:  # the n of a line break that is written as an escape
+    if is_glued and before[-2:] not in {r"\n", r"\r", r"\t"}:  # the n of an escaped line break
         is_sure = needle != "sk-" or _SURELY_KEY.match(found[0])
         is_key = is_sure and needle not in _NEVER_GLUED and len(found[0]) >= _FEWEST_GLUED
         if not is_key or not _DIGIT_BY_LETTER.search(found[0], len(needle)) or _is_long(before):
@@ -420,7 +421,7 @@ def _without_key(needle: str, kind: str, found: re.Match[str]) -> str:
 
 
 def _is_long(before: str) -> bool:
-    """Whether what stands before is part of a long run of key characters, in which only chance makes a key."""
+    """Whether the preceding text belongs to a long run of key characters, in which a match is a coincidence."""
     return len(before) > _MOST_GLUED and _IN_WORD.fullmatch(before) is not None
 
 
@@ -434,20 +435,20 @@ def _redacted_writing(text: str, secrets: Sequence[str]) -> str:
 
 
 def may_be_named(text: str) -> bool:
-    """Whether a text may hold the name of a secret with its value; seldom, and in vain, where it does not."""
+    """Whether a text can contain the name of a secret with its value. False positives are rare and harmless."""
     lowered = text.lower()
     return any(needle in lowered for needle in _NEEDLES) and re.search(_MAY_BE_NAMED, lowered) is not None
 
 
 def _without_value(found: re.Match[str]) -> str:
-    """What a name and its value are shown as."""
+    """Replacement of a name and its value."""
     if MARK in found["value"] or not is_secret_name(found["name"]) or re.fullmatch(_NO_VALUE, found["value"]):
         return found[0]
     return f"{found['before']}{_HIDDEN}{found['after']}"
 
 
 def _redacted(value: Any, clean: Callable[[str], str], room: list[int], levels: int) -> Any:
-    """`room` holds how many more nodes may be visited, `levels` how much deeper it may go."""
+    """Recursive redaction; `room` is the number of nodes left to visit, `levels` the remaining depth."""
     room[0] -= 1
     if isinstance(value, str) and not isinstance(value, Enum):
         hidden = clean(value)
@@ -469,7 +470,7 @@ def _redacted(value: Any, clean: Callable[[str], str], room: list[int], levels: 
         AttributeError,
         LookupError,
         RuntimeError,
-    ):  # a class of others that cannot be copied: its secret is not shown for that
+    ):  # a foreign class that cannot be rebuilt: return redacted text instead of the secret
         return clean(str(value))
 
 
@@ -478,14 +479,14 @@ _CONTAINERS: dict[type, Callable[[list[Any]], Any]] = {kind: kind for kind in (d
 
 
 def _items(value: Any) -> list[Any]:
-    """The parts of a value: what it contains, or the names and values of its attributes."""
+    """The parts of a value: its elements, or the names and values of its attributes."""
     if isinstance(value, list | tuple | set | frozenset | deque):
         return list(value)
     return list(value.items()) if isinstance(value, MappingProxyType) else _attributes(value)
 
 
 def _rebuilding(value: Any) -> Callable[[list[Any]], Any] | None:
-    """What makes a value like this one of other parts; None for what is no container, and shown as it is."""
+    """Return a function that rebuilds the value from other parts; None if the value is not a container."""
     if isinstance(value, dict | list | set | deque):
         return partial(_refilled, value)
     if isinstance(value, tuple):
@@ -500,12 +501,12 @@ def _rebuilding(value: Any) -> Callable[[list[Any]], Any] | None:
 
 
 _RECORDS = ("__dataclass_fields__", "__attrs_attrs__", "__pydantic_fields__")
-"""What classes of records have: dataclasses, those of attrs, and models of pydantic."""
+"""Marker attributes of record classes: dataclasses, attrs and pydantic."""
 _PLAIN_OBJECTS = (SimpleNamespace, UserDict, UserList)
 
 
 def _refilled(value: Any, parts: list[Any]) -> Any:
-    """A copy of a container, a `defaultdict` say, that holds these parts instead."""
+    """A copy of a container (such as a `defaultdict`) with other contents."""
     other = copy(value)
     other.clear()
     if isinstance(value, dict):
@@ -519,14 +520,14 @@ def _refilled(value: Any, parts: list[Any]) -> Any:
 
 
 def _attributes(value: Any) -> list[tuple[str, Any]]:
-    """The attributes of an object, also those in slots."""
+    """The attributes of an object, including those in slots."""
     slots = [name for kind in type(value).__mro__ for name in _slots(kind)]
     named = [name for name in slots if name not in {"__dict__", "__weakref__"} and hasattr(value, name)]
     return [*getattr(value, "__dict__", {}).items(), *((name, getattr(value, name)) for name in named)]
 
 
 def _slots(kind: type) -> list[str]:
-    """The names of the slots of a class, as they are known outside of it."""
+    """The names of the slots of a class after name mangling."""
     slots = kind.__dict__.get("__slots__", ())
     names = [slots] if isinstance(slots, str) else [*slots]
     private = f"_{kind.__name__.lstrip('_')}"
@@ -534,7 +535,7 @@ def _slots(kind: type) -> list[str]:
 
 
 def _with_attributes(value: Any, parts: list[Any]) -> Any:
-    """A copy of an object with these attributes, even of one that never changes; it is not initialised again."""
+    """A copy of an object with these attributes, even if it is frozen; `__init__` is not called."""
     kind: Any = type(value)
     other = kind.__new__(kind)
     for name, item in parts:

@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from typing import TextIO
 
 DEFAULT_MODEL = "gpt-5.4-mini"
-"""Used when nobody names a model. `AGENTKIT_MODEL` or `OPENAI_MODEL` override it."""
+"""Model used by default. `AGENTKIT_MODEL` or `OPENAI_MODEL` override it."""
 
 DEFAULT_ANTHROPIC_MODEL = "claude-haiku-5-5"
-"""The same at Anthropic. `AGENTKIT_MODEL` or `ANTHROPIC_MODEL` override it."""
+"""Anthropic model used by default. `AGENTKIT_MODEL` or `ANTHROPIC_MODEL` override it."""
 
 DEFAULT_AZURE_API_VERSION = "2024-02-01"
 
@@ -35,7 +35,7 @@ _NO_SECRET = re.compile(
     rf"[A-Za-z_]+(?:\.[A-Za-z_]+)+|(?:~|\.{{0,2}}|[A-Za-z]:)(?:[\\/]{_SEGMENT})+[\\/]?"
     rf"|[a-z][a-z0-9+.-]*://[a-z0-9.-]+(?::[0-9]+)?(?:/{_SEGMENT})*/?"
 )
-"""A dotted name, a path, or a URL that names nobody: what a setting says about a secret that is kept elsewhere."""
+"""A dotted name, a path, or a URL without a user: settings that refer to a secret stored elsewhere."""
 
 _WORD_CHARS = 12
 
@@ -44,12 +44,12 @@ _SHORT = 8
 
 
 def environment() -> Mapping[str, str]:
-    """The environment as it is now, without blanks around values, and without variables that are empty then."""
+    """The current environment with whitespace stripped from values; empty variables are omitted."""
     return {name: value.strip() for name, value in os.environ.items() if value.strip()}
 
 
 def has_colour(stream: TextIO) -> bool:
-    """Whether colours may be written: to a terminal, unless `NO_COLOR` is set; anywhere when `FORCE_COLOR` is."""
+    """Whether to write colours: to a terminal unless `NO_COLOR` is set, and anywhere if `FORCE_COLOR` is set."""
     variables = environment()
     if "NO_COLOR" in variables:
         return False
@@ -57,30 +57,30 @@ def has_colour(stream: TextIO) -> bool:
 
 
 def is_terminal(stream: TextIO | None) -> bool:
-    """Whether a person reads it, at a terminal that can do more than print."""
+    """Whether the stream is a terminal other than `dumb`."""
     return stream is not None and stream.isatty() and environment().get("TERM") != "dumb"
 
 
 def empty_variables() -> tuple[str, ...]:
-    """The names of our variables that are set but empty, and so count as unset, in alphabetical order."""
+    """The names of agentkit's variables that are set but empty and therefore ignored, in alphabetical order."""
     return tuple(sorted(name for name, value in os.environ.items() if name.startswith(_OURS) and not value.strip()))
 
 
 def secret_values(variables: Mapping[str, str] | None = None) -> tuple[str, ...]:
-    """The values of the variables whose names say that they hold a secret, longest first; of ours, or of these.
+    """The values of variables whose names identify secrets, longest first.
 
-    Short values and plain words are left out: they would be found in texts that hold no secret. So are dotted names,
-    paths and URLs without a user, unless the variable is a password's.
+    Reads the environment unless `variables` is given. Short values and plain words are omitted because they occur in
+    texts without secrets. So are dotted names, paths and URLs without a user, unless the variable is a password.
     """
     if variables is not None:
         return _secret_values(tuple(variables.items()))
-    # What os.environ keeps is looked at as it is: to decode every variable each time costs a tenth of a millisecond.
+    # The raw data of os.environ is used: decoding every variable each time costs a tenth of a millisecond.
     return _secret_values(tuple(vars(os.environ).get("_data", os.environ).items()))
 
 
 @lru_cache(4)
 def _secret_values(variables: tuple[tuple[str | bytes, str | bytes], ...]) -> tuple[str, ...]:
-    """The same of an environment, looked through once as long as it does not change."""
+    """Cached implementation of `secret_values`."""
     decoded = [(os.fsdecode(name), os.fsdecode(value).strip()) for name, value in variables]
     secrets = [(name, value) for name, value in decoded if _is_secret(name)]
     found = {value for name, value in secrets if _can_be_told(value) and not _tells_none(name, value)}
@@ -102,18 +102,18 @@ def _tells_none(name: str, value: str) -> bool:
 
 
 def state_folder(platform: str = sys.platform) -> Path:
-    """Where what must outlive a process is kept: `AGENTKIT_STATE`, or `agentkit` in the platform's state folder."""
+    """The folder for persistent state: `AGENTKIT_STATE`, or `agentkit` in the platform's state folder."""
     return _state_folder(platform, *map(_variable, _STATE_VARIABLES), *map(_variable, _HOME_VARIABLES))
 
 
 _STATE_VARIABLES = ("AGENTKIT_STATE", "LOCALAPPDATA", "XDG_STATE_HOME")
 _HOME_VARIABLES = ("HOME", "USERPROFILE")
-"""What `Path.home` goes by."""
+"""The variables that `Path.home` reads."""
 
 
 @lru_cache(16)
 def _state_folder(platform: str, ours: str, local: str, state: str, *_home: str) -> Path:
-    """The same, made once as long as what it depends on does not change: every run asks for it."""
+    """Implementation of `state_folder`, cached by the variables it depends on because every run calls it."""
     if ours:
         return Path(ours)
     home = Path.home()
@@ -122,19 +122,19 @@ def _state_folder(platform: str, ours: str, local: str, state: str, *_home: str)
 
 
 def settings_file(platform: str = sys.platform) -> Path:
-    """Where a user's own settings of the command line are: `config.toml` in the platform's folder for such files."""
+    """The user's settings file of the command line: `config.toml` in the platform's configuration folder."""
     named = _variable("APPDATA" if platform == "win32" else "XDG_CONFIG_HOME")
     usual = "AppData/Roaming" if platform == "win32" else ".config"
     return Path(named or Path.home() / usual) / "agentkit" / "config.toml"
 
 
 def _variable(name: str) -> str:
-    """One variable of the environment without blanks around it, empty when it is unset."""
+    """An environment variable stripped of whitespace; empty if it is unset."""
     return os.environ.get(name, "").strip()
 
 
 class Secret:
-    """A key or token that no repr, format or log shows. `reveal()` gives the value."""
+    """A key or token that is masked in repr, format and logs. `reveal()` returns the value."""
 
     __slots__ = ("_value",)
 
@@ -142,11 +142,11 @@ class Secret:
         self._value = value
 
     def reveal(self) -> str:
-        """The value itself, for the one place that sends it."""
+        """The value, for the code that sends it."""
         return self._value
 
     def scrub(self, text: str) -> str:
-        """`text` with every occurrence of the value replaced; of a short one, only where it is a word of its own."""
+        """Replace every occurrence of the value in `text`; a short value is replaced only as a whole word."""
         pattern = re.escape(self._value)
         if len(self._value) < _SHORT:
             pattern = rf"(?<!\w){pattern}(?!\w)"

@@ -11,12 +11,12 @@ from agentkit._dataclass import dataclass
 
 _MOST_NAMED = 10
 _WRITTEN: ContextVar[list[Reversible] | None] = ContextVar("written", default=None)
-"""The records of the call that is being made, if anybody collects them."""
+"""The records written by the current call, if they are collected."""
 
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What an undo did: places that are as they were before, places that are gone again, what it could not do."""
+    """The result of an undo: restored paths, removed paths, and notes on what could not be undone."""
 
     restored: tuple[str, ...] = ()
     removed: tuple[str, ...] = ()
@@ -24,7 +24,7 @@ class Undone:
 
     @classmethod
     def joined(cls, done: Sequence[Undone]) -> Undone:
-        """What several undos did together."""
+        """Combine the results of several undos."""
         restored, removed, notes = (
             tuple(each for one in done for each in getattr(one, name)) for name in ("restored", "removed", "notes")
         )
@@ -40,16 +40,16 @@ class Undone:
 
 
 class Reversible(Protocol):
-    """A record of changes that can be put back."""
+    """A record of changes that can be undone."""
 
     def undo(self) -> Undone:
-        """Put everything back as it was, or nothing. Raises ToolError."""
+        """Restore everything or nothing. Raises ToolError."""
         ...
 
 
 @contextmanager
 def collected() -> Iterator[list[Reversible]]:
-    """The records that are written meanwhile by this call, also in the threads and tasks that it starts."""
+    """Collect the records written by the current call, including its threads and tasks."""
     written: list[Reversible] = []
     token = _WRITTEN.set(written)
     try:
@@ -59,13 +59,13 @@ def collected() -> Iterator[list[Reversible]]:
 
 
 def written(record: Reversible) -> None:
-    """Add a record to those of the call that is being made."""
+    """Add a record to those of the current call."""
     records = _WRITTEN.get()
     if records is not None:
         records.append(record)
 
 
 def listed(paths: Sequence[str]) -> str:
-    """The first paths by name, and how many more there are."""
+    """The first paths, followed by the number of the remaining ones."""
     more = len(paths) - _MOST_NAMED
     return ", ".join([*map(repr, paths[:_MOST_NAMED]), *([f"{more:,} more"] if more > 0 else [])])

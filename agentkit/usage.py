@@ -15,16 +15,16 @@ from agentkit.suggestions import refuse_made
 from agentkit.suggestions.attribute_errors import explained
 
 LONG_REQUESTS = (32_000, 100_000, 128_000, 200_000, 256_000, 272_000, 512_000, 524_288)
-"""Input tokens above which one provider or another charges more for the whole request."""
+"""Input token counts above which some provider charges more for the whole request."""
 
 
 @dataclass(frozen=True, slots=True)
 class Tariff:
-    """What decides on the price of a request: who is paid, for which model, and how long the request was.
+    """What determines the price of a request: provider, model and length.
 
-    `provider` is its name, or the address of a server that only its base URL names. `model` is the name that was asked
-    for, `served` the one that the server gave, empty when it gave none. `over_tokens` is the greatest of
-    `LONG_REQUESTS` that the input exceeded. `price` is the user's own, which comes before every list.
+    `provider` is its name, or the address of a server known only by its base URL. `model` is the requested name,
+    `served` the name the server reported, or empty. `over_tokens` is the greatest of `LONG_REQUESTS` that the input
+    exceeded. `price` is the user's own price, which takes precedence over every price list.
     """
 
     provider: str
@@ -34,7 +34,7 @@ class Tariff:
     price: Price | None = None
 
     def __str__(self) -> str:
-        """`openai:gpt-5.4-mini`; where the server names another model, `azure:my-deployment (gpt-5.4-mini)`."""
+        """`openai:gpt-5.4-mini`; if the server reports another model, `azure:my-deployment (gpt-5.4-mini)`."""
         served = f" ({self.served})" if self.served not in ("", self.model) else ""
         return f"{self.provider}:{self.model}{served}"
 
@@ -51,9 +51,9 @@ class Usage:
     """Token counts as the server reported them, summed over `requests` requests.
 
     `cached_tokens` were read from the provider's cache, `written_tokens` written to it: both are part of
-    `input_tokens`. `reasoning_tokens` are part of `output_tokens`. `unreported` counts the requests whose server gave
-    no figures: with it above zero the sums are a lower bound. `tariff` says what was paid for, as far as it is known;
-    a sum over several tariffs has none, and one part for each.
+    `input_tokens`. `reasoning_tokens` are part of `output_tokens`. `unreported` counts the requests whose server
+    reported no usage: if it is above zero, the sums are lower bounds. `tariff` identifies what was paid for, if known;
+    a sum over several tariffs has None, and one entry of `parts` per tariff.
     """
 
     input_tokens: int = 0
@@ -68,20 +68,20 @@ class Usage:
 
     @property
     def total_tokens(self) -> int:
-        """Input and output together."""
+        """Sum of input and output tokens."""
         return self.input_tokens + self.output_tokens
 
     @property
     def by_tariff(self) -> tuple[Usage, ...]:
-        """The same, one usage for each tariff; empty when nothing was used."""
+        """This usage split by tariff; empty if nothing was used."""
         return self.parts or ((self,) if self.tariff or any(_counts(self)) else ())
 
     def under(self, tariff: Tariff) -> Usage:
-        """The same figures, paid for under `tariff`."""
+        """The same figures under `tariff`."""
         return Usage(*_counts(self), tariff)
 
     def __add__(self, other: Usage) -> Usage:
-        """The sum, figure by figure, with one part for each tariff when there are several."""
+        """The sum of all figures, with one part for each tariff if there are several."""
         if other is NO_USAGE:
             return self
         if self.tariff == other.tariff and not self.parts and not other.parts:
@@ -95,20 +95,20 @@ class Usage:
 
 
 NO_USAGE = Usage()
-"""What is used where no model is asked."""
+"""The usage of work without model requests."""
 
 
 def unreported(requests: int, tariff: Tariff | None = None) -> Usage:
-    """The usage of so many requests of which nobody knows the figures."""
+    """The usage of requests whose figures are unknown."""
     return Usage(requests=requests, unreported=requests, tariff=tariff) if requests else NO_USAGE
 
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What some work has charged to limits: tokens, at their worst where nobody knows better, and tool calls.
+    """What some work has charged to limits: tokens (the worst case if the usage is unknown) and tool calls.
 
-    `dollars` are those charged to each budget in turn, from the work's own upwards, as they may reckon with other
-    prices; the last stands for all that follow.
+    `dollars` lists the amount charged to each budget, from the work's own upwards, since budgets can use different
+    prices; the last amount applies to all further budgets.
     """
 
     input_tokens: int = 0
@@ -136,18 +136,17 @@ def _sum(one: Usage, two: Usage, tariff: Tariff | None = None, parts: tuple[Usag
 
 
 def _order(part: Usage) -> str:
-    """What puts the parts of a sum into the same order, in whatever order they were added."""
+    """Sort key of the parts of a sum, which makes the order independent of the order of addition."""
     return repr(part.tariff)
 
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What a model costs: US dollars per million tokens of each kind, and who says so, as of when.
+    """The price of a model in US dollars per million tokens of each kind, with its source and date.
 
-    Without `cached`, input read from the provider's cache costs what other input costs; without `written`, so does
-    input written to it. Reasoning costs what other output costs. `tiers` are the prices of longer requests: pairs of
-    a number of input tokens, ascending, and the flat price that holds for the whole request above it.
-    Raises ConfigError for what is no number of 0 or more.
+    Without `cached`, cached input costs as much as other input; the same applies to `written`. Reasoning costs as much
+    as other output. `tiers` are the prices of longer requests: pairs of a number of input tokens, ascending, and the
+    flat price that applies to the whole request above it. Raises ConfigError for anything but a number of 0 or more.
     """
 
     input: float
@@ -167,29 +166,29 @@ class Price:
 
     @property
     def is_free(self) -> bool:
-        """Whether no request costs anything."""
+        """Whether every request is free."""
         prices = (self, *(price for _, price in self.tiers))
         return not any(rate for price in prices for rate in (price.input, price.output, price.cached, price.written))
 
     def at(self, input_tokens: int) -> Price:
-        """The price of a request of so many input tokens, without the tiers."""
+        """The flat price of a request with this many input tokens."""
         if not self.tiers:
             return self
         flat = Price(self.input, self.output, self.cached, self.source, self.date, self.written)
         return next((price for start, price in reversed(self.tiers) if input_tokens > start), flat)
 
     def worst(self, input_tokens: int) -> Price:
-        """The dearest that a request of at most so many input tokens can be: never less than `at`, cached or not."""
+        """The highest price of a request with at most this many input tokens: never less than `at`, cached or not."""
         reached = (self, *(price for start, price in self.tiers if input_tokens > start))
         inputs = [rate for price in reached for rate in (price.input, price.cached, price.written) if rate is not None]
         return Price(max(inputs), max(price.output for price in reached), None, self.source, self.date)
 
     def dollars(self, input_tokens: int, output_tokens: int, cached_tokens: int = 0, written_tokens: int = 0) -> float:
-        """What one request of so many tokens costs, in US dollars; cached and written ones are part of the input."""
+        """The cost of one request in US dollars; cached and written tokens are part of the input."""
         return _flat_dollars(self.at(input_tokens), input_tokens, output_tokens, cached_tokens, written_tokens)
 
     def dollars_of(self, usage: Usage) -> float:
-        """What all requests of a usage cost, in US dollars, each at the tier that its length calls for."""
+        """The cost of all requests of a usage in US dollars, each at the tier of its length."""
         dollars = 0.0
         for part in usage.by_tariff:
             price = self.at(part.tariff.over_tokens + 1 if part.tariff else 0)
@@ -198,12 +197,12 @@ class Price:
         return dollars
 
     def worst_case(self, input_tokens: int, max_output_tokens: int) -> float:
-        """What one request can cost at most, in US dollars: nothing read from the cache, all written, no word saved."""
+        """The maximum cost of one request in US dollars: no cache reads, all input written, all output used."""
         return _flat_dollars(self.worst(input_tokens), input_tokens, max_output_tokens)
 
 
 def dearest(prices: Sequence[Price]) -> Price:
-    """The price of a request that any of several may charge for, at its worst: never less than one of them."""
+    """The maximum of several prices, in the worst case: never less than any of them."""
     if len(prices) == 1:
         return prices[0]
     starts = sorted({start for price in prices for start, _ in price.tiers})
@@ -218,7 +217,7 @@ def _worst_of(prices: Sequence[Price], input_tokens: int) -> Price:
 
 
 def _flat_dollars(price: Price, input_tokens: int, output_tokens: int, cached: int = 0, written: int = 0) -> float:
-    """What so many tokens cost, whatever the tiers. Servers that count wrongly never make a price negative."""
+    """The cost of tokens at a flat price. Inconsistent counts from a server never make it negative."""
     cached = min(cached, input_tokens)
     written = min(written, input_tokens - cached)
     of_cached = price.input if price.cached is None else price.cached
@@ -230,10 +229,10 @@ def _flat_dollars(price: Price, input_tokens: int, output_tokens: int, cached: i
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What was spent, in US dollars, by whose list of prices, as of when (the newest price that the list knows).
+    """The cost in US dollars, with the price list used and the date of its newest price.
 
-    `unpriced_requests` counts the requests whose price, or whose figures, nobody knows: with it above zero the dollars
-    are a lower bound. Where nothing at all is known there is no Cost, but None.
+    `unpriced_requests` counts the requests whose price or usage is unknown: if it is above zero, the dollars are a
+    lower bound. If no cost is known at all, None is used instead of a Cost.
     """
 
     dollars: float
@@ -242,7 +241,7 @@ class Cost:
     unpriced_requests: int = 0
 
     def __str__(self) -> str:
-        """`≈ $0.0123 (genai-prices 0.2.3, 2026-11-09)`; a lower bound says so, and by how many requests."""
+        """`≈ $0.0123 (genai-prices 0.2.3, 2026-11-09)`; a lower bound includes its number of unpriced requests."""
         sum_told = f"≈ {_money(self.dollars)}" if self.dollars else "$0"
         noun = "request" if self.unpriced_requests == 1 else "requests"
         missing = f"{self.unpriced_requests} {noun} of unknown price" if self.unpriced_requests else ""
@@ -251,25 +250,25 @@ class Cost:
 
 
 def shown_cost(cost: Cost | None) -> str:
-    """A cost as text; `unknown` when there is none."""
+    """Render a cost; `unknown` for None."""
     return "unknown" if cost is None else str(cost)
 
 
 def _money(dollars: float) -> str:
-    """Cents above a dollar; below, two digits that are not zero, and at least four places."""
+    """Two decimals from one dollar on; below, two significant digits and at least four decimals."""
     places = 2 if dollars >= 1 else max(4, 1 - math.floor(math.log10(dollars)))
     return f"${dollars:,.{places}f}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What one run may take, with all agents that it sets to work. None is no limit.
+    """The limits of one run, including all agents it starts. None disables a limit.
 
-    `iterations` is by default the agent's `max_iterations`. `cost` is in US dollars; `unknown_price` says what happens
-    with it when nobody knows the model's price: `refuse` the run, take it for `free`, or the Price to reckon with.
-    `repeated_calls` is how often the same call may bring the same result: then the model is told, and as many times
-    later the run stops. Of one response the first `calls_per_response` tool calls are run; the others get a result that
-    says so, and the run goes on. Raises ConfigError for a limit that is no number above 0.
+    `iterations` defaults to the agent's `max_iterations`. `cost` is in US dollars; `unknown_price` selects what happens
+    if the model's price is unknown: `refuse` the run, treat it as `free`, or use the given Price. `repeated_calls` is
+    how often the same call can return the same result: then the model is warned, and after as many further repetitions
+    the run stops. Of one response the first `calls_per_response` tool calls are run; the others get a result that says
+    so, and the run continues. Raises ConfigError for a limit that is not a number above 0.
     """
 
     iterations: int | None = None
@@ -307,10 +306,10 @@ def _check_unknown_price(value: object) -> None:
 
 
 def is_number(value: object) -> TypeGuard[float]:
-    """Whether a value is a finite number of 0 or more; True and False are none."""
+    """Whether a value is a finite number of 0 or more; True and False are excluded."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
 def is_whole(value: object, least: int) -> TypeGuard[int]:
-    """Whether a value is a whole number of at least so much; True and False are none."""
+    """Whether a value is an integer of at least `least`; True and False are excluded."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least

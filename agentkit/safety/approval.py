@@ -25,25 +25,25 @@ _FOREIGN_HOST = re.compile(r"://((?=[^\s/?#:@\"'<>]{0,99}[^\x00-\x7f])[^\s/?#:@\
 
 
 class Approval(StrEnum):
-    """An approver's answer. True means `once`; whatever is no answer means `no`."""
+    """An approver's answer. True means `once`; any invalid answer means `no`."""
 
     NO = "no"
     ONCE = "once"
     RUN = "run"
-    """For calls of this pattern until the run ends; what the flow rule asks about is for one call only."""
+    """For calls of this pattern until the run ends; not available for the data-flow rule."""
     ALWAYS = "always"
-    """For calls of this pattern as long as the agent lives."""
+    """For calls of this pattern for the lifetime of the agent."""
     LATER = "later"
-    """Not now: the run ends paused, and can be resumed with an answer, also in another process."""
+    """Not now: the run ends paused and can be resumed with an answer, also in another process."""
 
 
 @explained("REQUEST")
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
-    """What a person is asked: may `agent` call `tool` with these arguments in this folder, given this decision?
+    """A request to approve that `agent` calls `tool` with these arguments in this folder, given this decision.
 
-    `within` is the tool whose call makes this one, such as `run_program`; empty where the model makes it. `bound` says
-    for each path of the call where it really leads, with the digest of a script: an approval is for these.
+    `within` is the tool whose call makes this one, such as `run_program`; it is empty if the model makes it. `bound`
+    maps each path of the call to its resolved target, with the digest of a script: an approval applies only to these.
     """
 
     agent: str
@@ -57,22 +57,22 @@ class ApprovalRequest:
 
     @property
     def question(self) -> str:
-        """The question as a person reads it; `str(request)` is the same."""
+        """The question shown to a person; same as `str(request)`."""
         return str(self)
 
     @property
     def fingerprint(self) -> str:
-        """A hash of tool, arguments and folder: an approval is for this very call and no other."""
+        """A hash of tool, arguments and folder: an approval applies to this call only."""
         call = json.dumps([self.tool, self.arguments, self.folder], sort_keys=True, default=repr)
         return hashlib.sha256(call.encode("utf-8", "backslashreplace")).hexdigest()
 
     @property
     def pattern(self) -> Rule:
-        """The calls that `Approval.RUN` and `Approval.ALWAYS` are for: exactly this one, or one to the same origin."""
+        """The calls that `Approval.RUN` and `Approval.ALWAYS` apply to: exactly this one, or one to the same origin."""
         return Rule(Verdict.ALLOW, self.tool, {name: _like(name, value) for name, value in self.arguments.items()})
 
     def __str__(self) -> str:
-        """The question as a person reads it: what could deceive is made visible, what is long is cut in the middle."""
+        """The question shown to a person: deceptive characters are made visible, long values are cut in the middle."""
         within = f" within {_quoted(self.within)}" if self.within else ""
         lines = [f"{_quoted(self.agent)} wants to call {_quoted(self.tool)}{within}"]
         lines += [f"in {_quoted(self.folder)}"] if self.folder else []
@@ -81,19 +81,19 @@ class ApprovalRequest:
 
 
 Said = bool | Approval | str | Mapping[str, Any]
-"""What an approver may answer: True or False, an Approval, words that say why not, or other arguments for the call."""
+"""Valid answers of an approver: True or False, an Approval, a reason for a refusal, or other arguments for the call."""
 
 Approver = Callable[[ApprovalRequest], Said | Awaitable[Said]]
-"""Answers what a call may do; any value that is no answer means no.
+"""Decides on an approval request; any invalid value means no.
 
-An approver that raises has not approved: the call is denied, the model is told why, and the run goes on. Only what
-ends a program (KeyboardInterrupt, SystemExit) ends the run.
+If an approver raises, the call is denied, the model receives the reason, and the run continues. Only exceptions that
+end a program (KeyboardInterrupt, SystemExit) end the run.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class ApproverAnswer:
-    """What an approver has said: `text` says why not, `arguments` take the place of the call's own."""
+    """A normalised answer: `text` is the reason of a refusal, `arguments` replace those of the call."""
 
     approval: Approval
     text: str = ""
@@ -101,7 +101,7 @@ class ApproverAnswer:
 
     @classmethod
     def of(cls, said: object) -> ApproverAnswer:
-        """What an approver answered or raised, understood; None when there is no approver."""
+        """Normalise what an approver returned or raised; None means that there is no approver."""
         match said:
             case ApproverAnswer():
                 return said
@@ -115,21 +115,21 @@ class ApproverAnswer:
 
 
 _ENDS = (".", "!", "?", "…", "。")
-"""What a sentence of a person may end with."""
+"""Sentence endings."""
 
 _MISTAKEN = frozenset(
     {"y", "yes", "ok", "okay", "sure", "true", "allow", "allowed", "approve", "approved", *Approval} - {Approval.NO}
 )
-"""Texts that are no reason against a call, so that whoever gives one has mistaken words for an answer."""
+"""Texts that express consent, so that returning one of them is a mistake: a text is a reason for a refusal."""
 
 
 def is_mistaken(said: object) -> bool:
-    """Whether it is a text that reads as a yes: words say why not, and a program that means yes gives True."""
+    """Whether the answer is a text that expresses consent; texts mean refusal, and code that approves returns True."""
     return isinstance(said, str) and not isinstance(said, Approval) and said.strip(" .!").casefold() in _MISTAKEN
 
 
 def _why_not(said: object) -> str:
-    """Why what was answered, raised or left unsaid is a no."""
+    """The reason for the refusal that an answer, exception or missing answer amounts to."""
     match said:
         case None:
             return "There is nobody to approve it."
@@ -149,7 +149,7 @@ def _why_not(said: object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """An approval for later calls: those of the pattern, with no other arguments, in the folder, asked by the rule.
+    """An approval for later calls that match the pattern, have no other arguments, and the same folder and rule.
 
     The paths and scripts that the call is bound to must be the same as well.
     """
@@ -160,7 +160,7 @@ class Grant:
     bound: Mapping[str, str] = field(default_factory=dict)
 
     def covers(self, request: ApprovalRequest) -> bool:
-        """Whether what was approved includes this call; not one that nests too deeply to be compared."""
+        """Whether the grant includes this call; False for arguments nested too deeply to compare."""
         if (self.rule, self.folder, self.bound) != (request.decision.rule, request.folder, request.bound):
             return False
         try:
@@ -172,23 +172,23 @@ class Grant:
 
 @dataclass(slots=True)
 class Grants:
-    """What has been approved for later calls: for one run, and as long as the agent lives."""
+    """Approvals for later calls: for one run, and for the lifetime of the agent."""
 
     lasting: list[Grant] = field(default_factory=list)
     run: list[Grant] = field(default_factory=list)
 
     def for_run(self) -> Grants:
-        """The same lasting grants for a new run."""
+        """Share the lasting grants with a new run."""
         return Grants(self.lasting)
 
     def enter(self, request: ApprovalRequest, approval: Approval) -> None:
-        """Remember an answer that is for more than one call."""
+        """Store an answer that applies to more than one call."""
         kept = {Approval.RUN: self.run, Approval.ALWAYS: self.lasting}.get(approval)
         if kept is not None and request.decision.rule != FLOW:
             kept.append(Grant(request.pattern, request.decision.rule, request.folder, dict(request.bound)))
 
     def applied(self, request: ApprovalRequest) -> Decision:
-        """The decision in the request, allowed when it asks and calls like it were approved."""
+        """The decision in the request; allowed if it asks and a grant covers the call."""
         decision = request.decision
         if decision.verdict is not Verdict.ASK or not any(
             grant.covers(request) for grant in (*self.run, *self.lasting)
@@ -199,14 +199,14 @@ class Grants:
 
 
 SILENT = "It could not be approved: the approver returned nothing, which is no answer; a yes is True, a no is False."
-"""Why a call is denied whose approver has not said anything, as a function without `return`."""
+"""Why a call is denied if the approver returned None, as a function without `return` does."""
 
 NOBODY = ApproverAnswer.of(None)
-"""What is answered where there is no approver."""
+"""The answer without an approver."""
 
 
 def answered(decision: Decision, answer: ApproverAnswer) -> Decision:
-    """The decision after an approver's answer."""
+    """Apply an approver's answer to the decision."""
     if answer.approval is not Approval.NO:
         return replace(decision, verdict=Verdict.ALLOW, reason=f"Approved. {decision.reason}", remedy="")
     why = answer.text or "Approval was refused."
@@ -215,7 +215,7 @@ def answered(decision: Decision, answer: ApproverAnswer) -> Decision:
 
 
 def _shown(arguments: Mapping[str, Any]) -> list[str]:
-    """The arguments inside the question; of very many the first and the last, so that it stays one to be read."""
+    """Render the arguments; of many, only the first and the last to keep the question readable."""
     entries, left_out = [*arguments.items()], len(arguments) - _MOST_ARGUMENTS
     lines = [_argument(name, value) for name, value in entries[: _MOST_ARGUMENTS - _TAIL_ARGUMENTS]]
     lines += [f"[… {left_out:,} arguments are not shown …]"] if left_out > 0 else []
@@ -224,13 +224,13 @@ def _shown(arguments: Mapping[str, Any]) -> list[str]:
 
 
 def _argument(name: str, value: Any) -> str:
-    """An argument inside the question, with what its hosts really are."""
+    """Render an argument, followed by the real form of its hosts."""
     text = value_text(value)
     return "\n".join([f"  {_quoted(name)}: {_quoted(text)}", *_hosts_in(text)])
 
 
 def _quoted(text: str) -> str:
-    """A text inside the question: cut in the middle, and with a mark before each further line."""
+    """Render a text: cut in the middle, with a mark before each further line."""
     lines = text.split("\n")
     is_high = len(lines) > _MOST_SHOWN_LINES
     if is_high or len(text) > _MOST_SHOWN_CHARS:
@@ -246,11 +246,11 @@ def _quoted(text: str) -> str:
 
 
 def _hosts_in(text: str) -> list[str]:
-    """What hosts in a text really are that are not written in plain letters, and so could pass for others."""
+    """The ASCII form of hosts with non-ASCII letters, which could be mistaken for others."""
     found = dict.fromkeys(_FOREIGN_HOST.findall(text))
     if not found:
         return []
-    from agentkit.safety.urls import read_url  # which most questions do without
+    from agentkit.safety.urls import read_url  # most questions do not need it
 
     hosts = [*found][:_MOST_HOSTS]
     parsed = [(visible(host), read_url(f"https://{host}/")) for host in hosts]
@@ -258,6 +258,6 @@ def _hosts_in(text: str) -> list[str]:
 
 
 def _like(name: str, value: Any) -> dict[str, Any]:
-    """What an argument of calls like this one must be: the same, or a URL of the same origin."""
+    """The condition on an argument of similar calls: the same value, or a URL of the same origin."""
     found = origin(value) if name == "url" and "\\" not in str(value) else None
     return {"origin": found} if found else {"equals": value}

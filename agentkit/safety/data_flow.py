@@ -14,20 +14,20 @@ from agentkit.decisions import Decision, Label, Verdict
 from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
 
 FLOW = "flow"
-"""The rule that asks because of what was read."""
+"""The rule that requires approval because of data read before."""
 
 _SHOWN_CHARS = 80
 _CARRIES_NOTHING = 1_000
 _MOST_LEAVES, _MOST_NUMBERS, _MOST_SAID_CALLS = 8, 3, 5
 _MOST_SAID_LEAVES = 100
 _MOST_PLACES = 1_000
-"""At how many places in a person's words one of them is looked at: a pasted text may hold it a million times."""
+"""Maximum number of matches examined per text: a pasted text can contain a word a million times."""
 
 _JOINING = r"\w/?&=%@\uff20+\-\u2010\u2011\u2012\u2013\u2212\u2044\\"
 _BETWEEN_WORDS = r"[!#$*^|~`{}\u00b7\u066b\u066c'\u2019]"
 _BLANK = r"[ \u00a0\u2009\u202f]"
 _NOT_WITHIN = rf"(?<![{_JOINING}.])(?<!\d[,:])(?<!\w{_BETWEEN_WORDS})(?!(?<=\d{_BLANK})\d{{3}}(?!\d))"
-_NOR_GOES_ON = (  # Ann goes on in Ann-Marie, not in Ann's; 10 in 10 000, not in 10 of us
+_NOR_GOES_ON = (  # 'Ann' is part of a longer word in Ann-Marie but not in Ann's; 10 in 10 000 but not in 10 of us
     rf"(?![{_JOINING}]|[.:\u3002\uff0e\uff61]\w|,\d|(?!['\u2019]s\b){_BETWEEN_WORDS}\w)"
     rf"(?!(?<=\d){_BLANK}\d{{3}}(?!\d))"
 )
@@ -40,7 +40,7 @@ _BY_PROVIDER = "a tool that the provider has used"
 
 
 def labels_of(messages: Iterable[Message]) -> frozenset[Label]:
-    """All that the results in a conversation may hold, and what hosted tools have brought into answers."""
+    """All labels of the tool results in a conversation and of the content that hosted tools added to answers."""
     found = [message.labels for message in messages if isinstance(message, ToolMessage | AssistantMessage)]
     return frozenset[Label]().union(*found)
 
@@ -53,11 +53,11 @@ def judge_flow(
     above: frozenset[Label] = frozenset(),
     brought: frozenset[Label] = frozenset(),
 ) -> Decision:
-    """The decision, or `ask` when the call could carry out what a conversation with both labels has read.
+    """Return the decision, or `ask` if the call could send out what a conversation with both labels has read.
 
-    A call whose arguments are the person's own words carries next to nothing; a few such calls are let through.
-    `above` is what the agents have read that set this one to work: with any of it, its prompt is no person's own words.
-    `brought` is what the call may read before it sends anything.
+    A call whose arguments are the user's own words carries almost nothing; a few such calls are allowed. `above` are
+    the labels read by the agents that called this one: if there are any, its prompt does not count as the user's words.
+    `brought` are the labels of data that the call can read before it sends anything.
     """
     if decision.denied or not decision.egress:
         return decision
@@ -78,7 +78,7 @@ def judge_flow(
 
 
 def said_in(messages: Sequence[Message], arguments: Mapping[str, Any]) -> frozenset[str]:
-    """The names of the arguments that the person wrote, each text and number as a whole; nothing is said anyway."""
+    """The names of the arguments that the user wrote, each text and number as a whole; empty values always qualify."""
     words = list(_words(messages))
     return frozenset(name for name, value in arguments.items() if _all_said(value, words))
 
@@ -93,7 +93,7 @@ def _all_said(value: Any, words: Sequence[str]) -> bool:
 
 
 def _spellings(leaf: object) -> tuple[str, ...]:
-    """How a person may have written a text or number; yes and no are never found in words."""
+    """The ways a user can write a text or number; booleans are never found in text."""
     match leaf:
         case str():
             return (leaf,)
@@ -109,9 +109,9 @@ def _spellings(leaf: object) -> tuple[str, ...]:
 
 
 def _other_calls_of(messages: Sequence[Message], tool: str) -> int:
-    """How often else the tool was called since both kinds had been read, also beside this call, in the same response.
+    """Count other calls of the tool since both labels were read, including those in the same response.
 
-    Calls that are made at the same time carry as much as those that follow each other.
+    Parallel calls can carry as much data as sequential ones.
     """
     seen: set[Label] = set()
     count = newest = 0
@@ -122,11 +122,11 @@ def _other_calls_of(messages: Sequence[Message], tool: str) -> int:
         if isinstance(message, ToolMessage | AssistantMessage):
             seen |= message.labels
         count += newest
-    return count - bool(newest)  # a response at the end is the one that makes this call
+    return count - bool(newest)  # a response at the end contains this call
 
 
 def _cause(messages: Sequence[Message], label: Label) -> str | None:
-    """The first call whose result has the label, as a person would write it; None when there is none."""
+    """The first call whose result has the label, rendered for people; None if there is no such call."""
     for message in messages:
         if isinstance(message, ToolMessage) and label in message.labels:
             return f"{message.name}({_arguments_of(messages, message.call_id)})"
@@ -144,7 +144,7 @@ def _arguments_of(messages: Sequence[Message], call_id: str) -> str:
 
 
 def _is_said(messages: Sequence[Message], arguments: Mapping[str, Any]) -> bool:
-    """Whether the person wrote everything that could leave, each text as a whole; few numbers, and small ones, pass."""
+    """Whether the user wrote everything that could leave, each text as a whole; a few small numbers are exempt."""
     leaves = list(islice(_leaves(list(arguments.values())), _MOST_LEAVES + 1))
     texts = [leaf for leaf in leaves if isinstance(leaf, str)]
     others = [leaf for leaf in leaves if not isinstance(leaf, str)]
@@ -159,9 +159,9 @@ def _is_small(value: object) -> bool:
 
 
 def _stands_in(text: str, words: str) -> bool:
-    """Whether the text stands there as a whole, not as a part of longer words, numbers or addresses.
+    """Whether the text occurs as a whole, not as part of longer words, numbers or addresses.
 
-    What has neither letter nor digit, such as `*`, stands between blanks.
+    Text without a letter or digit, such as `*`, must be delimited by whitespace.
     """
     if text not in words or _is_joined(text[:1]):
         return False
@@ -172,7 +172,7 @@ def _stands_in(text: str, words: str) -> bool:
 
 
 def _is_joined(text: str) -> bool:
-    """Whether some of it belongs to the characters around it: an accent, a vowel sign, a joiner."""
+    """Whether a character combines with its neighbours: an accent, a vowel sign, a joiner."""
     return any(category(each) in _JOINED for each in text)
 
 
@@ -184,7 +184,7 @@ def _words(messages: Sequence[Message]) -> Iterator[str]:
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    """Every text, number and other single value in a value, keys included; of a pydantic model only what was given."""
+    """Every scalar in a value, including keys; for a pydantic model only the fields that were set."""
     if isinstance(value, Mapping):
         for key, item in value.items():
             yield str(key)

@@ -14,7 +14,7 @@ _VOID: Final = frozenset({"meta", "rect", "line", "circle"})
 
 
 class Markup(str):
-    """Text that is HTML already: only `element` makes it."""
+    """Text that is already HTML; created only by `element` and `page`."""
 
     __slots__ = ()
 
@@ -23,9 +23,9 @@ Child = Markup | str | None | Iterable["Child"]
 
 
 def element(name: str, /, *children: Child, **attributes: str | float | None) -> Markup:
-    """An element. Plain text in it is escaped, and what has no shape or misleads the eye is made visible.
+    """Create an element. Text in it is escaped; invisible and misleading characters are made visible.
 
-    None stands for nothing; `_` at the end of an attribute's name is dropped, and `_` within it is a hyphen.
+    None is ignored; a trailing `_` in an attribute's name is dropped, and `_` within it becomes a hyphen.
     """
     written = "".join(
         f' {key.rstrip("_").replace("_", "-")}="{_escaped(str(value))}"'
@@ -38,7 +38,7 @@ def element(name: str, /, *children: Child, **attributes: str | float | None) ->
 
 
 def page(title: str, style: str, *body: Child) -> Markup:
-    """A whole page with a style sheet of our own, which may load nothing beside it and run no script."""
+    """Create a complete page with an embedded style sheet; it cannot load other resources or run scripts."""
     head = element(
         "head",
         element("meta", charset="utf-8"),
@@ -53,7 +53,7 @@ def page(title: str, style: str, *body: Child) -> Markup:
 
 
 def _allowed(style: str) -> str:
-    """What the page may load: nothing but this very style."""
+    """The content security policy of the page, which allows only this style sheet."""
     digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode("ascii")
     return f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"
 

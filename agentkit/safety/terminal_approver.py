@@ -15,7 +15,7 @@ from agentkit.safety.data_flow import FLOW
 
 _MOST_SHOWN_CHARS = 100
 _UNREAD_SECONDS = 0.4
-"""Nobody has read a question that has stood for so long: what is typed meanwhile is no answer to it."""
+"""Time in seconds in which nobody can have read a question: input typed before is not an answer to it."""
 
 ANSWERS: Mapping[str, Approval] = {
     "y": Approval.ONCE,
@@ -33,8 +33,8 @@ _LATER = ("l", "later")
 class TerminalApprover:
     """Asks on `target` and reads the answer from `source`; by default standard error and standard input.
 
-    Where the source is no terminal there is nobody to ask, and the answer is no. With `can_wait` a person may want to
-    answer later, which pauses the run.
+    If the source is not a terminal, the answer is no. With `can_wait`, a person can postpone the answer, which pauses
+    the run.
     """
 
     def __init__(self, source: TextIO | None = None, target: TextIO | None = None, *, can_wait: bool = False) -> None:
@@ -42,7 +42,7 @@ class TerminalApprover:
         self._one_at_a_time = threading.Lock()
 
     def __call__(self, request: ApprovalRequest) -> Approval:
-        """The answer: y once, r for this very call until the run ends, a for it always, l later, anything else no."""
+        """The answer: y once, r for this call until the run ends, a always, l later, anything else no."""
         source, target = self._source or sys.stdin, self._target or sys.stderr
         if source is None or target is None or not source.isatty():
             return Approval.NO
@@ -61,20 +61,20 @@ class TerminalApprover:
 
 
 def forget_typed(source: TextIO) -> None:
-    """Drop what was typed before the question that now stands there was read: it cannot be an answer to it."""
+    """Discard input typed before the current question could be read: it cannot be an answer to it."""
     try:
         import termios
-    except ImportError:  # where terminals are none of POSIX's
+    except ImportError:  # not a POSIX platform
         return
     time.sleep(_UNREAD_SECONDS)
     termios.tcflush(source, termios.TCIFLUSH)
 
 
 def _fitted(question: str, target: TextIO) -> str:
-    """The question with its sentences broken between words at the width of a terminal; arguments stay as they are."""
+    """Wrap the sentences of the question at the width of the terminal; arguments are left unchanged."""
     try:
         width = os.get_terminal_size(target.fileno()).columns
-    except (OSError, ValueError):  # it is none, or is closed
+    except (OSError, ValueError):  # not a terminal, or closed
         return question
     from textwrap import fill
 
@@ -83,12 +83,12 @@ def _fitted(question: str, target: TextIO) -> str:
 
 
 def is_offered(said: Approval, request: ApprovalRequest) -> bool:
-    """Whether this answer is one to this question: what the flow rule asks about is for one call only."""
+    """Whether the answer is available for this question: the data-flow rule covers one call only."""
     return request.decision.rule != FLOW or said in (Approval.ONCE, Approval.NO)
 
 
 def calls_alike(request: ApprovalRequest) -> str:
-    """Which calls are approved together with this one, in words."""
+    """Description of the calls that are approved together with this one."""
     origins = [tests["origin"] for tests in request.pattern.where.values() if "origin" in tests]
     return f"this call to any address at {visible(origins[0])[:_MOST_SHOWN_CHARS]}" if origins else "exactly this call"
 

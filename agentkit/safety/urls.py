@@ -53,7 +53,7 @@ _METADATA = frozenset(
         ),
     )
 )
-"""Where clouds hand out credentials: AWS, Google, Azure, Oracle, Alibaba, Tencent, Scaleway, Rancher."""
+"""Addresses of cloud metadata services: AWS, Google, Azure, Oracle, Alibaba, Tencent, Scaleway, Rancher."""
 
 _NOT_PUBLIC: dict[_Network, str] = {
     ip_network(network): words
@@ -89,7 +89,7 @@ _CARRIERS = (
     (IPv6Network("64:ff9b::/96"), (12, 13, 14, 15)),
     (IPv6Network("2002::/16"), (2, 3, 4, 5)),
 )
-"""Networks whose addresses stand for the IPv4 address in these four bytes: mapped, NAT64, 6to4."""
+"""Networks whose addresses embed an IPv4 address in these four bytes: mapped, NAT64, 6to4."""
 
 _CARRIED_AT = (
     (2, 3, 4, 5),
@@ -100,13 +100,13 @@ _CARRIED_AT = (
     (9, 10, 11, 12),
     (12, 13, 14, 15),
 )
-"""Where a translator may be configured to look for an IPv4 address (RFC 3056, RFC 6052)."""
+"""Positions where a translator can be configured to find an IPv4 address (RFC 3056, RFC 6052)."""
 
 _ISATAP = (b"\x00\x00\x5e\xfe", b"\x02\x00\x5e\xfe")
 
 
 class Url(NamedTuple):
-    """A URL that has one reading only: ASCII host in lower case without brackets, port, path with query."""
+    """An unambiguous URL: ASCII host in lower case without brackets, port, path with query."""
 
     scheme: str
     host: str
@@ -115,23 +115,23 @@ class Url(NamedTuple):
 
     @property
     def address(self) -> _Address | None:
-        """The address, when the host is one and not a name."""
+        """The IP address if the host is one; None for a name."""
         return _address(self.host)
 
     @property
     def authority(self) -> str:
-        """Host and port as in a Host header: the port only when it is not the scheme's own."""
+        """Host and port as in a Host header; the scheme's default port is omitted."""
         return _authority(self.host, None if self.port == _SCHEME_PORTS[self.scheme] else self.port)
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.authority}{self.target}"
 
     def at(self, address: str) -> str:
-        """The same URL with the host replaced by the address that it was resolved to."""
+        """The same URL with the host replaced by the address it was resolved to."""
         return f"{self.scheme}://{_authority(address, self.port)}{self.target}"
 
     def join(self, link: str) -> str:
-        """Where a link leads from here; the link itself when joining would hide what is wrong with it."""
+        """Resolve a link relative to this URL; a link whose defects joining would hide is returned unchanged."""
         try:
             return link if re.search(r"[\\\s]", link) else urljoin(str(self), link)
         except ValueError:
@@ -139,11 +139,11 @@ class Url(NamedTuple):
 
 
 class AddressRules:
-    """What may be fetched: the public web at the usual ports, and what a developer names.
+    """Rules for URLs that can be fetched: the public web at the usual ports, and allowed hosts.
 
-    `allow_hosts` takes "name", "name:port", "address", "[IPv6 address]:port" and networks such as "10.0.0.0/8";
-    an entry without a port stands for every port. What is named may also be the goal of a redirect. Where clouds hand
-    out credentials is never allowed. `ports` are those of the public web. Raises ConfigError.
+    `allow_hosts` takes "name", "name:port", "address", "[IPv6 address]:port" and networks such as "10.0.0.0/8"; an
+    entry without a port applies to every port. Allowed hosts can also be the target of a redirect. Cloud metadata
+    services are never allowed. `ports` are those of the public web. Raises ConfigError.
     """
 
     def __init__(self, allow_hosts: Iterable[str] = (), ports: Iterable[int] = DEFAULT_PORTS) -> None:
@@ -155,12 +155,12 @@ class AddressRules:
 
     @property
     def allowed_hosts(self) -> tuple[str, ...]:
-        """What a developer has named beside the public web: networks, then names, with their port where one is told."""
+        """The hosts allowed in addition to the public web: networks, then names, with their port if one is given."""
         named = [*self._networks, *sorted(self._names, key=str)]
         return tuple(f"{host}" if port is None else f"{host}:{port}" for host, port in named)
 
     def judge(self, url: str) -> Decision:
-        """What can be told of a URL without looking up its name; `evidence` is the span of it that decided."""
+        """Judge a URL without resolving its name; `evidence` is the part of the URL that decided."""
         parsed = read_url(url)
         if isinstance(parsed, Decision):
             return parsed
@@ -169,7 +169,7 @@ class AddressRules:
         )
 
     def judge_address(self, url: Url, address: str) -> Decision | None:
-        """The objection to connecting to one of the addresses that the host of a URL was resolved to, or None."""
+        """The denial of connecting to an address that the host of a URL was resolved to, or None."""
         words = objection(address)
         parsed = _address(address)
         if words is None or (parsed is not None and not _is_metadata(parsed) and self._names_host(url, parsed)):
@@ -192,7 +192,7 @@ class AddressRules:
             self._names.add((host, port))
 
     def _objection(self, text: str, url: Url) -> Decision | None:
-        """The first objection to a URL that could be read."""
+        """The first objection to a parsed URL."""
         address = IPv4Address("127.0.0.1") if _is_loopback_name(url.host) else url.address
         if address and _is_metadata(address):
             return _denial("url.metadata", f"{url.host} is {objection(str(address))}.", _span(text))
@@ -208,7 +208,7 @@ class AddressRules:
         return None
 
     def _names_host(self, url: Url, address: _Address | None) -> bool:
-        """Whether the developer named this host at this port, or a network of its address."""
+        """Whether this host at this port, or a network of its address, is allowed explicitly."""
         if not self._names.isdisjoint({(url.host, url.port), (url.host, None)}):
             return True
         fitting = (network for network, port in self._networks if port in {None, url.port})
@@ -216,9 +216,9 @@ class AddressRules:
 
 
 def objection(address: str) -> str | None:
-    """What speaks against connecting to an IP address ("a private network"), or None for one of the public web.
+    """Why an IP address is not on the public web ("a private network"), or None if it is.
 
-    An IPv6 address that carries an IPv4 address is judged by what it carries.
+    An IPv6 address that embeds an IPv4 address is judged by the embedded address.
     """
     parsed = _address(address)
     if parsed is None:
@@ -239,7 +239,7 @@ def _ipv6_words(address: IPv6Address) -> str | None:
 
 
 def read_url(url: str) -> Url | Decision:
-    """A URL in parts, or the denial of one that two programs could read differently."""
+    """Parse a URL, or return the denial of one that two programs could parse differently."""
     return _character_fault(url) or _read_parts(url)
 
 
@@ -266,7 +266,7 @@ def _read_parts(url: str) -> Url | Decision:
     authority = match["authority"]
     if "@" in authority:
         name, colon, _ = authority[: authority.rindex("@")].partition(":")
-        evidence = f"{name}{colon or '@'}"  # a decision is told and kept, so that no password stands in it
+        evidence = f"{name}{colon or '@'}"  # decisions are shown and stored: omit the password
         return _denial("url.userinfo", "A user name or password in a URL hides its host.", evidence, "Leave it out.")
     parts = _AUTHORITY.fullmatch(authority)
     port = int(parts["port"] or _SCHEME_PORTS[scheme]) if parts else 0
@@ -280,7 +280,7 @@ def _read_parts(url: str) -> Url | Decision:
 
 
 def _read_host(written: str) -> str | Decision:
-    """The host in its one ASCII form, without a final dot."""
+    """Normalise a host to its only ASCII form, without a final dot."""
     try:
         labels = _labels(written)
     except ValueError as error:
@@ -291,7 +291,7 @@ def _read_host(written: str) -> str | Decision:
 
 
 def _labels(written: str) -> list[str]:
-    """The parts of a host's name, or an IPv6 address as the only one. Raises ValueError."""
+    """The labels of a host name, or an IPv6 address as a single label. Raises ValueError."""
     if written.startswith("["):
         if "%" in written:
             raise ValueError("a zone is for this machine only")
@@ -306,7 +306,7 @@ def _labels(written: str) -> list[str]:
 
 
 def _read_number(written: str) -> str | Decision:
-    """Programs disagree on 127.1, 0x7f.1, 017700000001 and 2130706433: only four decimal numbers have one reading."""
+    """Accept four decimal numbers only: programs disagree on 127.1, 0x7f.1, 017700000001 and 2130706433."""
     if written.isascii() and isinstance(_address(written), IPv4Address):
         return written
     remedy = "Write an address as four decimal numbers, or use the name of the host."
@@ -314,7 +314,7 @@ def _read_number(written: str) -> str | Decision:
 
 
 def _punycode(written: str) -> str:
-    """A name with other letters than ASCII as it is looked up. Raises ValueError for what is not allowed in names."""
+    """Encode a non-ASCII name as it is looked up in DNS. Raises ValueError for characters not allowed in names."""
     import idna
 
     if unicodedata.normalize("NFKC", written) != written or "\N{IDEOGRAPHIC FULL STOP}" in written:
@@ -323,7 +323,7 @@ def _punycode(written: str) -> str:
 
 
 def _mixes_scripts(label: str) -> bool:
-    """Whether a label mixes letters of scripts that look alike. Raises ValueError for broken punycode."""
+    """Whether a label mixes letters of similar scripts. Raises ValueError for broken punycode."""
     if not label.startswith("xn--"):
         return False
     import idna
@@ -380,7 +380,7 @@ def _authority(host: str, port: int | None) -> str:
 
 
 def _span(url: str) -> str:
-    """The host and port as written: the span of a URL that decides where a request goes."""
+    """The host and port as written: the part of a URL that decides where a request goes."""
     match = _URL.match(url)
     return match["authority"] if match else ""
 

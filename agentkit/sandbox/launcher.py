@@ -27,7 +27,7 @@ package.__path__ = [sys.argv[1]]
 from agentkit.sandbox.worker import main
 main(int(sys.argv[2]), int(sys.argv[3]))
 """
-"""Starts the worker without the package's own `__init__`, of which it needs nothing."""
+"""Starts the worker without importing the package's `__init__`."""
 
 _START_SECONDS, _REPLY_SECONDS = 30.0, 5.0
 _READ_BYTES = 65_536
@@ -37,10 +37,10 @@ _NOT_TAKEN = "The code asked for something, and did not take the answer."
 def start_isolated(
     setup: Mapping[str, str], wanted: frozenset[str], least: frozenset[str] | None = None
 ) -> tuple[WorkerHandle, frozenset[str]]:
-    """Start a worker that isolates itself and waits for its task; return it and the mechanisms it has put up.
+    """Start a worker that isolates itself and waits for its task; return it with its effective mechanisms.
 
-    Without `least`, fewer mechanisms than `wanted` will do. With it, all of these must be put up. Raises SandboxError
-    when they are not, or when not even a process can be started.
+    Without `least`, fewer mechanisms than `wanted` are accepted. With `least`, all mechanisms in it are required.
+    Raises SandboxError if they are not available or a process cannot be started.
     """
     fallbacks = (wanted, wanted - {"mount"}, frozenset[str]()) if least is None else (wanted,)
     failure = "it died"
@@ -59,11 +59,11 @@ def start_isolated(
 
 
 class WorkerHandle:
-    """A worker process from the host's side: its pipes, and what it reports.
+    """A worker process as seen by the host: its pipes and its reports.
 
-    `setup` is what the worker's module says it takes. The worker isolates itself at once and then waits for a task.
-    `calls` has what its code asks, where the setup says that it may call functions of the host. Raises SandboxError
-    when it cannot be started.
+    `setup` is documented in the worker module. The worker isolates itself immediately and then waits for a task.
+    `calls` is the descriptor of calls from its code, if the setup enables host functions. Raises SandboxError if the
+    worker cannot be started.
     """
 
     def __init__(self, setup: Mapping[str, str]) -> None:
@@ -84,12 +84,12 @@ class WorkerHandle:
         self.send({"host_name": HOST_NAME, **setup, "calls": "".join(map(str, asking[1:]))})
 
     def send(self, texts: Mapping[str, str]) -> None:
-        """Give the worker a frame; that it has died meanwhile shows in what it reports."""
+        """Send a frame to the worker; if the worker has died, its report shows that."""
         with contextlib.suppress(OSError):
             protocol.send(self._control, protocol.encode(**texts))
 
     def reply(self, texts: Mapping[str, str], seconds: float = _REPLY_SECONDS) -> None:
-        """Give code in the worker a frame that it waits for. Raises SandboxError when it takes too long to take it."""
+        """Send a reply that code in the worker waits for. Raises SandboxError if it is not read within `seconds`."""
         os.set_blocking(self._control, False)
         data, deadline = memoryview(protocol.encode(**texts)), time.monotonic() + seconds
         poll = select.poll()
@@ -104,7 +104,7 @@ class WorkerHandle:
                 raise SandboxError(_NOT_TAKEN) from error
 
     def ready(self) -> dict[str, str]:
-        """The worker's first report: its `mechanisms`, or its `failure`; empty when it died. Waits for it."""
+        """Wait for the worker's first report: its `mechanisms` or its `failure`; empty if it died."""
         poll = select.poll()
         poll.register(self.report, select.POLLIN)
         deadline = time.monotonic() + _START_SECONDS
@@ -116,11 +116,11 @@ class WorkerHandle:
         return protocol.split(bytes(self.reported))[0]
 
     def close(self) -> None:
-        """End the worker and let go of its pipes. In a process forked from the owner, only let go."""
+        """End the worker and close its pipes. In a process forked from the owner, only close the pipes."""
         if os.getpid() == self.owner:
             end(self.program)
         else:
-            self.program.returncode = 0  # another process's child: not ours to wait for
+            self.program.returncode = 0  # a child of another process, which cannot be waited for
         _close(self._control, self.report, *(() if self.calls is None else (self.calls,)))
         for stream in (self.program.stdout, self.program.stderr):
             if stream:
@@ -128,13 +128,13 @@ class WorkerHandle:
 
 
 _ENVIRONMENT = {"PYTHONHASHSEED": "0"}
-"""All that the interpreter is started with, and code does not find: a set of texts has the same order each time."""
+"""The interpreter's whole environment, which code cannot access: sets of strings have a reproducible order."""
 
 
 def _start(task: int, *passed: int) -> subprocess.Popen[bytes]:
-    # the Python that a virtual environment stands on: the worker needs no package of it
+    # the base interpreter of a virtual environment: the worker needs none of its packages
     interpreter = [getattr(sys, "_base_executable", None) or sys.executable, "-P", "-s", "-S", "-u", "-X", "utf8"]
-    return subprocess.Popen(  # this interpreter and our own worker
+    return subprocess.Popen(  # this interpreter with agentkit's worker
         [*interpreter, "-c", _BOOTSTRAP, _HOME, str(os.getpid()), str(passed[0])],
         stdin=task,
         stdout=subprocess.PIPE,

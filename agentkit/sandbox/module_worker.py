@@ -75,8 +75,8 @@ def _ended(reports: list[dict[str, str]], frames: list[dict[str, str]]) -> Modul
 
 
 def _discard(_: bytes) -> None:
-    """Drop what libraries print as warnings."""
+    """Discard warnings that libraries print."""
 
 
 MODULE_POOL = WorkerPool()
-"""Keeps one process ready for the next request of the same kind, apart from the one that waits for Python code."""
+"""Keeps one process ready for the next request of the same kind, separate from the pool for Python code."""

@@ -1,6 +1,6 @@
 """The message protocol between host and sandbox.
 
-A frame is its length in four bytes, then for each name and each text its length in four bytes and its UTF-8.
+A frame is its length in four bytes, followed by each name and each text as its length in four bytes and its UTF-8.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ _HEAD_SHARE = 0.8
 
 
 def encode(**texts: str) -> bytes:
-    """A frame of these texts."""
+    """Encode texts as a frame."""
     words = [word.encode("utf-8", "surrogateescape") for pair in texts.items() for word in pair]
     body = b"".join(len(word).to_bytes(_LENGTH, "big") + word for word in words)
     return len(body).to_bytes(_LENGTH, "big") + body
 
 
 def decode(body: bytes) -> dict[str, str]:
-    """The texts of a frame without its length. Raises ValueError for anything that is no frame."""
+    """Decode a frame without its length. Raises ValueError if it is malformed."""
     words = []
     place = 0
     while place < len(body):
@@ -37,7 +37,7 @@ def decode(body: bytes) -> dict[str, str]:
 
 
 def split(received: bytes) -> list[dict[str, str]]:
-    """The frames in what was received, as far as they are whole and are frames."""
+    """Decode the frames in the received data, up to the first incomplete or malformed one."""
     frames = []
     place = 0
     while place + _LENGTH <= len(received):
@@ -53,7 +53,10 @@ def split(received: bytes) -> list[dict[str, str]]:
 
 
 def receive(descriptor: int, most_bytes: int = MAX_FRAME_BYTES) -> dict[str, str] | None:
-    """The next frame, waited for; None when the other side has closed. Raises ValueError when it is no frame."""
+    """Wait for the next frame; returns None if the other side has closed.
+
+    Raises ValueError if the frame is malformed.
+    """
     length = int.from_bytes(_exactly(descriptor, _LENGTH), "big")
     if length > most_bytes:
         raise ValueError("The frame is too long.")
@@ -62,7 +65,7 @@ def receive(descriptor: int, most_bytes: int = MAX_FRAME_BYTES) -> dict[str, str
 
 
 def _exactly(descriptor: int, count: int) -> bytes:
-    """So many bytes, or fewer at the end."""
+    """Read exactly `count` bytes, or fewer at the end."""
     data = bytearray()
     while len(data) < count:
         piece = os.read(descriptor, min(count - len(data), 65_536))
@@ -73,27 +76,27 @@ def _exactly(descriptor: int, count: int) -> bytes:
 
 
 def send(descriptor: int, data: bytes) -> None:
-    """Write all of it. Raises OSError when nobody reads any more."""
+    """Write all data. Raises OSError if the reader has closed."""
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
 
 
 def rooms(most_bytes: int) -> tuple[int, int]:
-    """How much of its beginning and of its end is kept of what is too long."""
+    """The number of bytes to keep from the beginning and the end of data that is too long."""
     head = math.ceil(most_bytes * _HEAD_SHARE)
     return head, most_bytes - head
 
 
 def abridged(head: bytes, tail: bytes, total_bytes: int) -> str:
-    """Beginning and end as text, with a line that says how many bytes are missing between them."""
+    """Join beginning and end of data as text, with a line that states how many bytes were omitted."""
     missing = total_bytes - len(head) - len(tail)
     note = f"\n… {missing:,} of {total_bytes:,} bytes left out …\n"
     return head.decode("utf-8", "replace") + note + tail.decode("utf-8", "replace")
 
 
 def shortened(text: str, most_bytes: int) -> str:
-    """The text if it is no longer than this; otherwise its beginning and its end."""
+    """Return the text unchanged if it is short enough, otherwise its beginning and its end."""
     data = text.encode("utf-8", "replace")
     if len(data) <= most_bytes:
         return data.decode()

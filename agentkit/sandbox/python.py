@@ -32,7 +32,7 @@ PYTHON_LIMITS = ProcessLimits(
     scratch_bytes=32 * MEGABYTE,
     open_files=64,
 )
-"""What a snippet may use, unless its caller says otherwise."""
+"""Default limits of a snippet."""
 
 MAX_CODE_BYTES = 100_000
 
@@ -53,11 +53,11 @@ _CPU_SIGNAL, _CALL_SIGNAL = 24, 31
 
 @dataclass(frozen=True, slots=True)
 class PythonOutcome:
-    """What came of a snippet, in a word (ok, timed_out, failed), and where it ran.
+    """The outcome of a snippet: its status (ok, timed_out, failed), its output and its boundary.
 
-    `value` is how the last line's value is written when that line is an expression and its value not None. When
-    something went wrong, `error` says what and `kind` where: syntax, refused, raised (by the code), limit, sandbox.
-    `line` is the line of the code, or None, `hint` what to write instead. `output` holds what was printed until then.
+    `value` is the repr of the last line if that is an expression whose value is not None. On failure, `error` is a
+    description and `kind` the origin: syntax, refused, raised (by the code), limit, sandbox. `line` is the line of the
+    code, or None, and `hint` what to write instead. `output` contains what was printed until then.
     """
 
     status: str
@@ -75,9 +75,9 @@ class PythonOutcome:
 
 
 class WorkerSpec(NamedTuple):
-    """What a worker must be like to take a snippet, or a request to a `module` of this package.
+    """The properties of a worker for a snippet, or for a request to a `module` of this package.
 
-    `packages` are the folders of the other packages that the module imports. `request_bytes` bounds a request.
+    `packages` are the folders of other packages that the module imports. `request_bytes` bounds a request.
     """
 
     limits: ProcessLimits = PYTHON_LIMITS
@@ -98,11 +98,11 @@ def run_python(
     available: frozenset[str] = MECHANISMS,
     cancellation: Cancellation | None = None,
 ) -> PythonOutcome:
-    """Run a snippet in a process of its own, and wait for it.
+    """Run a snippet in a separate process and wait for it.
 
-    `sandbox` is a word of `Isolation`. `guard=False` leaves the language guard out, so that the boundary alone must
-    hold; `available` are the mechanisms that may be used: with some taken away it is as on a machine without them.
-    Raises SandboxError when it cannot be run as isolated as it must be.
+    `sandbox` is a value of `Isolation`. `guard=False` omits the language guard, which leaves the boundary as the only
+    protection; `available` restricts the mechanisms, to simulate a machine without them. Raises SandboxError if the
+    required isolation is not available.
     """
     spec = WorkerSpec(limits, frozenset() if sandbox == "off" else available, guard)
     return _run({"code": code}, spec, sandbox, cancellation)
@@ -117,18 +117,18 @@ def run_program(
     limits: ProcessLimits = PYTHON_LIMITS,
     cancellation: Cancellation | None = None,
 ) -> PythonOutcome:
-    """Like `run_python`, with functions of the host that the code may call: their names, and those of their parameters.
+    """Like `run_python`, with host functions that the code can call, given by name with the names of their parameters.
 
-    Each call is answered by `answer` in this thread, and the code waits for it; that time is not the code's.
+    Each call is answered by `answer` in this thread while the code waits; that time does not count towards its timeout.
     """
     spec = WorkerSpec(limits, frozenset() if sandbox == "off" else MECHANISMS, calls=True)
     return _run({"code": code, "functions": json.dumps(functions)}, spec, sandbox, cancellation, answer)
 
 
 def python_boundary(available: frozenset[str] = MECHANISMS) -> Boundary:
-    """The boundary that snippets get on this machine. Found out by starting a worker, which then waits for one.
+    """Determine the boundary of snippets on this machine by starting a worker, which then waits for a snippet.
 
-    Raises SandboxError when none can be started.
+    Raises SandboxError if a worker cannot be started.
     """
     return Boundary(POOL.achievable(WorkerSpec(wanted=available)), PYTHON_NEEDS)
 
@@ -155,7 +155,10 @@ def _run(
 
 
 def _objection(code: str) -> str:
-    """Why the code is not even given to a sandbox. Nothing of it is read here: that is the sandbox's work."""
+    """Return why the code is rejected before it reaches a sandbox.
+
+    The code is not parsed here: only the sandbox does that.
+    """
     try:
         size = len(code.encode())
     except UnicodeEncodeError:
@@ -175,7 +178,7 @@ def _unrun(objection: str) -> PythonOutcome:
 
 
 class _Verdict(NamedTuple):
-    """How a snippet ended, without what it printed."""
+    """How a snippet ended, without its output."""
 
     status: str = "ok"
     value: str = ""
@@ -218,7 +221,7 @@ def _attended(
 
 
 def _verdict(frames: list[dict[str, str]], limits: ProcessLimits) -> _Verdict:
-    """What came of it: how it ended is the keeper's to report, and only after a good end does a claim count."""
+    """Determine the outcome: the keeper reports how the process ended, and claims count only after a normal exit."""
     if not frames:
         return _Verdict("failed", error="The sandbox broke down: its keeper died.", kind="sandbox")
     code = int(frames[-1]["code"])
@@ -235,7 +238,7 @@ def _verdict(frames: list[dict[str, str]], limits: ProcessLimits) -> _Verdict:
 
 
 def _told(claim: dict[str, str], limits: ProcessLimits) -> _Verdict:
-    """What the process says of the code's end: words that the code may have written itself."""
+    """Convert the claim of the process about the code's end, which the code itself can have written."""
     is_cut = bool(claim.get("cut"))
     if claim["kind"] == "ok":
         return _Verdict(value=claim.get("value", ""), truncated=is_cut)
@@ -261,7 +264,7 @@ def _signalled(signal: int, limits: ProcessLimits) -> _Verdict:
 
 @functools.lru_cache(maxsize=8)
 def _setup(spec: WorkerSpec) -> dict[str, str]:
-    """What a worker for such snippets is told when it starts."""
+    """Return the setup frame of a worker for such snippets."""
     sandbox = os.path.dirname(os.path.realpath(__file__))
     guard = _guard_packages() if spec.guard else []
     packages = [os.path.dirname(sandbox) if spec.module else sandbox, *guard, *spec.packages]
@@ -282,7 +285,7 @@ def _setup(spec: WorkerSpec) -> dict[str, str]:
 
 
 def _guard_packages() -> list[str]:
-    """The folders of the packages the guard needs, which the worker must be shown. Raises SandboxError."""
+    """The package folders of the guard, which are mounted in the worker. Raises SandboxError if they are missing."""
     found = find_spec("RestrictedPython")
     if found is None or not found.submodule_search_locations:
         raise SandboxError(
@@ -292,9 +295,9 @@ def _guard_packages() -> list[str]:
 
 
 class WorkerPool:
-    """Workers that have isolated themselves and wait for a snippet. Each takes one, and none waits for long.
+    """A pool of isolated workers waiting for a snippet. Each worker runs one snippet; idle workers are closed.
 
-    Threads may share it. A process forked from its owner finds it empty and leaves the owner's workers alone.
+    Thread-safe. In a process forked from its owner the pool is empty, and the owner's workers are left alone.
     """
 
     def __init__(self, size: int = 1, idle_seconds: float = 60.0) -> None:
@@ -306,7 +309,7 @@ class WorkerPool:
         self._closing: object = None
 
     def take(self, spec: WorkerSpec) -> tuple[WorkerHandle, frozenset[str]]:
-        """A worker that waits for its snippet, for the taker to close, and the mechanisms it is behind."""
+        """Return a worker that waits for its snippet and its mechanisms; the caller must close the worker."""
         for keeper in iter(lambda: self._pick(spec), None):
             report = keeper.ready()
             if "mechanisms" in report:
@@ -317,7 +320,7 @@ class WorkerPool:
         return keeper, mechanisms
 
     def achievable(self, spec: WorkerSpec) -> frozenset[str]:
-        """The mechanisms that workers for such snippets get here."""
+        """The mechanisms that workers for such snippets get on this machine."""
         if spec not in self._achieved:
             keeper, mechanisms = start_isolated(_setup(spec), spec.wanted)
             self._achieved[spec] = mechanisms
@@ -325,14 +328,14 @@ class WorkerPool:
         return self._achieved[spec]
 
     def refill(self, spec: WorkerSpec) -> None:
-        """Start a worker for the next snippet of this kind, without waiting for it."""
+        """Start a worker for the next snippet of this kind without waiting for it."""
         if not any(waiting == spec for waiting, _ in self._waiting):
             asked = self._achieved.get(spec, spec.wanted) & spec.wanted
-            with contextlib.suppress(SandboxError):  # the next snippet will say what is wrong
+            with contextlib.suppress(SandboxError):  # the next snippet reports the error
                 self._put(spec, WorkerHandle({**_setup(spec), "mechanisms": "\0".join(asked)}))
 
     def close(self) -> None:
-        """End the workers that wait. The next snippet starts a new one."""
+        """Close the waiting workers. The next snippet starts a new one."""
         with self._lock:
             leaving, self._waiting[:] = self._waiting[:], []
             if self._timer:
@@ -341,7 +344,7 @@ class WorkerPool:
 
     @property
     def _lock(self) -> threading.Lock:
-        """A lock of this process: one that a fork has copied may be held by a thread that is not there."""
+        """The lock of this process: after a fork, a copied lock could be held by a thread that does not exist."""
         return self._locks.setdefault(os.getpid(), threading.Lock())
 
     def _pick(self, spec: WorkerSpec) -> WorkerHandle | None:
@@ -353,7 +356,7 @@ class WorkerPool:
         return found[1] if found else None
 
     def _put(self, spec: WorkerSpec, keeper: WorkerHandle) -> None:
-        """Let a worker wait in the place of the one that has waited longest, and for a limited time."""
+        """Add a waiting worker for a limited time, replacing the oldest one if the pool is full."""
         with self._lock:
             self._closing = self._closing or weakref.finalize(self, _close_all, self._waiting)
             self._waiting.append((spec, keeper))
@@ -373,4 +376,4 @@ def _close_all(entries: list[tuple[WorkerSpec, WorkerHandle]]) -> None:
 
 
 POOL = WorkerPool()
-"""The one thing here that lives on between calls: starting a worker takes most of a snippet's time, so one waits."""
+"""The only state kept between calls: most of a snippet's time is spent starting a worker, so one is kept ready."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST_BYTES = protocol.MAX_FRAME_BYTES - 1_000
-"""How long the arguments of a call, or what comes of it, may be as JSON."""
+"""Maximum length of the arguments or the result of a call as JSON."""
 
 _AS_TEXT = frozenset({"datetime", "decimal", "fractions", "uuid"})
 
@@ -24,16 +24,16 @@ _NOT_IN_A_NAME = re.compile(r"\W", re.ASCII)
 
 
 def spelled(name: str) -> str:
-    """A name as Python can write it."""
+    """Convert a name to a valid Python identifier."""
     plain = _NOT_IN_A_NAME.sub("_", name)
     return f"_{plain}" if keyword.iskeyword(plain) or not plain.isidentifier() else plain
 
 
 def functions_of(offered: str, asks: int, replies: int) -> dict[str, Any]:
-    """The functions that are offered, by name, and the error they raise.
+    """Create the host functions by name, together with the error they raise.
 
-    `offered` is JSON, from each name to the names of its parameters. Calls are written to `asks`, and answered on
-    `replies`.
+    `offered` is a JSON object that maps each name to its parameter names. Calls are written to `asks`, and their
+    replies read from `replies`.
     """
     os.set_inheritable(asks, False)
     names: dict[str, list[str]] = json.loads(offered)
@@ -43,16 +43,17 @@ def functions_of(offered: str, asks: int, replies: int) -> dict[str, Any]:
 
 
 class _HostChannel:
-    """What leads to the host. What was asked on it is answered before anything else is asked."""
+    """The channel to the host. It allows only one call at a time."""
 
     def __init__(self, asks: int, replies: int) -> None:
         self._asks, self._replies = asks, replies
         self._is_waiting = False
 
     def ask(self, name: str, arguments: str) -> dict[str, str]:
-        """Make a call, and wait for what comes of it.
+        """Make a call and wait for its reply.
 
-        Raises RuntimeError once a call was cut off, as by a lack of memory: what comes then may be the answer to it.
+        Raises RuntimeError after a call was interrupted, for example by a lack of memory: the next reply could belong
+        to it.
         """
         asked = protocol.encode(tool=name, arguments=arguments)
         if self._is_waiting:
@@ -62,7 +63,7 @@ class _HostChannel:
         reply = protocol.receive(self._replies)
         self._is_waiting = False
         if reply is None:
-            raise SystemExit(1)  # the host has gone
+            raise SystemExit(1)  # the host has exited
         return reply
 
 
@@ -78,7 +79,10 @@ def _function(name: str, parameters: Sequence[str], line: _HostChannel) -> Calla
 
 
 def _bound(name: str, parameters: Sequence[str], given: tuple[Any, ...], named: dict[str, Any]) -> str:
-    """The arguments by the names of the parameters, as JSON. Raises TypeError for more than there are, and for two."""
+    """Bind arguments to parameter names and serialise them as JSON.
+
+    Raises TypeError for too many arguments or two values for a parameter, and ValueError if the JSON is too long.
+    """
     if len(given) > len(parameters):
         raise TypeError(f"{name}() takes ({', '.join(map(spelled, parameters))}), and got {len(given)} arguments")
     known = {spelled(each): each for each in parameters}
@@ -95,7 +99,7 @@ def _bound(name: str, parameters: Sequence[str], given: tuple[Any, ...], named: 
 
 
 def _plain(value: Any) -> Any:
-    """What JSON has no form for, in one that it has. Raises TypeError where there is none."""
+    """Convert a value that JSON cannot represent. Raises TypeError if that is not possible."""
     if isinstance(value, set | frozenset):
         return sorted(value, key=repr)
     if type(value).__module__ in _AS_TEXT:

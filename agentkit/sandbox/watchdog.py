@@ -24,24 +24,24 @@ _KILL = 9
 _MOST_ROUNDS, _ROUND_SECONDS = 500, 0.002
 _DEAD = (b"Z", b"X")
 _STATE, _PARENT, _GROUP, _RESIDENT = 0, 1, 2, 21
-"""Places in /proc/PID/stat, counted from the word after the name: state, parent, group, resident pages."""
+"""Indices in /proc/PID/stat, counted from the field after the name: state, parent, group, resident pages."""
 
 
 def descendants(root: int) -> dict[int, int]:
-    """The processes below `root`, each with its resident pages; empty where there is no /proc."""
+    """The processes below `root` with their resident pages; empty without /proc."""
     return {process: int(words[_RESIDENT]) for process, words in _below(root).items()}
 
 
 def process_count() -> int:
-    """How many processes there are, as far as can be seen."""
+    """The number of visible processes."""
     return len(_processes())
 
 
 def kill_descendants(root: int) -> None:
-    """End every process below `root`, also those that are started meanwhile, and see them dead.
+    """Kill every process below `root`, including those started meanwhile, and wait until they are dead.
 
-    Their parents reap them. Whole groups are ended at once, or what multiplies would be faster; `root` and
-    its group are left alone. What the kernel cannot end within a second is not waited for.
+    Their parents reap them. Whole groups are killed at once, because a fork bomb would be faster otherwise; `root` and
+    its group are spared. Processes that the kernel cannot end within a second are not waited for.
     """
     spared = {_group(root), os.getpgrp(), 0}
     killed: set[int] = set()
@@ -59,7 +59,7 @@ def kill_descendants(root: int) -> None:
 
 
 def _below(root: int) -> dict[int, list[bytes]]:
-    """What /proc says of each process below `root`."""
+    """The /proc data of each process below `root`."""
     told = {process: words for process in _processes() if (words := _stat(process))}
     children: dict[int, list[int]] = {}
     for process, words in told.items():
@@ -80,7 +80,7 @@ def _group(process: int) -> int:
 def _kill(process: int) -> None:
     try:
         os.kill(process, _KILL)
-    except (ProcessLookupError, PermissionError):  # gone already, or with more rights than ours
+    except (ProcessLookupError, PermissionError):  # already gone, or with more privileges than this process
         return
 
 
@@ -92,7 +92,7 @@ def _processes() -> list[int]:
 
 
 def _stat(process: int) -> list[bytes]:
-    """What /proc says of a process after its name, which may contain anything; empty when it is gone."""
+    """The fields of /proc/PID/stat after the name, which can contain anything; empty if the process is gone."""
     try:
         descriptor = os.open(f"/proc/{process}/stat", os.O_RDONLY)
     except OSError:
@@ -118,10 +118,10 @@ _READ_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """What a program may use before it is ended; what it had written by then is kept.
+    """The resource limits of a program; output written before a limit ends it is kept.
 
-    `memory_bytes` bounds the whole tree of processes, `output_bytes` what is kept of each output, its beginning and
-    its end. A program that goes on to write `flood_bytes` is ended. Raises ConfigError for what is no limit.
+    `memory_bytes` applies to the whole process tree, `output_bytes` is how much of each output is kept (beginning and
+    end). A program that writes `flood_bytes` is ended. Raises ConfigError for an invalid limit.
     """
 
     timeout_seconds: float = 30.0
@@ -143,8 +143,8 @@ class ProcessLimits:
     def resources(self, *, of_one_process: bool) -> dict[str, int]:
         """The kernel's limits, by their names in the module `resource`.
 
-        One process may not reserve more than its memory, nor compute longer than its time. Among several, what each
-        reserves says little: their memory is counted together, from outside.
+        A single process is limited in address space and CPU time. For several processes the address space of each says
+        little: their memory is measured together, from outside.
         """
         shared = {"CORE": 0, "FSIZE": self.file_bytes, "NOFILE": self.open_files}
         if of_one_process:
@@ -153,7 +153,7 @@ class ProcessLimits:
 
 
 class Capture:
-    """What is kept of an output: its beginning and its end, in bounded memory, and how long it was."""
+    """Bounded buffer of an output: its beginning, its end and its total length."""
 
     def __init__(self, most_bytes: int) -> None:
         self.total_bytes = 0
@@ -162,7 +162,7 @@ class Capture:
         self._tail = bytearray()
 
     def add(self, data: bytes) -> None:
-        """Take in the next piece."""
+        """Add a chunk."""
         self.total_bytes += len(data)
         room = self._head_room - len(self._head)
         self._head += data[:room]
@@ -171,7 +171,7 @@ class Capture:
             self._shorten()
 
     def also(self, other: Capture) -> Callable[[bytes], None]:
-        """What takes a piece into both."""
+        """Return a function that adds a chunk to both captures."""
 
         def add(data: bytes) -> None:
             self.add(data)
@@ -184,11 +184,11 @@ class Capture:
 
     @property
     def truncated(self) -> bool:
-        """Whether something in the middle was left out."""
+        """Whether the middle of the output was dropped."""
         return self.total_bytes > self._head_room + self._tail_room
 
     def text(self) -> str:
-        """Beginning and end as text, with a line that says how many bytes are missing between them."""
+        """Beginning and end as text, with a line that states how many bytes were omitted."""
         self._shorten()
         head, tail = bytes(self._head), bytes(self._tail)
         if not self.truncated:
@@ -197,26 +197,26 @@ class Capture:
 
 
 class Cancellation:
-    """A caller's wish, from any thread, that a program end now."""
+    """A thread-safe request to end a program."""
 
     def __init__(self) -> None:
         self._wished = threading.Event()
 
     def cancel(self) -> None:
-        """End the program and all it started, soon."""
+        """Request the end of the program and its descendants."""
         self._wished.set()
 
     @property
     def is_wished(self) -> bool:
-        """Whether the program is to end."""
+        """Whether the end was requested."""
         return self._wished.is_set()
 
 
 @dataclass(frozen=True, slots=True)
 class TerminationReason:
-    """Why a program was ended from outside, in a word and a sentence.
+    """Why a program was ended from outside: a code and a sentence.
 
-    The word is timed_out, cancelled, memory, processes, flood, or refused where what it wrote could not be taken.
+    The code is timed_out, cancelled, memory, processes, flood, or refused if its output could not be processed.
     """
 
     word: str
@@ -229,10 +229,10 @@ def attend(
     limits: ProcessLimits,
     cancellation: Cancellation | None = None,
 ) -> TerminationReason | None:
-    """Read what the program writes until it ends or must be ended; None when it ended by itself.
+    """Read the program's output until it ends or exceeds a limit; returns None if it ended by itself.
 
-    `outputs` are the descriptors to read, each with what takes its data, and raises SandboxError for what ends the
-    program. However this returns or raises, no process of the program's tree lives on.
+    `outputs` maps descriptors to handlers of their data; a handler that raises SandboxError ends the program. When this
+    returns or raises, the whole process tree of the program is dead.
     """
     watch = _Watch(program, limits, cancellation)
     try:
@@ -270,7 +270,7 @@ def _read_all(
 
 
 def _drain(outputs: Mapping[int, Callable[[bytes], None]]) -> None:
-    """Read what is left in the pipes, without waiting for a stray process that holds them open."""
+    """Read the remaining data in the pipes, without waiting for a stray process that holds them open."""
     deadline = time.monotonic() + _DRAIN_SECONDS
     for descriptor, take in outputs.items():
         poll = select.poll()
@@ -283,7 +283,7 @@ def _drain(outputs: Mapping[int, Callable[[bytes], None]]) -> None:
 
 
 class _Watch:
-    """What is measured while a program runs, and the first limit that it breaks."""
+    """Measures a running program and detects the first exceeded limit."""
 
     def __init__(
         self, program: subprocess.Popen[bytes], limits: ProcessLimits, cancellation: Cancellation | None
@@ -294,7 +294,7 @@ class _Watch:
         self._next_count = time.monotonic() + _TREE_TICK_SECONDS
 
     def excuse(self, seconds: float) -> None:
-        """Leave out a time that the host has taken, and not the program."""
+        """Exclude time spent by the host from the program's timeout."""
         self._deadline += seconds
 
     def stop(self) -> TerminationReason | None:
@@ -314,7 +314,7 @@ class _Watch:
         return None
 
     def _count(self) -> TerminationReason | None:
-        """Look at the whole tree, from time to time."""
+        """Measure the whole process tree."""
         tree = descendants(self._program.pid)
         self._next_count = time.monotonic() + _TREE_TICK_SECONDS
         if len(tree) > self._limits.processes:
@@ -325,7 +325,7 @@ class _Watch:
 
 
 def out_of_memory(limits: ProcessLimits) -> str:
-    """The sentence for a program that wanted more memory than it may have."""
+    """The message for a program that exceeded its memory limit."""
     return f"It ran out of memory: it may have {_megabytes(limits.memory_bytes)}."
 
 
@@ -334,7 +334,7 @@ def _megabytes(count: int) -> str:
 
 
 async def run_cancellable(work: Callable[[Cancellation], T]) -> T:
-    """The value of blocking work, in a thread of its own. When the caller is cancelled, so is the work, and awaited."""
+    """Run blocking work in a new thread. If the caller is cancelled, the work is cancelled and awaited."""
     import asyncio
 
     loop = asyncio.get_running_loop()
@@ -346,9 +346,9 @@ async def run_cancellable(work: Callable[[Cancellation], T]) -> T:
     def run() -> None:
         try:
             results.append(work(cancellation))
-        except BaseException as error:  # raised again where it is awaited
+        except BaseException as error:  # raised again in the awaiting task
             errors.append(error)
-        with contextlib.suppress(RuntimeError):  # the loop was closed: nobody waits any more
+        with contextlib.suppress(RuntimeError):  # the loop is closed and no task waits
             loop.call_soon_threadsafe(finished.set)
 
     threading.Thread(target=run, name="agentkit-sandbox", daemon=True).start()
@@ -365,7 +365,7 @@ async def run_cancellable(work: Callable[[Cancellation], T]) -> T:
 
 
 def end(program: subprocess.Popen[bytes]) -> None:
-    """Kill a program with all its descendants, and reap it. The descendants come first, so that none gets away."""
+    """Kill a program and its descendants, and reap it. Descendants are killed first so that none can escape."""
     if program.poll() is None:
         kill_descendants(program.pid)
         with contextlib.suppress(ProcessLookupError):

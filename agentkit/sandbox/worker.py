@@ -1,9 +1,9 @@
 """The sandbox worker: it isolates itself, reports its boundary, then receives its task.
 
-The keeper stays outside of the process namespace it makes, watches whether the host still lives and whether the task
-does, and reports how the task ended, which it sees itself. The process that runs code has no way to the report: what
-it claims goes to the keeper, which passes it on as a claim. What is set here, nobody else sees.
-It imports little, because every start pays for it.
+The keeper process stays outside of the process namespace it creates. It monitors the host and the task and reports how
+the task ended, which it observes itself. The process that runs code has no access to the report: its claims go to the
+keeper, which forwards them marked as claims. Changes of state here affect no other process. The module imports little
+because every start pays for it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from typing import Any, NoReturn
 
 FAILED = 63
-"""How a task ends that could not be begun or failed for the sandbox's own reasons."""
+"""Exit code of a task that could not be started, or that failed because of the sandbox itself."""
 
 _KILL = 9
 _HOST_WATCH_MILLISECONDS, _TASK_WATCH_MILLISECONDS = 500, 10
@@ -30,17 +30,18 @@ _ON_LINUX = sys.platform == "linux"
 
 _READ_BYTES = 65_536
 _CLAIM_TEXTS, _CLAIM_FRAME_BYTES = 5, 1_000
-"""A claim has so many texts of the length of an output, and so many bytes besides."""
+"""A claim has up to this many texts of the maximum output length, plus this many bytes of overhead for each."""
 
 Setup = dict[str, str]
-"""What the host wishes: task (python, command, module), mechanisms, resources, mounts, rules, host_name; lists by NUL.
+"""The setup sent by the host: task (python, command, module), mechanisms, resources, mounts, rules, host_name.
 
-`calls` is the descriptor on which code asks for functions of the host, which answers as it has sent the task.
+Lists are separated by NUL. `calls` is the descriptor on which code calls host functions; the host replies on the
+control descriptor.
 """
 
 
 def main(host: int, report: int) -> NoReturn:
-    """Be the keeper of one task: isolate, fork the task, watch over it, and end as it ended."""
+    """Run the keeper of one task: isolate, fork the task, monitor it, and exit with its exit code."""
     os.set_inheritable(report, False)
     setup = protocol.receive(_CONTROL)
     if setup is None:
@@ -61,26 +62,26 @@ def main(host: int, report: int) -> NoReturn:
     if _ON_LINUX and "pid" not in left:
         kill_descendants(os.getpid())
     claim.take_rest()
-    with contextlib.suppress(OSError):  # the host has gone
+    with contextlib.suppress(OSError):  # the host has exited
         protocol.send(report, protocol.encode(code=str(code), claim=claim.data.decode("utf-8", "surrogateescape")))
     os._exit(code if code >= 0 else 128 - code)
 
 
 class _Claim:
-    """What the task's process says of itself, as far as it is worth keeping: the code may have written it."""
+    """The bounded claim of the task's process about itself; untrusted, as the code can have written it."""
 
     def __init__(self, descriptor: int, most_bytes: int) -> None:
         self.descriptor, self.data = descriptor, bytearray()
         self._most_bytes = most_bytes
 
     def take(self) -> bool:
-        """Take in what is there; False at the end."""
+        """Read available data; returns False at the end."""
         data = os.read(self.descriptor, _READ_BYTES)
         self.data += data[: self._most_bytes - len(self.data)]
         return bool(data)
 
     def take_rest(self) -> None:
-        """Take in what was written before the task ended; whoever else holds the pipe open is not waited for."""
+        """Read data written before the task ended, without waiting for other processes that hold the pipe open."""
         poll = select.poll()
         poll.register(self.descriptor, select.POLLIN)
         while len(self.data) < self._most_bytes and poll.poll(0) and self.take():
@@ -88,7 +89,7 @@ class _Claim:
 
 
 def listed(text: str) -> list[str]:
-    """The items of a list in a frame."""
+    """Split a list in a frame."""
     return text.split("\0") if text else []
 
 
@@ -104,7 +105,7 @@ def _leave(setup: Setup) -> list[str]:
 
 
 def _watch(task: int, host: int, claim: _Claim) -> int:
-    """The task's status when it has ended; when the host has gone, the task is ended first."""
+    """Wait for the task and return its status; if the host exits, the task is killed first."""
     watch = select.poll()
     watch.register(_CONTROL, 0)
     watch.register(claim.descriptor, select.POLLIN)
@@ -127,10 +128,10 @@ def _watch(task: int, host: int, claim: _Claim) -> int:
 
 
 def _be_task(setup: Setup, left: list[str], report: int, claims: int) -> NoReturn:
-    """Isolate, report, let go of the report, take the task and do it. Whatever fails ends this process."""
+    """Isolate, report, close the report, receive the task and run it. Any failure ends this process."""
     told = report
     try:
-        os.setsid()  # a group of its own, which can be ended as one
+        os.setsid()  # a separate process group, which can be killed as a whole
         nothing = os.open(os.devnull, os.O_RDONLY)
         work = _TASKS[setup["task"]](setup)
         achieved = _isolate(setup, left)
@@ -141,16 +142,19 @@ def _be_task(setup: Setup, left: list[str], report: int, claims: int) -> NoRetur
         if request is None:
             os._exit(0)
         if not setup["calls"]:
-            os.dup2(nothing, _CONTROL)  # from here on there is nothing to read and no host to hear from
+            os.dup2(nothing, _CONTROL)  # from here on there is no input and no host to read from
         os.close(nothing)
         work(request, claims)
-    except BaseException as error:  # nothing may run on past a failure here
+    except BaseException as error:  # nothing must continue after a failure here
         os.write(told, protocol.encode(failure=f"{type(error).__name__}: {error}"))
     os._exit(FAILED)
 
 
 def _isolate(setup: Setup, left: list[str]) -> list[str]:
-    """Put up what the host wishes, from the outside inwards; what was put up. A root that fails is told as none."""
+    """Apply the requested isolation from the outside inwards; returns the mechanisms that are effective.
+
+    A failure to set up the root is reported as an error, not as a missing mechanism.
+    """
     wanted = listed(setup["mechanisms"])
     achieved = [*left]
     if not _ON_LINUX:
@@ -162,7 +166,7 @@ def _isolate(setup: Setup, left: list[str]) -> list[str]:
     namespaces.die_with_parent()
     if "mount" in left:
         namespaces.enter_root(_triples(setup["mounts"]), machine)
-    _limit_resources(listed(setup["resources"]))  # not before: a cover may be larger than a file of the task
+    _limit_resources(listed(setup["resources"]))  # only now: a mounted cover can exceed the task's file size limit
     namespaces.give_up_privileges()
     if setup["folder"] and ("mount" in left or setup["task"] == "command"):
         os.chdir(setup["folder"])
@@ -179,7 +183,7 @@ def _isolate(setup: Setup, left: list[str]) -> list[str]:
 
 
 def _works(step: Any) -> bool:
-    """Whether the kernel has this mechanism; without it the step changes nothing."""
+    """Whether the kernel supports this mechanism; otherwise the step has no effect."""
     try:
         step()
     except OSError:
@@ -198,13 +202,13 @@ def _triples(text: str) -> list[tuple[str, str, str]]:
 
 
 def _limit_resources(limits: list[str]) -> None:
-    """Set the kernel's limits, never above what the host itself may use."""
+    """Set the kernel's resource limits, capped by the limits of the host process."""
     import resource
 
     for limit in limits:
         name, _, amount = limit.partition("=")
         kind = getattr(resource, f"RLIMIT_{name}", None)
-        if kind is None:  # a limit of another system
+        if kind is None:  # a limit of another platform
             continue
         most = resource.getrlimit(kind)[1]
         value = int(amount) if most == resource.RLIM_INFINITY else min(int(amount), most)
@@ -216,13 +220,13 @@ def _command(_: Setup) -> Any:
 
 
 def _run_command(request: dict[str, str], claims: int) -> NoReturn:
-    """Start the command, bury whatever dies meanwhile, and end as the command ended."""
+    """Start the command, reap orphaned processes, and exit with the command's exit code."""
     os.close(claims)
     child = os.fork()
     if child == 0:
         arguments = listed(request["command"])
         environment = dict(_pairs(request["environment"]))
-        os.execve(arguments[0], arguments, environment)  # the command that was judged
+        os.execve(arguments[0], arguments, environment)  # the command that the policy has judged
     while True:
         ended, status = os.wait()
         if ended == child:
@@ -231,11 +235,11 @@ def _run_command(request: dict[str, str], claims: int) -> NoReturn:
 
 
 def _python(setup: Setup) -> Any:
-    """How Python code is run. The guard is loaded beforehand, with what it loads when it is first needed."""
+    """Create the function that runs Python code. The guard and its lazy imports are loaded in advance."""
     most_bytes = int(setup["output_bytes"])
     if not setup["guard"]:
         return lambda request, claims: _run_unguarded(request["code"], claims, most_bytes)
-    for folder in listed(setup["guard"]):  # a package without its own first module, which loads more than is needed
+    for folder in listed(setup["guard"]):  # a bare package, since its `__init__` imports more than needed
         package = type(sys)(os.path.basename(folder))
         package.__path__ = [folder]
         sys.modules[package.__name__] = package
@@ -255,7 +259,7 @@ def _python(setup: Setup) -> Any:
 
 
 def _module(setup: Setup) -> Any:
-    """The function `work` of a module of this package, imported before isolation with all it needs.
+    """Load the function `work` of a module of this package, imported with its dependencies before isolation.
 
     It takes the request and yields dictionaries of texts, which are written to standard output as frames.
     """
@@ -274,7 +278,7 @@ def _module(setup: Setup) -> Any:
 
 
 def _functions(setup: Setup) -> Any:
-    """What makes of a request the functions of the host that its code may call."""
+    """Create the function that builds the host functions of a request."""
     if not setup["calls"]:
         return lambda _: {}
     from agentkit.sandbox.rpc_guest import functions_of
@@ -283,13 +287,13 @@ def _functions(setup: Setup) -> Any:
 
 
 def _run_unguarded(code: str, claims: int, most_bytes: int) -> NoReturn:
-    """Run the code as plain Python, so that everything else can be tried without the guard."""
+    """Run the code as plain Python, to test the other layers without the guard."""
     kind, raised, message = "ok", "", ""
     try:
-        exec(compile(code, "<code>", "exec"), {"__name__": "__main__"})  # the sandbox is there for this
+        exec(compile(code, "<code>", "exec"), {"__name__": "__main__"})  # executing code is the purpose of the sandbox
     except SystemExit:
         message = "The code called exit()."
-    except BaseException as error:  # whatever the code raises is told
+    except BaseException as error:  # any exception is reported
         kind, raised = "raised", type(error).__name__
         message = f"{raised}: {error}"
         _write("stderr", message + "\n")
@@ -297,23 +301,23 @@ def _run_unguarded(code: str, claims: int, most_bytes: int) -> NoReturn:
 
 
 def _forget_the_way_out() -> None:
-    """Drop the modules that could call into the C library."""
+    """Remove modules that can call into the C library."""
     for name in [*sys.modules]:
         if name.startswith(("ctypes", "_ctypes", "agentkit.sandbox.kernel")):
             del sys.modules[name]
 
 
 def _write(stream: str, text: str) -> None:
-    """Write printed text through to the host at once: what was printed before a kill is kept."""
+    """Write printed text to the host immediately, so that it survives a kill."""
     protocol.send(2 if stream == "stderr" else 1, text.encode("utf-8", "replace"))
 
 
 def _discard(_stream: str, _text: str) -> None:
-    """Where the output of a first, empty run goes."""
+    """Discard the output of the warm-up run."""
 
 
 def _finish(claims: int, most_bytes: int, details: dict[str, Any]) -> NoReturn:
-    """Tell how it went, in bounded texts, and end at once: no finalizer of the code may run after its result."""
+    """Report the outcome in bounded texts and exit at once: no finalizer of the code must run after its result."""
     whole = {name: "" if detail is None else str(detail) for name, detail in details.items()}
     texts = {name: protocol.shortened(text, most_bytes) for name, text in whole.items()}
     is_cut = any(texts[name] != text for name, text in whole.items())

@@ -6,29 +6,29 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 _MOST_NAME_CHARS = 100
 _ALIKE = 0.75
-"""How alike two names must be for one to be a slip of the other: `deps_type` is none of `output_type`."""
+"""Similarity from which one name counts as a misspelling of another: `deps_type` is not one of `output_type`."""
 
 
 def closest(name: str, known: Iterable[str], cutoff: float) -> str:
-    """The known name that is most like this one, empty where none is: `cutoff` is how alike, from 0 to 1."""
+    """The known name most similar to this one, or an empty string; `cutoff` is the required similarity, from 0 to 1."""
     from difflib import get_close_matches
 
     return next(iter(get_close_matches(name[:_MOST_NAME_CHARS], list(known), n=1, cutoff=cutoff)), "")
 
 
 def refuse(function: str, given: Iterable[str], takes: Sequence[str], meant: Mapping[str, str]) -> None:
-    """Raise TypeError for the first argument, which is not taken, with what was probably meant.
+    """Raise TypeError for the first unknown argument, with a suggestion.
 
-    `meant` says of words of other toolkits what they are here: an argument, or a sentence; `{0}` is the word itself.
+    `meant` maps words of other toolkits to their equivalents here: an argument or a sentence; `{0}` is the word itself.
     """
     for name in given:
         raise TypeError(f"{function}() takes no argument {name}=. {_hint(name, takes, meant)}")
 
 
 def refuse_made(made: Callable[..., object], given: Iterable[str], more: Iterable[str] = ()) -> None:
-    """The same of what makes an object of a class, or calls a function; `foreign.py` may have a table for it.
+    """Call `refuse` for a class or function, with the table of `other_toolkits.py` if it has one.
 
-    `more` are arguments that are taken beside those of its signature.
+    `more` are accepted arguments that are missing from its signature.
     """
     if given:
         from agentkit.suggestions.other_toolkits import TABLES
@@ -38,7 +38,7 @@ def refuse_made(made: Callable[..., object], given: Iterable[str], more: Iterabl
 
 
 def arguments_of(made: Callable[..., object]) -> tuple[str, ...]:
-    """What makes an object of a class, or what a function is called with, by name."""
+    """The parameter names of a class or function."""
     from inspect import Parameter, signature
 
     parameters = signature(made).parameters.items()

@@ -1,4 +1,4 @@
-"""Attribute errors that name the attribute meant."""
+"""Attribute errors that suggest the intended attribute."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ _ASKED_LAST = "__getattr__"
 
 
 def explained(table: str) -> Callable[[Kind], Kind]:
-    """Let a class say what to write instead of another toolkit's word; `table` of `attributes.py` knows them.
+    """Class decorator: suggest the equivalent of another toolkit's attribute, from a table of `other_toolkits.py`.
 
-    It is set from outside: type checkers take every attribute of a class that defines it for one that there is.
+    It sets `__getattr__` dynamically: type checkers accept every attribute of a class that defines it statically.
     """
 
     def missing(owner: object, name: str) -> Any:
-        if hasattr(type(owner), name):  # a property that has raised AttributeError is asked again, for its own error
+        if hasattr(type(owner), name):  # a property raised AttributeError: evaluate it again for its own error
             return object.__getattribute__(owner, name)
         raise no_such(owner, name, table)
 
@@ -29,9 +29,9 @@ def explained(table: str) -> Callable[[Kind], Kind]:
 
 
 def no_such(owner: object, name: str, table: str) -> AttributeError:
-    """The error of an attribute that there is not, with what to write instead."""
+    """Create the AttributeError for a missing attribute, with the equivalent to use instead."""
     remedy = ""
-    if not name.startswith("_"):  # what Python and notebooks look for is nobody's word
+    if not name.startswith("_"):  # Python and notebooks look up these names, not users
         from agentkit.suggestions import other_toolkits
 
         written = getattr(other_toolkits, table).get(name)

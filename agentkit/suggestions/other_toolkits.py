@@ -50,7 +50,7 @@ DEFINING: Mapping[str, str] = {
         "Tool.from_schema(name, description, json_schema, function)",
     ),
 }
-"""The same of the arguments of Tool, and of `@tool`."""
+"""Arguments of Tool and `@tool`."""
 
 _COMMAND = "A command is given first, with its words: MCPServer(['uvx', 'mcp-server-time']) or MCPServer('uvx ...')."
 _FEW_TOOLS = "Tools of a server are chosen like any others: server.tools.only('one', 'two'), or .without('three')."
@@ -79,7 +79,7 @@ SERVING: Mapping[str, str] = {
     **dict.fromkeys(("httpx_client_factory", "http_client"), "headers=, token=, or login= for OAuth"),
     "cache_tools_list": "The list is asked for once for each connection by itself.",
 }
-"""The same of the arguments of MCPServer."""
+"""Arguments of MCPServer."""
 
 _FUNCTION = (
     "A tool with parameters of its own is a function that asks the agent, in a conversation of its own: "
@@ -105,7 +105,7 @@ WORKING: Mapping[str, str] = {
     **dict.fromkeys(("previous_response_id", "preserve_context", "output_type"), _OWN),
     "failure_error_function": "A worker that fails is a failed call, of which the model is told.",
 }
-"""The same of the arguments of an agent as a tool."""
+"""Arguments of an agent used as a tool."""
 
 
 _KNOWS = (
@@ -197,7 +197,7 @@ MAKING: Mapping[str, str] = {
     **dict.fromkeys(("cwd", "root", "root_dir", "working_directory"), "workspace="),
     **dict.fromkeys(("executor_type", "executor", "sandbox", "additional_authorized_imports"), _ISOLATED),
 }
-"""What other toolkits call an argument of an agent, and what it is here: an argument, or a sentence."""
+"""Arguments of an agent in other toolkits, mapped to an argument here or to a sentence."""
 
 _ONE_RUN = "That is the agent's, not a run's. To differ: other = agent.within(Session()), then set other.{0}."
 
@@ -231,7 +231,7 @@ RUNNING: Mapping[str, str] = {
     **dict.fromkeys(("hooks", "callbacks", "callback_handler", "event_stream_handler"), "agent.on(kind, function)"),
     "run_config": "A run takes limits=; all else is said of the agent.",
 }
-"""The same of the arguments of a run."""
+"""Arguments of a run."""
 
 MAPPING: Mapping[str, str] = {
     **RUNNING,
@@ -247,7 +247,7 @@ MAPPING: Mapping[str, str] = {
         ("output_type", "output_schema", "response_model"), "Agent(output_type=...), the type of each answer"
     ),
 }
-"""The same of many prompts."""
+"""Arguments of a run over many prompts."""
 
 _ORDERED = "An LLM has no standing order: Agent(instruction=...), or a message of the role 'system'."
 
@@ -282,7 +282,7 @@ ASKING: Mapping[str, str] = {
     **dict.fromkeys(("output_type", "response_format", "response_model", "schema"), "LLM.extract(text, type)"),
     **dict.fromkeys(("instruction", "instructions", "system", "system_prompt"), _ORDERED),
 }
-"""The same of the arguments of LLM."""
+"""Arguments of LLM."""
 
 CHATTING: Mapping[str, str] = {
     **_CONNECTING,
@@ -294,7 +294,7 @@ CHATTING: Mapping[str, str] = {
     **dict.fromkeys(("limits", "max_iterations", "max_turns", "approve", "safety"), "Agent(...), an agent of your own"),
     "llm": "model=, provider= or base_url=",
 }
-"""The same of the arguments of `agent("…")`, which are those of LLM beside `system_prompt`."""
+"""Arguments of `agent("…")`, which are those of LLM and `system_prompt`."""
 
 LIMITING: Mapping[str, str] = {
     **dict.fromkeys(("max_iterations", "max_turns", "max_steps", "turns"), "iterations="),
@@ -306,7 +306,7 @@ LIMITING: Mapping[str, str] = {
     **dict.fromkeys(("input_tokens_limit", "request_tokens_limit"), "input_tokens="),
     **dict.fromkeys(("output_tokens_limit", "response_tokens_limit"), "output_tokens="),
 }
-"""The same of the arguments of Limits."""
+"""Arguments of Limits."""
 
 RULING: Mapping[str, str] = {
     **dict.fromkeys(("action", "decision", "effect", "behavior"), "verdict="),
@@ -317,7 +317,7 @@ RULING: Mapping[str, str] = {
     **dict.fromkeys(("message", "why", "description"), "reason="),
     **dict.fromkeys(("examples", "matches"), "match="),
 }
-"""The same of the arguments of Rule."""
+"""Arguments of Rule."""
 
 KNOWING: Mapping[str, str] = {
     **dict.fromkeys(
@@ -331,21 +331,21 @@ KNOWING: Mapping[str, str] = {
     **dict.fromkeys(("top_k", "k", "num_documents", "max_results"), "limit=, of search() and as_tool()"),
     **dict.fromkeys(("documents", "sources", "files"), "Documents come later: knowledge.add('folder')."),
 }
-"""The same of the arguments of Knowledge."""
+"""Arguments of Knowledge."""
 
 SEARCHING: Mapping[str, str] = {
     **dict.fromkeys(("top_k", "k", "n_results", "num_documents", "max_results"), "limit="),
     **dict.fromkeys(("filter", "filters", "metadata", "metadata_filter"), "where="),
     **dict.fromkeys(("query", "text"), "the question, given first"),
 }
-"""The same of the arguments of a search in it."""
+"""Arguments of a search in Knowledge."""
 
 REMEMBERING: Mapping[str, str] = {
     **dict.fromkeys(("user_id", "user_name", "namespace", "agent_id"), "user="),
     **dict.fromkeys(("path", "file", "db", "database", "url"), "the place, given first"),
     **dict.fromkeys(("embedding", "embedder", "embedding_model", "model"), "embed="),
 }
-"""The same of the arguments of Memory."""
+"""Arguments of Memory."""
 
 EXPECTING: Mapping[str, str] = {
     **dict.fromkeys(("input", "inputs", "question", "query", "message"), "prompt="),
@@ -356,14 +356,14 @@ EXPECTING: Mapping[str, str] = {
     **dict.fromkeys(("scorer", "evaluators", "metrics", "assertions"), "scorers=[...]"),
     **dict.fromkeys(("turns", "messages", "conversation", "user"), "prompts="),
 }
-"""The same of the arguments of Case."""
+"""Arguments of Case."""
 
 MEASURING: Mapping[str, str] = {
     **dict.fromkeys(("scorer", "evaluators", "metrics", "graders", "scoring_functions"), "scorers=[...]"),
     **dict.fromkeys(("dataset", "data", "tests", "examples"), "cases="),
     **dict.fromkeys(("agent", "agents", "task", "target"), "suite.run(agent)"),
 }
-"""The same of the arguments of Suite."""
+"""Arguments of Suite."""
 
 TRYING: Mapping[str, str] = {
     **dict.fromkeys(("agent", "task", "target", "function"), "the agent, given first"),
@@ -372,7 +372,7 @@ TRYING: Mapping[str, str] = {
     **dict.fromkeys(("model", "llm", "llms"), "models=[...]"),
     **dict.fromkeys(("budget", "max_cost", "timeout"), "limits=Limits(...)"),
 }
-"""The same of the arguments of `Suite.run`."""
+"""Arguments of `Suite.run`."""
 
 IMPROVING: Mapping[str, str] = {
     **dict.fromkeys(("budget", "max_cost", "max_metric_calls", "timeout"), "limits=Limits(cost=...)"),
@@ -384,7 +384,7 @@ IMPROVING: Mapping[str, str] = {
     **dict.fromkeys(("batch_size", "minibatch_size"), "batch="),
     **dict.fromkeys(("max_workers", "num_threads"), "concurrency="),
 }
-"""The same of the arguments of `optimize`."""
+"""Arguments of `optimize`."""
 
 PROGRAMMING: Mapping[str, str] = {
     **dict.fromkeys(("functions", "toolset"), "tools="),
@@ -392,19 +392,19 @@ PROGRAMMING: Mapping[str, str] = {
     **dict.fromkeys(("isolation", "executor", "executor_type"), "sandbox="),
     **dict.fromkeys(("name", "description"), "The tool is run_program, and says itself what its programs may call."),
 }
-"""The same of the arguments of `program_tool`."""
+"""Arguments of `program_tool`."""
 
 FINDING: Mapping[str, str] = {
     **dict.fromkeys(("names", "tools", "only"), "toolset.only('one', 'two').searchable()"),
 }
-"""The same of the arguments of `Toolset.searchable`."""
+"""Arguments of `Toolset.searchable`."""
 
 PLAYING: Mapping[str, str] = {
     **dict.fromkeys(("max_turns", "max_steps", "max_messages"), "max_prompts="),
     **dict.fromkeys(("model", "agent", "function"), "llm="),
     **dict.fromkeys(("instruction", "instructions", "task", "scenario"), "goal="),
 }
-"""The same of the arguments of SimulatedUser."""
+"""Arguments of SimulatedUser."""
 
 TABLES: Mapping[str, Mapping[str, str]] = {
     "LLM": ASKING,
@@ -424,7 +424,7 @@ TABLES: Mapping[str, Mapping[str, str]] = {
     "Suite.run": TRYING,
     "optimize": IMPROVING,
 }
-"""The words that are no argument of what is made or called by that name."""
+"""The tables above by the name of the class or function."""
 
 
 AGENT: Mapping[str, str] = {
@@ -486,7 +486,7 @@ AGENT: Mapping[str, str] = {
     ),
     "metrics": "agent.usage, agent.cost",
 }
-"""What other toolkits call something of an agent, and what to write here."""
+"""Attributes of an agent in other toolkits, mapped to the code to write here."""
 
 RESULT: Mapping[str, str] = {
     **dict.fromkeys(("final_output", "data", "content", "answer", "result", "response"), "result.output"),
@@ -509,7 +509,7 @@ RESULT: Mapping[str, str] = {
     **dict.fromkeys(("model", "model_name", "missed"), "result.milestones: RequestFailed is who gave no answer"),
     "stream_events": "agent.stream(prompt), which gives the events",
 }
-"""The same of a result."""
+"""Attributes of a result."""
 
 CHAT: Mapping[str, str] = {
     **dict.fromkeys(("run", "run_sync", "invoke", "chat", "ask"), "agent(message), or an Agent of your own"),
@@ -519,7 +519,7 @@ CHAT: Mapping[str, str] = {
     **dict.fromkeys(("tools", "tool", "session", "resume", "map"), "an Agent of your own: Agent('helper', ...)"),
     **dict.fromkeys(("system_prompt", "instruction", "model", "llm"), "agent(message, system_prompt=..., model=...)"),
 }
-"""The same of `agent`, the one for chat."""
+"""Attributes of `agent`, the chat agent."""
 
 RUN: Mapping[str, str] = {
     **dict.fromkeys(("deps", "context", "dependencies", "state", "session_state", "invocation_state"), "run.value"),
@@ -531,7 +531,7 @@ RUN: Mapping[str, str] = {
     "user_id": "run.value, which the run was given as context=",
     **dict.fromkeys(("usage", "metrics"), "result.usage, once the run is over; a listener hears each response's"),
 }
-"""The same of the context of a run."""
+"""Attributes of the context of a run."""
 
 REQUEST: Mapping[str, str] = {
     **dict.fromkeys(("name", "tool_name"), "request.tool"),
@@ -542,7 +542,7 @@ REQUEST: Mapping[str, str] = {
     **dict.fromkeys(("approve", "confirm"), "return True, an Approval, or other arguments as a dictionary"),
     **dict.fromkeys(("reject", "deny"), "return False, or words that say why not"),
 }
-"""The same of what an approver is asked."""
+"""Attributes of an approval request."""
 
 WAITING: Mapping[str, str] = {
     **dict.fromkeys(("name", "tool_name"), "pending.tool"),
@@ -554,7 +554,7 @@ WAITING: Mapping[str, str] = {
     **dict.fromkeys(("reject", "deny"), "result.resume({pending.id: False}), or words that say why not"),
     **dict.fromkeys(("needs_user_input", "needs_confirmation"), "pending.needs_answer"),
 }
-"""The same of a call that waits."""
+"""Attributes of a waiting call."""
 
 SESSION: Mapping[str, str] = {
     **dict.fromkeys(("get_items", "get_messages", "items", "history", "get_chat_history"), "session.messages"),
@@ -566,7 +566,7 @@ SESSION: Mapping[str, str] = {
     **dict.fromkeys(("get_session_usage", "metrics"), "session.usage"),
     "runs": "session.entries, or print(session.show())",
 }
-"""The same of a conversation."""
+"""Attributes of a session."""
 
 USED: Mapping[str, str] = {
     **dict.fromkeys(("name", "tool_name", "tool"), "used.call.name"),
@@ -576,7 +576,7 @@ USED: Mapping[str, str] = {
     **dict.fromkeys(("content", "text"), "used.result.content, which is what the model was told"),
     **dict.fromkeys(("error", "status", "decision"), "used.result, which has it"),
 }
-"""The same of a tool call that has its result."""
+"""Attributes of a finished tool call."""
 
 OUTCOME: Mapping[str, str] = {
     **dict.fromkeys(("output", "data", "return_value"), "result.value"),
@@ -584,13 +584,13 @@ OUTCOME: Mapping[str, str] = {
     **dict.fromkeys(("success", "is_error"), "result.ok, or result.status"),
     **dict.fromkeys(("name", "tool_name"), "result.tool"),
 }
-"""The same of what came of a tool call."""
+"""Attributes of a tool result."""
 
 ANSWERED: Mapping[str, str] = {
     **dict.fromkeys(("content", "parts"), "message.text, message.tool_calls, message.reasoning"),
     "reasoning_content": "message.reasoning",
 }
-"""The same of what a model says."""
+"""Attributes of a model's answer."""
 
 USAGE: Mapping[str, str] = {
     **dict.fromkeys(("prompt_tokens", "request_tokens", "inputTokens"), "usage.input_tokens"),
@@ -599,7 +599,7 @@ USAGE: Mapping[str, str] = {
     **dict.fromkeys(("cost", "total_cost"), "result.cost, or cost_of(usage) of agentkit.llm.pricing"),
     "request_usage_entries": "event.response.usage, of each ResponseReceived in result.milestones",
 }
-"""The same of what was spent."""
+"""Attributes of usage."""
 
 
 HOMES: Mapping[str, str] = {
@@ -625,7 +625,7 @@ HOMES: Mapping[str, str] = {
     "Pending": "agentkit.agents.result",
     "cost_of": "agentkit.llm.pricing",
 }
-"""The module of names that programs import and that are not in `agentkit` itself."""
+"""Modules of public names that `agentkit` itself does not export."""
 
 _RUNS = "agent.run(prompt), await agent.arun(prompt), agent.stream(prompt)"
 _MODEL = "LLM(model='provider:name'), or Agent(model='provider:name')"
@@ -681,11 +681,11 @@ FOREIGN: Mapping[str, str] = {
     "run_shell": "shell_tool",
     "run_python": "python_tool",
 }
-"""What other toolkits export under a name that there is not, or a model calls a tool, and what to write here."""
+"""Exports of other toolkits that do not exist here, and tool names that models use, with the code to write instead."""
 
 
 def told_of(name: str) -> str:
-    """What to say to whoever imports a name from agentkit that it does not have; empty where nothing is known."""
+    """The error message for importing an unknown name from agentkit; empty without a suggestion."""
     if name in HOMES:
         return f"{name} is in {HOMES[name]}. Write: from {HOMES[name]} import {name}"
     return f"agentkit has no {name}. Write: {FOREIGN[name]}" if name in FOREIGN else ""

@@ -1,6 +1,6 @@
 """The restricted Python language for model-written code, enforced in the worker process.
 
-It is the first layer only: the child process and the operating system are the boundary.
+It is only the first layer of defence: the security boundary is the child process and the operating system.
 """
 
 import gc
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 SHOWN_LINES, SHOWN_FUNCTIONS = 8, 30
 _WITHOUT_AWAIT = "call functions without await, and without asyncio: each gives its value at once"
 _AWAITED = ("a coroutine was expected", "in 'await' expression", "a coroutine or an awaitable is required")
-"""What Python says where a value is awaited that is none to be awaited."""
+"""Python's messages for awaiting a value that is not awaitable."""
 
 
 _NOTHING: Mapping[str, Any] = {}
 
 
 def run(code: str, write: Callable[[str, str], object], names: Mapping[str, Any] = _NOTHING) -> GuardedOutcome:
-    """Run the code; `write(stream, text)` gets each piece printed, stream being "stdout" or "stderr".
+    """Run the code; `write(stream, text)` receives each printed chunk, where stream is "stdout" or "stderr".
 
-    `names` are functions and classes that it has beside the built-in ones. Never raises for anything that the code
-    does. The value of a last expression statement is in the ending only.
+    `names` are functions and classes added to the built-in ones. Never raises for anything that the code does. The
+    value of a final expression statement is only in the outcome.
     """
     program = compiled(code)
     ending = program if isinstance(program, GuardedOutcome) else execute(program, code, write, names)
@@ -37,7 +37,7 @@ def run(code: str, write: Callable[[str, str], object], names: Mapping[str, Any]
 
 
 def _pointed(ending: GuardedOutcome, functions: list[str]) -> GuardedOutcome:
-    """The ending with a hint at the functions, where the program has awaited one or looked for it in another place."""
+    """Add a hint about the host functions if the program awaited one or looked it up in the wrong place."""
     if functions and not ending.hint and any(told in ending.message for told in _AWAITED):
         return ending._replace(hint=_WITHOUT_AWAIT)
     if functions and not ending.hint and "string indices must be integers" in ending.message:
@@ -52,7 +52,7 @@ def _pointed(ending: GuardedOutcome, functions: list[str]) -> GuardedOutcome:
 
 
 def compiled(code: str) -> CodeType | GuardedOutcome:
-    """The program with its guards, or why there is none."""
+    """Compile the program with its guards; returns the outcome if that fails."""
     import ast
 
     visitor = language()()
@@ -77,7 +77,7 @@ def compiled(code: str) -> CodeType | GuardedOutcome:
 
 
 def language() -> "type[GuardTransformer]":
-    """The visitor on top of the engine, which is loaded here."""
+    """Return the transformer class combined with the RestrictedPython engine, which is loaded here."""
     from agentkit.sandbox.guard.transformer import GuardTransformer
 
     engine = load_engine()
@@ -86,7 +86,7 @@ def language() -> "type[GuardTransformer]":
 
 
 def load_engine() -> type:
-    """RestrictedPython's visitor without the rest of its package, which would cost a third of the child's start."""
+    """Load RestrictedPython's transformer without its package, whose import takes a third of the child's start time."""
     spec = PathFinder.find_spec("RestrictedPython")
     bare = ModuleType("RestrictedPython")
     bare.__path__ = list(spec.submodule_search_locations or ()) if spec else []
@@ -102,7 +102,7 @@ def load_engine() -> type:
 def execute(
     program: CodeType, code: str, write: Callable[[str, str], object], names: Mapping[str, Any] = _NOTHING
 ) -> GuardedOutcome:
-    """Run a compiled program in a namespace of its own."""
+    """Run a compiled program in a new namespace."""
     shown: list[str] = []
     namespace = new_namespace(write, shown, names)
     try:
@@ -117,17 +117,17 @@ def execute(
 
 
 def let_go(namespace: dict[str, Any]) -> None:
-    """Free what the program made while its functions still work, as Python does when it ends."""
+    """Release the program's objects while its functions still work, as Python does on exit."""
     for name in [name for name in namespace if not name.startswith((".", "__"))]:
         namespace[name] = None
-    gc.collect(1)  # objects that hold each other end too; of the young ones only, as the host may hold many
+    gc.collect(1)  # collects reference cycles as well, but only young objects, since the host can have many
     namespace.clear()
 
 
 def new_namespace(
     write: Callable[[str, str], object], shown: list[str], names: Mapping[str, Any] = _NOTHING
 ) -> dict[str, Any]:
-    """The globals of a program: its built-in names and these, and the guards under names that it cannot spell."""
+    """Create the globals of a program: built-ins, `names`, and the guards under names that the program cannot spell."""
     from agentkit.sandbox.guard import transformer
     from agentkit.sandbox.guard.attributes import MAIN, Guard, matchable
     from agentkit.sandbox.guard.builtins import Streams, make_builtins
@@ -161,14 +161,14 @@ def new_namespace(
 
 
 def left(leaving: SystemExit) -> GuardedOutcome:
-    """The ending of a program that called exit()."""
+    """The outcome of a program that called exit()."""
     if leaving.code in (None, 0):
         return GuardedOutcome("ok")
     return GuardedOutcome("raised", None, f"the code called exit({leaving.code!r})")
 
 
 def told(error: BaseException, code: str) -> GuardedOutcome:
-    """An error that the program did not handle, in words."""
+    """The outcome of a program that raised an unhandled error."""
     frames = own_frames(error)
     line = frames[-1][0] if frames else None
     trace = own_lines(error)[:-1][-SHOWN_LINES:]
@@ -186,6 +186,6 @@ def told(error: BaseException, code: str) -> GuardedOutcome:
 
 
 def source_line(code: str, line: int | None) -> str:
-    """The text of one line of the code."""
-    lines = code.replace("\r\n", "\n").replace("\r", "\n").split("\n")  # form feeds and the like end no line
+    """Return one line of the code."""
+    lines = code.replace("\r\n", "\n").replace("\r", "\n").split("\n")  # form feeds and the like do not end a line
     return lines[line - 1].strip() if line and line <= len(lines) else ""

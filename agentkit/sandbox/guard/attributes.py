@@ -1,7 +1,7 @@
 """Attribute access and class creation in guarded code.
 
-Anything public may be read, unless it leads to frames, code or modules; underscore names belong to the classes that
-the code itself wrote, and only those may be changed. All decisions look at `type(x)`, which an object cannot forge.
+Public attributes can be read unless they lead to frames, code or modules; underscore names are available on the classes
+that the code itself defines, and only those can be changed. All decisions use `type(x)`, which an object cannot forge.
 """
 
 from __future__ import annotations
@@ -52,19 +52,19 @@ from agentkit.sandbox.guard.name_rules import (
 )
 from agentkit.sandbox.guard.proxies import Attributes, ClassProxy, TypeFunction, likened
 
-# What the module `string` stands on, which costs more to load.
+# Implementation module of `string`, which takes longer to import.
 PARSER = import_module("_string")
 Read = Callable[[Any, str], Any]
 
 
 def format_text(read: Read, template: str, positional: Sequence[Any] | None, named: Mapping[str, Any]) -> str:
-    """What `template.format(*positional, **named)` gives, with each attribute read by `read`.
+    """Implement `template.format(*positional, **named)`, reading each attribute with `read`.
 
-    Without `positional` it is what `template.format_map(named)` gives.
+    If `positional` is None, implement `template.format_map(named)`.
     """
     if "." in template or "[" in template:
         return _Formatting(read, positional or (), named).expand(template, depth=2)
-    # The fields are names and numbers: Python's own formatting follows no attribute.
+    # All fields are names or numbers, so Python's own formatting does not access attributes.
     return template.format_map(named) if positional is None else template.format(*positional, **named)
 
 
@@ -73,11 +73,11 @@ class _Formatting:
         self.read = read
         self.positional = positional
         self.named = named
-        self.counted: int | None = None  # fields numbered so far by `{}`, or None while neither way was used
+        self.counted: int | None = None  # the last number assigned by `{}`; None if no such field occurred yet
         self.numbered = False
 
     def expand(self, template: str, depth: int) -> str:
-        """The template with its fields filled in; a format spec may hold fields of its own."""
+        """Replace the fields of the template; a format spec can contain fields as well."""
         if not depth:
             raise ValueError("Max string recursion exceeded")
         pieces = []
@@ -89,7 +89,7 @@ class _Formatting:
         return "".join(pieces)
 
     def find(self, field: str) -> Any:
-        """The value that a field such as `0.name[key]` names."""
+        """Return the value of a field such as `0.name[key]`."""
         first, rest = PARSER.formatter_field_name_split(field)
         value = self.argument(first)
         for is_attribute, key in rest:
@@ -97,7 +97,7 @@ class _Formatting:
         return value
 
     def argument(self, first: int | str) -> Any:
-        """The positional or named argument that a field begins with."""
+        """Return the positional or named argument that a field starts with."""
         if first == "":
             if self.numbered:
                 raise ValueError("cannot switch from manual field specification to automatic field numbering")
@@ -114,7 +114,7 @@ class _Formatting:
 
 
 def convert(value: Any, conversion: str | None) -> Any:
-    """The value as `!r`, `!s` or `!a` say."""
+    """Apply the conversion `!r`, `!s` or `!a`."""
     match conversion:
         case None:
             return value
@@ -130,15 +130,15 @@ def convert(value: Any, conversion: str | None) -> Any:
 MAIN = "__main__"
 CLOSED_TYPES = frozenset({CellType, CodeType, FrameType, ModuleType, TracebackType})
 LOOKED_AT = CLOSED_TYPES | {FunctionType}
-HOLDERS = frozenset({property, cached_property})  # what they hold was written for the objects of one class
+HOLDERS = frozenset({property, cached_property})  # their functions were written for objects of one class
 OWN_HINT = "underscore names can be used on objects of classes that the code itself defines"
 
 
 class Guard:
-    """Who owns what in one run, and what follows from it."""
+    """Tracks which objects belong to the program and decides on attribute access."""
 
     def __init__(self, namespace: dict[str, Any]) -> None:
-        """`namespace` is the globals of the program: a function that has them is the program's own."""
+        """`namespace` is the program's globals: a function with these globals belongs to the program."""
         self._namespace = namespace
         self._own_classes: set[type] = set()
         self._known_classes: set[type] = {NoneType, type(NotImplemented), type(Ellipsis)}
@@ -166,44 +166,44 @@ class Guard:
             "__class__": lambda value, _: self.type_of(value),
         }
 
-    # Whose is it?
+    # Ownership
 
     def own_class(self, new: type) -> type:
-        """Remember a class as the program's own."""
+        """Register a class as the program's own."""
         self._own_classes.add(new)
         return new
 
     def know(self, value: Any) -> None:
-        """Remember a class that was handed out, so that `type(x)` may say it."""
+        """Register a class that the program received, so that `type(x)` can return it."""
         if isinstance(value, type):
             self._known_classes.add(value)
 
     def let_stand(self, original: type, replacement: type) -> None:
-        """Say the replacement wherever a class would be named among the bases of another."""
+        """Present the replacement wherever the original class would appear among the bases of another class."""
         self._standing[original] = replacement
 
     def let_set(self, kind: type, names: frozenset[str] | None = None) -> None:
-        """Let the program set attributes of objects of exactly this class, or those names only."""
+        """Permit setting attributes of objects of exactly this class, or only the given names."""
         self._settable[kind] = names
 
     def is_own_class(self, kind: type) -> bool:
-        """Whether the program wrote the class or one that it derives from."""
+        """Whether the program defined the class or one of its bases."""
         if kind in self._own_classes:
             return True
-        # A class is used while it is being made, by the hooks of its bases; Python itself says where it was written.
+        # Hooks of its bases use a class during its creation; its `__module__` identifies where it was defined.
         if any(base in self._own_classes or vars(base).get("__module__") == MAIN for base in kind.__mro__):
             self._own_classes.add(kind)
             return True
         return False
 
     def is_own_function(self, value: Any) -> bool:
-        """Whether it is a function, or a method, that the program wrote."""
+        """Whether the value is a function or method that the program defined."""
         while type(value) is MethodType:
             value = value.__func__
         return type(value) is FunctionType and value.__globals__ is self._namespace
 
     def is_own(self, value: Any) -> bool:
-        """Whether it is a class or function that the program wrote, or an object of such a class."""
+        """Whether the value is a class or function that the program defined, or an instance of such a class."""
         if issubclass(type(value), type):
             return self.is_own_class(value)
         return self.is_own_class(type(value)) or self.is_own_function(value)
@@ -211,14 +211,14 @@ class Guard:
     # Reading
 
     def read_plain(self, value: Any, name: str) -> Any:
-        """An attribute whose name is harmless on every object."""
+        """Read an attribute whose name is harmless on every object."""
         found = getattr(value, name)
         if type(found) in LOOKED_AT or found is type:
             return self._looked_at(value, found, name)
         return found
 
     def read(self, value: Any, name: str) -> Any:
-        """An attribute of any name."""
+        """Read an attribute of any name."""
         if type(name) is not str:
             raise TypeError("attribute name must be string, not " + repr(type(name).__name__))
         if not may_read(as_python_reads(name)):
@@ -233,12 +233,12 @@ class Guard:
         return self.read_plain(value, name)
 
     def read_own(self, value: Any, name: str) -> Any:
-        """An attribute with one of the underscore names that a program gives to its own."""
+        """Read an attribute with an underscore name of the kind programs use for their own attributes."""
         inner = self._inner.get(type(value))
         return (self.read if inner is None or name in inner else self.read_plain)(value, name)
 
     def read_by_text(self, value: Any, name: str) -> Any:
-        """An attribute whose name was made while the program runs: fewer special ones than may be written in code."""
+        """Read an attribute by a name computed at run time; fewer special names are allowed than in source code."""
         readable = type(name) is not str or not is_dunder(as_python_reads(name)) or name in READABLE_BY_TEXT
         if not readable and not (name == "__dict__" and self.is_own(value)):
             raise RefusedAttribute(f"the attribute {name!r} cannot be read by its name as text", OWN_HINT)
@@ -260,7 +260,7 @@ class Guard:
         )
 
     def _method(self, value: Any, found: Any, name: str) -> Any:
-        """A method read off a class, bound to objects of that class only: it may write to whatever it is called on."""
+        """Wrap a method read from a class to accept only objects of that class: it could write to any object."""
         kind = class_behind(value)
         holder = next((base for base in kind.__mro__ if name in vars(base)), None) if kind else None
         if not holder or type(vars(holder)[name]) is staticmethod:
@@ -318,7 +318,7 @@ class Guard:
         return self.read_plain(value, name)
 
     def _read_format(self, value: Any, name: str) -> Any:
-        """`format` of a string follows attributes in C, so it is replaced by one that reads them here."""
+        """Replace `str.format`, which accesses attributes in C, by a version that reads them through the guard."""
         found = getattr(value, name)
         if type(found) is MethodDescriptorType and issubclass(found.__objclass__, str):
             text: Any = None
@@ -329,7 +329,7 @@ class Guard:
         return _formatting(self.read_by_text, text, name)
 
     def _read_setter(self, value: Any, name: str) -> Any:
-        """`__setattr__` and `__delattr__` of a built-in class, checked as an assignment is."""
+        """Wrap `__setattr__` or `__delattr__` of a built-in class with the checks of an assignment."""
         found = getattr(value, name)
         if self.is_own_function(found):
             return found
@@ -345,7 +345,7 @@ class Guard:
     # Setting
 
     def write(self, value: Any, name: str = "") -> Any:
-        """The object itself, if its attributes may be set; `name` is the one that is to be set, if it is private."""
+        """Return the object if its attributes can be set; `name` is the attribute if it is private."""
         kind = type(value)
         if name and name not in self._inner.get(kind, (name,)):
             return value
@@ -358,7 +358,7 @@ class Guard:
         raise RefusedAttribute(f"attributes of this {kind.__name__!r} cannot be set here", OWN_HINT)
 
     def check_set(self, value: Any, name: str) -> None:
-        """Refuse an attribute that must not be set, or deleted."""
+        """Refuse to set or delete an attribute that must not be changed."""
         if type(name) is not str:
             raise TypeError("attribute name must be string, not " + repr(type(name).__name__))
         if not may_set(as_python_reads(name)):
@@ -371,7 +371,7 @@ class Guard:
     # Classes
 
     def type_of(self, value: Any) -> Any:
-        """What `type(value)` and `value.__class__` say: a class that may be handed out, or the likeness of one."""
+        """Implement `type(value)` and `value.__class__`: return the class if the program can have it, else a proxy."""
         kind = type(value)
         if issubclass(kind, type):
             return self.type
@@ -382,12 +382,12 @@ class Guard:
         return self.likeness(kind)
 
     def likeness(self, kind: type) -> Any:
-        """The stand-in for a class that is not handed out: one for each class, so that identity comparisons work."""
+        """Return the proxy of a class; each class has one, so that identity comparisons work."""
         return self._kinds.get(kind) or self._kinds.setdefault(kind, ClassProxy(kind))
 
 
 def class_behind(value: Any) -> Any:
-    """The class that an object is, stands for or starts from; None if it is none of these."""
+    """Return the class that a value is, aliases (as in `list[int]`) or starts at (`super`); None for other values."""
     while type(value) is GenericAlias or (
         type(value).__module__ == "typing" and not issubclass(type(value), type | super)
     ):
@@ -399,21 +399,21 @@ def class_behind(value: Any) -> Any:
 
 
 def without_obj(value: Any) -> Any:
-    """The value, unless it is an error, whose `obj` may be anything."""
+    """Return the value unless it is an exception, whose `obj` can be any object."""
     if issubclass(type(value), BaseException):
         raise RefusedAttribute("`obj` of an exception is not available here", "use str(error) and error.args")
     return value
 
 
 def read_of_exception(value: Any, name: str) -> Any:
-    """An attribute that errors only have."""
+    """Read an attribute that only exceptions have."""
     if not issubclass(type(value), BaseException):
         raise RefusedAttribute(f"the attribute {name!r} is not available here", OWN_HINT)
     return getattr(value, name)
 
 
 def _formatting(read: Callable[[Any, str], Any], text: Any, name: str) -> Callable[..., str]:
-    """The method `format` or `format_map` of a text, or of whatever text it is given first."""
+    """Create the method `format` or `format_map`, bound to a text or taking it as the first argument."""
 
     def format_bound(*positional: Any, **named: Any) -> str:
         template, *arguments = positional if text is None else (text, *positional)
@@ -427,11 +427,11 @@ def _formatting(read: Callable[[Any, str], Any], text: Any, name: str) -> Callab
 
 
 def class_builder(guard: Guard) -> Callable[..., type]:
-    """What the `class` statement calls."""
+    """Create the function that the `class` statement calls."""
 
     def build_class(body: Any, name: str, /, *bases: Any, metaclass: Any = None, **keywords: Any) -> type:
         for base in bases:
-            is_class = issubclass(type(base), type | TypeFunction)  # one of typing's among them, as a protocol is
+            is_class = issubclass(type(base), type | TypeFunction)  # including classes of typing, such as protocols
             of_typing = type(base).__module__ == "typing" or type(base) in {GenericAlias, FunctionType}
             if not is_class and (not of_typing or guard.is_own(base)):
                 raise Refused(f"class {name!r} cannot derive from this {type(base).__name__!r}")
@@ -463,9 +463,9 @@ def check_privacy(guard: Guard, body: CodeType, bases: Iterable[type]) -> None:
 
 
 def check_mixture(bases: Iterable[type]) -> None:
-    """Refuse a class of texts or errors that has an annotated field with a delicate name.
+    """Refuse a subclass of str or BaseException that has an annotated field with a delicate name.
 
-    Annotations are looked at, as they stand before any subclass does, and a class may become a dataclass later.
+    Annotations are checked before any subclass exists, since a class can become a dataclass later.
     """
     kinds = {kind for base in bases for kind in base.__mro__}
     if any(issubclass(kind, str | BaseException) for kind in kinds):
@@ -474,7 +474,7 @@ def check_mixture(bases: Iterable[type]) -> None:
 
 
 def matchable(kind: Any, count: int) -> Any:
-    """The class of a pattern with so many positional parts, whose attributes Python then reads without a guard."""
+    """Return the class of a pattern with `count` positional parts, whose attributes Python reads without a guard."""
     if count and issubclass(type(kind), type):
         names = getattr(kind, "__match_args__", ())
         if type(names) is tuple:
@@ -483,12 +483,12 @@ def matchable(kind: Any, count: int) -> Any:
 
 
 def is_plain(kind: type) -> bool:
-    """Whether only real objects of a class pass for such, and delicate names mean nothing special on them."""
+    """Whether only real instances pass isinstance for this class and delicate names are harmless on them."""
     return type(kind) is type and not issubclass(kind, str | BaseException)
 
 
 def check_fields(names: Iterable[Any], *, plain: bool, private: bool = True) -> None:
-    """Refuse fields that a pattern such as `Point(x, y)`, or a generated method, must not read off an object."""
+    """Refuse field names that a pattern such as `Point(x, y)`, or a generated method, must not read from an object."""
     for name in names:
         if type(name) is not str or not (
             may_be_matched(name) or (private and is_own(name)) or (plain and name in DELICATE)

@@ -11,7 +11,7 @@ from agentkit.sandbox.guard.name_rules import is_dunder, words
 
 Write = Callable[[str, str], object]
 
-# Their arguments are values and functions of the program itself: they follow no attribute names and make no code.
+# Their arguments are values and functions of the program: they access no attributes by name and create no code.
 PLAIN = words(
     """
     abs aiter all anext any ascii bin bool bytearray bytes callable chr classmethod complex dict divmod enumerate
@@ -34,7 +34,7 @@ REFUSED = {
 
 
 class Stream:
-    """What stands for `sys.stdout` or `sys.stderr`."""
+    """Replacement for `sys.stdout` or `sys.stderr`."""
 
     __slots__ = ("_stream", "_write", "name")
 
@@ -46,27 +46,27 @@ class Stream:
         self._write = write
 
     def write(self, text: str) -> int:
-        """Hand the text on; the number of its characters."""
+        """Write the text and return its number of characters."""
         if not isinstance(text, str):
             raise TypeError(f"write() argument must be str, not {type(text).__name__}")
         self._write(self._stream, str.__str__(text))
         return len(text)
 
     def writelines(self, lines: Any) -> None:
-        """Hand several texts on."""
+        """Write several texts."""
         for line in lines:
             self.write(line)
 
     def flush(self) -> None:
-        """Nothing is held back."""
+        """Do nothing: output is not buffered."""
 
     def isatty(self) -> bool:
-        """It is no terminal."""
+        """Return False."""
         return False
 
 
 class Streams:
-    """Where print goes; `redirect_stdout` may change it for a while."""
+    """The targets of print; `redirect_stdout` can replace them temporarily."""
 
     def __init__(self, write: Write) -> None:
         self.stdout: Any = Stream("stdout", write)
@@ -74,7 +74,7 @@ class Streams:
 
 
 def make_builtins(guard: Guard, streams: Streams) -> dict[str, Any]:
-    """The dictionary of built-in names for one run."""
+    """Create the dictionary of built-in names for one run."""
     offered = {name: getattr(builtins, name) for name in PLAIN}
     offered.update(
         (name, value)
@@ -95,7 +95,7 @@ def make_builtins(guard: Guard, streams: Streams) -> dict[str, Any]:
 
 
 def refusing(name: str, hint: str) -> Callable[..., NoReturn]:
-    """A function that says why it is not there."""
+    """Create a function that explains why it is not available."""
 
     def function(*_: Any, **__: Any) -> NoReturn:
         raise RefusedCall(f"{name}() is not available here", hint)
@@ -116,7 +116,7 @@ class AttributeFunctions:
         self._guard = guard
 
     def getattr(self, value: Any, name: str, /, *default: Any) -> Any:
-        """The attribute, or the default if there is none."""
+        """Return the attribute, or the default if it does not exist."""
         try:
             return self._guard.read_by_text(value, name)
         except AttributeError as error:
@@ -125,7 +125,7 @@ class AttributeFunctions:
             return default[0]
 
     def hasattr(self, value: Any, name: str, /) -> bool:
-        """Whether the program may read such an attribute."""
+        """Whether the program can read the attribute."""
         try:
             self._guard.read(value, name)
         except AttributeError:
@@ -143,14 +143,14 @@ class AttributeFunctions:
         delattr(target, name)
 
     def vars(self, *values: Any) -> Any:
-        """The attributes of an object."""
+        """Return the attributes of an object."""
         if not values:
             raise RefusedCall("vars() without an object is not available here", "use a dictionary of your own")
         (value,) = values
         return self._guard.read(value, "__dict__")
 
     def dir(self, *values: Any) -> list[str]:
-        """The public names of an object."""
+        """Return the public names of an object."""
         if not values:
             raise RefusedCall("dir() without an object is not available here", "use a dictionary of your own")
         (value,) = values
@@ -158,7 +158,7 @@ class AttributeFunctions:
 
 
 def printing(guard: Guard, streams: Streams) -> Callable[..., None]:
-    """The function `print`."""
+    """Create the function `print`."""
 
     def print(
         *values: Any, sep: str | None = " ", end: str | None = "\n", file: Any = None, flush: bool = False
@@ -171,7 +171,7 @@ def printing(guard: Guard, streams: Streams) -> Callable[..., None]:
         between, last = " " if sep is None else sep, "\n" if end is None else end
         if type(target) is Stream:
             write(str.join(between, map(str, values)) + str.__str__(last))
-        else:  # what the program wrote itself sees each piece, as it does from Python
+        else:  # a stream of the program receives each piece separately, as in Python
             for number, value in enumerate(values):
                 if number:
                     write(between)

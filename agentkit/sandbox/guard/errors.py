@@ -4,12 +4,12 @@ from typing import NamedTuple
 
 
 class GuardedOutcome(NamedTuple):
-    """How a run ended.
+    """The outcome of a run.
 
-    `kind` is "ok", "syntax" (the code is no Python), "refused" (the guard stopped it) or "raised" (its own error).
-    `value` is the repr of a last expression statement, or None; it has not been written anywhere.
-    `message`, `line` (from 1), `source` (that line) and `hint` (what to write instead) tell an error in plain words;
-    `trace` names the lines of the code itself that led there, innermost last.
+    `kind` is "ok", "syntax" (invalid Python), "refused" (stopped by the guard) or "raised" (an error of the code).
+    `value` is the repr of a final expression statement, or None; it is not printed. `message`, `line` (from 1),
+    `source` (that line) and `hint` (what to write instead) describe an error; `trace` lists the lines of the code that
+    led to it, innermost last.
     """
 
     kind: str
@@ -22,11 +22,11 @@ class GuardedOutcome(NamedTuple):
 
     @property
     def ok(self) -> bool:
-        """Whether the code ran to its end."""
+        """Whether the code completed."""
         return self.kind == "ok"
 
     def text(self) -> str:
-        """The error as a few lines for a model; empty when there is none."""
+        """Render the error as a few lines for a model; empty on success."""
         if self.ok:
             return ""
         where = f"line {self.line}: `{self.source}`" if self.line else ""
@@ -35,7 +35,7 @@ class GuardedOutcome(NamedTuple):
 
 
 class Refused(Exception):
-    """The guard does not let this be done; `hint` says what to write instead."""
+    """The guard refuses the operation; `hint` suggests an alternative."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -43,27 +43,27 @@ class Refused(Exception):
 
 
 class RefusedAttribute(Refused, AttributeError):
-    """An attribute that guarded code may not touch."""
+    """Guarded code must not access this attribute."""
 
 
 class RefusedImport(Refused, ModuleNotFoundError):
-    """A module or a name in it that guarded code may not have."""
+    """Guarded code must not import this module or name."""
 
 
 class RefusedCall(Refused, PermissionError):
-    """A function that guarded code may not call."""
+    """Guarded code must not call this function."""
 
 
 FILE = "<code>"
 
 
 def own_lines(error: BaseException) -> tuple[str, ...]:
-    """The lines of the program that led to an error, outermost first."""
+    """The program's lines in the traceback of an error, outermost first."""
     return tuple(f"line {line}, in {function}" for line, function in own_frames(error))
 
 
 def own_frames(error: BaseException) -> list[tuple[int, str]]:
-    """Line and function of each of the program's own frames in an error's traceback, outermost first."""
+    """Line and function of each of the program's own frames in the traceback, outermost first."""
     frames = []
     step = error.__traceback__
     while step:

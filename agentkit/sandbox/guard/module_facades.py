@@ -1,8 +1,8 @@
-"""Importable modules, name by name.
+"""Importable modules, with an allow-list of names for each.
 
-A program never holds a module: it gets a facade that has the names listed here and nothing else, as a module leads
-to every other one. What is listed was looked at one by one; where a function would follow attribute names, call or
-build what it is told, `replacements` has one that does the same under guard.
+A program never gets a module, because a module leads to every other one. It gets a facade with only the names listed
+here. Each listed name was reviewed; where a function would follow attribute names, or call or build what its arguments
+specify, `replacements` has a guarded equivalent.
 """
 
 import builtins
@@ -141,9 +141,9 @@ LISTS = {
     "zoneinfo": "ZoneInfo ZoneInfoNotFoundError available_timezones",
 }
 TABLE = {module: tuple(names.split()) for module, names in LISTS.items()}
-# What the built-in functions of those modules may load by themselves.
+# Modules that the built-in functions of the modules above can import themselves.
 ROOTS = {module.partition(".")[0] for module in TABLE} | {"_strptime", "copyreg", "encodings", "locale", "warnings"}
-# Named where a module is missing; the others are left out, so that the text stays short.
+# Suggested when a module is missing; the list is incomplete to keep the message short.
 OFTEN_USED = words(
     """base64 calendar collections contextlib copy csv dataclasses datetime decimal enum fractions functools hashlib
     io itertools json math operator random re statistics string sys textwrap time typing urllib zoneinfo"""
@@ -175,7 +175,7 @@ HINTS = {
 
 
 class Facade:
-    """A frozen collection of names that stands for a module."""
+    """A frozen namespace that replaces a module."""
 
     def __init__(self, module: str, values: dict[str, Any]) -> None:
         vars(self).update(values, __name__=module, __doc__=None)
@@ -192,32 +192,32 @@ class Facade:
 
 
 def missing(module: str) -> tuple[str, str]:
-    """What to say of a module that is not offered: message and hint."""
+    """Message and hint for a module that is not available."""
     hint = HINTS.get(module) or HINTS.get(module.partition(".")[0]) or ""
     offered = f"available: {', '.join(sorted(OFTEN_USED))} and others"
     return f"module {module!r} is not available here", f"{hint}; {offered}" if hint else offered
 
 
 def missing_name(module: str, name: str) -> tuple[str, str]:
-    """The same of a name that a module does not offer."""
+    """Message and hint for a name that a module does not provide."""
     hint = HINTS.get(f"{module}.{name}") or "available: " + ", ".join(TABLE[module])
     return f"module {module!r} has no {name!r} here", hint
 
 
 def names_of(module: str) -> list[str]:
-    """What `from module import *` binds: the names that this Python's module has."""
+    """The names that `from module import *` binds: the allowed names that exist in this Python version."""
     return [name for name in TABLE.get(module, ()) if hasattr(import_module(module), name)]
 
 
 def import_for_python(name: str, *rest: Any) -> Any:
-    """`__import__` as built-in functions call it, such as strptime for its parser; programs cannot spell its name."""
+    """Implement `__import__` for built-in functions, such as strptime; programs cannot spell its name."""
     if name.partition(".")[0] not in ROOTS:
         raise RefusedImport(*missing(name))
     return builtins.__import__(name, *rest)
 
 
 class Importer:
-    """The facades of one run, each made when it is first asked for."""
+    """The facades of one run, created on first use."""
 
     def __init__(
         self,
@@ -225,9 +225,9 @@ class Importer:
         made: Callable[[Any], object],
         kinds: dict[str, type[Facade]] | None = None,
     ) -> None:
-        """`substitutes` makes a module's guarded replacements; `made` hears of each value that is handed out.
+        """`substitutes` creates a module's guarded replacements; `made` is called with each exposed value.
 
-        `kinds` are the classes of facades that are more than frozen.
+        `kinds` are the facade classes of modules that need more than a frozen namespace.
         """
         self._substitutes = substitutes
         self._kinds = kinds or {}
@@ -235,7 +235,7 @@ class Importer:
         self._facades: dict[str, Facade] = {}
 
     def facade(self, module: str) -> Facade:
-        """The facade of a module that is offered."""
+        """Return the facade of an allowed module."""
         if module not in TABLE:
             raise RefusedImport(*missing(module))
         if module not in self._facades:
@@ -259,12 +259,12 @@ class Importer:
         return self._kinds.get(module, Facade)(module, values)
 
     def import_module(self, module: str, alias: str) -> Facade:
-        """`import a.b` gives a, `import a.b as alias` gives b."""
+        """Implement `import a.b`, which returns a, and `import a.b as alias`, which returns b."""
         facade = self.facade(module)
         return facade if alias else self.facade(module.partition(".")[0])
 
     def import_name(self, module: str, name: str) -> Any:
-        """`from module import name`."""
+        """Implement `from module import name`."""
         if f"{module}.{name}" in TABLE:
             return self.facade(f"{module}.{name}")
         offered = self.facade(module)

@@ -1,7 +1,7 @@
 """Permitted names and underscore names in guarded code.
 
-Python's own methods hand inner objects to each other under such names, and read what a program may not: whoever
-calls them, or takes the place of one, sees all of that.
+Python's own methods pass internal objects to each other under underscore names and read attributes that a program must
+not: code that calls or overrides such a method would get access to them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def dunders(text: str) -> frozenset[str]:
     return frozenset(f"__{word}__" for word in text.split())
 
 
-# Attributes that lead from a value to frames, code or modules, by the kind of object that has them.
+# Attributes that lead from a value to frames, code or modules, by kind of object.
 INSPECTING = words(
     """
     ag_await ag_code ag_frame ag_running cr_await cr_code cr_frame cr_origin cr_running
@@ -34,13 +34,13 @@ INSPECTING = words(
     func_closure func_code func_defaults func_dict func_globals im_class im_func im_self
     """
 )
-# Ordinary names that are dangerous on some objects only; looked at when the object is known.
+# Ordinary names that are dangerous on some objects only; checked once the object is known.
 DELICATE = frozenset({"evaluate", "evaluate_bound", "evaluate_value", "format", "format_map", "mro", "obj"})
 
-# The functions of a property may write to whatever they are called on.
+# The functions of a property can write to any object they are called on.
 OF_PROPERTIES = frozenset({"fget", "fset", "fdel"})
 
-# Methods that Python calls by itself. A class may define them, and anybody may call them.
+# Methods that Python calls implicitly. Classes can define them, and code can call them.
 METHODS = dunders(
     """
     init new post_init repr str format bytes bool hash len length_hint iter next reversed contains missing
@@ -52,11 +52,11 @@ METHODS = dunders(
     init_subclass class_getitem set_name aiter anext aenter aexit await
     """
 )
-# A class may define these too, but only those that the code itself wrote can be called by name.
+# Classes can define these too, but only methods that the code itself defined can be called by name.
 OWN_METHODS = dunders("getattr get set delete del copy deepcopy dir sizeof")
 SETTERS = frozenset({"__setattr__", "__delattr__"})
 DEFINABLE = METHODS | OWN_METHODS | SETTERS
-# Set in a class body as literals of strings, so that what they say is known before the run.
+# Must be string literals in a class body, so that their values are known before the run.
 LITERALS = frozenset({"__slots__", "__match_args__"})
 
 TEXTS = frozenset({"__name__", "__qualname__", "__doc__", "__module__"})
@@ -64,15 +64,15 @@ COPIES = frozenset({"__dict__", "__annotations__", "__dataclass_fields__", "__sl
 OF_OWN_CLASSES = frozenset({"__mro__", "__bases__"})
 OF_EXCEPTIONS = frozenset({"__cause__", "__notes__", "__suppress_context__"})
 READABLE = DEFINABLE | TEXTS | COPIES | OF_OWN_CLASSES | OF_EXCEPTIONS | {"__class__", "__members__", "__wrapped__"}
-# What getattr, operator.attrgetter and format templates may read, whose names are made while the program runs.
+# Readable by getattr, operator.attrgetter and format templates, whose names are computed at run time.
 READABLE_BY_TEXT = TEXTS | METHODS - {"__init__", "__new__", "__init_subclass__", "__class_getitem__", "__set_name__"}
 SETTABLE = DEFINABLE | {"__name__", "__qualname__", "__doc__", "__wrapped__"}
 
 OF_TUPLES = frozenset({"_asdict", "_field_defaults", "_fields", "_make", "_replace"})
 OF_ENUMS = frozenset({"_generate_next_value_", "_ignore_", "_missing_", "_name_", "_order_", "_value_"})
-# A module may say these about itself; Python makes no use of them in a program that is not imported.
+# Module metadata; Python ignores these names in a program that is not imported.
 ABOUT_MODULE = dunders("all author copyright credits date email license version")
-# Names that some engines keep their guards under. Ours cannot be spelled, but nobody needs these either.
+# Names of guards in other engines. Ours cannot be spelled, but programs do not need these either.
 RESERVED = frozenset({"_print", "_tmp"})
 
 
@@ -82,19 +82,19 @@ def is_dunder(name: str) -> bool:
 
 
 def is_own(name: str) -> bool:
-    """Whether it is the kind of underscore name that programs use for their own: `_x`, `__x`, `_`, but not `_x_`."""
+    """Whether it is an underscore name that programs use for their own attributes: `_x`, `__x`, `_`, but not `_x_`."""
     return name.startswith("_") and (not name.endswith("_") or name.strip("_") == "") and name not in RESERVED
 
 
 def mangled(name: str, class_name: str | None) -> str:
-    """The name that Python stores a class's private `__name` under."""
+    """Apply Python's name mangling to a private `__name` of a class."""
     if not class_name or not name.startswith("__") or name.endswith("__") or not class_name.strip("_"):
         return name
     return f"_{class_name.lstrip('_')}{name}"
 
 
 def as_python_reads(name: str) -> str:
-    """The name as Python would read it in code, where it takes letters of other widths and styles for plain ones."""
+    """Normalise a name as Python's parser does: other widths and styles of letters become plain ones."""
     if name.isascii():
         return name
     from unicodedata import normalize
@@ -103,12 +103,12 @@ def as_python_reads(name: str) -> str:
 
 
 def may_read(name: str) -> bool:
-    """Whether an attribute of this name can be read of any object at all."""
+    """Whether an attribute of this name can be read on any object."""
     return _is_open(name, READABLE)
 
 
 def may_set(name: str) -> bool:
-    """Whether an attribute of this name can be set on any object at all."""
+    """Whether an attribute of this name can be set on any object."""
     return _is_open(name, SETTABLE)
 
 
@@ -119,13 +119,13 @@ def _is_open(name: str, special: frozenset[str]) -> bool:
 
 
 def may_be_matched(name: str) -> bool:
-    """Whether a pattern may read an attribute of this name, of whatever object it meets."""
+    """Whether a pattern can read an attribute of this name on every object."""
     return not name.startswith("_") and name not in INSPECTING | DELICATE | OF_PROPERTIES
 
 
-# Underscore names that Python's manual, or use, gives to those who derive from a class.
+# Underscore names that are documented or customary for subclasses.
 FOR_HEIRS = OF_TUPLES | words("_denominator _from_iterable _get _hash _init _mapping _numerator _put _qsize")
-# What Python writes into the classes that a program makes.
+# Names that Python writes into the classes of a program.
 WRITTEN_BY_PYTHON = words("_abc_impl _is_protocol _is_runtime_protocol")
 
 
@@ -134,21 +134,21 @@ SELF_CLASS: Any = vars(super)["__self_class__"]
 
 
 class Privacy:
-    """What the classes of one program have from classes of Python's own, and may not be used or replaced."""
+    """The private names that a program's classes inherit from Python's classes, which must not be used or replaced."""
 
     def __init__(self, is_own_class: Callable[[type], bool]) -> None:
         self._is_own_class = is_own_class
         self._of_python: dict[type, frozenset[str]] = {object: frozenset(), type: frozenset()}
-        self.inner: dict[type, frozenset[str]] = {}  # of the program's own classes, each when it is first needed
+        self.inner: dict[type, frozenset[str]] = {}  # by class of the program, filled on first use
 
     def of_python(self, kind: type) -> frozenset[str]:
-        """The underscore names that a class of Python's own keeps for itself."""
+        """The private underscore names of one of Python's classes."""
         if kind not in self._of_python:
             self._of_python[kind] = private_names(kind)
         return self._of_python[kind]
 
     def names(self, kind: type) -> frozenset[str]:
-        """The private names that a class of the program inherits from Python's classes; none for any other class."""
+        """The private names that a program's class inherits from Python's classes; empty for any other class."""
         if not self._is_own_class(kind):
             return frozenset()
         if kind not in self.inner:
@@ -158,7 +158,7 @@ class Privacy:
         return self.inner[kind]
 
     def check(self, value: Any, name: str) -> None:
-        """Refuse such a name of an object of the program, or of one of its classes."""
+        """Refuse a private name on an object or class of the program."""
         kind = value if issubclass(type(value), type) else type(value)
         if kind is super:
             kind = SELF_CLASS.__get__(value) or super
@@ -166,7 +166,7 @@ class Privacy:
             raise RefusedAttribute(f"the attribute {name!r} is not available here", HINT)
 
     def check_given(self, value: Any, name: str) -> None:
-        """Refuse such a name for setting: what a class is given, those that derive from it have too."""
+        """Refuse a private name for setting on a value and, if it is a class, on its subclasses, which inherit it."""
         self.check(value, name)
         if issubclass(type(value), type):
             for heir in type.__subclasses__(value):
@@ -174,7 +174,7 @@ class Privacy:
 
 
 def private_names(kind: type) -> frozenset[str]:
-    """The underscore names that a class of Python's own defines, or that its methods use on any object."""
+    """The underscore names that one of Python's classes defines, or that its methods use on any object."""
     found = set(vars(kind))
     for value in vars(kind).values():
         for function in functions_in(value):
@@ -184,7 +184,7 @@ def private_names(kind: type) -> frozenset[str]:
 
 
 def functions_in(value: Any) -> Iterator[FunctionType]:
-    """The functions of Python code behind what stands in a class."""
+    """The Python functions behind a class attribute."""
     for name in ("__func__", "fget", "fset", "fdel", "func", "__wrapped__"):
         inner = getattr(value, name, None)
         if type(inner) is FunctionType:
@@ -194,7 +194,7 @@ def functions_in(value: Any) -> Iterator[FunctionType]:
 
 
 def codes_in(code: CodeType) -> Iterator[CodeType]:
-    """The code, and the code of the functions in it."""
+    """The code and the code of its nested functions."""
     yield code
     for constant in code.co_consts:
         if type(constant) is CodeType:
@@ -202,15 +202,15 @@ def codes_in(code: CodeType) -> Iterator[CodeType]:
 
 
 def texts_in(code: CodeType) -> Iterator[str]:
-    """The names that code uses or sets, and the texts that may be names."""
+    """The names that code uses or sets, and the strings that can be names."""
     yield from code.co_names
     for constant in code.co_consts:
         if type(constant) is str:
             yield constant
-        elif type(constant) is CodeType and constant.co_name == "__annotate__":  # annotations that are made later
+        elif type(constant) is CodeType and constant.co_name == "__annotate__":  # lazily evaluated annotations
             yield from texts_in(constant)
 
 
 def names_given(kind: type) -> set[str]:
-    """The names that the program gave a class of its own, fields among them."""
+    """The names that the program defined in a class, including fields."""
     return {*vars(kind), *vars(kind).get("__annotations__", ())} - WRITTEN_BY_PYTHON

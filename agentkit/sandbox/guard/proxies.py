@@ -9,18 +9,18 @@ from agentkit.sandbox.guard.name_rules import as_python_reads, may_set
 
 
 class ClassProxy:
-    """The likeness of a class: it can be compared, printed and used in `isinstance`, but makes no objects."""
+    """A proxy of a class: it can be compared, printed and used in `isinstance`, but not instantiated."""
 
-    __slots__ = ("__dict__", "__wrapped__")  # the class itself is not among what `__dict__` holds
+    __slots__ = ("__dict__", "__wrapped__")  # keeps the class itself out of `__dict__`
 
     def __init__(self, likened: type) -> None:
         self.__name__ = likened.__name__
         self.__qualname__ = likened.__qualname__
         self.__module__ = likened.__module__
-        self.__wrapped__ = likened  # a name that guarded code can read of its own functions only
+        self.__wrapped__ = likened  # guarded code can read this name only on its own functions
 
     def __call__(self, *_: Any, **__: Any) -> Any:
-        """Refuse to make an object."""
+        """Refuse to create an object."""
         raise RefusedCall(f"objects of {self.__name__!r} cannot be made by calling their type here")
 
     def __repr__(self) -> str:
@@ -42,7 +42,7 @@ class ClassProxy:
 
 
 class TypeFunction(ClassProxy):
-    """What the name `type` means: `type(x)`, and no way to make classes but the `class` statement."""
+    """The `type` of guarded code: `type(x)` works, creating classes requires a `class` statement."""
 
     __slots__ = ("_type_of",)
 
@@ -51,24 +51,24 @@ class TypeFunction(ClassProxy):
         self._type_of = type_of
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        """The class of one object."""
+        """Return the class of an object."""
         if len(arguments) != 1 or keywords:
             raise RefusedCall("type() takes one argument here", "write a class statement")
         return self._type_of(arguments[0])
 
 
 def likened(kind: ClassProxy) -> type:
-    """The class behind a likeness; for the guard only."""
+    """Return the class behind a proxy; for the guard only."""
     return kind.__wrapped__
 
 
 class Attributes(dict[str, Any]):
-    """A copy of an object's `__dict__`; what is changed in it is changed in the object too, if the name is allowed."""
+    """A copy of an object's `__dict__`; changes are applied to the object too, if the name is allowed."""
 
     __slots__ = ("_inner", "_live")
 
     def __init__(self, live: dict[str, Any], inner: frozenset[str]) -> None:
-        """`inner` are the names that are not shown, and cannot be set."""
+        """`inner` are the names that are hidden and cannot be set."""
         super().__init__((name, value) for name, value in live.items() if name not in inner)
         self._live = live
         self._inner = inner
@@ -89,13 +89,13 @@ class Attributes(dict[str, Any]):
             self[name] = value
 
     def setdefault(self, name: str, default: Any = None) -> Any:
-        """The attribute, which is set to the default if it is missing."""
+        """Return the attribute, setting it to the default if it is missing."""
         if name not in self:
             self[name] = default
         return self[name]
 
     def pop(self, name: str, *default: Any) -> Any:
-        """Remove the attribute and give its value."""
+        """Remove the attribute and return its value."""
         value = super().pop(name, *default)
         if name not in self._inner:
             self._live.pop(name, None)
@@ -108,13 +108,13 @@ class Attributes(dict[str, Any]):
 
 
 class Boxed(NamedTuple):
-    """A value where a pattern can take it from."""
+    """Holds a value that a pattern reads as an attribute."""
 
     value: Any
 
 
 class Traceback:
-    """What stands for a traceback: it is there, and leads nowhere."""
+    """Opaque replacement for a traceback."""
 
     __slots__ = ()
 
@@ -123,7 +123,7 @@ class Traceback:
 
 
 def opaque(value: Any) -> Any:
-    """The value, or the several ones, without real tracebacks."""
+    """Replace tracebacks in the value or in the tuple's items."""
     if type(value) is tuple:
         return tuple(opaque(part) for part in value)
     return Traceback() if type(value) is TracebackType else value

@@ -1,6 +1,6 @@
 """Safe replacements for standard-library functions that follow attribute names.
 
-What they make keeps nothing of the guard where an attribute could be read.
+The objects they create do not expose the guard through attributes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from agentkit.sandbox.guard.name_rules import words
 from agentkit.sandbox.guard.proxies import ClassProxy, likened
 
 Part = Callable[[Any], Any]
-# Objects of these modules never change, or are shared by Python's own copy too.
+# Objects of these modules are immutable, or shared by Python's own copy as well.
 UNCHANGING = words("builtins datetime decimal enum fractions functools re types typing uuid zoneinfo")
 
 
@@ -33,7 +33,7 @@ class Copier:
         self._guard = guard
 
     def copy(self, value: Any) -> Any:
-        """A shallow copy."""
+        """Return a shallow copy."""
         if self._is_shared(value):
             return value
         if self._has_own(value, "__copy__"):
@@ -41,7 +41,7 @@ class Copier:
         return self._filled(value, lambda part: part, lambda _: None)
 
     def deepcopy(self, value: Any, memo: dict[int, Any] | None = None) -> Any:
-        """A copy of the value and of all that it holds."""
+        """Return a copy of the value and everything it contains."""
         seen: dict[int, Any] = {} if memo is None else memo
         if self._is_shared(value):
             return value
@@ -57,7 +57,7 @@ class Copier:
         return seen.setdefault(id(value), new)
 
     def _check_inner(self, value: Any) -> None:
-        """Refuse what keeps objects for itself: the program holds the memo, where their copies would be seen."""
+        """Refuse an object with private parts: the program has access to the memo, which would expose their copies."""
         inner = self._guard.privacy.names(type(value))
         parts = [(name.__name__, found) for name, found in _slots(value)] if inner else []
         parts += [*vars(value).items()] if inner and hasattr(value, "__dict__") else []
@@ -79,7 +79,7 @@ class Copier:
         raise RefusedCall(f"a {kind.__name__!r} cannot be copied here", "make a new one")
 
     def _filled(self, value: Any, part: Part, seen: Callable[[Any], object]) -> Any:
-        """A new object of the same class; `seen` hears of it before its parts are copied, as they may hold it."""
+        """Create an object of the same class; `seen` is called before its parts, which can refer to it, are copied."""
         kind = type(value)
         base: Any = next((base for base in (tuple, frozenset) if issubclass(kind, base)), None)
         if base:
@@ -116,7 +116,7 @@ def _fill_exception(new: Any, value: Any, part: Part) -> None:
     new.args = part(value.args)
 
 
-# The built-in classes that objects are made of, each with the way to copy what it holds.
+# The built-in base classes of objects, each with a function that copies its contents.
 FILLS: dict[Any, Callable[[Any, Any, Part], None]] = {
     OrderedDict: _fill_ordered,
     dict: _fill_dict,
@@ -130,7 +130,7 @@ FILLS: dict[Any, Callable[[Any, Any, Part], None]] = {
 
 
 def _slots(value: Any) -> Iterator[tuple[Any, Any]]:
-    """The slots of an object that are filled: descriptor and value."""
+    """The filled slots of an object: descriptor and value."""
     for kind in type(value).__mro__:
         for found in vars(kind).values():
             if type(found) is MemberDescriptorType and kind.__module__ not in {"builtins", "types"}:
@@ -141,7 +141,7 @@ def _slots(value: Any) -> Iterator[tuple[Any, Any]]:
 
 
 class Functools:
-    """The decorators that give one function the looks of another."""
+    """The functions of `functools` that copy metadata or attributes."""
 
     def __init__(self, guard: Guard) -> None:
         from functools import partial
@@ -150,7 +150,7 @@ class Functools:
         guard.let_set(partial)
 
     def names(self) -> dict[str, Any]:
-        """What the module hands out."""
+        """The replaced names of the module."""
         return {
             "cached_property": cached_property(self._guard),
             "singledispatch": lambda function: single_dispatch(self._guard, function),
@@ -160,7 +160,7 @@ class Functools:
         }
 
     def update_wrapper(self, wrapper: Any, wrapped: Any) -> Any:
-        """Give a function the name and the text of another."""
+        """Copy the name and the docstring of another function."""
         if issubclass(type(wrapper), type):
             raise RefusedCall("a class cannot be made to look like a function here", "set its __name__ and __doc__")
         self._guard.write(wrapper)
@@ -176,11 +176,11 @@ class Functools:
         return wrapper
 
     def wraps(self, wrapped: Any) -> Callable[[Any], Any]:
-        """The decorator form of `update_wrapper`."""
+        """Decorator form of `update_wrapper`."""
         return lambda wrapper: self.update_wrapper(wrapper, wrapped)
 
     def total_ordering(self, cls: type) -> type:
-        """Fill in the missing comparisons of a class."""
+        """Add the missing comparison methods of a class."""
         from functools import total_ordering
 
         self._guard.write(cls)
@@ -188,24 +188,24 @@ class Functools:
 
 
 def single_dispatch(guard: Guard, function: Any) -> Any:
-    """A function that chooses its implementation by the class of its first argument."""
+    """Create a function that selects its implementation by the class of its first argument."""
     from functools import singledispatch
 
     chosen = singledispatch(function)
-    registered: dict[Any, Any] = {object: function}  # a likeness stays one here
+    registered: dict[Any, Any] = {object: function}  # proxies remain proxies here
 
     def dispatcher(*arguments: Any, **keywords: Any) -> Any:
         return chosen(*arguments, **keywords)
 
     def dispatch(cls: Any) -> Any:
-        """The implementation for a class: a real one, as an object that poses as one would be shown others."""
+        """Return the implementation for a class; a real one is required, or a forged class would be passed others."""
         kind = likened(cls) if isinstance(cls, ClassProxy) else cls
         if not issubclass(type(kind), type):
             raise TypeError(f"dispatch() takes a class, not a {type(kind).__name__!r}")
         return chosen.dispatch(kind)
 
     def register(cls: Any, function: Any = None) -> Any:
-        """Add an implementation for a class, which may be told by the annotation of its first parameter."""
+        """Add an implementation for a class, which can be given by the annotation of the first parameter."""
         if guard.is_own_function(cls):
             classes = [value for name, value in cls.__annotations__.items() if name != "return"]
             if not classes or isinstance(classes[0], str):
@@ -224,7 +224,7 @@ def single_dispatch(guard: Guard, function: Any) -> Any:
 
 
 def cached_property(guard: Guard) -> type:
-    """The class of properties that are computed once: they are kept under names that the program may set."""
+    """Create the class `cached_property`, which stores values only under names that the program can set."""
 
     class CachedProperty:
         """A property that is computed once for each object."""
@@ -250,7 +250,7 @@ def cached_property(guard: Guard) -> type:
 
 
 def kept(guard: Guard, instance: Any, name: Any, function: Callable[[Any], Any]) -> Any:
-    """What the function makes of an object, which is kept there under a name that the program may set."""
+    """Call the function with an object and store the result there, under a name that the program can set."""
     if name is None:
         raise TypeError("Cannot use cached_property instance without calling __set_name__ on it.")
     guard.check_set(instance, name)
@@ -264,11 +264,11 @@ MIXED_IN = frozenset({None, int, str, float})
 
 
 def enumerations(main: str, let_stand: Callable[[type, type], object]) -> dict[str, Any]:
-    """`Enum` and its like; what a call makes says that it is of the module `main`."""
+    """Create `Enum` and related classes; enumerations made by a call get `main` as their module."""
     roots: dict[type, type] = {}
 
     class GuardedType(enum.EnumType):
-        """The class of the enumerations of one run."""
+        """The metaclass of the enumerations of one run."""
 
         def __call__(cls, value: Any, *arguments: Any, **keywords: Any) -> Any:
             if not keywords and (not arguments or cls.__members__):
@@ -296,7 +296,7 @@ def enumerations(main: str, let_stand: Callable[[type, type], object]) -> dict[s
 
 
 def members(names: Any) -> list[Any]:
-    """The members that a call asks for, each name looked at."""
+    """Parse and check the members passed to a call of an enumeration class."""
     if type(names) is str:
         found: list[Any] = names.replace(",", " ").split()
     else:
@@ -310,15 +310,15 @@ def members(names: Any) -> list[Any]:
 
 
 def packed(name: str) -> dict[str, Any]:
-    """`compress` and `decompress` of `bz2`, `gzip` or `lzma`, for real bytes."""
+    """`compress` and `decompress` of `bz2`, `gzip` or `lzma`, applied to real bytes."""
     original = _module(name)
 
     def compress(data: Any, *arguments: Any, **options: Any) -> Any:
-        """The bytes, packed."""
+        """Compress the bytes."""
         return original.compress(bytes(memoryview(data)), *arguments, **options)
 
     def decompress(data: Any, *arguments: Any, **options: Any) -> Any:
-        """The bytes that were packed."""
+        """Decompress the bytes."""
         return original.decompress(bytes(memoryview(data)), *arguments, **options)
 
     return {"compress": compress, "decompress": decompress}
@@ -333,12 +333,12 @@ def _module(name: str) -> Any:
 
 
 def gzip_names() -> dict[str, Any]:
-    """What the module `gzip` hands out under guard."""
+    """The guarded names of the module `gzip`."""
     import gzip
     import io
 
     def packed_file(filename: Any = None, mode: Any = None, compresslevel: int = 9, fileobj: Any = None) -> Any:
-        """A packed file in memory."""
+        """Create a compressed file in memory."""
         named = filename is not None and not (type(filename) is str and filename == "")
         if named or type(fileobj) is not io.BytesIO:
             raise RefusedCall("GzipFile works in memory here", "give it fileobj=io.BytesIO(data) and no file name")
@@ -348,29 +348,29 @@ def gzip_names() -> dict[str, Any]:
 
 
 def codecs_names() -> dict[str, Any]:
-    """What the module `codecs` hands out under guard."""
+    """The guarded names of the module `codecs`."""
     import codecs
 
     def plain(value: Any) -> Any:
         return str.__str__(value) if isinstance(value, str) else bytes(memoryview(value))
 
     def encode(obj: Any, encoding: str = "utf-8", errors: str = "strict") -> Any:
-        """The text or the bytes, encoded."""
+        """Encode text or bytes."""
         return codecs.encode(plain(obj), encoding, errors)
 
     def decode(obj: Any, encoding: str = "utf-8", errors: str = "strict") -> Any:
-        """The text or the bytes that were encoded."""
+        """Decode text or bytes."""
         return codecs.decode(plain(obj), encoding, errors)
 
     return {"encode": encode, "decode": decode}
 
 
 def tomllib_names() -> dict[str, Any]:
-    """What the module `tomllib` hands out under guard."""
+    """The guarded names of the module `tomllib`."""
     import tomllib
 
     def loads(text: str, /, *, parse_float: Callable[[str], Any] = float) -> dict[str, Any]:
-        """What a text says."""
+        """Parse TOML text."""
         if not isinstance(text, str):
             raise TypeError(f"Expected str object, not {type(text).__qualname__!r}")
         return tomllib.loads(str.__str__(text), parse_float=parse_float)
@@ -382,7 +382,7 @@ HIGHEST_RECURSION = 20_000
 
 
 def substitutes(guard: Guard, streams: Streams) -> dict[str, Callable[[], dict[str, Any]]]:
-    """For each module that needs some: what makes its guarded names, when it is first imported."""
+    """For each module with replacements: a function that creates its guarded names on first import."""
     return {
         "abc": _abc,
         "ast": _ast,
@@ -434,7 +434,7 @@ def _ast() -> dict[str, Any]:
     import ast
 
     def literal_eval(text: str, /) -> Any:
-        """The value of a literal: a text only, as a tree may hold objects of the program."""
+        """Evaluate a literal from text only, since a syntax tree can contain objects of the program."""
         if not isinstance(text, str):
             raise TypeError(f"literal_eval() takes a text here, not a {type(text).__name__!r}")
         return ast.literal_eval(str.__str__(text))
@@ -452,7 +452,7 @@ def _calendar(streams: Streams) -> dict[str, Any]:
     import calendar
 
     class TextCalendar(calendar.TextCalendar):
-        """Python's own, which prints where the program prints."""
+        """Python's TextCalendar, which prints to the program's output."""
 
         def prweek(self, theweek: Any, width: int) -> None:
             """Print a week."""
@@ -472,7 +472,7 @@ def _calendar(streams: Streams) -> dict[str, Any]:
 
 def _contextlib(streams: Streams) -> dict[str, Any]:
     class Redirect:
-        """Sends what is printed elsewhere while it lasts."""
+        """Redirects printed output inside a `with` block."""
 
         __slots__ = ("before", "stream", "target")
 
@@ -510,7 +510,7 @@ class Dataclasses:
         self._deepcopy = Copier(guard).deepcopy
 
     def names(self) -> dict[str, Any]:
-        """What the module hands out."""
+        """The replaced names of the module."""
         return {"dataclass": self.dataclass, "asdict": self.asdict, "astuple": self.astuple}
 
     def dataclass(self, cls: Any = None, /, **options: Any) -> Any:
@@ -524,7 +524,7 @@ class Dataclasses:
 
         if not issubclass(type(cls), type) or not self._guard.is_own_class(cls):
             raise RefusedCall("only classes that the code itself defines can be dataclasses here")
-        # Python pastes the names of fields into the source of the methods that it makes.
+        # Python inserts the names of fields into the source of the generated methods.
         names = [*getattr(cls, "__annotations__", {}), *getattr(cls, "__dataclass_fields__", {})]
         names += [field.name for field in fields_of(cls)]
         if not all(type(name) is str and name.isidentifier() for name in names):
@@ -533,11 +533,11 @@ class Dataclasses:
         return self._guard.own_class(dataclass(cls, **options))
 
     def asdict(self, instance: Any, *, dict_factory: Callable[[list[tuple[str, Any]]], Any] = dict) -> Any:
-        """The fields and their values, all the way down."""
+        """Convert an object to a dictionary, recursively."""
         return self._converted(dataclass_instance("asdict", instance), dict_factory)
 
     def astuple(self, instance: Any, *, tuple_factory: Callable[[list[Any]], Any] = tuple) -> Any:
-        """The values of the fields, all the way down."""
+        """Convert an object to a tuple, recursively."""
         return self._converted(
             dataclass_instance("astuple", instance), lambda pairs: tuple_factory([value for _, value in pairs])
         )
@@ -559,12 +559,12 @@ class Dataclasses:
 
 
 def fields_of(cls: type) -> list[Any]:
-    """The fields that a class has or inherits."""
+    """The fields of a class, including inherited ones."""
     return [*getattr(cls, "__dataclass_fields__", {}).values()]
 
 
 def dataclass_instance(function: str, value: Any) -> Any:
-    """The value, if it is an object of a dataclass."""
+    """Return the value if it is an instance of a dataclass."""
     from dataclasses import is_dataclass
 
     if not is_dataclass(type(value)):
@@ -574,7 +574,7 @@ def dataclass_instance(function: str, value: Any) -> Any:
 
 def _operator(guard: Guard) -> dict[str, Any]:
     def attrgetter(*names: str) -> Callable[[Any], Any]:
-        """A function that reads attributes, each a name or a dotted path."""
+        """Create a function that reads attributes, each a name or a dotted path."""
         if not all(type(name) is str for name in names):
             raise TypeError("attribute name must be a string")
 
@@ -588,7 +588,7 @@ def _operator(guard: Guard) -> dict[str, Any]:
         return lambda value: tuple(read(value, name) for name in names)
 
     def methodcaller(name: str, /, *arguments: Any, **keywords: Any) -> Callable[[Any], Any]:
-        """A function that calls a method."""
+        """Create a function that calls a method."""
         return lambda value: guard.read_by_text(value, name)(*arguments, **keywords)
 
     return {"attrgetter": attrgetter, "methodcaller": methodcaller}
@@ -606,7 +606,7 @@ def _sys(streams: Streams) -> dict[str, Any]:
     import sys
 
     def setrecursionlimit(limit: int) -> None:
-        """Allow deeper recursion, as far as the process can bear it."""
+        """Set the recursion limit, up to what the process can handle."""
         sys.setrecursionlimit(min(limit, HIGHEST_RECURSION))
 
     return {
@@ -618,10 +618,10 @@ def _sys(streams: Streams) -> dict[str, Any]:
 
 
 def system_facade(guard: Guard, streams: Streams) -> type[Facade]:
-    """The class of `sys`, whose `stdout` and `stderr` are where the program prints at that moment, and can be set."""
+    """Create the facade class of `sys`, whose `stdout` and `stderr` are the current output streams and can be set."""
 
     class SystemFacade(Facade):
-        """A facade with two names that live."""
+        """A facade with two writable names."""
 
         def __init__(self, module: str, values: dict[str, Any]) -> None:
             super().__init__(module, {name: value for name, value in values.items() if name not in vars(streams)})
@@ -646,7 +646,7 @@ def _traceback(streams: Streams) -> dict[str, Any]:
     import sys
 
     def format_exc() -> str:
-        """The error that is being handled, with the lines of the program that led to it."""
+        """Format the exception being handled, with the lines of the program that led to it."""
         error = sys.exception()
         if error is None:
             return "NoneType: None\n"
@@ -654,7 +654,7 @@ def _traceback(streams: Streams) -> dict[str, Any]:
         return "\n".join([*lines, f"{type(error).__name__}: {error}"]) + "\n"
 
     def print_exc() -> None:
-        """Print it to standard error."""
+        """Print the exception being handled to standard error."""
         streams.stderr.write(format_exc())
 
     return {"format_exc": format_exc, "print_exc": print_exc}
@@ -680,37 +680,37 @@ def _typing(guard: Guard) -> dict[str, Any]:
     import typing
 
     def get_origin(alias: Any) -> Any:
-        """The class behind `list[int]`."""
+        """Return the class behind an alias such as `list[int]`."""
         origin = typing.get_origin(alias)
         return guard.type if origin is builtins.type else origin
 
     def get_args(alias: Any) -> tuple[Any, ...]:
-        """The classes between the brackets."""
+        """Return the type arguments of an alias."""
         return tuple(guard.type if part is builtins.type else part for part in typing.get_args(alias))
 
     return {"get_args": get_args, "get_origin": get_origin}
 
 
-Stdout = Callable[[], Any]  # where the program prints at that moment
+Stdout = Callable[[], Any]  # returns the program's current standard output
 
 
 class Printer(python.PrettyPrinter):
-    """Python's own, which asks the one that the program holds how a single value is written."""
+    """Python's PrettyPrinter, which calls back the program's printer to format a single value."""
 
     def __init__(self, write: Callable[..., Any], *options: Any, **named: Any) -> None:
         super().__init__(*options, **named)
         self._write = write
 
     def format(self, *arguments: Any) -> Any:
-        """The text of one value, whether it can be read back, and whether it holds itself."""
+        """Return the text of one value, whether it is readable, and whether it is recursive."""
         return self._write(*arguments)
 
 
 def printer_class(stdout: Stdout) -> type:
-    """The class of printers."""
+    """Create the class PrettyPrinter."""
 
     class PrettyPrinter:
-        """Has a printer and derives from none, as Python's own hand their inner objects to whoever does."""
+        """Wraps a printer instead of subclassing one: Python's class passes internal objects to its subclasses."""
 
         __slots__ = ("_printer", "_target")
 
@@ -721,37 +721,37 @@ def printer_class(stdout: Stdout) -> type:
             self._printer = Printer(self.format, indent, width, depth, self._target, **options)
 
         def pprint(self, value: Any) -> None:
-            """Print one value."""
+            """Print a value."""
             self._target.write(self.pformat(value) + "\n")
 
         def pformat(self, value: Any) -> str:
-            """The text that is printed."""
+            """Format a value."""
             return self._printer.pformat(value)
 
         def isreadable(self, value: Any) -> bool:
-            """Whether the text can be read back."""
+            """Whether the formatted text can be evaluated."""
             return self._printer.isreadable(value)
 
         def isrecursive(self, value: Any) -> bool:
-            """Whether the value holds itself."""
+            """Whether the value contains itself."""
             return self._printer.isrecursive(value)
 
         def format(self, *arguments: Any) -> Any:
-            """How a single value is written: a program may have its own way."""
+            """Format a single value; programs can override this."""
             return python.PrettyPrinter.format(self._printer, *arguments)
 
     return PrettyPrinter
 
 
 def printing(stdout: Stdout) -> dict[str, Any]:
-    """The functions that print."""
+    """The printing functions of `pprint`."""
 
     def pprint(value: Any, stream: Any = None, **options: Any) -> None:
-        """Print one value, over several lines if it is long."""
+        """Print a value, over several lines if it is long."""
         (stream or stdout()).write(python.pformat(value, **options) + "\n")
 
     def pp(value: Any, stream: Any = None, *, sort_dicts: bool = False, **options: Any) -> None:
-        """The same, with dictionaries in the order they have."""
+        """Like `pprint`, with dictionaries in insertion order."""
         pprint(value, stream, sort_dicts=sort_dicts, **options)
 
     return {"pprint": pprint, "pp": pp}
@@ -762,7 +762,7 @@ HINT = "the code's own warnings are filtered by their class only"
 
 
 class Warnings:
-    """The warnings of one run. Python's own are filtered by Python, and not seen here."""
+    """The warnings of one run. Python's own warnings are filtered by Python and do not appear here."""
 
     __slots__ = ("_filters", "_record", "_show")
 
@@ -772,7 +772,7 @@ class Warnings:
         self._record: list[Any] | None = None
 
     def names(self) -> dict[str, Any]:
-        """What the module hands out."""
+        """The replaced names of the module."""
         return {
             "catch_warnings": self.catch_warnings,
             "filterwarnings": self.filterwarnings,
@@ -782,7 +782,7 @@ class Warnings:
         }
 
     def warn(self, message: Any, category: Any = None, *_: object, **__: object) -> None:
-        """Warn: a text of a class of warnings, or a warning itself."""
+        """Issue a warning from a text and a category, or from a Warning object."""
         kind = type(message) if isinstance(message, Warning) else category or UserWarning
         if not issubclass(type(kind), type) or not issubclass(kind, Warning):
             raise TypeError(f"category must be a Warning subclass, not {category!r}")
@@ -796,34 +796,34 @@ class Warnings:
             self._show(f"{kind.__name__}: {warning}\n")
 
     def simplefilter(self, action: str, category: Any = Warning, *_: object, append: bool = False) -> None:
-        """Say what becomes of the warnings of a class."""
+        """Set the action for a category of warnings."""
         if action not in ACTIONS:
             raise AssertionError(f"invalid action: {action!r}")
         self._filters.insert(len(self._filters) if append else 0, (action, category))
 
     def filterwarnings(self, action: str, message: str = "", category: Any = Warning, module: str = "") -> None:
-        """The same; texts and modules are not looked at."""
+        """Like `simplefilter`; filtering by text or module is not supported."""
         if message or module:
             raise RefusedCall("warnings cannot be filtered by their text or module here", HINT)
         self.simplefilter(action, category)
 
     def resetwarnings(self) -> None:
-        """Forget all filters."""
+        """Remove all filters."""
         self._filters.clear()
 
     def catch_warnings(self, *, record: bool = False) -> Any:
-        """Keep filters to a `with` block; with `record` it gives the list of what is warned of meanwhile."""
+        """Limit filters to a `with` block; with `record`, it returns the list of the warnings issued inside."""
         return Catching(self, record=record)
 
     def exchange(self, state: tuple[list[tuple[str, Any]], list[Any] | None]) -> Any:
-        """Set filters and record; what they were."""
+        """Set filters and record; returns the previous ones."""
         before = self._filters, self._record
         self._filters, self._record = state
         return before
 
 
 class Catching:
-    """What `catch_warnings` gives."""
+    """The context manager of `catch_warnings`."""
 
     __slots__ = ("_before", "_wants_record", "_warnings")
 

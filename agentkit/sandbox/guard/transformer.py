@@ -1,9 +1,9 @@
-"""The syntax transformer: unlisted syntax is refused, accesses are guarded.
+"""The syntax transformer: refuses syntax that is not listed and guards accesses.
 
-The engine refuses every kind of syntax that has no `visit_` method, so what a new Python adds stays refused until it
-is looked at.
+The engine refuses every kind of syntax without a `visit_` method, so syntax of new Python versions is refused until it
+has been reviewed.
 
-Guards are global names with a leading dot, which no program can spell, read or shadow.
+Guards are global names with a leading dot, which programs cannot spell, read or shadow.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ REFUSED_SYNTAX = {
 
 
 class SyntaxRefusal(NamedTuple):
-    """One thing that was refused before the run."""
+    """A piece of code refused before the run."""
 
     line: int
     message: str
@@ -64,14 +64,14 @@ class SyntaxRefusal(NamedTuple):
 
 
 class NameScope(NamedTuple):
-    """What a name stands in."""
+    """The scope of a name: module, class or function."""
 
     kind: str
     class_name: str | None
 
 
 def call(guard: str, *arguments: ast.expr) -> ast.Call:
-    """A call of a guard."""
+    """Create a call of a guard."""
     return ast.Call(func=ast.Name(guard, ast.Load()), args=list(arguments), keywords=[])
 
 
@@ -86,25 +86,25 @@ class Expressions(Engine):
         self.annotations_are_text = False
 
     def refuse(self, node: ast.AST, message: str, hint: str = "") -> None:
-        """Remember that this node may not run."""
+        """Record that this node must not run."""
         self.refusals.append(SyntaxRefusal(getattr(node, "lineno", 1), message, hint))
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
-        """Syntax that nothing here or in the engine mentions; it stays, as a tree with holes cannot be visited."""
+        """Refuse unknown syntax; the node is kept, because a tree with holes cannot be visited."""
         self.not_allowed(node)
         return node
 
     def not_allowed(self, node: ast.AST) -> None:
-        """The engine's word for syntax that it does not let through."""
+        """Handle the engine's refusal of a kind of syntax."""
         kind = type(node).__name__
         self.refuse(node, *REFUSED_SYNTAX.get(kind, (f"this kind of syntax ({kind}) is not available here",)))
 
     def visit_TryStar(self, node: ast.AST) -> ast.AST:
-        """`except*` calls methods of exceptions that their classes may forge."""
+        """Refuse `except*`: it calls methods of exceptions that their classes can forge."""
         return self.generic_visit(node)
 
     def error(self, node: ast.AST, info: str) -> None:
-        """The engine's word for anything else that it objects to."""
+        """Handle any other error reported by the engine."""
         self.refuse(node, info)
 
     def in_scope(self, kind: str, node: ast.AST, class_name: str | None) -> ast.AST:
@@ -117,7 +117,7 @@ class Expressions(Engine):
         return node
 
     def visit_all(self, nodes: list[ast.stmt]) -> list[ast.stmt]:
-        """Visit statements, each of which may become several."""
+        """Visit statements, each of which can be replaced by several."""
         visited: list[ast.stmt] = []
         for node in nodes:
             result = self.visit(node)
@@ -150,21 +150,21 @@ class Expressions(Engine):
         return node
 
     def visit_arg(self, node: ast.arg) -> ast.AST:
-        """A parameter."""
+        """Check a parameter."""
         self.check(node, node.arg)
         return self.node_contents_visit(node)
 
     def visit_keyword(self, node: ast.keyword) -> ast.AST:
-        """A named argument."""
+        """Check a keyword argument."""
         self.check(node.value, node.arg)
         return self.node_contents_visit(node)
 
     def visit_Global(self, node: ast.Global) -> ast.AST:
-        """`global` binds names."""
+        """Check the names of `global`."""
         return self.check_names(node, node.names)
 
     def visit_Nonlocal(self, node: ast.Nonlocal) -> ast.AST:
-        """`nonlocal` binds names."""
+        """Check the names of `nonlocal`."""
         return self.check_names(node, node.names)
 
     def check_names(self, node: ast.AST, names: list[str]) -> ast.AST:
@@ -174,14 +174,14 @@ class Expressions(Engine):
         return node
 
     def visit_ExceptHandler(self, node: ast.ExceptHandler) -> ast.AST:
-        """`except ... as name`."""
+        """Check `except ... as name`."""
         self.check(node, node.name)
         return self.node_contents_visit(node)
 
     # Attributes
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
-        """`a.b` is read through a guard; `a.b = c` is set on what a guard lets through."""
+        """Read `a.b` through a guard; assign `a.b = c` to the object that a guard returns."""
         name = mangled(node.attr, self.scopes[-1].class_name)
         reads = isinstance(node.ctx, ast.Load)
         if not (may_read(name) if reads else may_set(name)):
@@ -197,25 +197,25 @@ class Expressions(Engine):
         return ast.fix_missing_locations(ast.copy_location(call(guard, node.value, ast.Constant(name)), node))
 
     def refuse_attribute(self, node: ast.AST, name: str) -> None:
-        """Say that no object's attribute of this name can be used."""
+        """Refuse an attribute name on every object."""
         self.refuse(node, f"the attribute {name!r} is not available here", ATTRIBUTE_HINT)
 
     def visit_AugAssign(self, node: ast.AugAssign) -> ast.AST:
-        """`a.b += c` reads what it sets, once; the names that need a look at the object cannot be looked at here."""
+        """Refuse `a.b += c` for delicate names, whose object cannot be checked in this position."""
         if isinstance(node.target, ast.Attribute) and node.target.attr in DELICATE:
             self.refuse_attribute(node, node.target.attr)
         return self.node_contents_visit(node)
 
     def plain(self, node: ast.AST) -> ast.AST:
-        """Let the node through with its contents visited."""
+        """Allow the node and visit its contents."""
         return self.node_contents_visit(node)
 
 
 class Patterns(Expressions):
     """`match` statements.
 
-    The classes of a case are looked at by a case in front of it that never matches, and keeps them under names of
-    its own; the values that patterns compare with are read by a guard.
+    A case that never matches is inserted before each case. It checks the classes of the case and stores them under
+    reserved names. Values that patterns compare with are read by a guard.
     """
 
     def __init__(self) -> None:
@@ -226,7 +226,7 @@ class Patterns(Expressions):
     visit_Match = visit_MatchSequence = visit_MatchSingleton = visit_MatchOr = Expressions.plain
 
     def visit_match_case(self, node: ast.match_case) -> list[ast.match_case]:
-        """One case, with the one that looks at its classes."""
+        """Visit one case and insert the case that checks its classes."""
         around, self.looked_at = self.looked_at, []
         node.pattern = self.visit(node.pattern)
         looked_at, self.looked_at = self.looked_at, around
@@ -242,12 +242,12 @@ class Patterns(Expressions):
         return [look, node]
 
     def visit_MatchValue(self, node: ast.MatchValue) -> ast.AST:
-        """A constant or `Color.RED`, whose attributes Python reads without a guard."""
+        """Guard the attribute access in `Color.RED`, which Python would read without a guard."""
         node.value = self.compared(node.value)
         return node
 
     def visit_MatchClass(self, node: ast.MatchClass) -> ast.AST:
-        """`Point(x=0)` reads attributes without a guard, so only names that are harmless on every object."""
+        """Allow only names that are harmless on every object: `Point(x=0)` reads attributes without a guard."""
         wanted = call(MATCHABLE, self.visit(node.cls), ast.Constant(len(node.patterns)))
         kept = f".{len(self.looked_at)}"
         self.looked_at.append(ast.NamedExpr(ast.Name(kept, ast.Store()), wanted))
@@ -260,21 +260,21 @@ class Patterns(Expressions):
         return node
 
     def visit_MatchMapping(self, node: ast.MatchMapping) -> ast.AST:
-        """`{"kind": kind, **rest}`."""
+        """Check `{"kind": kind, **rest}`."""
         self.check(node, node.rest)
         node.keys = [self.compared(key) for key in node.keys]
         node.patterns = [self.visit(pattern) for pattern in node.patterns]
         return node
 
     def visit_MatchAs(self, node: ast.MatchAs | ast.MatchStar) -> ast.AST:
-        """`pattern as name`, or a name alone."""
+        """Check the name in `pattern as name`."""
         self.check(node, node.name)
         return self.node_contents_visit(node)
 
     visit_MatchStar = visit_MatchAs
 
     def compared(self, node: ast.expr) -> ast.expr:
-        """A constant, or an attribute that a guard reads and puts where a pattern can take it from."""
+        """Return a constant unchanged; wrap an attribute read by a guard so that a pattern can use it."""
         if not isinstance(node, ast.Attribute):
             return node
         boxed = ast.Attribute(call(BOXED, self.visit(node)), "value", ast.Load())
@@ -282,14 +282,14 @@ class Patterns(Expressions):
 
 
 class GuardTransformer(Patterns):
-    """The visitor: what it does not mention is the engine's default."""
+    """The complete transformer; everything else uses the engine's defaults."""
 
-    # Assignment and iteration: plain, as no container here answers differently to a guard
+    # Assignment and iteration need no guard: no container here behaves differently for one
 
     visit_For = visit_With = visit_comprehension = visit_Call = visit_Subscript = Expressions.plain
 
     def visit_Assign(self, node: ast.Assign) -> ast.AST:
-        """An assignment; `__slots__` and `__match_args__` are literals."""
+        """Visit an assignment; `__slots__` and `__match_args__` must be literals."""
         names = {target.id for target in node.targets if isinstance(target, ast.Name)}
         if names & LITERALS and self.scopes[-1].kind == "class" and len(node.targets) == 1:
             if not is_literal_of_names(node.value):
@@ -298,9 +298,9 @@ class GuardTransformer(Patterns):
         return self.node_contents_visit(node)
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> ast.AST:
-        """An annotated variable.
+        """Visit an annotated variable.
 
-        Dataclasses look for the word ClassVar in annotations kept as text, in a module that is not there.
+        Dataclasses search textual annotations for ClassVar in a module that does not exist here.
         """
         if self.annotations_are_text and "ClassVar" in ast.unparse(node.annotation).partition("[")[0]:
             return (
@@ -315,13 +315,13 @@ class GuardTransformer(Patterns):
         return node
 
     def visit_annotation(self, node: ast.expr) -> ast.expr:
-        """An annotation is an expression like others, unless it is kept as text, which nothing here evaluates."""
+        """Visit an annotation unless annotations are text, which is never evaluated here."""
         return node if self.annotations_are_text else self.visit(node)
 
     # Functions and classes
 
     def visit_FunctionDef(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.AST:
-        """A function: its decorators and defaults belong to the scope around it."""
+        """Visit a function; its decorators and defaults belong to the enclosing scope."""
         self.check(node, node.name)
         leaves = self.scopes[-1].kind == "class" and node.name in {"__exit__", "__aexit__"}
         self.in_scope("function", node, self.scopes[-1].class_name)
@@ -334,11 +334,11 @@ class GuardTransformer(Patterns):
     visit_Await = visit_AsyncFor = visit_AsyncWith = Expressions.plain
 
     def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        """A lambda."""
+        """Visit a lambda."""
         return self.in_scope("function", node, self.scopes[-1].class_name)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
-        """A class: its body sees the guards as globals whatever namespace it fills."""
+        """Visit a class; its body accesses the guards as globals, whatever namespace it fills."""
         self.check(node, node.name)
         self.in_scope("class", node, node.name)
         kept = [f".{number}" for number in range(self.most_looked_at)]
@@ -348,7 +348,7 @@ class GuardTransformer(Patterns):
     # Modules
 
     def visit_Module(self, node: ast.Module) -> ast.AST:
-        """The program: the value of a last expression is shown."""
+        """Visit the program; the value of a final expression is shown."""
         self.annotations_are_text = any(
             isinstance(child, ast.ImportFrom)
             and child.module == "__future__"
@@ -363,7 +363,7 @@ class GuardTransformer(Patterns):
         return node
 
     def visit_Try(self, node: ast.Try) -> ast.AST:
-        """`try`: an import in it may be missing without stopping the program before it starts."""
+        """Visit `try`; an import inside it can be missing without the program being refused before it starts."""
         self.try_depth += bool(node.handlers)
         node.body = self.visit_all(node.body)
         self.try_depth -= bool(node.handlers)
@@ -373,7 +373,7 @@ class GuardTransformer(Patterns):
         return node
 
     def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
-        """`import a.b as c` asks the guard for a facade."""
+        """Replace `import a.b as c` by a guard call that returns a facade."""
         statements = []
         for alias in node.names:
             name, _, _ = alias.name.partition(".")
@@ -384,7 +384,7 @@ class GuardTransformer(Patterns):
         return statements
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> ast.AST | list[ast.stmt]:
-        """`from a import b` asks the guard for one name of a facade; `*` is all of its names."""
+        """Replace `from a import b` by a guard call that returns one name of a facade; `*` binds all of its names."""
         module = node.module or ""
         if module == "__future__" and not node.level:
             return self.check_names(node, [alias.asname or alias.name for alias in node.names])
@@ -403,24 +403,24 @@ class GuardTransformer(Patterns):
         return statements
 
     def check_module(self, node: ast.AST, module: str) -> None:
-        """Refuse a module that is not there before anything runs, unless the program is ready for that."""
+        """Refuse an unavailable module before the run, unless the program handles the error."""
         if module not in TABLE and not self.try_depth:
             self.refuse(node, *missing(module))
 
 
 def assign(name: str, value: ast.expr, node: ast.stmt) -> ast.stmt:
-    """`name = value`, said to stand where the node stands."""
+    """Create `name = value` at the position of the node."""
     return assign_to(ast.Name(name, ast.Store()), value, node)
 
 
 def assign_to(target: ast.expr, value: ast.expr, node: ast.stmt) -> ast.stmt:
-    """`target = value`, said to stand where the node stands."""
+    """Create `target = value` at the position of the node."""
     statement = ast.Assign(targets=[target], value=value)
     return ast.fix_missing_locations(ast.copy_location(statement, node))
 
 
 def has_doc(body: list[ast.stmt]) -> bool:
-    """Whether the first statement is a documentation text."""
+    """Whether the first statement is a docstring."""
     return isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant)
 
 
@@ -431,12 +431,12 @@ def parameters(arguments: ast.arguments) -> list[str]:
 
 
 def opaque(name: str, node: ast.stmt) -> ast.stmt:
-    """A statement that takes real tracebacks away from a name."""
+    """Create a statement that replaces tracebacks in a variable."""
     return assign(name, call(OPAQUE, ast.Name(name, ast.Load())), node)
 
 
 def is_literal_of_names(node: ast.expr) -> bool:
-    """Whether the expression is one name, or a list or tuple of names, each a plain string."""
+    """Whether the expression is a literal name or a list or tuple of literal names."""
     parts = node.elts if isinstance(node, ast.Tuple | ast.List) else [node]
     return all(
         isinstance(part, ast.Constant)

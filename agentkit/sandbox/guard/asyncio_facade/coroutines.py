@@ -23,7 +23,7 @@ class Coroutines:
         self._kinds = synchronization.of_run(self.get_running_loop)
 
     def names(self) -> dict[str, Any]:
-        """What the module hands out."""
+        """The names of the module."""
         functions = {name: getattr(self, name) for name in vars(Coroutines) if name != "names" and name[0] != "_"}
         errors = {
             "CancelledError": CancelledError,
@@ -37,7 +37,7 @@ class Coroutines:
     # Loops
 
     def run(self, main: Any, **_: Any) -> Any:
-        """Run a coroutine to its end; what it has left running is cancelled."""
+        """Run a coroutine to completion; tasks that are still running are cancelled."""
         if self._loop is not None and self._loop.is_running():
             raise RuntimeError("asyncio.run() cannot be called from a running event loop")
         if not self.iscoroutine(main):
@@ -51,12 +51,12 @@ class Coroutines:
             self._loop = None
 
     def get_event_loop(self) -> Loop:
-        """The loop that is used."""
+        """Return the current loop, creating it if necessary."""
         self._loop = self._loop or Loop()
         return self._loop
 
     def get_running_loop(self) -> Loop:
-        """The loop that runs."""
+        """Return the running loop."""
         if self._loop is None or not self._loop.is_running():
             raise RuntimeError("no running event loop")
         return self._loop
@@ -64,11 +64,11 @@ class Coroutines:
     # Tasks
 
     def create_task(self, coro: Any, *, name: Any = None) -> Task:
-        """Run a coroutine beside others."""
+        """Schedule a coroutine as a task."""
         return self.get_running_loop().create_task(coro, name=name)
 
     def ensure_future(self, coro_or_future: Any) -> Future:
-        """A future, or the task of a coroutine."""
+        """Return a future unchanged; wrap a coroutine in a task."""
         if isinstance(coro_or_future, Future):
             return coro_or_future
         loop = self.get_event_loop()
@@ -77,19 +77,19 @@ class Coroutines:
         return loop.create_task(_awaiting(coro_or_future))
 
     def current_task(self) -> Task | None:
-        """The task that runs."""
+        """Return the running task."""
         return self.get_running_loop().current
 
     def all_tasks(self) -> set[Task]:
-        """The tasks that are not done."""
+        """Return the tasks that are not done."""
         return set(self.get_running_loop().tasks)
 
     def iscoroutine(self, obj: Any) -> bool:
-        """Whether it is what a call of an `async def` makes."""
+        """Whether it is a coroutine object."""
         return type(obj) is CoroutineType
 
     def iscoroutinefunction(self, func: Any) -> bool:
-        """Whether it is an `async def`."""
+        """Whether it is an `async def` function."""
         return type(func) is FunctionType and bool(func.__code__.co_flags & _IS_COROUTINE)
 
     def isfuture(self, obj: Any) -> bool:
@@ -99,7 +99,7 @@ class Coroutines:
     # Waiting
 
     async def sleep(self, delay: float, result: Any = None) -> Any:
-        """Wait so many seconds."""
+        """Wait for `delay` seconds."""
         if delay <= 0:
             await _Turn()
             return result
@@ -112,7 +112,7 @@ class Coroutines:
             timer.cancel()
 
     def wait_for(self, fut: Any, timeout: float | None) -> Coroutine[Any, Any, Any]:
-        """Wait so many seconds at most; raises TimeoutError."""
+        """Wait for at most `timeout` seconds; raises TimeoutError."""
         return self._within(fut, timeout)
 
     async def _within(self, awaited: Any, seconds: float | None) -> Any:
@@ -122,15 +122,15 @@ class Coroutines:
             return await self.ensure_future(awaited)
 
     def timeout(self, delay: float | None) -> Any:
-        """Cancel what is done within, after so many seconds."""
+        """Cancel the body of a `with` block after `delay` seconds."""
         return self._kinds["Timeout"](None if delay is None else self.get_running_loop().time() + delay)
 
     def timeout_at(self, when: float | None) -> Any:
-        """Cancel what is done within, at a time of the loop's clock."""
+        """Cancel the body of a `with` block at a time of the loop's clock."""
         return self._kinds["Timeout"](when)
 
     def gather(self, *coros_or_futures: Any, return_exceptions: bool = False) -> Future:
-        """Wait for all of them; their values in the order given."""
+        """Wait for all awaitables; returns their values in the given order."""
         made: dict[int, Future] = {}
         futures = [made.setdefault(id(each), self.ensure_future(each)) for each in coros_or_futures]
         outer = _Gathered(futures, loop=self.get_event_loop())
@@ -151,7 +151,7 @@ class Coroutines:
     def wait(
         self, fs: Iterable[Any], *, timeout: float | None = None, return_when: str = ALL_COMPLETED
     ) -> Coroutine[Any, Any, tuple[set[Any], set[Any]]]:
-        """Wait for some or all of them: those that are done, and the others."""
+        """Wait for some or all awaitables; returns those that are done and the others."""
         return self._some(fs, timeout, return_when)
 
     async def _some(self, given: Iterable[Any], seconds: float | None, return_when: str) -> tuple[set[Any], set[Any]]:
@@ -180,7 +180,7 @@ class Coroutines:
         return done, set(futures) - done
 
     def as_completed(self, fs: Iterable[Any], *, timeout: float | None = None) -> Iterator[Coroutine[Any, Any, Any]]:
-        """For each of them, in the order in which they end, something to wait for."""
+        """Yield an awaitable for each result, in order of completion."""
         futures = [self.ensure_future(each) for each in dict.fromkeys(fs)]
         ended = self._kinds["Queue"]()
         for future in futures:
@@ -194,14 +194,14 @@ class Coroutines:
             yield following()
 
     async def shield(self, arg: Any) -> Any:
-        """Wait for it, and let it go on if the wait is cancelled."""
+        """Wait for an awaitable without cancelling it when the wait is cancelled."""
         inner = self.ensure_future(arg)
         outer = self.get_running_loop().create_future()
         inner.add_done_callback(partial(_pass_on, outer))
         return await outer
 
     async def to_thread(self, func: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-        """Call a function: there is one thread only."""
+        """Call the function directly: there is only one thread."""
         return func(*args, **kwargs)
 
     def start_server(self, *_: Any, **__: Any) -> Any:
@@ -222,7 +222,7 @@ class _Gathered(Future):
         self._futures, self._is_cancelling = futures, False
 
     def cancel(self, msg: Any = None) -> bool:
-        """Cancel all of them."""
+        """Cancel all gathered futures."""
         if self._is_done:
             return False
         cancelled = [future.cancel(msg) for future in self._futures]
@@ -230,12 +230,12 @@ class _Gathered(Future):
         return self._is_cancelling
 
     def fail(self, future: Future) -> None:
-        """End as one of them did."""
+        """Finish with the error or cancellation of one of the futures."""
         self._was_cancelled, self.error = future.cancelled(), future.error
         self._finish()
 
     def succeed(self) -> None:
-        """End with what all of them gave."""
+        """Finish with the results of all futures."""
         if self._is_cancelling:
             super().cancel()
         else:

@@ -23,7 +23,7 @@ class InvalidStateError(Exception):
 
 
 class Future:
-    """A value that is there later."""
+    """A value that becomes available later."""
 
     def __init__(self, *, loop: "Loop") -> None:
         self._loop, self._is_done, self._was_cancelled = loop, False, False
@@ -40,7 +40,7 @@ class Future:
         return self._was_cancelled
 
     def cancel(self, msg: Any = None) -> bool:
-        """Cancel it; False if it is done."""
+        """Cancel the future; returns False if it is done."""
         if self._is_done:
             return False
         self._was_cancelled = True
@@ -49,7 +49,7 @@ class Future:
         return True
 
     def result(self) -> Any:
-        """The value; raises the error."""
+        """Return the value or raise the error."""
         if not self._is_done:
             raise InvalidStateError("Result is not ready.")
         if self.error is not None:
@@ -57,7 +57,7 @@ class Future:
         return self.value
 
     def exception(self) -> BaseException | None:
-        """The error, if there is one."""
+        """Return the error, or None."""
         if not self._is_done:
             raise InvalidStateError("Exception is not set.")
         if self._was_cancelled and self.error is not None:
@@ -65,13 +65,13 @@ class Future:
         return self.error
 
     def set_result(self, result: Any) -> None:
-        """Give it its value."""
+        """Set the value."""
         self._check_open()
         self.value = result
         self._finish()
 
     def set_exception(self, exception: Any) -> None:
-        """Give it an error."""
+        """Set the error."""
         self._check_open()
         self.error = exception() if isinstance(exception, type) else exception
         self._finish()
@@ -84,13 +84,13 @@ class Future:
             self._callbacks.append(fn)
 
     def remove_done_callback(self, fn: Callable[[Any], object]) -> int:
-        """Forget a function; how often it was there."""
+        """Remove a callback; returns how many were removed."""
         before = len(self._callbacks)
         self._callbacks = [callback for callback in self._callbacks if callback != fn]
         return before - len(self._callbacks)
 
     def get_loop(self) -> "Loop":
-        """What runs it."""
+        """Return the event loop."""
         return self._loop
 
     def _check_open(self) -> None:
@@ -114,7 +114,7 @@ class Future:
 
 
 class Task(Future):
-    """A coroutine that runs beside others."""
+    """A coroutine that runs concurrently with others."""
 
     def __init__(self, coro: Any, *, loop: "Loop", name: Any = None) -> None:
         super().__init__(loop=loop)
@@ -126,15 +126,15 @@ class Task(Future):
         loop.call_soon(self._step, None)
 
     def get_name(self) -> str:
-        """Its name."""
+        """Return the name."""
         return self._name
 
     def set_name(self, value: object) -> None:
-        """Give it a name."""
+        """Set the name."""
         self._name = str(value)
 
     def cancel(self, msg: Any = None) -> bool:
-        """Throw `CancelledError` into the coroutine as soon as it goes on."""
+        """Throw `CancelledError` into the coroutine when it next resumes."""
         if self._is_done:
             return False
         self._cancels += 1
@@ -143,11 +143,11 @@ class Task(Future):
         return True
 
     def cancelling(self) -> int:
-        """How often it was cancelled."""
+        """Return the number of cancellations."""
         return self._cancels
 
     def uncancel(self) -> int:
-        """Take one cancellation back."""
+        """Withdraw one cancellation."""
         self._cancels = max(0, self._cancels - 1)
         return self._cancels
 
@@ -198,7 +198,7 @@ class Task(Future):
 
 
 class Loop:
-    """Runs what is due, one after the other, in the order in which it became due."""
+    """Event loop: runs due callbacks one after the other, in the order in which they became due."""
 
     def __init__(self) -> None:
         self.current: Task | None = None
@@ -210,37 +210,37 @@ class Loop:
         self._is_running = self._is_closed = False
 
     def time(self) -> float:
-        """Seconds on a clock that only goes forward."""
+        """Return the time of a monotonic clock in seconds."""
         return monotonic()
 
     def is_running(self) -> bool:
-        """Whether it runs."""
+        """Whether the loop is running."""
         return self._is_running
 
     def is_closed(self) -> bool:
-        """Whether it was closed."""
+        """Whether the loop was closed."""
         return self._is_closed
 
     def close(self) -> None:
-        """Run nothing any more."""
+        """Close the loop; it cannot run again."""
         self._is_closed = True
 
     def create_future(self) -> Future:
-        """A future of this loop."""
+        """Create a future of this loop."""
         return Future(loop=self)
 
     def create_task(self, coro: Any, *, name: Any = None) -> Task:
-        """Run a coroutine beside others."""
+        """Schedule a coroutine as a task."""
         if type(coro) is not CoroutineType:
             raise TypeError(f"a coroutine was expected, got {coro!r}")
         return Task(coro, loop=self, name=name)
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
-        """Call a function next."""
+        """Call a function in the next iteration."""
         self._ready.append((callback, args))
 
     def call_later(self, delay: float, callback: Callable[..., object], *args: Any) -> "Timer":
-        """Call a function after so many seconds."""
+        """Call a function after `delay` seconds."""
         return self.call_at(self.time() + delay, callback, *args)
 
     def call_at(self, when: float, callback: Callable[..., object], *args: Any) -> "Timer":
@@ -250,11 +250,11 @@ class Loop:
         return timer
 
     async def run_in_executor(self, _executor: Any, func: Callable[..., Any], *args: Any) -> Any:
-        """Call a function: there is one thread only."""
+        """Call the function directly: there is only one thread."""
         return func(*args)
 
     def run_until_complete(self, future: Any) -> Any:
-        """Run until a coroutine or a future is done; its value."""
+        """Run until a coroutine or a future is done; returns its value."""
         if self._is_closed:
             raise RuntimeError("Event loop is closed")
         if self._is_running:
@@ -269,12 +269,12 @@ class Loop:
         return awaited.result()
 
     def cancel_all(self) -> None:
-        """Cancel what still runs, and let it end."""
+        """Cancel the remaining tasks and run them to their end."""
         left = list(self.tasks)
         for task in left:
             task.cancel()
         for task in left:
-            with suppress(CancelledError, Exception):  # nobody asks for it
+            with suppress(CancelledError, Exception):  # the result is not needed
                 self.run_until_complete(task)
 
     def _run_once(self) -> None:
@@ -296,17 +296,17 @@ class Loop:
 
 
 class Timer:
-    """Something that is due at a time."""
+    """A callback scheduled for a time."""
 
     def __init__(self, when: float, step: Step) -> None:
         self._when, self.step, self._was_cancelled = when, step, False
 
     def when(self) -> float:
-        """When it is due, on the loop's clock."""
+        """Return the scheduled time of the loop's clock."""
         return self._when
 
     def cancel(self) -> None:
-        """Do not do it."""
+        """Cancel the callback."""
         self._was_cancelled = True
 
     def cancelled(self) -> bool:

@@ -9,15 +9,18 @@ from agentkit.sandbox.guard.asyncio_facade.futures import CancelledError, Future
 
 
 class QueueEmpty(Exception):
-    """There is nothing in the queue."""
+    """The queue is empty."""
 
 
 class QueueFull(Exception):
-    """There is no room in the queue."""
+    """The queue is full."""
 
 
 class Waiting:
-    """What coroutines wait at, in the order in which they came. The class that a run makes of one knows its loop."""
+    """Base class of objects with waiting coroutines in FIFO order.
+
+    The subclass created for a run has access to its loop.
+    """
 
     _running: Callable[[], Loop]
     _new_lock: Callable[[], "Lock"]
@@ -40,7 +43,7 @@ class Waiting:
                 line.remove(waiter)
 
     def _missed(self, waiters: deque[Future]) -> None:
-        """One was woken and cancelled at once: it is the next one's turn."""
+        """Handle a waiter that was woken and cancelled at once: wake the next one."""
         self._wake(waiters)
 
     def _wake(self, waiters: deque[Future] | None = None) -> None:
@@ -53,36 +56,36 @@ class Waiting:
 
 
 class Event(Waiting):
-    """Something that happens once for all who wait."""
+    """An event that wakes all waiting coroutines."""
 
     def __init__(self) -> None:
         super().__init__()
         self._has_happened = False
 
     def is_set(self) -> bool:
-        """Whether it has happened."""
+        """Whether the event is set."""
         return self._has_happened
 
     def set(self) -> None:
-        """Let it happen."""
+        """Set the event."""
         self._has_happened = True
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(True)
 
     def clear(self) -> None:
-        """Let it be still to come."""
+        """Reset the event."""
         self._has_happened = False
 
     async def wait(self) -> bool:
-        """Wait until it happens."""
+        """Wait until the event is set."""
         if not self._has_happened:
             await self._wait()
         return True
 
 
 class Semaphore(Waiting):
-    """Lets so many in at a time."""
+    """Limits the number of concurrent holders."""
 
     _is_bounded = False
 
@@ -93,11 +96,11 @@ class Semaphore(Waiting):
         self._value = self._most = value
 
     def locked(self) -> bool:
-        """Whether nobody is let in now."""
+        """Whether it cannot be acquired immediately."""
         return self._value == 0 or any(not waiter.cancelled() for waiter in self._waiters)
 
     async def acquire(self) -> bool:
-        """Wait until there is room."""
+        """Wait until it is available and acquire it."""
         if not self.locked():
             self._value -= 1
             return True
@@ -108,11 +111,11 @@ class Semaphore(Waiting):
         self.release()
 
     def release(self) -> None:
-        """Make room for another."""
+        """Release it."""
         if self._is_bounded and self._value >= self._most:
             raise ValueError("BoundedSemaphore released too many times")
         if any(not waiter.done() for waiter in self._waiters):
-            self._wake()  # the room goes to the one that waits
+            self._wake()  # passed directly to the waiter
         else:
             self._value += 1
 
@@ -124,26 +127,26 @@ class Semaphore(Waiting):
 
 
 class BoundedSemaphore(Semaphore):
-    """Lets so many in at a time, and no more than that out."""
+    """A semaphore that cannot be released more often than acquired."""
 
     _is_bounded = True
 
 
 class Lock(Semaphore):
-    """Lets one in at a time."""
+    """A mutual exclusion lock."""
 
     def __init__(self) -> None:
         super().__init__(1)
 
     def release(self) -> None:
-        """Let the next one in."""
+        """Release the lock."""
         if self._value:
             raise RuntimeError("Lock is not acquired.")
         super().release()
 
 
 class Condition(Waiting):
-    """A lock, and something that others tell of."""
+    """A lock with notifications."""
 
     def __init__(self, lock: Any = None) -> None:
         super().__init__()
@@ -151,7 +154,7 @@ class Condition(Waiting):
         self.locked, self.acquire, self.release = self._lock.locked, self._lock.acquire, self._lock.release
 
     async def wait(self) -> bool:
-        """Let go of the lock until somebody tells."""
+        """Release the lock until notified, then acquire it again."""
         if not self.locked():
             raise RuntimeError("cannot wait on un-acquired lock")
         self.release()
@@ -162,18 +165,18 @@ class Condition(Waiting):
         return True
 
     async def wait_for(self, predicate: Callable[[], Any]) -> Any:
-        """Wait until something is true."""
+        """Wait until the predicate is true."""
         while not (result := predicate()):
             await self.wait()
         return result
 
     def notify(self, n: int = 1) -> None:
-        """Tell so many of those who wait."""
+        """Wake `n` waiting coroutines."""
         for _ in range(n):
             self._wake()
 
     def notify_all(self) -> None:
-        """Tell all who wait."""
+        """Wake all waiting coroutines."""
         self.notify(len(self._waiters))
 
     async def __aenter__(self) -> None:
@@ -184,7 +187,7 @@ class Condition(Waiting):
 
 
 class Queue(Waiting):
-    """What one coroutine hands to another."""
+    """A FIFO queue between coroutines."""
 
     def __init__(self, maxsize: int = 0) -> None:
         super().__init__()
@@ -201,29 +204,29 @@ class Queue(Waiting):
 
     @property
     def maxsize(self) -> int:
-        """How many it holds; 0 for any number."""
+        """Maximum number of items; 0 for unlimited."""
         return self._most
 
     def qsize(self) -> int:
-        """How many are in it."""
+        """Return the number of items."""
         return len(self._held)
 
     def empty(self) -> bool:
-        """Whether there are none."""
+        """Whether the queue is empty."""
         return not self._held
 
     def full(self) -> bool:
-        """Whether there is no room."""
+        """Whether the queue is full."""
         return 0 < self._most <= len(self._held)
 
     async def put(self, item: Any) -> None:
-        """Put one in, when there is room."""
+        """Add an item, waiting for a free slot."""
         while self.full():
             await self._wait(self._putters)
         self.put_nowait(item)
 
     def put_nowait(self, item: Any) -> None:
-        """Put one in; raises QueueFull."""
+        """Add an item; raises QueueFull."""
         if self.full():
             raise QueueFull
         self._put(item)
@@ -231,13 +234,13 @@ class Queue(Waiting):
         self._wake()
 
     async def get(self) -> Any:
-        """Take one out, when there is one."""
+        """Remove and return an item, waiting for one."""
         while self.empty():
             await self._wait()
         return self.get_nowait()
 
     def get_nowait(self) -> Any:
-        """Take one out; raises QueueEmpty."""
+        """Remove and return an item; raises QueueEmpty."""
         if self.empty():
             raise QueueEmpty
         item = self._get()
@@ -245,7 +248,7 @@ class Queue(Waiting):
         return item
 
     def task_done(self) -> None:
-        """Say that one that was taken out is dealt with."""
+        """Mark one removed item as processed."""
         if self._unfinished <= 0:
             raise ValueError("task_done() called too many times")
         self._unfinished -= 1
@@ -253,20 +256,20 @@ class Queue(Waiting):
             self._wake(self._joining)
 
     async def join(self) -> None:
-        """Wait until all are dealt with."""
+        """Wait until all items are processed."""
         if self._unfinished:
             await self._wait(self._joining)
 
 
 class LifoQueue(Queue):
-    """A queue that hands out the last one first."""
+    """A queue that returns the last item first."""
 
     def _get(self) -> Any:
         return self._held.pop()
 
 
 class PriorityQueue(Queue):
-    """A queue that hands out the smallest first."""
+    """A queue that returns the smallest item first."""
 
     def __init__(self, maxsize: int = 0) -> None:
         super().__init__(maxsize)
@@ -288,15 +291,15 @@ class Timeout(Waiting):
         self._task: Any = None
 
     def when(self) -> float | None:
-        """When it is over, on the loop's clock."""
+        """Return the deadline of the loop's clock."""
         return self._when
 
     def expired(self) -> bool:
-        """Whether it is over."""
+        """Whether the deadline has passed."""
         return self._is_over
 
     def reschedule(self, when: float | None) -> None:
-        """Let it be over at another time."""
+        """Change the deadline."""
         self._timer.cancel()
         self._when = when
         if when is not None:
@@ -320,7 +323,7 @@ class Timeout(Waiting):
 
 
 class TaskGroup(Waiting):
-    """Tasks that end together: the first that fails cancels the others."""
+    """A group of tasks that finish together: the first failure cancels the others."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -334,7 +337,7 @@ class TaskGroup(Waiting):
         return self
 
     def create_task(self, coro: Any, *, name: Any = None) -> Any:
-        """Run a coroutine beside others until the group ends."""
+        """Schedule a coroutine as a task that finishes before the group does."""
         task = self._running().create_task(coro, name=name)
         self._tasks.append(task)
         task.add_done_callback(self._ended)
@@ -354,7 +357,7 @@ class TaskGroup(Waiting):
             self._is_stopping = True
             for task in self._tasks:
                 task.cancel()
-            if not self._waiters:  # the body still runs
+            if not self._waiters:  # the body is still running
                 self._parent.cancel()
 
     async def __aexit__(self, kind: Any, error: Any, _: object) -> None:
@@ -380,7 +383,7 @@ KINDS = (Event, Semaphore, BoundedSemaphore, Lock, Condition, Queue, LifoQueue, 
 
 
 def of_run(running: Callable[[], Loop]) -> dict[str, Any]:
-    """These classes and the errors, for one run."""
+    """Create the classes for one run, and return them with the errors."""
     made: dict[str, Any] = {}
     told = {"_running": lambda _: running(), "_new_lock": lambda _: made["Lock"](), "__module__": "asyncio"}
     for kind in KINDS:
