@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from contextlib import aclosing, closing
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Never, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, Unpack, overload
 
 from agentkit._dataclass import dataclass
 from agentkit.agents import handoffs, options
@@ -17,7 +17,7 @@ from agentkit.agents import handoffs as team
 from agentkit.agents import options as settings
 from agentkit.agents.context_window import ContextBudget
 from agentkit.agents.guardrails import CheckFunction
-from agentkit.agents.options import Prompt, checked_listener
+from agentkit.agents.options import AgentOptions, Prompt, checked_listener
 from agentkit.agents.result import Answers, GivenApprover, Resumption, RunFinished, RunResult, result_in
 from agentkit.agents.rule_checks import check_rules
 from agentkit.agents.run_config import LINEAGE, HandoffTarget, Instruction
@@ -351,25 +351,6 @@ Streamed = Generator[Event | RunFinished[S], None, None]
 AStreamed = AsyncGenerator[Event | RunFinished[S], None]
 Saved = RunResult[Any] | str | None
 """A run to resume: its result, the text of it, or its id in the session; None for the newest in the session."""
-
-
-class AgentOptions(TypedDict, total=False):
-    """The keyword arguments of Agent except `output_type`, which determines the type parameter."""
-
-    llm: LLM | None
-    model: str | None
-    safety: SafetyLevel | str
-    policy: Policy | None
-    approve: GivenApprover | None
-    session: str | Session | None
-    limits: Limits | None
-    window: Window | int | None
-    handoffs: Iterable[HandoffTarget]
-    workspace: str | Path | Workspace | None
-    checks: Iterable[CheckFunction]
-    dry_run: bool
-    context: Any
-    listeners: Iterable[Listener]
 
 
 _TAKEN = ("name", "tools", "instruction", "max_iterations", *AgentOptions.__annotations__, "output_type")

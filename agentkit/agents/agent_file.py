@@ -248,7 +248,7 @@ def _skeleton(key: str) -> str:
 
 def _agent_options() -> frozenset[str]:
     """The arguments of Agent."""
-    from agentkit.agents.agent import AgentOptions
+    from agentkit.agents.options import AgentOptions
 
     return frozenset(AgentOptions.__annotations__)
 

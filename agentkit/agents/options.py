@@ -7,10 +7,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 from agentkit.agents.guardrails import AnswerValidator, CheckFunction
 from agentkit.agents.human_approval import is_approver
+from agentkit.agents.result import GivenApprover
 from agentkit.agents.run_config import HandoffTarget, Instruction
 from agentkit.content import File, Image, worded
 from agentkit.decisions import Label
@@ -25,12 +26,33 @@ from agentkit.sessions.context_window import Window
 from agentkit.sessions.session import Session
 from agentkit.tooling.run_context import is_told_of_run
 from agentkit.tooling.toolset import Toolset
+from agentkit.tracing.listeners import Listener
 from agentkit.usage import Limits, is_whole
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
 
 Prompt = str | Image | File | Path | Sequence[str | Image | File | Path]
 """A prompt: a text, or texts, images and files in order; a path is replaced by the contents of the file."""
+
+
+class AgentOptions(TypedDict, total=False):
+    """The keyword arguments of Agent except `output_type`, which determines the type parameter."""
+
+    llm: LLM | None
+    model: str | None
+    safety: SafetyLevel | str
+    policy: Policy | None
+    approve: GivenApprover | None
+    session: str | Session | None
+    limits: Limits | None
+    window: Window | int | None
+    handoffs: Iterable[HandoffTarget]
+    workspace: str | Path | Workspace | None
+    checks: Iterable[CheckFunction]
+    dry_run: bool
+    context: Any
+    listeners: Iterable[Listener]
+
 
 _Value = TypeVar("_Value")
 

@@ -224,7 +224,7 @@ def test_a_line_that_looks_like_a_setting_does_not_become_instruction(text, line
     [
         "Role: you are a clerk.\nTone: kind.\n\nAnswer briefly.",
         "Chú ý: trả lời ngắn gọn.\n\nHãy tử tế.",
-        "\u0418\u043c\u044f: \u0411\u043e\u0440\u0438\u0441.\n\n\u041e\u0442\u0432\u0435\u0447\u0430\u0439 \u0442\u0435\u043f\u043b\u043e.",
+        "\u0418\u043c\u044f: \u0411\u043e\u0440\u0438\u0441.\n\n\u041e\u0442\u0432\u0435\u0447\u0430\u0439.",
         "http://example.com is your home page.\n\nBe kind.",
         "Be kind.\npolicy: none of your business\n\nAnd brief.",
     ],
