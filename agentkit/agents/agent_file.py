@@ -231,7 +231,7 @@ def _refuse_lookalikes(lines: _Lines, first: int, end: int) -> None:
         name = _skeleton(match["key"]) if match else ""
         if match and name in _KEYS:
             lines.fail(index, f"{match['key']!r} is not read as a setting. Write `{name}: value` in plain letters.")
-        if match and name in _agent_options():
+        if match and name in PYTHON_ONLY:
             lines.fail(
                 index,
                 f"There is no setting {match['key']!r}.{suggestion(name, _KEYS, 0.5)} The settings are: "
@@ -244,13 +244,6 @@ def _skeleton(key: str) -> str:
     """The name of a setting that a key looks like: without accents, in Latin letters."""
     letters = unicodedata.normalize("NFKD", key.casefold()).translate(_LOOKALIKES)
     return re.sub(r"[ -]", "_", "".join(each for each in letters if not unicodedata.combining(each)))
-
-
-def _agent_options() -> frozenset[str]:
-    """The arguments of Agent."""
-    from agentkit.agents.options import AgentOptions
-
-    return frozenset(AgentOptions.__annotations__)
 
 
 def _check_for_late_tools(lines: _Lines, start: int) -> None:
@@ -342,6 +335,11 @@ def _unquoted(text: str) -> str:
     text = text.strip().strip("`")
     return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
 
+
+PYTHON_ONLY = frozenset(
+    {"llm", "policy", "approve", "window", "handoffs", "checks", "dry_run", "context", "listeners", "output_type"}
+)
+"""The arguments of Agent that a file cannot set."""
 
 _LISTS = {"tools", "limits"}
 _KEYS: Mapping[str, Callable[[str, _SettingsContext], Any]] = {

@@ -59,6 +59,16 @@ def search(folder: str, repository: Repository | None) -> Survey:
     return found
 
 
+def create_missing_settings(repository: Repository) -> None:
+    """Create the missing settings of a repository, empty: only what exists can be mounted read-only.
+
+    They stay, since to delete one would take away the mounts on it in other sandboxes that run meanwhile.
+    """
+    for git_dir in (repository.common_dir, *(repository.nested() or ())):
+        for name, is_folder in _CREATED.items():
+            _created(f"{git_dir}/{name}", is_folder=is_folder)
+
+
 @dataclass(frozen=True, slots=True)
 class Git:
     """What one command needs so that git works; `scratch` is a folder of the host that the command cannot change."""
@@ -90,9 +100,7 @@ class Git:
         Settings of the repository that are missing are created, empty, so that the command cannot create them.
         """
         if self.repository is not None and self.writable:
-            for git_dir in (self.repository.common_dir, *(self.repository.nested() or ())):
-                for name, is_folder in _CREATED.items():
-                    _created(f"{git_dir}/{name}", is_folder=is_folder)
+            create_missing_settings(self.repository)
         who = settings.identity(environment, self.repository.git_dir if self.repository else None)
         lines = ["[include]", "\tpath = /etc/gitconfig", "[core]", "\tcheckStat = minimal", "[user]"]
         lines += [f"\t{key} = {_quoted(value)}" for key, value in (("name", who.name), ("email", who.email)) if value]

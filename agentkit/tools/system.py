@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager, nullcontext, suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from functools import lru_cache
 from pathlib import Path
@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import SandboxError, ToolError
-from agentkit.git import refs
+from agentkit.git import objects, refs
 from agentkit.git.programs import programs_in
 from agentkit.git.repository import Repository
 from agentkit.levels import SafetyLevel
-from agentkit.sandbox.git_access import repository_of, search
+from agentkit.sandbox.git_access import create_missing_settings, repository_of, search
 from agentkit.sandbox.isolation import check_isolation
 from agentkit.sandbox.process import (
     DEFAULT,
@@ -47,6 +47,10 @@ _MOST_NAMED = 10
 _MOVED = (
     "It moved or deleted {}, which was put back: other branches and tags are changed only by a command that a person "
     "has approved."
+)
+_LOST_OBJECTS = (
+    "It deleted objects of the git repository {0} ({1:,} files of {0}/objects): commits and files that git kept are "
+    "gone, and undo cannot bring them back."
 )
 _GIT = re.compile(r"\bgit\b")
 _MOST_RESTORABLE = 1_000
@@ -156,7 +160,7 @@ class _Shell:
         permitted = _named_in(command) if not decision.allowed else _nothing
         outcome = None
         try:
-            with self._observing(command, judgment, repository) if writable else nullcontext() as remarks:
+            with self._observing(command, judgment, repository if writable else None, records=writable) as remarks:
                 before = refs.read(repository) if repository and writable and decision.allowed else None
                 outcome = run_command(
                     command,
@@ -169,7 +173,7 @@ class _Shell:
                 if repository and before:
                     notes += _put_back(repository, before, confinement)
             self._keep(outcome)
-            notes += remarks or ()
+            notes += remarks
         except SandboxError as error:
             self.searches.pop(folder, None)  # the next judgment searches it again
             return {"command": command, "error": str(error), "status": "failed", "boundary": NOT_RUN}
@@ -202,13 +206,30 @@ class _Shell:
             self.restorable.discard(command)
         return decision
 
+    @contextmanager
     def _observing(
-        self, command: str, judgment: Judgment, repository: Repository | None
-    ) -> AbstractContextManager[list[str]]:
-        """Record the changes of the command. One allowed as undoable is not run if it no longer is."""
+        self, command: str, judgment: Judgment, repository: Repository | None, *, records: bool
+    ) -> Iterator[list[str]]:
+        """Record what the command changes, unless it cannot write.
+
+        A command that was allowed as undoable is not run if it no longer is. Gives a list of what cannot
+        be undone, which is complete at the end.
+        """
+        if not records:
+            yield []
+            return
         surely = judgment.destroyed if command in self.restorable else ()
         folder = repository.common_dir if repository else None
-        return self.workspace.observing("run_shell", surely, judgment.destroyed | judgment.touched, repository=folder)
+        if repository:  # before the first look, so that these files do not count as the command's
+            create_missing_settings(repository)
+        before = objects.read(repository) if repository else None
+        with self.workspace.observing(
+            "run_shell", surely, judgment.destroyed | judgment.touched, repository=folder
+        ) as remarks:
+            yield remarks
+        if repository and before:
+            lost = objects.count_lost(before, objects.read(repository))
+            remarks += [_LOST_OBJECTS.format(repository.common_dir, lost)] if lost else []
 
     def _keep(self, outcome: ProcessOutcome) -> None:
         """Record the contents of configuration files that were removed after the command."""

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from agentkit.agents.agent import Agent
-from agentkit.agents.agent_file import AgentFile, parse_manifesto, read_manifesto
+from agentkit.agents.agent import Agent, AgentOptions
+from agentkit.agents.agent_file import PYTHON_ONLY, AgentFile, parse_manifesto, read_manifesto
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.safety.policy import Policy
@@ -211,6 +211,14 @@ LOOK_LIKE_SETTINGS = {
 }
 
 
+def test_every_argument_of_agent_is_a_setting_or_known_to_be_none():
+    """What Agent takes can be set in a file, or is refused there by name."""
+    assert PYTHON_ONLY | {"model", "safety", "session", "limits", "workspace"} == {
+        *AgentOptions.__annotations__,
+        "output_type",
+    }
+
+
 @pytest.mark.parametrize(("text", "line", "said"), LOOK_LIKE_SETTINGS.values(), ids=LOOK_LIKE_SETTINGS)
 def test_a_line_that_looks_like_a_setting_does_not_become_instruction(text, line, said):
     """A setting that would silently have no effect is an error that says how to write it."""
@@ -224,7 +232,7 @@ def test_a_line_that_looks_like_a_setting_does_not_become_instruction(text, line
     [
         "Role: you are a clerk.\nTone: kind.\n\nAnswer briefly.",
         "Chú ý: trả lời ngắn gọn.\n\nHãy tử tế.",
-        "\u0418\u043c\u044f: \u0411\u043e\u0440\u0438\u0441.\n\n\u041e\u0442\u0432\u0435\u0447\u0430\u0439.",
+        "名前: 太郎\n\n親切に。",
         "http://example.com is your home page.\n\nBe kind.",
         "Be kind.\npolicy: none of your business\n\nAnd brief.",
     ],

@@ -5,6 +5,7 @@ import pytest
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
+from agentkit.safety.locations import CallFacts
 from agentkit.safety.policy import Policy
 from agentkit.safety.rules import Rule
 
@@ -148,7 +149,7 @@ TO_BOB = Rule("allow", "send", {"to": {"said": True}, "body": {}})
 def test_call_to_whom_the_person_named_carries_nothing_to_strangers(rules, said, verdict, egress):
     """What a rule allows because the person said it may leave, whatever was read; nothing else is changed."""
     arguments = {"to": "bob", "body": "hi"}
-    decision = Policy(rules=rules).judge("send", SafetyLevel.SYSTEM, LEAVES, arguments, said=said)
+    decision = Policy(rules=rules).judge("send", SafetyLevel.SYSTEM, LEAVES, arguments, facts=CallFacts(said=said))
     assert (decision.verdict, decision.egress) == (verdict, egress)
 
 

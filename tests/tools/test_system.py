@@ -426,3 +426,47 @@ def test_a_command_whose_changes_cannot_be_recorded_still_has_its_result(tmp_pat
     told = shell_tool_in(Workspace(tmp_path)).function(command=command)
     assert told["stdout"] == "1\n"
     assert "cannot be undone" in told.get("note", "cannot be undone")
+
+
+BOTH_LAUNCHERS = {"bubblewrap": Confinement(), "worker": Confinement(available=MECHANISMS - {"bubblewrap"})}
+
+
+@pytest.fixture
+def repository(tmp_path):
+    """A workspace that is a repository with one commit, as `git init` without a template makes it."""
+    (tmp_path / "notes.txt").write_text("hello\n")
+    git = ["git", "-c", "user.name=a", "-c", "user.email=a@example.com", "-C", str(tmp_path)]
+    for line in (["init", "-q", "--template="], ["add", "."], ["commit", "-q", "-m", "x"]):
+        subprocess.run([*git, *line], check=True)
+    return tmp_path
+
+
+@pytest.mark.parametrize("way", BOTH_LAUNCHERS)
+def test_deleted_objects_of_git_are_told(repository, way):
+    """A script that deletes git's objects is told of, and nothing of the sandbox's own counts as a change."""
+    workspace = Workspace(repository)
+    (repository / "wipe.py").write_text("import shutil\nshutil.rmtree('.git/objects', ignore_errors=True)\n")
+    told = shell_tool_in(workspace, BOTH_LAUNCHERS[way])(command="python3 wipe.py")
+    assert "deleted objects of the git repository" in told["note"]
+    assert "cannot bring them back" in told["note"]
+    undone = workspace.undo()
+    assert not [name for name in undone.removed if "config.worktree" in name or "attributes" in name]
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "git status",
+        "echo x >> notes.txt && git commit -qam y",
+        "git gc -q",
+        "git repack -qad",
+        "git checkout -q -b other && git stash list",
+    ],
+)
+def test_ordinary_work_with_git_loses_no_objects(repository, command):
+    """Commands that add objects, or pack them anew, are not reported as deleting any."""
+    workspace = Workspace(repository)
+    told = shell_tool_in(workspace).function(command=f"export EMAIL=a@example.com; {command}")
+    assert told["return_code"] == 0
+    assert "deleted objects" not in told.get("note", "")
+    assert not [name for name in workspace.undo().removed if "config.worktree" in name or "attributes" in name]
