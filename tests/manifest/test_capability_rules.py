@@ -29,7 +29,7 @@ VALUES = st.sampled_from(
 )
 TESTS = st.one_of(
     st.tuples(st.just("equals"), VALUES),
-    st.tuples(st.just("one_of"), st.lists(VALUES, max_size=3)),
+    st.tuples(st.just("one_of"), st.lists(VALUES, min_size=1, max_size=3)),
     st.tuples(st.sampled_from(["matches", "contains"]), st.sampled_from(["git.*", "a", "push"])),
     st.tuples(st.just("words"), st.sampled_from([["git"], ["git", "push"]])),
     st.tuples(st.just("host"), st.sampled_from(["example.com", "a.example.com", "Example.com"])),

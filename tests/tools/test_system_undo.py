@@ -58,9 +58,13 @@ def repository(folder):
     return folder
 
 
+PLACEHOLDERS = (".git/config.worktree", ".git/info/attributes")
+"""Empty files that the sandbox leaves in a repository, because it mounts their protection on them."""
+
+
 def contents(folder):
-    """Every place below a folder, with its mode and content, but for what git logs."""
-    return {
+    """Every path below a folder, with its mode and content, except objects, logs and empty placeholders of git."""
+    found = {
         str(place.relative_to(folder)): (
             place.lstat().st_mode,
             place.readlink() if place.is_symlink() else place.read_bytes() if place.is_file() else None,
@@ -68,6 +72,7 @@ def contents(folder):
         for place in folder.rglob("*")
         if not str(place.relative_to(folder)).startswith((".git/objects", ".git/logs"))
     }
+    return {path: state for path, state in found.items() if path not in PLACEHOLDERS or state[1]}
 
 
 DELETING = [
