@@ -12,9 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, Unpack, overload
 
 from agentkit._dataclass import dataclass
-from agentkit.agents import handoffs, options
-from agentkit.agents import handoffs as team
-from agentkit.agents import options as settings
+from agentkit.agents import handoffs as agent_handoffs
+from agentkit.agents import options as agent_options
 from agentkit.agents.context_window import ContextBudget
 from agentkit.agents.guardrails import CheckFunction
 from agentkit.agents.options import AgentOptions, Prompt, checked_listener
@@ -168,7 +167,7 @@ class ConversationMixin(Runner):
 
     @history.setter
     def history(self, messages: Iterable[Message | Mapping[str, Any]]) -> None:
-        said = options.conversation_from(messages, self.tools)
+        said = agent_options.conversation_from(messages, self.tools)
         Session().append(said)  # validate before the current conversation is discarded
         self.reset()
         self.session.append(said)
@@ -193,7 +192,7 @@ class ConversationMixin(Runner):
     @property
     def holds_back(self) -> bool:
         """Whether text is held back because this agent or a reachable handoff target has a typed or checked output."""
-        staff = [self, *handoffs.reachable(self.leads)]
+        staff = [self, *agent_handoffs.reachable(self.leads)]
         rules = [each.answer_rules for each in staff if isinstance(each, ConversationMixin)]
         return any(each.output is not None or each.of("output") for each in rules)
 
@@ -263,8 +262,8 @@ class ConversationMixin(Runner):
 
     def __setattr__(self, name: str, value: object) -> None:
         """Set an attribute. Raises ConfigError for an invalid value, AttributeError for an unknown attribute."""
-        if name in options.SETTABLE:
-            value = options.SETTABLE[name](value)
+        if name in agent_options.SETTABLE:
+            value = agent_options.SETTABLE[name](value)
             if name in ("policy", "tools"):
                 given: dict[str, Any] = {"policy": self.policy, "tools": self.tools, name: value}
                 check_rules(**given)
@@ -429,7 +428,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         self,
         name: str = "agent",
         tools: Iterable[Any] | Callable[..., Any] | None = (),
-        instruction: Instruction | None = settings.DEFAULT_INSTRUCTION,
+        instruction: Instruction | None = agent_options.DEFAULT_INSTRUCTION,
         max_iterations: int = 10,
         *,
         llm: LLM | None = None,
@@ -449,19 +448,22 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         listeners: Iterable[Listener] = (),
         **unknown: object,
     ) -> None:
-        settings.refuse_unknown(unknown, _TAKEN)
+        agent_options.refuse_unknown(unknown, _TAKEN)
         own = vars(self)  # bypass __setattr__, as each value is validated here
-        own["name"], own["dry_run"] = settings.checked("name", name), settings.checked("dry_run", dry_run)
-        own["instruction"], own["tools"] = settings.instruction_from(instruction), settings.tools_from(tools)
-        own["max_iterations"] = settings.checked("max_iterations", max_iterations)
-        own["_llm"], own["_model"] = settings.llm_from(llm, model, name), settings.if_said("model", model)
-        own["policy"] = settings.policy_from(SafetyLevel.of(safety), policy)
-        own["approve"], own["_session"] = settings.if_said("approve", approve), settings.if_said("session", session)
-        own["limits"], own["_workspace"] = settings.limits_from(limits), settings.workspace_from(workspace)
-        own["leads"], own["listeners"] = settings.leads_from(handoffs), settings.listeners_from(listeners)
+        own["name"], own["dry_run"] = agent_options.checked("name", name), agent_options.checked("dry_run", dry_run)
+        own["instruction"], own["tools"] = agent_options.instruction_from(instruction), agent_options.tools_from(tools)
+        own["max_iterations"] = agent_options.checked("max_iterations", max_iterations)
+        own["_llm"], own["_model"] = agent_options.llm_from(llm, model, name), agent_options.if_said("model", model)
+        own["policy"] = agent_options.policy_from(SafetyLevel.of(safety), policy)
+        own["approve"], own["_session"] = (
+            agent_options.if_said("approve", approve),
+            agent_options.if_said("session", session),
+        )
+        own["limits"], own["_workspace"] = agent_options.limits_from(limits), agent_options.workspace_from(workspace)
+        own["leads"], own["listeners"] = agent_options.leads_from(handoffs), agent_options.listeners_from(listeners)
         own["_answers"], own["_room"] = (
-            settings.rules_from(output_type, checks),
-            ContextBudget(settings.window_from(window)),
+            agent_options.rules_from(output_type, checks),
+            ContextBudget(agent_options.window_from(window)),
         )
         own["context"], own["_grants"], own["_usage"], own["_lock"] = context, Grants(), NO_USAGE, threading.Lock()
         check_rules(self.policy, self.tools)
@@ -479,7 +481,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
 
     def __call__(self, prompt: Prompt, *, limits: Limits | None = None, context: Any = None, **unknown: Never) -> str:
         """The answer as text. Raises ModelError, or RunError with the result so far, if the run does not finish."""
-        settings.refuse_of_run("__call__", unknown, ("prompt", "limits", "context"))
+        agent_options.refuse_of_run("__call__", unknown, ("prompt", "limits", "context"))
         return self.run(prompt, limits=limits, context=context).raise_for_status().text
 
     @overload
@@ -502,7 +504,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         `output_type`, `limits` and `context` override those of the agent for this run; `output_type` also applies to
         the agents it hands off to, and `output_type=str` is any text. Pass limits again when the run is resumed.
         """
-        settings.refuse_of_run("run", unknown)
+        agent_options.refuse_of_run("run", unknown)
         return result_in(list(self.events(prompt, output_type=output_type, limits=limits, context=context)))
 
     @overload
@@ -521,7 +523,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         **unknown: object,
     ) -> RunResult[Any]:
         """Async version of `run`."""
-        settings.refuse_of_run("arun", unknown)
+        agent_options.refuse_of_run("arun", unknown)
         events = self.aevents(prompt, output_type=output_type, limits=limits, context=context)
         return result_in([event async for event in events])
 
@@ -545,7 +547,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         The run starts when the first event is requested. Closing the generator, for example by leaving a `for` loop,
         interrupts the run: finished work stays in the history, and `resume` continues it.
         """
-        settings.refuse_of_run("stream", unknown)
+        agent_options.refuse_of_run("stream", unknown)
         return self.events(prompt, streaming=True, output_type=output_type, limits=limits, context=context)
 
     @overload
@@ -564,7 +566,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         **unknown: object,
     ) -> AsyncGenerator[Event | RunFinished[Any], None]:
         """Async version of `stream`. To leave it early, use it as `async with contextlib.aclosing(...)`."""
-        settings.refuse_of_run("astream", unknown)
+        agent_options.refuse_of_run("astream", unknown)
         return self.aevents(prompt, streaming=True, output_type=output_type, limits=limits, context=context)
 
     def resume(
@@ -602,9 +604,9 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
 
     def as_tool(self, name: str | None = None, description: str | None = None, **unknown: Never) -> Tool[[str], str]:
         """This agent as a tool of another. Each call is a separate conversation, within the caller's limits."""
-        settings.refuse_of_run("as_tool", unknown, ("name", "description"))
+        agent_options.refuse_of_run("as_tool", unknown, ("name", "description"))
         worker = AgentTool(self)
-        return team.agent_tool(self, worker, worker.acall, name, description)
+        return agent_handoffs.agent_tool(self, worker, worker.acall, name, description)
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r}, tools={self.tools!r})"

@@ -13,7 +13,7 @@ from typing import Any, Self, TypedDict, Unpack
 
 from agentkit import recording
 from agentkit._dataclass import dataclass
-from agentkit.agents import handoffs as team
+from agentkit.agents import handoffs as agent_handoffs
 from agentkit.agents import options
 from agentkit.agents.budget import Budget
 from agentkit.agents.context_window import ContextBudget
@@ -301,7 +301,7 @@ class Runner(HandoffTarget):
         workspace = self.workspace.for_run(record, self.name, dry_run=is_dry, is_new=is_new)
         tools = self.tools.within(workspace)
         if self.leads:
-            tools = tools + team.handoff_tools(self.leads.values())
+            tools = tools + agent_handoffs.handoff_tools(self.leads.values())
         tools, specs = offered(tools)
         policies, grants = (self.policy, *above.policies), self._grants.for_run()
         bench = ToolPolicyContext(tools, policies, grants, workspace, above.read, context=context)
@@ -344,8 +344,8 @@ class Runner(HandoffTarget):
             next((each for each in known if each is not None), None),
             rules if output_type is None else AnswerValidator.of_run(output_type),
         )
-        team.check_context(task.context, self)
-        for each in (self, *team.reachable(self.leads)):
+        agent_handoffs.check_context(task.context, self)
+        for each in (self, *agent_handoffs.reachable(self.leads)):
             if isinstance(each, Runner):
                 each.answer_rules.check_context(task.context)
                 check_approver(each.approve, task.context)
@@ -473,7 +473,7 @@ def _led_by(agent: Runner, progress: RunState, plan: RunConfig, known: Sequence[
     if name in ("", agent.name):
         return plan
     named = {each.name: each for each in known}
-    lead = team.find_lead(name, agent.leads) or team.find_lead(name, named)
+    lead = agent_handoffs.find_lead(name, agent.leads) or agent_handoffs.find_lead(name, named)
     if lead is None:
         raise unknown_lead(name, agent.name)
     return lead.plan_beside(plan)

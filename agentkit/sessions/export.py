@@ -31,7 +31,6 @@ from agentkit.sessions.run_state import RunState
 from agentkit.sessions.store import SessionEntry
 
 FORMAT = 1
-_MOST_RESULT_CHARS = 1_000
 _MOST_OLD_NAME_CHARS = 150
 _MOST_READ_CHARS, _MOST_WORDS, _MOST_WORD_CHARS = 1_000, 4, 20
 

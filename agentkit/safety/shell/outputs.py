@@ -32,7 +32,6 @@ from agentkit.safety.shell.words import ansi
 _FORMAT = re.compile(r"%(?:(%)|([-+ #0-9.*']*)([a-zA-Z]))")
 _IN_TMP = re.compile(r"((-[dq]+|--directory|--suffix[= ][\w.-]+) )*(-t [\w.-]+ |/tmp/[\w.-]+ )?")
 _NO_SLASH = r"[%\w](?!\S*\.\.)[%\w:.@,+-]*"
-_FLAGS = r"(-[a-zA-Z0-9]+ )*"
 # What prints numbers, dates and names of the workspace, by its arguments; and which of these are names of files.
 _NAMERS = {
     "find": r"(?!.*-(f?printf|exec|ok|fls|files0)).*",
