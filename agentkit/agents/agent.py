@@ -15,7 +15,7 @@ from agentkit._dataclass import dataclass
 from agentkit.agents import handoffs as agent_handoffs
 from agentkit.agents import options as agent_options
 from agentkit.agents.context_window import ContextBudget
-from agentkit.agents.guardrails import CheckFunction
+from agentkit.agents.guardrails import GuardrailFunction
 from agentkit.agents.options import AgentOptions, Prompt, checked_listener
 from agentkit.agents.result import Answers, GivenApprover, Resumption, RunFinished, RunResult, result_in
 from agentkit.agents.rule_checks import check_rules
@@ -380,9 +380,9 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
             it can.
         handoffs: Agents that the conversation can be handed to.
         workspace: The folder of the file tools, shell and journal; the current folder by default.
-        checks: Functions with one parameter named `prompt`, `output` or `result` (of a tool) after what they check, and
-            optionally a RunContext. They return None to pass, another value to amend, and raise ValueError to refuse
-            with a reason.
+        guardrails: Functions with one parameter named `prompt`, `output` or `result` (of a tool) after what they check,
+            and optionally a RunContext. They return None to pass, another value to amend, and raise ValueError to
+            refuse with a reason.
         dry_run: Report changes in `RunResult.changes` without making them.
         context: Data for tools that the model does not provide; passed to them in a RunContext.
         listeners: Functions called with every event of every run. An exception in one ends its run.
@@ -442,29 +442,25 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         window: Window | int | None = None,
         handoffs: Iterable[HandoffTarget] = (),
         workspace: str | Path | Workspace | None = None,
-        checks: Iterable[CheckFunction] = (),
+        guardrails: Iterable[GuardrailFunction] = (),
         dry_run: bool = False,
         context: Any = None,
         listeners: Iterable[Listener] = (),
         **unknown: object,
     ) -> None:
         agent_options.refuse_unknown(unknown, _TAKEN)
-        own = vars(self)  # bypass __setattr__, as each value is validated here
-        own["name"], own["dry_run"] = agent_options.checked("name", name), agent_options.checked("dry_run", dry_run)
-        own["instruction"], own["tools"] = agent_options.instruction_from(instruction), agent_options.tools_from(tools)
-        own["max_iterations"] = agent_options.checked("max_iterations", max_iterations)
+        checked, own = agent_options.checked, vars(self)  # bypass __setattr__, as each value is validated here
+        own["name"], own["max_iterations"] = checked("name", name), checked("max_iterations", max_iterations)
+        own["tools"], own["dry_run"] = agent_options.tools_from(tools), checked("dry_run", dry_run)
+        own["instruction"] = agent_options.instruction_from(instruction)
         own["_llm"], own["_model"] = agent_options.llm_from(llm, model, name), agent_options.if_said("model", model)
         own["policy"] = agent_options.policy_from(SafetyLevel.of(safety), policy)
-        own["approve"], own["_session"] = (
-            agent_options.if_said("approve", approve),
-            agent_options.if_said("session", session),
-        )
+        own["approve"] = agent_options.if_said("approve", approve)
+        own["_session"] = agent_options.if_said("session", session)
         own["limits"], own["_workspace"] = agent_options.limits_from(limits), agent_options.workspace_from(workspace)
         own["leads"], own["listeners"] = agent_options.leads_from(handoffs), agent_options.listeners_from(listeners)
-        own["_answers"], own["_room"] = (
-            agent_options.rules_from(output_type, checks),
-            ContextBudget(agent_options.window_from(window)),
-        )
+        own["_answers"] = agent_options.rules_from(output_type, guardrails)
+        own["_room"] = ContextBudget(agent_options.window_from(window))
         own["context"], own["_grants"], own["_usage"], own["_lock"] = context, Grants(), NO_USAGE, threading.Lock()
         check_rules(self.policy, self.tools)
 

@@ -337,7 +337,7 @@ def _unquoted(text: str) -> str:
 
 
 PYTHON_ONLY = frozenset(
-    {"llm", "policy", "approve", "window", "handoffs", "checks", "dry_run", "context", "listeners", "output_type"}
+    {"llm", "policy", "approve", "window", "handoffs", "guardrails", "dry_run", "context", "listeners", "output_type"}
 )
 """The arguments of Agent that a file cannot set."""
 

@@ -153,7 +153,7 @@ class UseTools:
 
 @dataclass(slots=True)
 class CallFunction:
-    """Call a user's function, such as a check; `answer` becomes its return value, its exception or a timeout."""
+    """Call a user's function, such as a guardrail; `answer` becomes its return value, its exception or a timeout."""
 
     function: Callable[..., Any]
     given: tuple[Any, ...]
@@ -162,7 +162,7 @@ class CallFunction:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Store an exception as the answer: a check refuses by raising."""
+        """Store an exception as the answer: a guardrail refuses by raising."""
         try:
             yield
         except Exception as error:

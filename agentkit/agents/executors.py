@@ -143,7 +143,9 @@ def _culprit(agent: Runner) -> str:
 
 def _parts(agent: Runner) -> Iterator[tuple[str, Any]]:
     yield from ((f"The tool {tool.name!r}", tool) for tool in agent.tools)
-    yield from ((f"The check {check.name!r}", check.function) for check in agent.answer_rules.checks)
+    yield from (
+        (f"The guardrail {guardrail.name!r}", guardrail.function) for guardrail in agent.answer_rules.guardrails
+    )
     yield "approve=", agent.approve
     yield "llm=", agent.llm
     yield from ((f"The agent {lead.name!r}", lead) for lead in agent.leads.values())

@@ -22,10 +22,10 @@ MOST_RETRIES = 2
 _STAGES = ("prompt", "output", "result")
 
 REFUSALS = (ValueError, AssertionError)
-"""Exceptions by which a check refuses, with the reason as text. Any other exception is a failure of the check."""
+"""Exceptions by which a guardrail refuses, with the reason as text. Any other exception is a failure."""
 
 
-CheckFunction = Callable[[Any], Any] | Callable[[Any, Any], Any]
+GuardrailFunction = Callable[[Any], Any] | Callable[[Any, Any], Any]
 """A check of a prompt, an output or a result, with an optional RunContext parameter."""
 
 
@@ -42,38 +42,38 @@ class Guardrail:
 
     @property
     def name(self) -> str:
-        """The name of the check in errors."""
+        """The name of the guardrail in errors."""
         return getattr(innermost(self.function), "__name__", repr(self.function))
 
     def within(self, context: RunContext[Any]) -> Guardrail:
-        """The check with its RunContext parameter bound."""
+        """The guardrail with its RunContext parameter bound."""
         return self if self.of_run is None else replace(self, function=self.of_run.bound(self.function, context))
 
     def refusal(self, error: BaseException) -> str:
         """The reason for a refusal."""
-        return str(error) or f"The check {self.name} refuses it."
+        return str(error) or f"The guardrail {self.name} refuses it."
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerValidator:
-    """The rules for answers: an output type and checks; a refused answer is retried up to `retries` times.
+    """The rules for answers: an output type and guardrails; a refused answer is retried up to `retries` times.
 
     `is_of_run` is True if the type was requested by a run; it then applies to every agent that leads the run.
     """
 
     output: OutputType[Any] | None = None
-    checks: tuple[Guardrail, ...] = ()
+    guardrails: tuple[Guardrail, ...] = ()
     retries: int = MOST_RETRIES
     is_of_run: bool = False
 
     @classmethod
-    def of_agent(cls, output_type: Any, checks: Iterable[CheckFunction]) -> AnswerValidator:
+    def of_agent(cls, output_type: Any, guardrails: Iterable[GuardrailFunction]) -> AnswerValidator:
         """Create the rules from an agent's arguments. Raises ConfigError for an invalid type or check."""
         if output_type in (None, str):
-            return cls(None, _checks_from(checks))
+            return cls(None, _guardrails_from(guardrails))
         from agentkit.tooling.output_types import OutputType
 
-        return cls(OutputType.of(output_type), _checks_from(checks))
+        return cls(OutputType.of(output_type), _guardrails_from(guardrails))
 
     @classmethod
     def of_run(cls, output_type: Any) -> AnswerValidator:
@@ -93,19 +93,19 @@ class AnswerValidator:
 
     def within(self, context: RunContext[Any]) -> AnswerValidator:
         """The same rules with the RunContext bound to the checks that take it."""
-        if all(check.of_run is None for check in self.checks):
+        if all(guardrail.of_run is None for guardrail in self.guardrails):
             return self
-        return replace(self, checks=tuple(check.within(context) for check in self.checks))
+        return replace(self, guardrails=tuple(guardrail.within(context) for guardrail in self.guardrails))
 
     def check_context(self, value: Any) -> None:
-        """Raise ConfigError if the context of a run does not match a check's annotation."""
-        for check in self.checks:
-            if check.of_run is not None:
-                check_value(value, [check.of_run.parameter], f"The check {check.name}")
+        """Raise ConfigError if the context of a run does not match a guardrail's annotation."""
+        for guardrail in self.guardrails:
+            if guardrail.of_run is not None:
+                check_value(value, [guardrail.of_run.parameter], f"The guardrail {guardrail.name}")
 
     def of(self, stage: str) -> tuple[Guardrail, ...]:
         """The checks of a stage: prompt, output or result."""
-        return tuple(check for check in self.checks if check.stage == stage)
+        return tuple(guardrail for guardrail in self.guardrails if guardrail.stage == stage)
 
     def parse(self, text: str) -> Any:
         """Parse the answer. Raises ValueError with the reason for the model."""
@@ -144,14 +144,14 @@ class PartialAnswer:
         return (event,)
 
 
-def _checks_from(functions: Iterable[CheckFunction]) -> tuple[Guardrail, ...]:
-    """Convert functions to checks. Raises ConfigError if a parameter name does not select a stage."""
+def _guardrails_from(functions: Iterable[GuardrailFunction]) -> tuple[Guardrail, ...]:
+    """Convert functions to guardrails. Raises ConfigError if a parameter name does not select a stage."""
     if not isinstance(functions, Iterable):
-        raise ConfigError(f"checks= takes a list of functions. Got {functions!r:.200}.")
-    return tuple(_check(function) for function in functions)
+        raise ConfigError(f"guardrails= takes a list of functions. Got {functions!r:.200}.")
+    return tuple(_guardrail(function) for function in functions)
 
 
-def _check(function: CheckFunction) -> Guardrail:
+def _guardrail(function: GuardrailFunction) -> Guardrail:
     try:
         given = [each for each in inspect.signature(function).parameters.values() if each.kind not in REST]
     except (TypeError, ValueError):  # not callable, or a C function without a signature
@@ -162,8 +162,8 @@ def _check(function: CheckFunction) -> Guardrail:
     names = [each.name for each in others]
     if not names or (asked or names) != names[:1] or names[0] not in _STAGES:
         raise ConfigError(
-            "A check is a function of one parameter, named `prompt`, `output` or `result` after what it looks at, and "
-            "maybe of a RunContext. It returns None to pass, another value to amend, and raises ValueError to refuse. "
-            f"Got {function!r:.200}."
+            "A guardrail is a function of one parameter, named `prompt`, `output` or `result` after what it checks, "
+            "and optionally of a RunContext. It returns None to pass, another value to amend, and raises ValueError "
+            f"to refuse. Got {function!r:.200}."
         )
     return Guardrail(function, names[0], of_run)

@@ -38,21 +38,23 @@ from agentkit.safety.approval import Grants
 from agentkit.sessions.run_log import SessionRun
 
 
-def judged_by(check: Guardrail, value: Any, budget: Budget) -> Generator[CallFunction, None, Any]:
+def judged_by(guardrail: Guardrail, value: Any, budget: Budget) -> Generator[CallFunction, None, Any]:
     """Call a check on a value. Raises ValueError if it refuses, RunError if it fails, LimitExceeded on timeout."""
-    question = CallFunction(check.function, (value,), budget.seconds_left)
+    question = CallFunction(guardrail.function, (value,), budget.seconds_left)
     yield question
     answer, late = question.answer, budget.out_of_time()
     if late is not None:
         raise LimitExceeded(late.reason)
     if isinstance(value, str) and not isinstance(answer, str | Exception | None):
         kind = type(answer).__name__
-        raise RunError(f"The check {check.name} gave {kind} for a text; it returns None to pass, or another text.")
+        raise RunError(
+            f"The guardrail {guardrail.name} gave {kind} for a text; it returns None to pass, or another text."
+        )
     match answer:
         case ValueError() | AssertionError() as refusal:
-            raise ValueError(check.refusal(refusal)) from refusal
+            raise ValueError(guardrail.refusal(refusal)) from refusal
         case Exception() as fault:
-            raise RunError(f"The check {check.name} failed ({type(fault).__name__}: {fault}).") from fault
+            raise RunError(f"The guardrail {guardrail.name} failed ({type(fault).__name__}: {fault}).") from fault
     return answer
 
 
@@ -109,7 +111,7 @@ class RunLoop:
         is_landed = self.progress.is_answered and self.progress.status == "limit"
         self.was_done = self.progress.is_answered and self.progress.status == "done"
         yield from tell(self.run, RunResumed("Go on where you were stopped: there is room again." if is_landed else ""))
-        if self.progress.prompt is not None:  # not sent to a model yet, perhaps because a check refused it
+        if self.progress.prompt is not None:  # not sent to a model yet, perhaps because a guardrail refused it
             _, refusal = yield from self._checked_prompt(self.progress.prompt)
             if refusal is not None:
                 yield from self._fail(refusal)
@@ -249,14 +251,14 @@ class RunLoop:
             yield from tell(self.run, AnswerRefused(f"This answer cannot be used. {refusal} Answer again, in full."))
 
     def _checked_output(self) -> Generator[Event | Question, None, Exception | None]:
-        """Parse the answer and run the checks; returns the error, or None."""
+        """Parse the answer and run the guardrails; returns the error, or None."""
         rules, self.has_passed = self.plan.answers, False
         try:
             self.value = rules.parse(self.progress.text)
-            for check in () if self.was_done else rules.of("output"):
-                amended = yield from judged_by(check, self.value, self.budget)
+            for guardrail in () if self.was_done else rules.of("output"):
+                amended = yield from judged_by(guardrail, self.value, self.budget)
                 if amended is not None:
-                    text, self.value = _amended(rules, check, amended)
+                    text, self.value = _amended(rules, guardrail, amended)
                     yield from tell(self.run, AnswerAmended(text))
         except (*REFUSALS, RunError) as error:
             self.value = None
@@ -265,17 +267,17 @@ class RunLoop:
         return None
 
     def _checked_prompt(self, prompt: Content) -> Generator[Event | Question, None, tuple[Content, RunError | None]]:
-        """The prompt after the checks amended each of its texts, and the error if a check refused it."""
+        """The prompt after the guardrails amended each of its texts, and the error if a guardrail refused it."""
         parts = [prompt] if isinstance(prompt, str) else list(prompt)
         refusal = None
-        for place, check in product(range(len(parts)), self.plan.answers.of("prompt")):
+        for place, guardrail in product(range(len(parts)), self.plan.answers.of("prompt")):
             part = parts[place]
             if isinstance(part, str) and refusal is None:
                 try:
-                    amended = yield from judged_by(check, part, self.budget)
+                    amended = yield from judged_by(guardrail, part, self.budget)
                     parts[place] = part if amended is None else str(amended)
                 except REFUSALS as error:
-                    refusal = RunError(f"The prompt was refused by {check.name}: {error}")
+                    refusal = RunError(f"The prompt was refused by {guardrail.name}: {error}")
                 except RunError as error:
                     refusal = error
         return str(parts[0]) if isinstance(prompt, str) else tuple(parts), refusal
@@ -285,7 +287,7 @@ class RunLoop:
         self.value, self.withheld = None, True
 
     def _fail(self, error: AgentKitError) -> Steps:
-        if isinstance(error, LimitExceeded):  # the time ran out during a check
+        if isinstance(error, LimitExceeded):  # the time ran out during a guardrail
             yield from self._land(LimitReached("seconds", str(error)))
             return
         self.error = error
@@ -303,7 +305,7 @@ class RunLoop:
 
     @property
     def _text(self) -> str:
-        """The text of the result; with output checks, only text that passed them."""
+        """The text of the result; with output guardrails, only text that passed them."""
         is_held = self.withheld or (not self.has_passed and bool(self.plan.answers.of("output")))
         return "" if is_held else self.progress.text
 
@@ -312,10 +314,10 @@ class RunLoop:
         return self.plan.answers.output is not None
 
 
-def _amended(rules: AnswerValidator, check: Guardrail, value: Any) -> tuple[str, Any]:
-    """The replacement answer of a check, as text and as value. Raises RunError if it is not a valid answer."""
+def _amended(rules: AnswerValidator, guardrail: Guardrail, value: Any) -> tuple[str, Any]:
+    """The replacement answer of a guardrail, as text and as value. Raises RunError if it is not a valid answer."""
     try:
         text = rules.encode(value)
         return text, rules.parse(text)
     except REFUSALS as error:
-        raise RunError(f"What the check {check.name} gave is no answer. {error}") from error
+        raise RunError(f"What the guardrail {guardrail.name} gave is no answer. {error}") from error

@@ -9,7 +9,7 @@ from functools import cache, partial
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
-from agentkit.agents.guardrails import AnswerValidator, CheckFunction
+from agentkit.agents.guardrails import AnswerValidator, GuardrailFunction
 from agentkit.agents.human_approval import is_approver
 from agentkit.agents.result import GivenApprover
 from agentkit.agents.run_config import HandoffTarget, Instruction
@@ -48,7 +48,7 @@ class AgentOptions(TypedDict, total=False):
     window: Window | int | None
     handoffs: Iterable[HandoffTarget]
     workspace: str | Path | Workspace | None
-    checks: Iterable[CheckFunction]
+    guardrails: Iterable[GuardrailFunction]
     dry_run: bool
     context: Any
     listeners: Iterable[Listener]
@@ -173,9 +173,9 @@ def limits_from(given: Limits | None) -> Limits:
     return _LIMITS if given is None else checked("limits", given)
 
 
-def rules_from(output_type: Any, checks: Iterable[CheckFunction]) -> AnswerValidator:
+def rules_from(output_type: Any, guardrails: Iterable[GuardrailFunction]) -> AnswerValidator:
     """Create the answer rules. Raises ConfigError for an invalid type or check."""
-    return _RULES if output_type is None and checks == () else AnswerValidator.of_agent(output_type, checks)
+    return _RULES if output_type is None and guardrails == () else AnswerValidator.of_agent(output_type, guardrails)
 
 
 def policy_from(level: SafetyLevel, policy: Policy | None) -> Policy:

@@ -221,7 +221,7 @@ def session_of(agent: Runner, job: Job) -> Session:
 def earlier_result(agent: Runner, session: Session, prompt: Prompt) -> RunResult[Any] | None:
     """The result of an earlier run of the prompt in the session; None if there was no earlier run.
 
-    Raises SessionError if the session belongs to another prompt. Prompts that checks can amend are not compared.
+    Raises SessionError if the session belongs to another prompt. Prompts that guardrails can amend are not compared.
     """
     entries = _kept(session)
     if not entries:

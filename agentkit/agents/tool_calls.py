@@ -1,7 +1,7 @@
 """Tool calls of one response: judged, approved, executed, checked, and answered with one result each.
 
-Content that a check removes is removed everywhere: from the value and from the full text of a cut result. A check
-cannot change that the call was made and failed, its cost, its decision, and its labels.
+Content that a guardrail removes is removed everywhere: from the value and from the full text of a cut result. A
+guardrail cannot change that the call was made and failed, its cost, its decision, and its labels.
 """
 
 from __future__ import annotations
@@ -172,26 +172,26 @@ def _key(call: ToolCall) -> _Key:
 _WITHHELD = "The call was made, but its result is withheld: {reason}"
 
 
-class ResultChecks:
+class ResultGuardrails:
     """The checks of one call's result; `result` is the checked result. `prepare` adds labels and handoff data first.
 
     They run in the thread or task of the tool, so that the results of concurrent calls are checked concurrently.
     """
 
     def __init__(
-        self, checks: tuple[Guardrail, ...], max_chars: int, prepare: Callable[[ToolResult], ToolResult]
+        self, guardrails: tuple[Guardrail, ...], max_chars: int, prepare: Callable[[ToolResult], ToolResult]
     ) -> None:
-        self._checks, self._max_chars, self._prepare = checks, max_chars, prepare
+        self._guardrails, self._max_chars, self._prepare = guardrails, max_chars, prepare
         self.result: ToolResult | None = None
 
     def questions(self, result: ToolResult, ends: float = math.inf) -> Generator[CallFunction, None, ToolResult]:
-        """Call each check until one withholds the result; waiting calls and handoffs are not checked."""
+        """Call each guardrail until one withholds the result; waiting calls and handoffs are not checked."""
         result = self._prepare(result)
-        for check in () if result.status == "waiting" or result.lead else self._checks:
+        for guardrail in () if result.status == "waiting" or result.lead else self._guardrails:
             seen = _uncut(result)
-            question = CallFunction(check.function, (seen,), ends - time.monotonic())
+            question = CallFunction(guardrail.function, (seen,), ends - time.monotonic())
             yield question
-            reason = _objection(check, question.answer)
+            reason = _objection(guardrail, question.answer)
             if reason:
                 result = _withheld(result, reason)
                 break
@@ -229,19 +229,19 @@ def _is_async(asked: CallFunction) -> bool:
     return is_asynchronous(asked.function)
 
 
-def _objection(check: Guardrail, answer: object) -> str:
+def _objection(guardrail: Guardrail, answer: object) -> str:
     """The reason to withhold the result, if any. A failure is given by location: its text can quote the result."""
     match answer:
         case ToolTimeout():
-            return f"The check {check.name} was not done in time."
+            return f"The guardrail {guardrail.name} was not done in time."
         case BaseException() as error if isinstance(error, REFUSALS):
-            return check.refusal(error)
+            return guardrail.refusal(error)
         case BaseException() as fault:
-            return f"The check {check.name} failed ({type(fault).__name__}{_place(fault.__traceback__)})."
+            return f"The guardrail {guardrail.name} failed ({type(fault).__name__}{_place(fault.__traceback__)})."
         case None | str() | ToolResult():
             return ""
     kind = type(answer).__name__
-    return f"The check {check.name} gave {kind}; it returns None to pass, a text or another ToolResult."
+    return f"The guardrail {guardrail.name} gave {kind}; it returns None to pass, a text or another ToolResult."
 
 
 def _place(traceback: TracebackType | None) -> str:
@@ -257,9 +257,9 @@ def _withheld(result: ToolResult, reason: str) -> ToolResult:
 
 
 def _amended(result: ToolResult, seen: ToolResult, given: object, max_chars: int) -> ToolResult:
-    """Apply the return value of a check to the result.
+    """Apply the return value of a guardrail to the result.
 
-    Fields that the check changed are used as given; the others follow the new content.
+    Fields that the guardrail changed are used as given; the others follow the new content.
     """
     if isinstance(given, str):
         given = replace(seen, content=given, images=(), files=())
@@ -295,7 +295,7 @@ def _with_content(result: ToolResult, content: str, max_chars: int) -> ToolResul
 
 
 def _known(told: ToolResult, result: ToolResult, labels: frozenset[Label] = frozenset()) -> ToolResult:
-    """Restore the facts of the call that a check cannot change; it can only add labels."""
+    """Restore the facts of the call that a guardrail cannot change; it can only add labels."""
     held = result.labels | labels
     return replace(told, decision=result.decision, seconds=result.seconds, labels=held, usage=result.usage)
 
@@ -385,7 +385,7 @@ def _may_change(value: object) -> bool:
 
 
 _MOST_WORDS_CHARS = 50_000
-"""Maximum length of a check's replacement for a person's answer."""
+"""Maximum length of a guardrail's replacement for a person's answer."""
 
 _UNANSWERED = "The person gives no answer. Do without it, or say what you cannot do."
 
@@ -471,14 +471,14 @@ class ToolCallBatch:
         if not judged.decision.allowed:
             yield from tell(self.run, ToolCallFinished(judged.call, telling.amend(judged.refusal())))
             return None
-        return replace(judged, amend=telling.amend, checks=self._checks(telling, judged.tool))
+        return replace(judged, amend=telling.amend, guardrails=self._guardrails(telling, judged.tool))
 
-    def _checks(self, telling: ResultNotes, tool: Tool[..., Any] | None = None) -> ResultChecks | None:
+    def _guardrails(self, telling: ResultNotes, tool: Tool[..., Any] | None = None) -> ResultGuardrails | None:
         """The checks of a call's result, applied before it is emitted; None without checks."""
         rules = self.plan.answers
-        checks = rules.of("result") if rules.checks else ()
+        guardrails = rules.of("result") if rules.guardrails else ()
         most_chars = _MOST_WORDS_CHARS if tool is None else tool.max_chars
-        return ResultChecks(checks, most_chars, telling.labelled) if checks else None
+        return ResultGuardrails(guardrails, most_chars, telling.labelled) if guardrails else None
 
     def _telling(self, judged: JudgedCall, step: Step, read: Sequence[Message]) -> ResultNotes:
         """The notes on the call's result for the model."""
@@ -519,9 +519,9 @@ class ToolCallBatch:
         result = failure(step.call.name, answer.text or _UNANSWERED, "denied")
         if answer.answer != Approval.NO:
             result = ToolResult(step.call.name, "ok", answer.text, value=answer.text)
-            checks = self._checks(ResultNotes(step.call))
-            if checks is not None:
-                result = yield from checks.questions(result, time.monotonic() + self.budget.seconds_left)
+            guardrails = self._guardrails(ResultNotes(step.call))
+            if guardrails is not None:
+                result = yield from guardrails.questions(result, time.monotonic() + self.budget.seconds_left)
         yield from tell(self.run, ToolCallFinished(step.call, result))
 
     def _refused_by_limit(self, judged: JudgedCall) -> Steps:

@@ -49,7 +49,7 @@ class Checking(Protocol):
     """Checks of a call's result, which can replace it before the deadline."""
 
     def run(self, result: ToolResult, ends: float) -> ToolResult:
-        """The result after the checks, blocking."""
+        """The result after the guardrails, blocking."""
         ...
 
     async def arun(self, result: ToolResult, ends: float) -> ToolResult:
@@ -87,7 +87,7 @@ class JudgedCall:
     arguments: Mapping[str, Any] = field(default_factory=dict)
     amend: Callable[[ToolResult], ToolResult] = _as_it_is
     by_person: bool = False
-    checks: Checking | None = None
+    guardrails: Checking | None = None
     has_begun: bool = False
     expected: Mapping[str, str] = field(default_factory=dict)
     bound: Mapping[str, str] = field(default_factory=dict)
@@ -99,10 +99,10 @@ class JudgedCall:
         lapsed = lapse(self.decision, self.bound)
         if lapsed is not None:
             return self.amend(denial(self.call.name, lapsed))
-        if self.checks is None:
+        if self.guardrails is None:
             return self.amend(self.tool.run(self.arguments, self.decision, timeout_seconds))
         ends = _ends(timeout_seconds)
-        return self.amend(self.checks.run(self.tool.run(self.arguments, self.decision, timeout_seconds), ends))
+        return self.amend(self.guardrails.run(self.tool.run(self.arguments, self.decision, timeout_seconds), ends))
 
     async def arun(self, timeout_seconds: float | None = None) -> ToolResult:
         """Async version of `run`."""
@@ -111,11 +111,11 @@ class JudgedCall:
         lapsed = lapse(self.decision, self.bound)
         if lapsed is not None:
             return self.amend(denial(self.call.name, lapsed))
-        if self.checks is None:
+        if self.guardrails is None:
             return self.amend(await self.tool.arun(self.arguments, self.decision, timeout_seconds))
         ends = _ends(timeout_seconds)
         result = await self.tool.arun(self.arguments, self.decision, timeout_seconds)
-        return self.amend(await self.checks.arun(result, ends))
+        return self.amend(await self.guardrails.arun(result, ends))
 
     @property
     def asked(self) -> ToolCall:

@@ -63,7 +63,7 @@ def workers_of(agent: Agent[Any]) -> list[Agent[Any]]:
     own = [agent.approve, agent.instruction, agent.context, *agent.listeners]
     tools = [tool for _, tool in tools_of(agent)]
     conditions = [condition.function for tool in tools for condition in tool.conditions]
-    functions = [*own, *(check.function for check in agent.answer_rules.checks), *conditions]
+    functions = [*own, *(guardrail.function for guardrail in agent.answer_rules.guardrails), *conditions]
     return [each for held in (*tools, *functions) for each in agents_in(held)]
 
 
@@ -359,7 +359,9 @@ def _agent_facts(agent: Agent[Any], staff: _Named, home: Path) -> _Facts:
 
 def _own_facts(agent: Agent[Any]) -> _Facts:
     """The facts of the agent itself, without its tools and other agents."""
-    checks = _apart([(f"{each.stage} {each.name}", code_of(each.function)) for each in agent.answer_rules.checks])
+    guardrails = _apart(
+        [(f"{each.stage} {each.name}", code_of(each.function)) for each in agent.answer_rules.guardrails]
+    )
     rules = ((f"{number:03}", _rule(rule)) for number, rule in enumerate(agent.policy.rules, 1))
     output = agent.answer_rules.schema
     yield ("approver",), approver_of(agent.approve)
@@ -370,7 +372,7 @@ def _own_facts(agent: Agent[Any]) -> _Facts:
     yield ("output",), None if output is None else f"sha256:{digest_of({'schema': output.schema})}"
     yield ("policy",), None if type(agent.policy) is Policy else code_of(type(agent.policy))
     yield ("session",), session_told(agent.known_session)
-    yield from _under(("checks",), checks)
+    yield from _under(("guardrails",), guardrails)
     yield from _under(("limits",), _limits(agent.limits, agent.max_iterations))
     yield from _under(("model",), model_facts(agent.known_llm))
     yield from _under(("rules",), rules)

@@ -111,11 +111,11 @@ def _folder(operand: str) -> str:
 _WORDS = {
     "tools": "tool",
     "servers": "MCP server",
-    "checks": "check",
+    "guardrails": "guardrail",
     "handoffs": "agent to hand over to",
     "listeners": "listener",
 }
-_HOLDS_BACK = {"checks"}
+_HOLDS_BACK = {"guardrails"}
 """Groups in which an additional entry narrows the permissions."""
 
 _REVIEW = "what it lets through cannot be judged: review it"
@@ -170,7 +170,7 @@ class _Comparison:
 
     def _of_agent(self, agent: str) -> Iterator[Difference]:
         yield from self._of_facts(("agents", agent), "")
-        for group in ("tools", "servers", "checks", "handoffs", "listeners"):
+        for group in ("tools", "servers", "guardrails", "handoffs", "listeners"):
             yield from self._of_group(agent, group)
         yield from self._of_rules(agent)
 

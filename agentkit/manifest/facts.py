@@ -290,7 +290,7 @@ SUBJECTS: Mapping[str, Mapping[str, FactType]] = {"": _AGENT, "tools": _TOOL, "s
 """The facts of an agent, and of each of its tools and servers; all of them are required."""
 
 LISTED: Mapping[str, FactType] = {
-    "checks": _code(none_is=ChangeDirection.WIDER),
+    "guardrails": _code(none_is=ChangeDirection.WIDER),
     "handoffs": _PRESENT,
     "listeners": _code(),
     "rules": FactType(_is_rule, "a rule: verdict, tool, where", remarked),

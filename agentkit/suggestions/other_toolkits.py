@@ -29,7 +29,7 @@ DEFINING: Mapping[str, str] = {
     **dict.fromkeys(("return_direct", "stop_after_tool_call"), "ends_run=True"),
     **dict.fromkeys(("is_enabled", "enabled", "condition", "prepare"), "when=, a function of the RunContext"),
     **dict.fromkeys(("tool_input_guardrails", "args_validator"), "judge=, a function from arguments to a Decision"),
-    **dict.fromkeys(("tool_output_guardrails",), "checks=[function of a `result`], of the agent"),
+    **dict.fromkeys(("tool_output_guardrails",), "guardrails=[function of a `result`], of the agent"),
     **dict.fromkeys(("pre_hook", "post_hook", "tool_hooks"), _HEARD),
     **dict.fromkeys(("failure_error_function", "retries", "max_retries"), _TOLD),
     **dict.fromkeys(("strict", "strict_mode"), "A schema is strict where it can be, and arguments are always checked."),
@@ -75,7 +75,7 @@ SERVING: Mapping[str, str] = {
         ("sampling_model", "sampling_callback", "elicitation_callback"),
         "A server that asks for a model or a person is told no.",
     ),
-    "process_tool_call": "policy= and checks= of the agent",
+    "process_tool_call": "policy= and guardrails= of the agent",
     **dict.fromkeys(("httpx_client_factory", "http_client"), "headers=, token=, or login= for OAuth"),
     "cache_tools_list": "The list is asked for once for each connection by itself.",
 }
@@ -85,7 +85,7 @@ _FUNCTION = (
     "A tool with parameters of its own is a function that asks the agent, in a conversation of its own: "
     "agent.within(Session())(f'Translate {{text}}.')."
 )
-_OWN = "A worker keeps its own limits=, max_iterations= and checks=; each request is a conversation of its own."
+_OWN = "A worker keeps its own limits=, max_iterations= and guardrails=; each request is a conversation of its own."
 
 WORKING: Mapping[str, str] = {
     **dict.fromkeys(("tool_name", "name_override"), "name="),
@@ -114,7 +114,7 @@ _KNOWS = (
 )
 _REMEMBERS = "An agent remembers its conversation by itself: agent.reset() forgets it, window= bounds what is read."
 _SILENT = "Nothing is printed or sent anywhere unless you say so; listeners= hear what happens."
-_CHECKED = "checks=[function]"
+_CHECKED = "guardrails=[function]"
 _SETTING = "llm=LLM(settings={{'{0}': ...}})"
 _HISTORY = "A conversation is set on the agent: agent.history = [...], a list of messages."
 _ORDER = "instruction=, a text, or a function that writes it for each run"
@@ -164,7 +164,7 @@ MAKING: Mapping[str, str] = {
     ),
     **dict.fromkeys(("output_schema", "result_type", "response_format", "response_model"), "output_type="),
     **dict.fromkeys(("structured_output_model", "output_model", "schema", "structured_output"), "output_type="),
-    **dict.fromkeys(("guardrails", "input_guardrails", "output_guardrails", "validators"), _CHECKED),
+    **dict.fromkeys(("checks", "input_guardrails", "output_guardrails", "validators"), _CHECKED),
     **dict.fromkeys(("final_answer_checks", "output_validators", "pre_hooks", "post_hooks"), _CHECKED),
     **dict.fromkeys(("callbacks", "callback_handler", "hooks", "tracer", "event_stream_handler"), "listeners="),
     **dict.fromkeys(("step_callbacks", "step_callback", "middleware", "tool_hooks", "instrument"), "listeners="),
@@ -461,9 +461,9 @@ AGENT: Mapping[str, str] = {
     "model": "agent.llm.model; to ask another model, agent.llm = agent.llm.with_model('...')",
     "safety": "agent.policy.level; to set it, agent.policy = Policy('SAFE')",
     "output_type": "output_type= when the agent is made, or agent.run(prompt, output_type=...) for one run",
-    "checks": "checks=[...] when the agent is made; they do not change",
+    "guardrails": "guardrails=[...] when the agent is made; they do not change",
     "window": "window= when the agent is made; it does not change",
-    **dict.fromkeys(("output_validator", "result_validator"), "checks=[function] when the agent is made"),
+    **dict.fromkeys(("output_validator", "result_validator"), "guardrails=[function] when the agent is made"),
     **dict.fromkeys(
         ("memory", "logs", "steps", "conversation", "get_chat_history"), "agent.history, or agent.messages"
     ),
@@ -631,7 +631,7 @@ _RUNS = "agent.run(prompt), await agent.arun(prompt), agent.stream(prompt)"
 _MODEL = "LLM(model='provider:name'), or Agent(model='provider:name')"
 _SERVER = "from agentkit.mcp import MCPServer, which takes a command or a URL"
 _SESSION = "Session.open('file.db', 'name')"
-_CHECKS = "checks=[function] of an agent, a function of `prompt`, `output` or `result`"
+_CHECKS = "guardrails=[function] of an agent, a function of `prompt`, `output` or `result`"
 _HEARS = "agent.on(kind, function), or listeners=[...]"
 _SEVERAL = "handoffs=[agent], or tools=[agent]; what is to happen in an order is a Python program"
 

@@ -54,7 +54,7 @@ async def asynchronous(*arguments):
         ({"listeners": print}, "listeners= takes a list"),
         ({"handoffs": None}, "handoffs= takes a list of agents"),
         ({"handoffs": ["expert"]}, "handoffs= takes a list of agents"),
-        ({"checks": None}, "checks= takes a list of functions"),
+        ({"guardrails": None}, "guardrails= takes a list of functions"),
         ({"listeners": ["print"]}, "A listener is a plain function"),
         ({"listeners": [asynchronous]}, "not async"),
     ],

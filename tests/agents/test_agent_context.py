@@ -216,7 +216,7 @@ async def awaited(output, *, run: RunContext[Customer] | None = None):
 @pytest.mark.parametrize("check", [after_output, before_output, awaited], ids=lambda each: each.__name__)
 def test_a_check_gets_it(check):
     """A check with a parameter of the run knows whose run it is, wherever that parameter stands."""
-    agent = clerk("Hello, An.", "Hello.", "Hello, Bo.", checks=[check], context=AN)
+    agent = clerk("Hello, An.", "Hello.", "Hello, Bo.", guardrails=[check], context=AN)
     assert agent.run("Who am I?").output == "Hello, An."
     assert asyncio.run(agent.arun("Who am I?", context=BO)).output == "Hello, Bo."
     assert "clerk serves Bo." in agent.messages[-2].content
@@ -231,8 +231,8 @@ def test_checks_of_prompts_and_results_get_it():
     def for_whom(result, run: RunContext[Customer]):
         return f"{result.content}, says {run.agent}"
 
-    desk = Agent("desk", tools=[who], checks=[for_whom])
-    agent = clerk(call("hand_off_to_desk"), call("who"), "Hello.", checks=[greeted], handoffs=[desk])
+    desk = Agent("desk", tools=[who], guardrails=[for_whom])
+    agent = clerk(call("hand_off_to_desk"), call("who"), "Hello.", guardrails=[greeted], handoffs=[desk])
     desk.llm = agent.llm
     result = agent.run("Who am I?", context=AN)
     assert (result.messages[0].content, result.tool_calls[-1].result.content) == ("An: Who am I?", "An, says desk")
@@ -240,10 +240,10 @@ def test_checks_of_prompts_and_results_get_it():
 
 def test_a_run_that_lacks_what_a_check_needs_does_not_begin():
     """What a check needs is asked for before a model is, also of an agent that may take over."""
-    desk = Agent("desk", checks=[after_output])
-    for agent in (clerk(checks=[after_output], tools=()), clerk(handoffs=[desk], tools=())):
+    desk = Agent("desk", guardrails=[after_output])
+    for agent in (clerk(guardrails=[after_output], tools=()), clerk(handoffs=[desk], tools=())):
         with pytest.raises(
-            ConfigError, match="The check after_output needs a Customer from its run, which was given no"
+            ConfigError, match="The guardrail after_output needs a Customer from its run, which was given no"
         ):
             agent.run("Who am I?")
 
@@ -258,8 +258,8 @@ def test_a_run_that_lacks_what_a_check_needs_does_not_begin():
 )
 def test_what_a_run_does_not_give_must_have_a_value(check):
     """A further parameter that is no RunContext, and has no value, makes a function no check."""
-    with pytest.raises(ConfigError, match="and maybe of a RunContext"):
-        Agent("clerk", checks=[check])
+    with pytest.raises(ConfigError, match="and optionally of a RunContext"):
+        Agent("clerk", guardrails=[check])
 
 
 def test_a_check_keeps_the_context_that_it_was_bound_to():
@@ -268,12 +268,12 @@ def test_a_check_keeps_the_context_that_it_was_bound_to():
     def bound(output, run: RunContext[Customer], limit: int = 3):
         return f"{output} {run.value.name} {limit}"
 
-    agent = clerk("Hello,", checks=[partial(bound, run=RunContext(BO))], context=AN)
+    agent = clerk("Hello,", guardrails=[partial(bound, run=RunContext(BO))], context=AN)
     assert agent.run("Who am I?").output == "Hello, Bo 3"
 
 
 def test_an_agent_with_such_a_check_travels():
     """A check that wants to know of the run is pickled with its agent."""
-    agent = pickle.loads(pickle.dumps(Agent("clerk", checks=[after_output], llm=LLM(model="m", api_key="k"))))
+    agent = pickle.loads(pickle.dumps(Agent("clerk", guardrails=[after_output], llm=LLM(model="m", api_key="k"))))
     agent.llm = ScriptedLLM("Hello, An.")
     assert agent.run("Who am I?", context=AN).output == "Hello, An."

@@ -174,7 +174,7 @@ def redacted(output):
 @pytest.mark.parametrize("way", WAYS)
 def test_last_answer_is_checked(way, drive):
     """A last answer is parsed and shown to the checks as any other; one that is not taken gives no typed output."""
-    agent = Agent("helper", [add], "", 1, llm=ScriptedLLM(*calls(1), "It is secret."), checks=[redacted])
+    agent = Agent("helper", [add], "", 1, llm=ScriptedLLM(*calls(1), "It is secret."), guardrails=[redacted])
     result = drive(agent, way)
     assert (result.status, result.output) == ("limit", "It is […].")
     assert agent.messages[-1].text == "It is […]."

@@ -61,7 +61,7 @@ def test_refused_last_answer_is_not_given():
             raise ValueError("It tells the secret.")
 
     llm = ScriptedLLM(call("look", place="safe"), say("SECRET"))
-    result = Agent("a", [look], checks=[secretive], max_iterations=1, llm=llm).run("go")
+    result = Agent("a", [look], guardrails=[secretive], max_iterations=1, llm=llm).run("go")
     assert (result.status, result.output) == ("limit", "")
     assert "It tells the secret." in str(result.error)
 

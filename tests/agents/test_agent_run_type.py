@@ -83,7 +83,7 @@ def test_checks_get_the_value():
         if output.total > 100:
             raise ValueError("Too much.")
 
-    helper = Agent("helper", checks=[is_small], llm=ScriptedLLM(GOOD.replace("30", "300"), GOOD))
+    helper = Agent("helper", guardrails=[is_small], llm=ScriptedLLM(GOOD.replace("30", "300"), GOOD))
     assert helper.run("Read A1.", output_type=Invoice).output.total == 30
 
 

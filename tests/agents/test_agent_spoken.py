@@ -53,7 +53,7 @@ def test_what_is_said_around_tools_stands_in_paragraphs():
 
 @pytest.mark.parametrize(
     ("options", "line"),
-    [({"output_type": list[int]}, '{"result": [1, 2, 3]}'), ({"checks": [polite]}, "Done.")],
+    [({"output_type": list[int]}, '{"result": [1, 2, 3]}'), ({"guardrails": [polite]}, "Done.")],
 )
 def test_what_is_checked_comes_in_one_piece(options, line):
     """Nobody sees a typed or checked answer before it is what it must be, also of an agent that takes over."""

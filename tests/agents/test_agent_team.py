@@ -516,7 +516,7 @@ def test_limits_are_shared(way, drive):
 @pytest.mark.parametrize("way", WAYS)
 def test_failures_of_workers_are_told(way, drive):
     """When a worker comes to nothing the model is told why, and the run goes on."""
-    worker = Agent("worker", llm=ScriptedLLM("Too long.", repeat=True), checks=[refuse])
+    worker = Agent("worker", llm=ScriptedLLM("Too long.", repeat=True), guardrails=[refuse])
     desk = Agent("desk", [worker.as_tool()], llm=ScriptedLLM(call("worker", request="Go!"), "Done."))
     result = drive(desk, way)
     assert result.output == "Done."

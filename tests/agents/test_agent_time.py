@@ -106,6 +106,6 @@ def hanging_check(function, what, *, is_async):
 def test_a_check_that_does_not_end_is_left(hangs, way, check, what):
     """When the time is up before a check has ended, the run ends at its limit; what was not checked is not given."""
     checks = [hanging_check(hangs[check], what, is_async=check == "awaiting")]
-    agent = Agent("a", llm=ScriptedLLM("Secret.", repeat=True), checks=checks, limits=Limits(seconds=0.3))
+    agent = Agent("a", llm=ScriptedLLM("Secret.", repeat=True), guardrails=checks, limits=Limits(seconds=0.3))
     result = run(agent, way)
     assert (result.status, result.limit, result.output) == ("limit", "seconds", "")

@@ -555,7 +555,7 @@ def test_checked_prompts_are_trusted_by_their_place(tmp_path):
     def shout(prompt: str) -> str:
         return prompt.upper()
 
-    agent = echoing(checks=[shout], session=Session.open(tmp_path / "s.db", "trip"))
+    agent = echoing(guardrails=[shout], session=Session.open(tmp_path / "s.db", "trip"))
     assert [agent.map(["huế"])[0].output for _ in range(2)] == ["It is HUẾ."] * 2
     assert len(agent.llm.requests) == 1
 

@@ -186,7 +186,7 @@ def test_pickled_agent_is_the_same_agent():
         7,
         llm=llm,
         output_type=list[int],
-        checks=[pass_on],
+        guardrails=[pass_on],
         approve=allow,
         limits=Limits(cost=1.0),
         handoffs=[friend],
@@ -206,7 +206,7 @@ def test_pickled_agent_is_the_same_agent():
     [
         (lambda: agent_with(tools=[holding("locked")]), "The tool 'locked'"),
         (lambda: Agent("x", core_tools, llm=ScriptedLLM("Hello.")), "llm="),
-        (lambda: agent_with(checks=[holding("judge")]), "The check 'judge'"),
+        (lambda: agent_with(guardrails=[holding("judge")]), "The guardrail 'judge'"),
         (lambda: agent_with(approve=holding("decide")), "approve="),
         (lambda: agent_with(handoffs=[Agent("y", llm=ScriptedLLM("Hi."))]), "The agent 'y'"),
     ],

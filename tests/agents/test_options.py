@@ -15,7 +15,7 @@ from agentkit import LLM, Agent, ConfigError, NoProvider, Policy, core_tools
         ({"max_turns": 3}, "Did you mean max_iterations=?"),
         ({"temperature": 0}, "Did you mean llm=LLM(temperature=...)?"),
         ({"timeout": 5}, "Did you mean limits=Limits(seconds=...)?"),
-        ({"guardrails": []}, "Did you mean checks=[function]?"),
+        ({"checks": []}, "Did you mean guardrails=[function]?"),
         ({"saftey": "SYSTEM"}, "Did you mean safety=?"),
         ({"xyz": 1}, "It takes: name, tools, instruction, max_iterations, llm, model,"),
     ],

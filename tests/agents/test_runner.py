@@ -84,8 +84,8 @@ def test_events_of_a_run_in_another_session():
 
 def test_what_an_answer_must_be():
     """An agent tells the type of its answers and the checks that they pass."""
-    rules = Agent("helper", output_type=int, checks=[polite]).answer_rules
-    assert [(check.name, check.stage) for check in rules.checks] == [("polite", "output")]
+    rules = Agent("helper", output_type=int, guardrails=[polite]).answer_rules
+    assert [(check.name, check.stage) for check in rules.guardrails] == [("polite", "output")]
     assert rules.schema is not None
     assert Agent("plain").answer_rules.schema is None
 

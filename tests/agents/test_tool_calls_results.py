@@ -81,7 +81,7 @@ def only_result(check, tool=look, *lines, **options):
     """What came of one call of a tool whose results are checked."""
     llm = ScriptedLLM(call(getattr(tool, "name", "look"), place="here"), *(lines or ("Done.",)))
     tools = [tool if isinstance(tool, Tool) else Tool(tool, "look")]
-    return Agent("helper", tools, checks=[check], llm=llm, **options).run("go").tool_calls[0].result
+    return Agent("helper", tools, guardrails=[check], llm=llm, **options).run("go").tool_calls[0].result
 
 
 @pytest.mark.parametrize("way", ["run", "arun", "stream", "astream"])
@@ -91,7 +91,7 @@ def test_what_a_check_takes_out_is_nowhere(check, kind, way, tmp_path):
     """Neither the model nor events, history, sessions, recordings and the result hold what a check has taken out."""
     llm = ScriptedLLM([call("look", place="here"), call("look", place="there")], "Done.")
     session = Session.open(tmp_path / "s.db")
-    agent = Agent("helper", [look], checks=[kind(check)], llm=llm, session=session)
+    agent = Agent("helper", [look], guardrails=[kind(check)], llm=llm, session=session)
     with record(tmp_path / "c"):
         events, result = run(agent, way)
     assert result.output == "Done."
@@ -112,7 +112,7 @@ def test_a_refused_result_is_withheld_with_the_reason():
         "error": "The call was made, but its result is withheld: there is a password in it",
         "tool": "look",
     }
-    assert "The check asserted refuses it." in only_result(asserted).content
+    assert "The guardrail asserted refuses it." in only_result(asserted).content
 
 
 def test_what_passes_is_left_as_it_is():
@@ -148,7 +148,7 @@ def test_checks_are_called_in_order_until_one_withholds():
         """Say."""
         return text
 
-    Agent("helper", [say], checks=[first, second, third], llm=llm).run("go")
+    Agent("helper", [say], guardrails=[first, second, third], llm=llm).run("go")
     assert seen == ["a1"]
 
 
@@ -166,7 +166,7 @@ def test_each_call_is_checked_once(tmp_path):
         seen.append(result.content)
 
     def agent(*lines):
-        return Agent("helper", [count], checks=[noted], llm=ScriptedLLM(*lines))
+        return Agent("helper", [count], guardrails=[noted], llm=ScriptedLLM(*lines))
 
     lines = [[call("count", number=number) for number in range(4)], call("count", number=0), "Done."]
     with record(tmp_path / "c"):
@@ -182,11 +182,11 @@ def test_what_did_not_run_is_not_checked():
     seen = []
     dangerous = Tool(look, "danger", level=SafetyLevel.SYSTEM)
     wished = [call("danger", place="x"), call("nothing"), call("look")]
-    agent = Agent("helper", [dangerous, look], checks=[lambda result: seen.append(result.tool)])
+    agent = Agent("helper", [dangerous, look], guardrails=[lambda result: seen.append(result.tool)])
     agent.llm = ScriptedLLM(wished, "Done.")
     agent.run("go")
     assert seen == []
-    agent = Agent("helper", [dangerous], checks=[hidden], approve=lambda _: Approval.LATER)
+    agent = Agent("helper", [dangerous], guardrails=[hidden], approve=lambda _: Approval.LATER)
     agent.llm = ScriptedLLM(call("danger", place="x"), "Done.")
     paused = agent.run("go")
     assert paused.status == "paused"
@@ -198,7 +198,7 @@ def test_words_of_a_person_are_checked(way):
     """What a person answers to a tool is its result, and is checked before the model reads it."""
 
     def agent(check, *lines, **options):
-        return Agent("helper", [ask_user_tool()], checks=[check], llm=ScriptedLLM(*lines), **options)
+        return Agent("helper", [ask_user_tool()], guardrails=[check], llm=ScriptedLLM(*lines), **options)
 
     paused = agent(hidden, call("ask_user", question="What?")).run("go")
     assert paused.status == "paused"
@@ -259,7 +259,7 @@ def test_the_whole_of_a_long_result_is_what_the_check_left():
         return "x" * 5_000 if result.content else None
 
     def agent(check, *lines):
-        return Agent("helper", [long], checks=[check], llm=ScriptedLLM(*lines))
+        return Agent("helper", [long], guardrails=[check], llm=ScriptedLLM(*lines))
 
     assert "hunte" in agent(shortened, call("long"), "Done.").run("go").to_json()
     result = agent(lengthened, call("long"), "Done.").run("go").tool_calls[0].result
@@ -282,7 +282,7 @@ def test_nothing_is_read_piece_by_piece(check, value):
         return lambda _: call(READ_MORE, handle="call_1_1", start=start, max_chars=22)
 
     lines = (call("long"), reading(first), reading(second), "Done.")
-    result = Agent("helper", [long], checks=[check], llm=ScriptedLLM(*lines)).run("go")
+    result = Agent("helper", [long], guardrails=[check], llm=ScriptedLLM(*lines)).run("go")
     kept = result.to_json()
     assert SECRET not in kept
     assert not any(SECRET[3:] in str(used.result) or SECRET[:3] in str(used.result) for used in result.tool_calls)
@@ -299,7 +299,7 @@ def test_what_passes_whole_is_shown_in_part():
         return result
 
     def shown(checks):
-        agent = Agent("helper", [long], checks=checks, llm=ScriptedLLM(call("long"), "Done."))
+        agent = Agent("helper", [long], guardrails=checks, llm=ScriptedLLM(call("long"), "Done."))
         return agent.run("go").tool_calls[0].result
 
     assert shown([passes]).content == shown([same]).content == shown([]).content
@@ -311,7 +311,7 @@ def test_pictures_go_with_words_and_stay_beside_a_result():
     llm = ScriptedLLM(call("look"), "Done.")
 
     def shown(check):
-        return Agent("helper", [picture], checks=[check], llm=llm.__class__(call("look"), "Done.")).run("go")
+        return Agent("helper", [picture], guardrails=[check], llm=llm.__class__(call("look"), "Done.")).run("go")
 
     assert len(shown(lambda result: None if result.images else "none").tool_calls[0].result.images) == 1
     assert shown(lambda result: result.content[:5]).tool_calls[0].result.images == ()
@@ -332,9 +332,9 @@ def quoting(result):
 @pytest.mark.parametrize(
     ("check", "reason"),
     [
-        (quoting, "The check quoting failed (KeyError in test_tool_calls_results.py, line "),
-        (awaiting(quoting), "The check later failed (KeyError in test_tool_calls_results.py, line "),
-        (numbered, "The check numbered gave int; it returns None to pass, a text or another ToolResult."),
+        (quoting, "The guardrail quoting failed (KeyError in test_tool_calls_results.py, line "),
+        (awaiting(quoting), "The guardrail later failed (KeyError in test_tool_calls_results.py, line "),
+        (numbered, "The guardrail numbered gave int; it returns None to pass, a text or another ToolResult."),
     ],
 )
 def test_what_nobody_could_check_is_withheld(check, reason):
@@ -356,7 +356,7 @@ def test_a_check_has_the_time_of_the_run(kind, way):
         await asyncio.sleep(5 if result.ok else 0)
 
     check = slow if kind is not awaiting else asleep
-    agent = Agent("helper", [look], checks=[check], limits=Limits(seconds=0.3))
+    agent = Agent("helper", [look], guardrails=[check], limits=Limits(seconds=0.3))
     agent.llm = ScriptedLLM(call("look", place="x"), "Done.", repeat=True)
     result = agent.run("go") if way == "run" else asyncio.run(agent.arun("go"))
     assert (result.status, result.limit) == ("limit", "seconds")
@@ -370,7 +370,7 @@ def test_a_withheld_result_can_be_undone(tmp_path):
     def never(result):
         raise ValueError("no")
 
-    agent = Agent("helper", [write_file_tool], safety="system", checks=[never], llm=llm, workspace=tmp_path)
+    agent = Agent("helper", [write_file_tool], safety="system", guardrails=[never], llm=llm, workspace=tmp_path)
     result = agent.run("go")
     assert Path(tmp_path / "a.txt").read_text("utf-8") == "x"
     assert result.tool_calls[0].result.status == "blocked"
@@ -384,7 +384,7 @@ def test_what_ends_a_run_is_what_the_check_left():
     ending = Tool(lambda: f"It is {SECRET}.", "finish", "Ends.", ends_run=True)
 
     def answer(check):
-        return Agent("helper", [ending], checks=[check], llm=ScriptedLLM(call("finish"), "I may not say."))("go")
+        return Agent("helper", [ending], guardrails=[check], llm=ScriptedLLM(call("finish"), "I may not say."))("go")
 
     assert answer(hidden) == "It is ***."
     assert answer(refused) == "I may not say."
@@ -392,8 +392,8 @@ def test_what_ends_a_run_is_what_the_check_left():
 
 def test_who_leads_checks():
     """A handoff is no result to look at; after it the checks of the agent that leads hold."""
-    expert = Agent("expert", [look], llm=ScriptedLLM(call("look", place="x"), "Done."), checks=[hidden])
-    front = Agent("front", llm=ScriptedLLM(call("hand_off_to_expert")), handoffs=[expert], checks=[quoting])
+    expert = Agent("expert", [look], llm=ScriptedLLM(call("look", place="x"), "Done."), guardrails=[hidden])
+    front = Agent("front", llm=ScriptedLLM(call("hand_off_to_expert")), handoffs=[expert], guardrails=[quoting])
     result = front.run("go")
     assert [used.result.status for used in result.tool_calls] == ["ok", "ok"]
     assert "***" in result.tool_calls[1].result.content

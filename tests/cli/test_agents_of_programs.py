@@ -27,7 +27,7 @@ def nobody(request):
 
 patient = Agent("patient", [price], max_iterations=12)
 strict = Agent("strict", [pay], approve=nobody)
-polite = Agent("polite", checks=[lambda output: f"{output} Kind regards."])
+polite = Agent("polite", guardrails=[lambda output: f"{output} Kind regards."])
 '''
 
 

@@ -623,7 +623,7 @@ def test_checks_of_results_hold_for_what_a_program_reads(awaiting):
         return "[taken out]" if result.tool == "letters" else None
 
     code = "print(letters())\ntry:\n    diary()\nexcept ToolError as error:\n    print(error)"
-    told = printed(code, [diary, letters], checks=[guard], awaiting=awaiting)
+    told = printed(code, [diary, letters], guardrails=[guard], awaiting=awaiting)
     assert told.startswith("[taken out]\n")
     assert "Not for programs." in told
     assert "Dear diary" not in told

@@ -128,8 +128,8 @@ def test_several_agents():
 
 def test_checks_of_one_name():
     """Two checks of one name are both told."""
-    agent = Agent("bot", checks=[lambda output: output, lambda output: output or None])
-    assert [path[-1] for path in manifest_of(agent).facts if "checks" in path] == [
+    agent = Agent("bot", guardrails=[lambda output: output, lambda output: output or None])
+    assert [path[-1] for path in manifest_of(agent).facts if "guardrails" in path] == [
         "output <lambda>",
         "output <lambda>#2",
     ]

@@ -236,10 +236,10 @@ def test_an_answer_is_not_told_before_it_was_checked(serve):
         """Amend what is secret."""
         return output.replace("secret", "[hidden]")
 
-    served = serve("A secret.", "Another secret.", checks=[discreet])
+    served = serve("A secret.", "Another secret.", guardrails=[discreet])
     assert streamed(served) == ("A [hidden].", None)
     handing = Agent(
-        "helper", llm=ScriptedLLM("A secret."), handoffs=[Agent("other", llm=ScriptedLLM(), checks=[discreet])]
+        "helper", llm=ScriptedLLM("A secret."), handoffs=[Agent("other", llm=ScriptedLLM(), guardrails=[discreet])]
     )
     handing.handoffs = [*handing.handoffs, Agent("third", handoffs=[handing])]
     assert streamed(serve(agent=handing)) == ("A secret.", None)
@@ -297,7 +297,7 @@ def test_a_refused_prompt_is_an_error(serve):
         """Refuse what is rude."""
         raise ValueError("That was rude.")
 
-    refused = serve(checks=[polite]).complete()
+    refused = serve(guardrails=[polite]).complete()
     assert (refused.status, refused.body["error"]["code"]) == (400, "run_failed")
     assert "That was rude." in refused.body["error"]["message"]
 

@@ -42,7 +42,7 @@ def test_arguments_of_a_tool(given, meant):
         ({"tool_name": "expert"}, "Did you mean name=?"),
         ({"on_stream": print}, "Did you mean listeners= of the agent, which hear what it does as a tool, too?"),
         ({"parameters": dict}, "A tool with parameters of its own is a function that asks the agent,"),
-        ({"max_turns": 3}, "A worker keeps its own limits=, max_iterations= and checks=;"),
+        ({"max_turns": 3}, "A worker keeps its own limits=, max_iterations= and guardrails=;"),
         ({"needs_approval": True}, "Did you mean Rule('ask', 'its_name'), in the policy of the agent that uses it?"),
         ({"nothing": 1}, "It takes: name, description."),
     ],

@@ -242,7 +242,7 @@ def test_the_offline_model_at_a_terminal(at_terminal):
 def test_an_agent_that_a_program_makes_is_talked_with(at_terminal, tmp_path):
     """`--agent FILE.py:NAME` talks with it; what is checked is shown when it has been."""
     (tmp_path / "bot.py").write_text(
-        "from agentkit import Agent\nclerk = Agent('clerk', checks=[lambda output: f'{output} Kind regards.'])\n"
+        "from agentkit import Agent\nclerk = Agent('clerk', guardrails=[lambda output: f'{output} Kind regards.'])\n"
     )
     with FakeServer("Yes.", "No.") as server:
         chat = at_terminal("--agent", str(tmp_path / "bot.py:clerk"), server=server)

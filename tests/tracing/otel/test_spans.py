@@ -176,7 +176,7 @@ def test_refused_answers_are_events(kept):
         if output == "no":
             raise ValueError("Say yes.")
 
-    agent = Agent("helper", llm=ScriptedLLM("no", "yes"), checks=[strict, amended], listeners=[kept.listener()])
+    agent = Agent("helper", llm=ScriptedLLM("no", "yes"), guardrails=[strict, amended], listeners=[kept.listener()])
     assert agent("go") == "yes!"
     events = kept.span("invoke_agent helper").events
     assert [event.name for event in events] == ["agentkit.answer_refused", "agentkit.answer_amended"]

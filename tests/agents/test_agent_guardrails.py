@@ -93,7 +93,7 @@ KINDS = pytest.mark.parametrize("kind", [lambda check: check, awaiting], ids=["s
 @pytest.mark.parametrize("way", WAYS)
 def test_pass(way, kind, drive):
     """A check that returns None lets prompt and answer pass as they are."""
-    agent = Agent("helper", llm=ScriptedLLM("Hello."), checks=[kind(polite), kind(brief)])
+    agent = Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[kind(polite), kind(brief)])
     assert drive(agent, way, "Hi!").output == "Hello."
     assert [message["content"] for message in agent.history] == ["Hi!", "Hello."]
 
@@ -103,7 +103,7 @@ def test_pass(way, kind, drive):
 def test_amend(way, kind, drive):
     """What a check returns takes the place of prompt or answer: for the model, in the result and in the history."""
     llm = ScriptedLLM("Hallo.")
-    agent, amended = Agent("helper", llm=llm, checks=[kind(in_german), kind(signed), signed]), []
+    agent, amended = Agent("helper", llm=llm, guardrails=[kind(in_german), kind(signed), signed]), []
     agent.on(AnswerAmended, lambda event: amended.append(event.text))
     assert drive(agent, way, "Hi!").output == "Hallo. (signed) (signed)"
     assert llm.requests[0].messages[0].content == "Hi! Answer in German."
@@ -119,7 +119,7 @@ def test_amend(way, kind, drive):
 def test_refuse_a_prompt(way, kind, drive):
     """A refused prompt fails the run with the reason; no model is asked, and nothing enters the history."""
     llm = ScriptedLLM()
-    agent = Agent("helper", llm=llm, checks=[kind(polite), kind(in_german)])
+    agent = Agent("helper", llm=llm, guardrails=[kind(polite), kind(in_german)])
     result = drive(agent, way, "HELP!")
     assert (result.status, llm.requests, agent.history) == ("failed", [], [])
     assert "do not shout" in str(result.error)
@@ -132,7 +132,7 @@ def test_refuse_a_prompt(way, kind, drive):
 def test_refuse_an_answer(way, kind, drive, find_faults):
     """A refused answer goes back to the model with the reason; the next one is looked at again."""
     llm = ScriptedLLM("A very long answer indeed.", "Short.")
-    agent = Agent("helper", llm=llm, checks=[kind(brief)])
+    agent = Agent("helper", llm=llm, guardrails=[kind(brief)])
     assert drive(agent, way).output == "Short."
     assert "Be brief: at most 20 characters." in llm.requests[1].messages[-1].content
     assert find_faults(agent.history) == []
@@ -143,7 +143,7 @@ def test_refuse_an_answer(way, kind, drive, find_faults):
 def test_refusals_are_bounded(way, drive):
     """After two corrections the run fails with the last reason, and the refused answer is not the result of a call."""
     llm = ScriptedLLM("A very long answer indeed.", repeat=True)
-    result = drive(Agent("helper", llm=llm, checks=[brief]), way)
+    result = drive(Agent("helper", llm=llm, guardrails=[brief]), way)
     assert (result.status, len(llm.requests)) == ("failed", 3)
     assert "refused 3 times. Be brief" in str(result.error)
 
@@ -153,7 +153,7 @@ def test_refusals_are_bounded(way, drive):
 @pytest.mark.parametrize("check", [broken_prompt, broken_output])
 def test_check_that_fails(check, way, kind, drive):
     """A check with a bug fails the run and is named: what was not checked does not pass."""
-    result = drive(Agent("helper", llm=ScriptedLLM("Hello."), checks=[kind(check)]), way)
+    result = drive(Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[kind(check)]), way)
     assert result.status == "failed"
     assert "failed (" in str(result.error)
     assert type(result.error.__cause__).__name__ in {"TypeError", "AttributeError"}
@@ -161,14 +161,14 @@ def test_check_that_fails(check, way, kind, drive):
 
 def test_failing_check_is_named():
     """The error names the check."""
-    result = Agent("helper", llm=ScriptedLLM("Hello."), checks=[broken_output]).run("go")
-    assert "The check broken_output failed (AttributeError" in str(result.error)
+    result = Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[broken_output]).run("go")
+    assert "The guardrail broken_output failed (AttributeError" in str(result.error)
 
 
 def test_refusal_without_words():
     """A check that refuses without a word is told to the model by its name."""
     llm = ScriptedLLM("No.", "Yes.")
-    assert Agent("helper", llm=llm, checks=[silent])("go") == "Yes."
+    assert Agent("helper", llm=llm, guardrails=[silent])("go") == "Yes."
     assert "silent" in llm.requests[1].messages[-1].content
 
 
@@ -176,7 +176,7 @@ def test_refusal_without_words():
 def test_checks_see_the_value(way, drive):
     """With an output type, checks of the answer get the value, and may put another one in its place."""
     llm = ScriptedLLM('{"number": "A1", "total": 0}', '{"number": "A1", "total": 3}')
-    agent = Agent("helper", output_type=Invoice, llm=llm, checks=[positive, in_cents])
+    agent = Agent("helper", output_type=Invoice, llm=llm, guardrails=[positive, in_cents])
     assert drive(agent, way).output == Invoice("A1", 300)
     assert "above zero" in llm.requests[1].messages[-1].content
     assert agent.history[-1]["content"] == '{"number": "A1", "total": 300.0}'
@@ -192,12 +192,12 @@ def test_amended_value_is_of_the_type():
         return "seven"
 
     said = '{"number": "A1", "total": 3}'
-    typed = Agent("helper", output_type=Invoice, llm=ScriptedLLM(said), checks=[as_dictionary])
+    typed = Agent("helper", output_type=Invoice, llm=ScriptedLLM(said), guardrails=[as_dictionary])
     assert typed.run("go").output == Invoice("A1", 7)
-    failed = Agent("helper", output_type=Invoice, llm=ScriptedLLM(said), checks=[as_text]).run("go")
+    failed = Agent("helper", output_type=Invoice, llm=ScriptedLLM(said), guardrails=[as_text]).run("go")
     assert failed.status == "failed"
-    assert "What the check as_text gave is no answer" in str(failed.error)
-    plain = Agent("helper", llm=ScriptedLLM("a b c"), checks=[lambda output: len(output.split())])
+    assert "What the guardrail as_text gave is no answer" in str(failed.error)
+    plain = Agent("helper", llm=ScriptedLLM("a b c"), guardrails=[lambda output: len(output.split())])
     assert "gave int for a text" in str(plain.run("go").error)
 
 
@@ -205,7 +205,7 @@ def test_each_text_of_a_prompt_is_checked():
     """A prompt of several parts is checked text by text; images pass."""
     image = Image("https://example.org/cat.png")
     llm = ScriptedLLM("A cat.")
-    agent = Agent("helper", llm=llm, checks=[polite, in_german])
+    agent = Agent("helper", llm=llm, guardrails=[polite, in_german])
     assert agent.run(["Look!", image, "WHAT IS THIS?"]).status == "failed"
     assert agent(["What is this?", image]) == "A cat."
     assert llm.requests[0].messages[0].content == ("What is this? Answer in German.", image)
@@ -215,14 +215,14 @@ def test_each_text_of_a_prompt_is_checked():
 def test_a_request_that_failed_is_not_amended_twice():
     """When a run is resumed before the model has read the prompt, the prompt stays as it was amended."""
     llm = ScriptedLLM(Unreachable("down"), "Hallo.")
-    result = Agent("helper", llm=llm, checks=[in_german]).run("Hi!")
+    result = Agent("helper", llm=llm, guardrails=[in_german]).run("Hi!")
     assert result.resume().output == "Hallo."
     assert llm.requests[1].messages[0].content == "Hi! Answer in German."
 
 
 def test_done_run_is_not_amended_twice():
     """A run that is done stays as it is when it is resumed."""
-    agent = Agent("helper", llm=ScriptedLLM("Hello."), checks=[signed])
+    agent = Agent("helper", llm=ScriptedLLM("Hello."), guardrails=[signed])
     assert agent.run("go").resume().output == "Hello. (signed)"
 
 
@@ -234,7 +234,7 @@ def test_answers_of_tools_are_no_answers():
         """Work."""
         return "done"
 
-    assert Agent("helper", [work], llm=llm, checks=[brief])("go") == "Short."
+    assert Agent("helper", [work], llm=llm, guardrails=[brief])("go") == "Short."
 
 
 def of_two(prompt, output):
@@ -254,15 +254,15 @@ def tiny(output, limit=3):
 @pytest.mark.parametrize("check", [tiny, functools.partial(shorter, limit=3), lambda output=None: shorter(output, 3)])
 def test_further_arguments_of_a_check_have_their_values(check):
     """A check may have further parameters that keep what they have: defaults, and those of a partial."""
-    result = Agent("helper", llm=ScriptedLLM("Hello", "Hi"), checks=[check]).run("Hello?")
+    result = Agent("helper", llm=ScriptedLLM("Hello", "Hi"), guardrails=[check]).run("Hello?")
     assert (result.status, result.output) == ("done", "Hi")
 
 
 @pytest.mark.parametrize("check", [list, max, len, of_two, "brief", 5])
 def test_what_is_no_check(check):
     """A check has one parameter that says what it looks at; anything else is refused when the agent is made."""
-    with pytest.raises(ConfigError, match="A check is a function of one parameter"):
-        Agent("helper", checks=[check])
+    with pytest.raises(ConfigError, match="A guardrail is a function of one parameter"):
+        Agent("helper", guardrails=[check])
 
 
 def no_secret(output):
@@ -283,7 +283,7 @@ def test_what_no_check_has_passed_is_not_given(lines):
     """An answer that is cut, one that was refused before the model failed, what is said before a pause."""
     with FakeServer(*lines) as server:
         llm = LLM(base_url=server.base_url, model="m", max_retries=0)
-        result = Agent("helper", [wait], llm=llm, checks=[no_secret]).run("go")
+        result = Agent("helper", [wait], llm=llm, guardrails=[no_secret]).run("go")
     assert (result.status != "done", result.text, result.value) == (True, "", "")
     assert "SECRET" not in str(result.milestones[-1])
 
@@ -296,7 +296,7 @@ def wait() -> str:
 def test_cut_answer_that_passes_is_given():
     """An answer that came to its limit is checked like any, and what checks put in its place is given."""
     llm = ScriptedLLM(say("Half an SEC", finish_reason="length"))
-    result = Agent("helper", llm=llm, checks=[lambda output: output.replace("SEC", "…")]).run("go")
+    result = Agent("helper", llm=llm, guardrails=[lambda output: output.replace("SEC", "…")]).run("go")
     assert (result.status, result.text) == ("limit", "Half an …")
 
 
@@ -304,5 +304,5 @@ def test_new_answer_of_a_run_that_was_done_is_checked():
     """A run that goes on because its answer is none of the type that is asked for now has its next answer checked."""
     saved = Agent("helper", llm=ScriptedLLM("Hello.")).run("go").to_json()
     llm = ScriptedLLM('["SECRET"]', '["Hue"]')
-    result = Agent("helper", llm=llm, output_type=list[str], checks=[no_secret]).resume(saved)
+    result = Agent("helper", llm=llm, output_type=list[str], guardrails=[no_secret]).resume(saved)
     assert result.value == ["Hue"]
