@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import io
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -92,7 +93,7 @@ OVERHEADS = (
     Overhead(
         "lines at the console",
         "1.15",
-        lambda llm, folder, _: plain(llm, listeners=[Console((folder / "lines").open("a", encoding="utf-8"))]),
+        lambda llm, _, __: plain(llm, listeners=[Console(io.StringIO())]),
     ),
     Overhead("`arun` in a new event loop", "1.2", lambda llm, _, __: awaited(llm)),
 )
