@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal, Never
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision
 from agentkit.messages import Content, MadeCall, Message, Response, ToolCall, ToolResult
-from agentkit.suggestions.attribute_errors import explained
 from agentkit.usage import Usage
 
 RunStatus = Literal["done", "paused", "limit", "failed", "interrupted"]
@@ -142,7 +141,6 @@ class ToolCallStarted(Milestone):
     decision: Decision
 
 
-@explained("USED")
 @dataclass(frozen=True, slots=True)
 class ToolCallFinished(Milestone):
     """A tool call has finished with a result."""

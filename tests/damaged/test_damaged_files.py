@@ -250,8 +250,8 @@ def use_ledger(path):
 def make_lineage(path):
     """Write the record of a search."""
     search = SearchLog(path, "k", {"suite": "s"})
-    search.add_charge(Charge(1, 2, 3))
-    search.add_charge(Charge(4, 5, 6))
+    search.add_charge(Charge(1, 2, {"tool_calls": 3}))
+    search.add_charge(Charge(4, 5, {"tool_calls": 6}))
     search.close()
 
 

@@ -211,8 +211,11 @@ def test_unknown_name_is_an_attribute_error():
 @pytest.mark.parametrize(
     ("place", "name", "home"),
     [
-        ("agentkit", "TextDelta", "agentkit.events"),
+        ("agentkit", "ToolCallFinished", "agentkit.events"),
         ("agentkit", "Unauthorized", "agentkit.errors"),
+        ("agentkit", "Memory", "agentkit.knowledge"),
+        ("agentkit", "ScriptedLLM", "agentkit.testing"),
+        ("agentkit", "finish_tool", "agentkit.tools.human"),
         ("agentkit.events", "RunFinished", "agentkit"),
     ],
 )
