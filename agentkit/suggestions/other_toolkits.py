@@ -613,8 +613,7 @@ HOMES: Mapping[str, str] = {
         ("UserMessage", "AssistantMessage", "ToolMessage", "SystemMessage", "ToolCall", "Request"),
         "agentkit.messages",
     ),
-    **dict.fromkeys(("ask_user_tool", "tell_user_tool", "finish_tool", "dialogue_tools"), "agentkit.tools.human"),
-    **dict.fromkeys(("edit_file_tool", "search_files_tool"), "agentkit.tools.files"),
+    "dialogue_tools": "agentkit.tools.human",
     **dict.fromkeys(("fetch_tool", "search_tool"), "agentkit.tools.web"),
     "skill_tools": "agentkit.tools.skills",
     "HostedTool": "agentkit.tools.hosted",
@@ -684,8 +683,20 @@ FOREIGN: Mapping[str, str] = {
 """Exports of other toolkits that do not exist here, and tool names that models use, with the code to write instead."""
 
 
+def _tool_module(name: str) -> str:
+    """The module of `agentkit.tools` that defines a built-in tool; empty without one."""
+    from importlib import import_module
+    from pkgutil import iter_modules
+
+    if not name.endswith("_tool"):
+        return ""
+    homes = [f"agentkit.tools.{each.name}" for each in iter_modules(import_module("agentkit.tools").__path__)]
+    return next((home for home in homes if name in vars(import_module(home)) and not home.endswith("catalog")), "")
+
+
 def told_of(name: str) -> str:
     """The error message for importing an unknown name from agentkit; empty without a suggestion."""
-    if name in HOMES:
-        return f"{name} is in {HOMES[name]}. Write: from {HOMES[name]} import {name}"
+    home = HOMES.get(name) or _tool_module(name)
+    if home:
+        return f"{name} is in {home}. Write: from {home} import {name}"
     return f"agentkit has no {name}. Write: {FOREIGN[name]}" if name in FOREIGN else ""

@@ -18,6 +18,14 @@ def test_a_name_that_is_elsewhere_says_where(name):
         getattr(agentkit, name)
 
 
+@pytest.mark.parametrize(("name", "home"), [("edit_file_tool", "files"), ("finish_tool", "human")])
+def test_the_module_of_a_built_in_tool_is_found(name, home):
+    """A built-in tool that agentkit does not export is found in its module, without a list of such tools."""
+    with pytest.raises(ImportError, match=f"^{name} is in agentkit.tools.{home}. Write: from agentkit.tools.{home} "):
+        getattr(agentkit, name)
+    assert not hasattr(agentkit, "no_such_tool")
+
+
 @pytest.mark.parametrize("name", sorted(FOREIGN))
 def test_a_name_of_another_toolkit_says_what_to_write(name):
     """What others export under a name that there is not is answered with what to write here."""
