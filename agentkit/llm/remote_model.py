@@ -188,7 +188,7 @@ class RemoteModel(Continuation, RemoteEmbedding):
             body = next(attempts)
             while True:
                 try:
-                    text = self._transport.post(self._wire.path, written(body), sent)
+                    text = self._transport.post(self._url(streaming=False), written(body), sent)
                     return sent.told_in(self._decode(text))
                 except Rejected as refusal:
                     body = attempts.throw(refusal)
@@ -200,7 +200,7 @@ class RemoteModel(Continuation, RemoteEmbedding):
             body = await self._afirst(attempts)
             while True:
                 try:
-                    text = await self._transport.apost(self._wire.path, written(body), sent)
+                    text = await self._transport.apost(self._url(streaming=False), written(body), sent)
                     return sent.told_in(self._decode(text))
                 except Rejected as refusal:
                     body = await _apart(attempts.throw, refusal)
@@ -213,7 +213,7 @@ class RemoteModel(Continuation, RemoteEmbedding):
             while True:
                 reading, content = self._reading(sent), written(body)
                 try:
-                    answer = self._transport.stream(self._wire.path, content, reading, sent)
+                    answer = self._transport.stream(self._url(streaming=True), content, reading, sent)
                     with closing(answer) as pieces:
                         for piece in pieces:
                             yield from reading.feed(piece)
@@ -233,7 +233,7 @@ class RemoteModel(Continuation, RemoteEmbedding):
             while True:
                 reading, content = self._reading(sent), written(body)
                 try:
-                    answer = self._transport.astream(self._wire.path, content, reading, sent)
+                    answer = self._transport.astream(self._url(streaming=True), content, reading, sent)
                     async with aclosing(answer) as pieces:
                         async for piece in pieces:
                             for event in reading.feed(piece):
@@ -246,6 +246,9 @@ class RemoteModel(Continuation, RemoteEmbedding):
                     body = await _apart(attempts.throw, refusal)
                 else:
                     return
+
+    def _url(self, *, streaming: bool) -> str:
+        return self._wire.url(self._endpoint.model, streaming=streaming)
 
     def _reading(self, sent: AttemptCounter) -> _StreamedAnswer:
         return _StreamedAnswer(self._wire, self._decode, self._own, self._transport.scrub, sent)

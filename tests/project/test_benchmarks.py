@@ -165,3 +165,11 @@ def test_every_aim_has_a_scenario():
     assert len(NAMED) == len(SCENARIOS)
     adapters = [ROOT / "benchmarks/workers" / f"{library.adapter.replace('.', '/')}.py" for library in LIBRARIES]
     assert [path for path in adapters if not path.is_file()] == []
+
+
+@pytest.mark.parametrize("name", ["growth", "overheads"])
+def test_tables_of_costs_have_a_row_for_each_measure(name):
+    """Growth and overheads measure each of their rows, and state what it must cost."""
+    rows = [line for line in own.tables(name, Namespace(quick=True)) if line.startswith("| ")]
+    assert len(rows) > 6
+    assert {len(row.split("|")) for row in rows} == {rows[0].count("|") + 1}
