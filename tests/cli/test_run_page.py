@@ -124,7 +124,7 @@ def test_everything_is_told(html):
         "answer must fit",
         "Limit reached: cost",
         "Handed off to writer",
-        "The model gave no answer (RateLimited)",
+        "Model request failed (RateLimited)",
         "Cut short: this is as far as the answer came.",
         "waits for a person: May I?",
         "must be asked for",
