@@ -22,7 +22,6 @@ from agentkit.event_rendering import (
     tokens_text,
 )
 from agentkit.messages import Content, MadeCall, Message, Response, ToolCall, ToolResult
-from agentkit.suggestions.attribute_errors import explained
 from agentkit.usage import Usage
 
 RunStatus = Literal["done", "paused", "limit", "failed", "interrupted"]
@@ -276,7 +275,6 @@ class ToolCallStarted(Milestone):
         )
 
 
-@explained("USED")
 @dataclass(frozen=True, slots=True)
 class ToolCallFinished(Milestone):
     """A tool call has finished with a result."""

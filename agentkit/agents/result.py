@@ -29,7 +29,6 @@ from agentkit.sessions.conversation import fault_in
 from agentkit.sessions.export import unmade_approvals
 from agentkit.sessions.run_log import SessionRun, is_record_of
 from agentkit.sessions.run_state import RunState, Step
-from agentkit.suggestions.attribute_errors import explained
 from agentkit.tooling.run_context import RunContext
 from agentkit.undo import Undone
 from agentkit.usage import Cost, Limits, Usage
@@ -46,7 +45,6 @@ Answers = bool | Approval | str | GivenApprover | Mapping[str, Said]
 """Answers to waiting calls: one for all, a function, or a mapping from call ids to answers."""
 
 
-@explained("WAITING")
 @dataclass(frozen=True, slots=True)
 class Pending:
     """A tool call that waits for a person. `question` is the text shown to the person.
@@ -113,7 +111,6 @@ class Resumption:
 _STAYS = ("lead", "context", "rules")
 
 
-@explained("RESULT")
 @dataclass(frozen=True, slots=True, repr=False)
 class RunResult(Generic[T]):
     """The result of a run, whatever its status.

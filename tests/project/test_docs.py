@@ -28,6 +28,8 @@ import pytest
 from agentkit.cli.main import cli
 from agentkit.testing import FakeServer, call, say
 
+pytestmark = pytest.mark.rule
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 PIECE = re.compile(
@@ -139,6 +141,7 @@ def check(block, folder):
 BLOCKS = [block for page in PAGES for block in blocks_of(page.relative_to(ROOT).as_posix(), page.read_text("utf-8"))]
 
 
+@pytest.mark.slow
 def test_blocks_are_typed(tmp_path):
     """What the documentation shows passes a type check, but for what may be None and is not."""
     typed = [block for block in BLOCKS if block.language == "python" and block.is_typed]
@@ -149,6 +152,7 @@ def test_blocks_are_typed(tmp_path):
     assert (done.returncode, done.stdout.splitlines()[:-1]) == (0, [])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
 def test_block_runs(block, tmp_path):
     """Every block of the documentation runs as it stands and prints what the page shows."""
@@ -169,6 +173,7 @@ LOCAL = re.compile(r"\bapprove=|\.changes|\.undo\(|\.write_text\(|workspace=")
 ASKING = [block for block in BLOCKS if block.turns and block.language == "python" and not BY_ITSELF.search(block.code)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("block", ASKING, ids=lambda block: block.place)
 def test_block_replays(block, tmp_path):
     """What a block of the documentation asks a model can be recorded, and replayed without model, network and key."""

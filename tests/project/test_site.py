@@ -9,6 +9,8 @@ from urllib.parse import unquote
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 DOORS = ["Tutorial", "How-to", "Explanation", "Reference"]
 

@@ -516,13 +516,13 @@ def _remove_invalid_tools(message: Any, state: _State) -> None:
 def _fault_in_tool(tool: Any, version: str) -> str | None:
     """Describe why a listed tool violates the protocol or has an invalid output schema; None for a valid one."""
     from mcp_types.methods import SERVER_RESULTS
-    from pydantic import ValidationError
 
     try:
         listing: Any = SERVER_RESULTS["tools/list", version]
         listing.model_fields["tools"].annotation.__args__[0].model_validate(tool)
-    except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
+    except ValueError as error:  # of pydantic
+        fault: Any = error
+        first = fault.errors(include_url=False, include_input=False)[0]
         field = ".".join(map(str, first["loc"]))
         return f"{field}: {first['msg']}" if field else str(first["msg"])
     return None if tool["name"] else "name: The name is empty"
