@@ -35,13 +35,11 @@ ASKS = {"safety/terminal_approver.py"}
 TELLS = {"tracing/console.py"}
 # What untrusted code imports is one of a fixed table of names of the standard library.
 # What the isolated worker runs is named by its host: `run_module("agentkit.documents.worker", …)`.
-# An error message names the module of a built-in tool, which is found by importing the modules of `agentkit.tools`.
 IMPORTS_BY_TABLE = {
     "cli/main.py",
     "sandbox/guard/attributes.py",
     "sandbox/guard/module_facades.py",
     "sandbox/worker.py",
-    "suggestions/other_toolkits.py",
 }
 
 
