@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agentkit._dataclass import dataclass
 from agentkit.events import Event, ResponseReceived, TextDelta, ToolCallDelta
@@ -90,7 +90,7 @@ class Converter:
         if any(call.id != call_id for call, call_id in zip(sent.tool_calls, ids, strict=True)):
             calls = [replace(call, id=call_id) for call, call_id in zip(sent.tool_calls, ids, strict=True)]
             sent = replace(sent, tool_calls=tuple(calls))
-        return sent
+        return cast("Message", sent)
 
     def _id(self, call_id: str) -> str:
         return sendable_id(call_id, self.receiver.call_ids, self.receiver.call_id_chars)
