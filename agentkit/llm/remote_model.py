@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 from agentkit.errors import BadResponse, ModelError, Rejected
 from agentkit.events import Event, TextDelta, deltas_of
 from agentkit.llm import compat
-from agentkit.llm.compat.adjustments import Adjustment
-from agentkit.llm.compat.anthropic import joined
+from agentkit.llm.compat.adjustments import Adjustment, joined
 from agentkit.llm.compat.content_fallback import advise
+from agentkit.llm.compat.conversion import Converter
+from agentkit.llm.compat.receivers import Receiver, receiver_of
 from agentkit.llm.embeddings import EMBEDDINGS_PATH, BatchLimits, EmbeddingAnswer, embedding_steps, read_vectors
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.pipeline import Effect, Stage, Steps, arun, mapped, partial_answer, pause, run
@@ -24,7 +25,7 @@ from agentkit.llm.protocols.anthropic import is_paused
 from agentkit.llm.protocols.encoding import EncodingCache, written
 from agentkit.llm.protocols.error_mapping import json_object
 from agentkit.llm.protocols.sse import EventStream
-from agentkit.messages import AssistantMessage, Message, Request, Response, ToolSpec, without_extra
+from agentkit.messages import AssistantMessage, Request, Response
 from agentkit.usage import Price
 
 if TYPE_CHECKING:
@@ -91,10 +92,11 @@ class RemoteModel(Stage):
         self, endpoint: Endpoint, timeout_seconds: float, max_retries: int, price: Price | None = None
     ) -> None:
         self._endpoint, self._origin = endpoint, endpoint.origin
+        self._receiver = receiver_of(endpoint)
         self._tariff = tariff_of(endpoint, price)
         self._timeout_seconds, self._max_retries = timeout_seconds, max_retries
         self._wire = wire_named(endpoint.protocol)
-        self._written = EncodingCache(self._sendable)
+        self._converters: dict[Receiver, tuple[Converter, EncodingCache]] = {}
         self._learnt: dict[str, Adjustment] = {}
         self._batches = BatchLimits()
 
@@ -157,18 +159,20 @@ class RemoteModel(Stage):
         adjustment: Adjustment | None = None
         with self._scrubbed(retries):
             for _ in range(_MAX_ADAPTATIONS + 1):
-                before, body = body, (yield from self._body(request, learnt, streaming=streaming))
+                before = body
+                converter, make = self._encoding(request, learnt, streaming=streaming)
+                is_slow = any(each.is_slow for each in learnt.values())
+                body = (yield Effect(make, partial(_in_thread, make))) if is_slow else make()
                 if body == before:
                     break
                 if adjustment is not None and adjustment.is_lasting:
                     self._learnt[adjustment.name] = adjustment
                 try:
-                    return (yield from self._exchange(body, retries, streaming=streaming))
+                    steps = self._exchange(body, retries, streaming=streaming)
+                    return (yield from converter.restored(request, steps, streaming=streaming))
                 except Rejected as error:
                     refusal = error
-                if refusal.partial is not None:
-                    break
-                adjustment = compat.learnt(body, refusal, request.settings)
+                adjustment = None if refusal.partial else compat.learnt(body, refusal, request.settings)
                 if adjustment is None:
                     advise(refusal, body)
                     break
@@ -183,39 +187,49 @@ class RemoteModel(Stage):
             reading = _StreamedAnswer(self._wire, self._decode, self._own, self._transport.scrub) if streaming else None
             try:
                 if reading is None:
-                    return retries.counted(self._decode((yield from self._transport.post(path, content, retries))))
-                yield from self._transport.stream(path, content, reading, retries)
-                return retries.counted((yield from reading.finish()))
+                    response = self._decode((yield from self._transport.post(path, content, retries)))
+                else:
+                    yield from self._transport.stream(path, content, reading, retries)
+                    response = yield from reading.finish()
             except ModelError as error:
                 error.partial = reading and partial_answer(reading.emitted)
                 seconds = retries.after_fault(error)
                 if seconds is None:
                     raise
+            else:
+                return retries.counted(response) if retries.unanswered else response
             yield pause(seconds)
 
-    def _body(self, request: Request, learnt: Mapping[str, Adjustment], *, streaming: bool) -> Steps[dict[str, Any]]:
-        """Encode a request; slow adjustments run in a worker thread if the event loop would be blocked."""
-        make = partial(self._encoded, request, learnt, streaming=streaming)
-        if not any(adjustment.is_slow for adjustment in learnt.values()):
-            return make()
-        body: dict[str, Any] = yield Effect(make, partial(_in_thread, make))
-        return body
+    def _encoding(
+        self, request: Request, learnt: Mapping[str, Adjustment], *, streaming: bool
+    ) -> tuple[Converter, Callable[[], dict[str, Any]]]:
+        """The converter for the rules that are known so far, and a function that encodes the request."""
+        receiver = self._receiver
+        for adjustment in learnt.values():
+            receiver = receiver.learning(adjustment.rules) if adjustment.rules else receiver
+        found = self._converters.get(receiver)
+        if found is None:
+            converter = Converter(receiver, self._origin)
+            found = self._converters.setdefault(receiver, (converter, EncodingCache(converter.message)))
+        return found[0], partial(self._encoded, *found, request, learnt, streaming=streaming)
 
-    def _encoded(self, request: Request, learnt: Mapping[str, Adjustment], *, streaming: bool) -> dict[str, Any]:
+    def _encoded(
+        self,
+        converter: Converter,
+        encoded: EncodingCache,
+        request: Request,
+        learnt: Mapping[str, Adjustment],
+        *,
+        streaming: bool,
+    ) -> dict[str, Any]:
         strict = self._endpoint.strict and all(adjustment.keeps_strict for adjustment in learnt.values())
-        body = self._wire.encode(request, self._endpoint.model, strict=strict, before=self._written)
+        body = self._wire.encode(converter.request(request), self._endpoint.model, strict=strict, before=encoded)
         if streaming:
             body = {**self._wire.streaming, **body}
         body = compat.known(body, self._endpoint.model, self._wire.name)
         for adjustment in learnt.values():
             body = adjustment.apply(body)
         return body
-
-    def _sendable(self, part: Message | ToolSpec) -> Message | ToolSpec:
-        """The part without opaque data of other providers, which is sent back to its own provider only."""
-        if not isinstance(part, AssistantMessage) or part.origin == self._origin:
-            return part
-        return without_extra(part) if part.extra or part.tool_calls else part
 
     def _decode(self, text: str) -> Response:
         """Parse a response. On failure the scrubbed text is parsed again, because errors quote parts of the text."""
