@@ -119,7 +119,7 @@ def test_an_origin_is_one_place_and_one_protocol():
     origins = {Endpoint(provider="openai", model="m", base_url=url).origin for url in urls}
     assert len(origins) == 4
     secretive = Endpoint(provider="openai", model="m", base_url=PASSWORD_URL, protocol="responses")
-    assert secretive.origin == "responses:https://host.example:8443/v1"
+    assert secretive.origin == "responses:https://host.example:8443/v1#m"
     assert Endpoint(provider="offline", model="m").origin == "chat:offline"
 
 
