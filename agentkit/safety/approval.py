@@ -15,7 +15,6 @@ from agentkit.decisions import Decision, Verdict
 from agentkit.event_rendering import value_text, visible
 from agentkit.safety.data_flow import FLOW
 from agentkit.safety.rules import Rule, origin
-from agentkit.suggestions.attribute_errors import explained
 
 _MOST_SHOWN_CHARS, _TAIL_CHARS = 2_000, 500
 _MOST_SHOWN_LINES, _TAIL_LINES = 40, 10
@@ -37,7 +36,6 @@ class Approval(StrEnum):
     """Not now: the run ends paused and can be resumed with an answer, also in another process."""
 
 
-@explained("REQUEST")
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
     """A request to approve that `agent` calls `tool` with these arguments in this folder, given this decision.

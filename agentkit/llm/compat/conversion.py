@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
-from agentkit.events import Event, ResponseReceived, TextDelta, ToolCallDelta
+from agentkit.events import Event, TextDelta, ToolCallDelta
 from agentkit.llm.compat.schemas import SchemaRewriter
+from agentkit.llm.pipeline import Steps, mapped
 from agentkit.llm.protocols.parsing import json_or_text, sendable_name
 from agentkit.messages import (
     AssistantMessage,
@@ -123,10 +124,16 @@ class Converter:
             changed |= names.outgoing(changed.get("messages", request.messages), request.settings)
         return replace(request, **changed) if changed else request
 
-    def restoration(self, request: Request) -> Restoration | None:
-        """The restoration of names in the response to a request; None if no name was changed."""
+    def restored(self, request: Request, steps: Steps[Response], *, streaming: bool) -> Steps[Response]:
+        """The steps that answer a request, with the original names in their events and in the response."""
         names = self._names(request)
-        return Restoration(names) if names else None
+        if names is None:
+            return (yield from steps)
+        restoration = Restoration(names)
+        response = yield from mapped(steps, restoration.events)
+        if streaming:
+            yield from restoration.flush()
+        return restoration.response(response)
 
     def _names(self, request: Request) -> _Names | None:
         """The names that were changed in a request; None if there are none, which is the usual case."""
@@ -274,13 +281,14 @@ class Restoration:
             replacer = self._calls.setdefault(event.index, _KeyReplacer(self._names.properties))
             name = self._names.tools.get(event.name, event.name)
             yield replace(event, name=name, arguments=replacer.feed(event.arguments))
-        elif isinstance(event, ResponseReceived):
-            if text := self._text.flush():
-                yield TextDelta(text)
-            yield from (ToolCallDelta(at, "", rest) for at, each in self._calls.items() if (rest := each.flush()))
-            yield ResponseReceived(self.response(event.response))
         else:
             yield event
+
+    def flush(self) -> Iterator[Event]:
+        """The events for the text that was held back."""
+        if text := self._text.flush():
+            yield TextDelta(text)
+        yield from (ToolCallDelta(at, "", rest) for at, each in self._calls.items() if (rest := each.flush()))
 
 
 class _KeyReplacer:
