@@ -358,4 +358,5 @@ def is_whole(value: object, least: int) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-UNLIMITED = Limits(**dict.fromkeys(LIMITS))
+_NO_LIMITS: dict[str, Any] = dict.fromkeys(LIMITS)
+UNLIMITED = Limits(**_NO_LIMITS)
