@@ -358,5 +358,5 @@ def is_whole(value: object, least: int) -> TypeGuard[int]:
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
 
 
-_NO_LIMITS: dict[str, Any] = dict.fromkeys(LIMITS)
-UNLIMITED = Limits(**_NO_LIMITS)
+_UNSET: dict[str, Any] = dict.fromkeys(LIMITS)
+UNLIMITED = Limits(**_UNSET)

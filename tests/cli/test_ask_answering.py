@@ -94,7 +94,7 @@ def test_a_trace_that_cannot_be_written_is_told_first(typed_line, tmp_path):
     with FakeServer() as server:
         _, err, code = typed_line("--no-session", "--trace", str(tmp_path), "2+2?", server=server)
         assert server.requests == []
-    assert (code, "The trace cannot be written" in err) == (2, True)
+    assert (code, "Cannot write the trace" in err) == (2, True)
 
 
 def test_a_failure_is_told_after_the_closing_line(typed_line):

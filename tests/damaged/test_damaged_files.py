@@ -35,6 +35,8 @@ from agentkit.usage import Charge
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
 
+pytestmark = pytest.mark.slow
+
 COUNT = int(os.environ.get("AGENTKIT_DAMAGED_FILES", "200"))
 SUITE = Suite("sums", [Case("What is 2+2?", "4", id="two"), Case("And 3?", "6", id="three")], contains())
 URL = "https://mcp.example.org/mcp"

@@ -17,6 +17,8 @@ from benchmarks.figures import Spread, ratios, shown
 from benchmarks.processes import Server
 from benchmarks.reporting import BEGIN, END, markdown, merge, place
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 FLOORS = [library for library in LIBRARIES if library.kind != "peer"]
 NAMED = {scenario.name: scenario for scenario in SCENARIOS}

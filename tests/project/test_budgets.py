@@ -13,6 +13,8 @@ import pytest
 
 import agentkit
 
+pytestmark = pytest.mark.rule
+
 ROOT = Path(__file__).parents[2]
 MODULES = sorted((ROOT / "agentkit").rglob("*.py"))
 PYTHON_FILES = sorted(path for folder in ("agentkit", "tests", "benchmarks") for path in (ROOT / folder).rglob("*.py"))

@@ -15,6 +15,8 @@ import pytest
 
 import agentkit
 
+pytestmark = pytest.mark.rule
+
 ROOT = Path(__file__).parents[2]
 INIT = ast.parse((ROOT / "agentkit" / "__init__.py").read_text("utf-8"))
 HOMES = {name: f"agentkit.{home}" for name, home in agentkit._HOMES.items()}
