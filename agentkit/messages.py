@@ -11,7 +11,6 @@ from agentkit._dataclass import dataclass
 from agentkit.content import File, Image
 from agentkit.decisions import Decision, Label
 from agentkit.errors import ToolError
-from agentkit.suggestions.attribute_errors import explained
 from agentkit.undo import Reversible, Undone
 from agentkit.usage import NO_USAGE, Tariff, Usage
 
@@ -98,7 +97,6 @@ class Pause:
     bound: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-@explained("OUTCOME")
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """The result of a tool call.
@@ -200,7 +198,6 @@ class UserMessage:
     by_person: bool = field(default=True, repr=False)
 
 
-@explained("ANSWERED")
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
     """A message of the model: text, tool calls, or both.

@@ -16,7 +16,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeVar, get_args
 
-from agentkit.agents.budget import UNLIMITED, Budget
+from agentkit.agents.budget import Budget
 from agentkit.agents.effects import ABANDONED, AskModel, AskPerson, CallFunction, Question, Steps, UseTools
 from agentkit.agents.run_config import LINEAGE, HandoffCall, HandoffTarget, ParentRun
 from agentkit.agents.tool_policy import JudgedCall
@@ -29,6 +29,7 @@ from agentkit.safety.approval import Approver
 from agentkit.tooling import execution
 from agentkit.tooling.run_context import CONTEXT
 from agentkit.tooling.signature import is_asynchronous
+from agentkit.usage import UNLIMITED
 from agentkit.workspace.root import EXPECTED
 
 MOST_THREADS = 32

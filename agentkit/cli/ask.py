@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentkit.agents.budget import GO_ON, UNKNOWN_PRICE
+from agentkit.agents.budget import RESUME_HINT, UNKNOWN_PRICE
 from agentkit.agents.result import RunFinished, RunResult
 from agentkit.atomic_write import write_whole
 from agentkit.cli.approvals import KeptApprovals, asking
@@ -233,7 +233,7 @@ def error_stream() -> StatusLine:
     return StatusLine(sys.stderr if is_terminal(sys.stderr) else None)
 
 
-_FOR_PROGRAMS = GO_ON.partition(";")[0]
+_FOR_PROGRAMS = RESUME_HINT.partition(";")[0]
 APPROVED = "Warning: -y approves every call that would be asked about, unseen. What a judge denies stays denied."
 IGNORE_PRICE = "To ask it all the same: --limit unknown_price=free. To see what is known of it: agentkit models"
 

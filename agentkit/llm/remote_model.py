@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, Self
 from agentkit.errors import BadResponse, ModelError, Rejected
 from agentkit.events import Event, ResponseReceived, TextDelta, deltas_of
 from agentkit.llm import compat
-from agentkit.llm.compat.adjustments import Adjustment
-from agentkit.llm.compat.anthropic import joined
+from agentkit.llm.compat.adjustments import Adjustment, joined
 from agentkit.llm.compat.content_fallback import advise
+from agentkit.llm.compat.conversion import Converter, Restoration
+from agentkit.llm.compat.receivers import Receiver, receiver_of
 from agentkit.llm.embeddings import RemoteEmbedding
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.http.attempts import AttemptCounter
@@ -26,7 +27,7 @@ from agentkit.llm.protocols.anthropic import is_paused
 from agentkit.llm.protocols.encoding import EncodingCache, written
 from agentkit.llm.protocols.error_mapping import json_object
 from agentkit.llm.protocols.sse import EventStream
-from agentkit.messages import AssistantMessage, Message, Request, Response, ToolSpec, without_extra
+from agentkit.messages import Request, Response
 from agentkit.usage import Price
 
 if TYPE_CHECKING:
@@ -53,36 +54,39 @@ class Continuation:
     def astream_part(self, request: Request) -> AsyncGenerator[Event]:
         """Async version of `stream_part`."""
 
+    @abstractmethod
+    def restoration(self, request: Request) -> Restoration | None:
+        """The restoration of names in the response to a request; None if no name was changed."""
+
     def complete(self, request: Request) -> Response:
         """Answer one request, blocking."""
-        parts = _Parts(request)
+        parts = _Parts(request, self.restoration)
         while parts.asked:
             parts.take(self.complete_part(parts.asked))
         return parts.answer
 
     async def acomplete(self, request: Request) -> Response:
         """Answer one request, async."""
-        parts = _Parts(request)
+        parts = _Parts(request, self.restoration)
         while parts.asked:
             parts.take(await self.acomplete_part(parts.asked))
         return parts.answer
 
     def stream(self, request: Request) -> Iterator[Event]:
         """Stream the response to one request, blocking."""
-        parts = _Parts(request)
+        parts = _Parts(request, self.restoration)
         while parts.asked:
             with closing(self.stream_part(parts.asked)) as events:
                 for event in events:
-                    if told := parts.told(event):
-                        yield told
+                    yield from parts.told(event)
 
     async def astream(self, request: Request) -> AsyncIterator[Event]:
         """Stream the response to one request, async."""
-        parts = _Parts(request)
+        parts = _Parts(request, self.restoration)
         while parts.asked:
             async with aclosing(self.astream_part(parts.asked)) as events:
                 async for event in events:
-                    if told := parts.told(event):
+                    for told in parts.told(event):
                         yield told
 
 
@@ -91,8 +95,9 @@ class _Parts:
 
     answer: Response
 
-    def __init__(self, request: Request) -> None:
-        self._request = request
+    def __init__(self, request: Request, restoration: Callable[[Request], Restoration | None]) -> None:
+        self._request, self._restoration = request, restoration
+        self._names: Restoration | None = None
         self.asked: Request | None = request
         self._paragraphs: ParagraphJoiner | None = None
         self._pauses = 0
@@ -101,26 +106,33 @@ class _Parts:
         """Add a part. If the server only paused, the part is sent back with the next request to be continued."""
         is_over = not is_paused(part.raw)
         if is_over and not self._pauses:
-            self.asked, self.answer = None, part
+            self._end(part)
             return
         from agentkit.llm.protocols import anthropic
 
         self.answer = anthropic.joined(self.answer, part) if self._pauses else part
         self._pauses += 1
         if is_over or self._pauses > anthropic.MOST_PAUSES:
-            self.asked, self.answer = None, anthropic.ended(self.answer)
+            self._end(anthropic.ended(self.answer))
             return
         self.asked = replace(self._request, messages=[*self._request.messages, self.answer.message])
         self._paragraphs = anthropic.paragraphs_behind(self.answer)
 
-    def told(self, event: Event) -> Event | None:
-        """The event to emit for the whole response; None for the end of a part that is not the last."""
+    def _end(self, answer: Response) -> None:
+        names = self._restoration(self._request)
+        self.asked, self.answer = None, names.response(answer) if names else answer
+
+    def told(self, event: Event) -> Iterable[Event]:
+        """The events to emit for the whole response; none for the end of a part that is not the last."""
         if isinstance(event, ResponseReceived):
             self.take(event.response)
-            return None if self.asked else ResponseReceived(self.answer)
-        if self._paragraphs is None or not isinstance(event, TextDelta):
-            return event
-        return TextDelta(self._paragraphs.add(event.text))
+            last = ResponseReceived(self.answer)
+            return () if self.asked else self._names.events(last) if self._names else (last,)
+        if self._paragraphs is not None and isinstance(event, TextDelta):
+            event = TextDelta(self._paragraphs.add(event.text))
+        # Read at the first event, because a refusal of the request can change its names.
+        self._names = self._names or self._restoration(self._request)
+        return self._names.events(event) if self._names else (event,)
 
 
 _MAX_ADAPTATIONS = 8
@@ -141,10 +153,11 @@ class RemoteModel(Continuation, RemoteEmbedding):
         self, endpoint: Endpoint, timeout_seconds: float, max_retries: int, price: Price | None = None
     ) -> None:
         self._endpoint, self._origin = endpoint, endpoint.origin
+        self._receiver = receiver_of(endpoint)
         self._tariff = tariff_of(endpoint, price)
         self._timeout_seconds, self._max_retries = timeout_seconds, max_retries
         self._wire = wire_named(endpoint.protocol)
-        self._written = EncodingCache(self._sendable)
+        self._converters: dict[Receiver, tuple[Converter, EncodingCache]] = {}
         self._learnt: dict[str, Adjustment] = {}
         self._is_hasty = False
 
@@ -188,7 +201,7 @@ class RemoteModel(Continuation, RemoteEmbedding):
             body = next(attempts)
             while True:
                 try:
-                    text = self._transport.post(self._wire.path, written(body), sent)
+                    text = self._transport.post(self._url(streaming=False), written(body), sent)
                     return sent.told_in(self._decode(text))
                 except Rejected as refusal:
                     body = attempts.throw(refusal)
@@ -200,7 +213,7 @@ class RemoteModel(Continuation, RemoteEmbedding):
             body = await self._afirst(attempts)
             while True:
                 try:
-                    text = await self._transport.apost(self._wire.path, written(body), sent)
+                    text = await self._transport.apost(self._url(streaming=False), written(body), sent)
                     return sent.told_in(self._decode(text))
                 except Rejected as refusal:
                     body = await _apart(attempts.throw, refusal)
@@ -213,7 +226,7 @@ class RemoteModel(Continuation, RemoteEmbedding):
             while True:
                 reading, content = self._reading(sent), written(body)
                 try:
-                    answer = self._transport.stream(self._wire.path, content, reading, sent)
+                    answer = self._transport.stream(self._url(streaming=True), content, reading, sent)
                     with closing(answer) as pieces:
                         for piece in pieces:
                             yield from reading.feed(piece)
@@ -233,7 +246,7 @@ class RemoteModel(Continuation, RemoteEmbedding):
             while True:
                 reading, content = self._reading(sent), written(body)
                 try:
-                    answer = self._transport.astream(self._wire.path, content, reading, sent)
+                    answer = self._transport.astream(self._url(streaming=True), content, reading, sent)
                     async with aclosing(answer) as pieces:
                         async for piece in pieces:
                             for event in reading.feed(piece):
@@ -246,6 +259,9 @@ class RemoteModel(Continuation, RemoteEmbedding):
                     body = await _apart(attempts.throw, refusal)
                 else:
                     return
+
+    def _url(self, *, streaming: bool) -> str:
+        return self._wire.url(self._endpoint.model, streaming=streaming)
 
     def _reading(self, sent: AttemptCounter) -> _StreamedAnswer:
         return _StreamedAnswer(self._wire, self._decode, self._own, self._transport.scrub, sent)
@@ -280,7 +296,8 @@ class RemoteModel(Continuation, RemoteEmbedding):
 
     def _body(self, request: Request, learnt: Mapping[str, Adjustment], *, streaming: bool) -> dict[str, Any]:
         strict = self._endpoint.strict and all(adjustment.keeps_strict for adjustment in learnt.values())
-        body = self._wire.encode(request, self._endpoint.model, strict=strict, before=self._written)
+        converter, encoded = self._converter(learnt)
+        body = self._wire.encode(converter.request(request), self._endpoint.model, strict=strict, before=encoded)
         if streaming:
             body = {**self._wire.streaming, **body}
         body = compat.known(body, self._endpoint.model, self._wire.name)
@@ -288,11 +305,20 @@ class RemoteModel(Continuation, RemoteEmbedding):
             body = adjustment.apply(body)
         return body
 
-    def _sendable(self, part: Message | ToolSpec) -> Message | ToolSpec:
-        """The part without opaque data of other providers, which is sent back to its own provider only."""
-        if not isinstance(part, AssistantMessage) or part.origin == self._origin:
-            return part
-        return without_extra(part) if part.extra or part.tool_calls else part
+    def restoration(self, request: Request) -> Restoration | None:
+        """The restoration of names in the response to a request; None if no name was changed."""
+        return self._converter(dict(self._learnt))[0].restoration(request)
+
+    def _converter(self, learnt: Mapping[str, Adjustment]) -> tuple[Converter, EncodingCache]:
+        """The converter for the rules that are known so far, and the cache of its encoded messages."""
+        receiver = self._receiver
+        for adjustment in learnt.values():
+            receiver = receiver.learning(adjustment.rules) if adjustment.rules else receiver
+        found = self._converters.get(receiver)
+        if found is None:
+            converter = Converter(receiver, self._origin)
+            found = self._converters.setdefault(receiver, (converter, EncodingCache(converter.message)))
+        return found
 
     def _decode(self, text: str) -> Response:
         """Parse a response. On failure the scrubbed text is parsed again, because errors quote parts of the text."""

@@ -17,7 +17,6 @@ from agentkit.safety.data_flow import FLOW
 from agentkit.safety.policy import BY_LEVEL, NEEDS_APPROVAL
 from agentkit.safety.preview import NO_PREVIEW, CallPreview
 from agentkit.safety.rules import Rule, origin
-from agentkit.suggestions.attribute_errors import explained
 
 _MAX_SHOWN_CHARS, _TAIL_CHARS = 2_000, 500
 _MAX_SHOWN_LINES, _TAIL_LINES = 40, 10
@@ -43,7 +42,6 @@ class Approval(StrEnum):
     """Not now: the run ends paused and can be resumed with an answer, also in another process."""
 
 
-@explained("REQUEST")
 @dataclass(frozen=True, slots=True)
 class ApprovalRequest:
     """A request to approve that `agent` calls `tool` with these arguments in this folder, given this decision.

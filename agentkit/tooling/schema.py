@@ -28,6 +28,7 @@ from agentkit.tooling.coercion import KEY, as_json, first_sentence, reason, unto
 from agentkit.tooling.json_schema import checked_against, closed, refuse_what_is_around, usual
 from agentkit.tooling.plain_types import exact, plain_forms, plain_schema
 from agentkit.tooling.run_context import RunContext, check_value, is_of_run, with_context
+from agentkit.tooling.schema_references import with_plain_references
 from agentkit.tooling.signature import UNRESOLVABLE, Documentation, Parameter, documented
 from agentkit.tooling.strict_schema import PYTHON, SUMMED, Schema, has_unions, refuse_malformed, strict, tidied
 
@@ -331,6 +332,7 @@ class GivenParameters:
             copied = usual(json.loads(json.dumps(schema, allow_nan=False)))
             refuse_what_is_around(copied)
             refuse_malformed(copied)
+            copied = with_plain_references(copied)
             described: Schema = {"type": "object", "properties": {}, **copied}
             is_object = described["type"] == "object" or "object" in list(described["type"])
             self.json_schema: Schema = {**described, "type": "object"}

@@ -19,6 +19,8 @@ import pytest
 
 from agentkit.testing import FakeServer, call, fail, slow
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 PASSED_ON = ("COVERAGE_", "LANG", "LC_")

@@ -15,6 +15,8 @@ from agentkit.llm.providers.openai import SERVICES
 from agentkit.safety.rules import _TESTS, Rule
 from agentkit.tools.catalog import all_tools
 
+pytestmark = pytest.mark.rule
+
 ROOT = Path(__file__).parents[2]
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 PATHS = re.findall(r"`((?:agentkit|benchmarks|docs|examples|tests)/[\w./]+|\w+\.(?:md|toml))`", GUIDE)

@@ -15,6 +15,8 @@ import pytest
 
 import agentkit
 
+pytestmark = pytest.mark.rule
+
 ROOT = Path(__file__).parents[2]
 INIT = ast.parse((ROOT / "agentkit" / "__init__.py").read_text("utf-8"))
 HOMES = {name: f"agentkit.{home}" for name, home in agentkit._HOMES.items()}
@@ -209,8 +211,11 @@ def test_unknown_name_is_an_attribute_error():
 @pytest.mark.parametrize(
     ("place", "name", "home"),
     [
-        ("agentkit", "TextDelta", "agentkit.events"),
+        ("agentkit", "ToolCallFinished", "agentkit.events"),
         ("agentkit", "Unauthorized", "agentkit.errors"),
+        ("agentkit", "Memory", "agentkit.knowledge"),
+        ("agentkit", "ScriptedLLM", "agentkit.testing"),
+        ("agentkit", "finish_tool", "agentkit.tools.human"),
         ("agentkit.events", "RunFinished", "agentkit"),
     ],
 )

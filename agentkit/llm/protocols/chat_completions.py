@@ -537,14 +537,18 @@ class ChatCompletions:
     """The Chat Completions protocol, which nearly every server supports."""
 
     name = "chat"
-    path = "/chat/completions"
     headers: Mapping[str, str] = {}
     streaming: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+    error = staticmethod(failure)
+
+    def url(self, _model: str, /, **_streaming: bool) -> str:
+        """The path of a request, relative to the base URL."""
+        return "/chat/completions"
 
     def encode(
         self, request: Request, model: str, *, strict: bool, before: EncodingCache | None = None
     ) -> dict[str, Any]:
-        """Encode a request for a POST to `path`."""
+        """Encode a request as the body of a POST."""
         before = before or EncodingCache()
         encode = _encode_with_thoughts if are_read(request.settings) else _encode_message
         messages = before.entries(request.messages, encode)

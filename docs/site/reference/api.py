@@ -27,11 +27,11 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *(
             "agentkit.agents.result.Pending",
             "agentkit.agents.result.Resumption",
-            "agentkit.sessions.context_window.Window",
+            "agentkit.Window",
         ),
     ),
     "Models": (
-        *("agentkit.LLM", "agentkit.Response", "agentkit.Image", "agentkit.content.File"),
+        *("agentkit.LLM", "agentkit.Response", "agentkit.Image", "agentkit.File"),
         *("agentkit.Usage", "agentkit.usage.Price"),
         *("agentkit.llm.embeddings.Embeddings", "agentkit.usage.Cost", "agentkit.usage.Tariff"),
         *("agentkit.llm.pricing.price_of", "agentkit.llm.pricing.cost_of"),
@@ -42,7 +42,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.tools.system.shell_tool_in", "agentkit.tools.system.python_tool_with"),
         *("agentkit.tools.human.ask_user_tool", "agentkit.tools.skills.skill_tools"),
         *("agentkit.code_mode.program_tool", "agentkit.code_mode.ProgramTool"),
-        "agentkit.tools.hosted.HostedTool",
+        "agentkit.HostedTool",
     ),
     "Judging": (
         *("agentkit.SafetyLevel", "agentkit.Policy", "agentkit.Rule", "agentkit.Decision", "agentkit.Verdict"),
@@ -50,12 +50,12 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Remembering": ("agentkit.Session",),
     "Knowledge": (
-        *("agentkit.knowledge.Knowledge", "agentkit.knowledge.Memory", "agentkit.knowledge.Chunk"),
+        *("agentkit.Knowledge", "agentkit.knowledge.Memory", "agentkit.knowledge.Chunk"),
         *("agentkit.knowledge.Document", "agentkit.knowledge.AddResult", "agentkit.knowledge.Between"),
         *("agentkit.knowledge.Note", "agentkit.knowledge.rerank_with", "agentkit.knowledge.rewrite_with"),
     ),
     "MCP": (
-        *("agentkit.mcp.MCPServer", "agentkit.mcp.connect"),
+        *("agentkit.MCPServer", "agentkit.mcp.connect"),
         *("agentkit.mcp.Login", "agentkit.mcp.ClientCredentials"),
         *("agentkit.mcp.connect_file", "agentkit.mcp.read_servers", "agentkit.mcp.ListedServers"),
         *("agentkit.mcp.Resource", "agentkit.mcp.Prompt", "agentkit.mcp.PromptArgument"),
@@ -67,7 +67,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.tracing.ModelRequest", "agentkit.tracing.ToolUse"),
     ),
     "Evals": (
-        *("agentkit.evals.Suite", "agentkit.evals.Case", "agentkit.evals.ExpectedCall", "agentkit.evals.Report"),
+        *("agentkit.Suite", "agentkit.evals.Case", "agentkit.evals.ExpectedCall", "agentkit.evals.Report"),
         *("agentkit.evals.Trial", "agentkit.evals.Metrics", "agentkit.evals.Comparison", "agentkit.evals.Score"),
         *("agentkit.evals.Scorer", "agentkit.evals.exact", "agentkit.evals.contains", "agentkit.evals.matches"),
         *("agentkit.evals.numeric", "agentkit.evals.json_equal", "agentkit.evals.tool_calls"),

@@ -8,6 +8,8 @@ import pytest
 from agentkit.settings import state_folder
 from agentkit.testing import FakeServer, call, slow
 
+pytestmark = pytest.mark.slow
+
 WRITE = call("write_file", path="note.txt", content="hello")
 
 
