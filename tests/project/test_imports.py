@@ -32,7 +32,7 @@ COMMAND_LINE = tuple(module for module in MODULES if module.startswith("agentkit
 def named_by(module):
     """What a module imports at its top, and what these import at theirs; not what is for type checkers alone."""
     path = ROOT / module.replace(".", "/")
-    path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+    path = package if (package := path / "__init__.py").is_file() else path.with_suffix(".py")
     body = ast.parse(path.read_text("utf-8")).body
     named = {alias.name for node in body if isinstance(node, ast.Import) for alias in node.names}
     named |= {node.module for node in body if isinstance(node, ast.ImportFrom)}
