@@ -184,10 +184,9 @@ def test_every_name_has_a_home():
     assert list(agentkit.__all__) == sorted(HOMES)
 
 
-@pytest.mark.parametrize("name", sorted(HOMES))
-def test_name_resolves(name):
-    """Every public name is the very object that its home module defines."""
-    assert getattr(agentkit, name) is getattr(import_module(HOMES[name]), name)
+def test_names_resolve():
+    """Every public name is the object that its module defines."""
+    assert [name for name in HOMES if getattr(agentkit, name) is not getattr(import_module(HOMES[name]), name)] == []
 
 
 def test_type_checkers_see_what_the_table_says():
