@@ -120,7 +120,7 @@ def test_an_origin_is_one_place_and_one_protocol():
     assert len(origins) == 4
     secretive = Endpoint(provider="openai", model="m", base_url=PASSWORD_URL, protocol="responses")
     assert secretive.origin == "responses:https://host.example:8443/v1#m"
-    assert Endpoint(provider="offline", model="m").origin == "chat:offline"
+    assert Endpoint(provider="offline", model="m").origin == "chat:offline#m"
 
 
 def test_a_description_is_one_line_a_fact():
