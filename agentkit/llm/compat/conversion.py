@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from agentkit._dataclass import dataclass
 from agentkit.events import Event, TextDelta, ToolCallDelta
@@ -22,8 +22,9 @@ from agentkit.messages import (
     ToolCall,
     ToolMessage,
     ToolSpec,
+    UserMessage,
+    without_extra,
 )
-from agentkit.messages import without_extra as without_provider_data
 
 if TYPE_CHECKING:
     from agentkit.llm.compat.receivers import Receiver
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 _MAX_CACHED = 2_000
 _DIGEST_CHARS = 8
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+_PARTICIPANT = r"[^\s<|\\/>]{1,64}"
 _CUT = " […] (continued in the instruction)"
 _CONTINUED = "The description of the tool {name} continues:"
 
@@ -83,15 +85,24 @@ class Converter:
         if isinstance(message, ToolMessage):
             call_id = self._id(message.call_id)
             return message if call_id == message.call_id else replace(message, call_id=call_id)
+        if isinstance(message, UserMessage) and message.name and not self._takes(message.name):
+            content = message.content
+            named = f"{message.name}: {content}" if isinstance(content, str) else (f"{message.name}:", *content)
+            return replace(message, content=named, name="")
         if not isinstance(message, AssistantMessage):
             return message
         has_data = message.origin != self._origin and (message.extra or any(call.extra for call in message.tool_calls))
-        sent: Any = without_provider_data(message) if has_data else message
+        sent: Any = without_extra(message) if has_data else message
+        sent = replace(sent, name="") if sent.name and not self._takes(sent.name) else sent
         ids = [self._id(call.id) for call in sent.tool_calls]
         if any(call.id != call_id for call, call_id in zip(sent.tool_calls, ids, strict=True)):
             calls = [replace(call, id=call_id) for call, call_id in zip(sent.tool_calls, ids, strict=True)]
             sent = replace(sent, tool_calls=tuple(calls))
-        return sent
+        return cast("Message", sent)
+
+    def _takes(self, name: str) -> bool:
+        """Whether a participant's name can be sent in a field."""
+        return self.receiver.message_names and re.fullmatch(_PARTICIPANT, name) is not None
 
     def _id(self, call_id: str) -> str:
         return sendable_id(call_id, self.receiver.call_ids, self.receiver.call_id_chars)
