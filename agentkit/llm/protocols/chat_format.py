@@ -141,7 +141,9 @@ def _answer(entry: Mapping[str, Any]) -> AssistantMessage:
 
 def _result(call_id: str, name: str, content: object) -> ToolMessage:
     """A tool result with its text, images and files. A value that is not a content is serialised as JSON."""
-    parts: list[object] = [content] if isinstance(content, Mapping) else list(content) if _is_list(content) else []
+    parts: list[object] = [content] if isinstance(content, Mapping) else []
+    if isinstance(content, list | tuple):
+        parts = list(content)
     if content is None or isinstance(content, str) or not parts or not all(map(_is_part, parts)):
         text = content if isinstance(content, str) else "" if content is None else _as_json(content)
         return ToolMessage(call_id, name, text)
@@ -150,10 +152,6 @@ def _result(call_id: str, name: str, content: object) -> ToolMessage:
     shown = [part for part, given in zip(read, parts, strict=True) if _is_shown(given)]
     worded_files = [part for part in shown if isinstance(part, str)]
     return ToolMessage(call_id, name, "\n".join([texts, *worded_files]), images=images_in(shown), files=files_in(shown))
-
-
-def _is_list(content: object) -> bool:
-    return isinstance(content, list | tuple)
 
 
 def _is_shown(part: object) -> bool:

@@ -122,7 +122,7 @@ class GeminiContents:
         reader = GeminiReader()
         for _ in reader.feed(data):
             pass
-        if not reader.has_candidate:
+        if reader.is_missing:
             raise no_answer("candidates", data)
         return reader.finish(closed=True)
 
@@ -312,7 +312,12 @@ class GeminiReader:
         self._reason = self._blocked = self._message = ""
         self._figures: Mapping[str, Any] = {}
         self._raw: _Fields = {}
-        self.has_candidate = False
+        self._has_candidate = False
+
+    @property
+    def is_missing(self) -> bool:
+        """Whether neither a response nor the reason for its absence was received."""
+        return not (self._has_candidate or self._blocked)
 
     @property
     def is_whole(self) -> bool:
@@ -337,7 +342,7 @@ class GeminiReader:
         candidate = next((each for each in candidates if not each.get("index")), None)
         if candidate is None:
             return []
-        self.has_candidate = True
+        self._has_candidate = True
         self._reason = parsing.word(candidate.get("finishReason")) or self._reason
         self._message = parsing.word(candidate.get("finishMessage")) or self._message
         self._grounding |= parsing.dictionary(candidate.get("groundingMetadata"))
