@@ -13,7 +13,7 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.settings import Secret
 
-ProtocolName = Literal["responses", "chat", "messages"]
+ProtocolName = Literal["responses", "chat", "messages", "gemini"]
 TokenProvider = Callable[[], str]
 
 _PASTED_PATHS = ("/chat/completions", "/responses", "/messages", "/embeddings")
@@ -78,7 +78,7 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         if self.protocol not in get_args(ProtocolName):
-            raise ConfigError(f"protocol= is 'responses', 'chat' or 'messages', not {self.protocol!r}.")
+            raise ConfigError(f"protocol= is 'responses', 'chat', 'messages' or 'gemini', not {self.protocol!r}.")
         if self.api_key and not is_header_text(self.api_key.reveal()):
             raise ConfigError(f"The API key for {self.provider} has characters that no key has; was it pasted whole?")
 

@@ -16,7 +16,7 @@ from agentkit.llm.compat.adjustments import Adjustment, joined
 from agentkit.llm.compat.content_fallback import advise
 from agentkit.llm.compat.conversion import Converter
 from agentkit.llm.compat.receivers import Receiver, receiver_of
-from agentkit.llm.embeddings import EMBEDDINGS_PATH, BatchLimits, EmbeddingAnswer, embedding_steps, read_vectors
+from agentkit.llm.embeddings import BatchLimits, EmbeddingAnswer, embedding_steps, embeddings_path, read_vectors
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.pipeline import Effect, Stage, Steps, arun, mapped, partial_answer, pause, run
 from agentkit.llm.pricing import tariff_of
@@ -257,7 +257,7 @@ class RemoteModel(Stage):
         """Send one request for vectors; returns the answer and the number of unanswered attempts."""
         retries = self._transport.retries()
         with self._scrubbed(retries):
-            text = (yield from self._transport.request(EMBEDDINGS_PATH, written(body), retries)).text
+            text = (yield from self._transport.request(embeddings_path(self._wire.name), written(body), retries)).text
             with suppress(ModelError):
                 return read_vectors(text, count), retries.unanswered
             return read_vectors(self._transport.scrub(text), count), retries.unanswered
