@@ -41,7 +41,7 @@ _BY_PROVIDER = "a tool that the provider has used"
 
 def labels_of(messages: Iterable[Message]) -> frozenset[Label]:
     """All labels of the tool results in a conversation and of the content that hosted tools added to answers."""
-    found = [message.labels for message in messages if isinstance(message, ToolMessage | AssistantMessage)]
+    found = {message.labels for message in messages if isinstance(message, (ToolMessage, AssistantMessage))}
     return frozenset[Label]().union(*found)
 
 
