@@ -186,6 +186,7 @@ class SystemMessage:
     """A system instruction inside a conversation."""
 
     role: ClassVar[Literal["system"]] = "system"
+    labels: ClassVar[frozenset[Label]] = frozenset()
     text: str
 
 
@@ -194,6 +195,7 @@ class UserMessage:
     """A message in the user role. `by_person` is False if the run wrote it, in which case it can quote the model."""
 
     role: ClassVar[Literal["user"]] = "user"
+    labels: ClassVar[frozenset[Label]] = frozenset()
     content: Content
     by_person: bool = field(default=True, repr=False)
 
