@@ -1,31 +1,38 @@
-# `make setup` once; then `make check test` says whether a change may go in.
+# `make setup` once; `make check test` before a change goes in.
 BIN ?= .venv/bin
+PYTEST = $(BIN)/python -m pytest -q
+PARALLEL = -n 2 --dist worksteal
 
-# What runs programs, and takes minutes, is `make test`'s; the checks themselves are not run a second time as a test.
-RUNS = --ignore-glob='*/test_examples.py' --ignore-glob='*/test_benchmarks.py' --ignore-glob='*/test_site.py' \
-	--deselect tests/project/test_docs.py::test_blocks_are_typed --deselect tests/project/test_docs.py::test_block_runs \
-	--deselect tests/project/test_docs.py::test_block_replays \
-	--deselect tests/project/test_architecture.py::test_check_passes
-
-.PHONY: setup check pages test fuzz coverage docs reference bench clean
+.PHONY: setup check test test-slow test-all test-changed mutation pages fuzz coverage docs reference bench clean
 
 setup:
 	python3 -m venv .venv
 	.venv/bin/pip install -q -e '.[dev]'
 
-check:
+check: # format, lint, types, import contracts, dependencies, and the project's own rules
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo --no-cache
 	$(BIN)/deptry .
-	$(BIN)/pytest -q tests/project $(RUNS)
+	$(PYTEST) tests/project -m "rule and not slow"
 
-pages:
-	$(BIN)/pytest -q tests/project/test_docs.py
+test: # what README.md's test command runs
+	$(PYTEST) -m "not slow and not rule" $(PARALLEL)
 
-test:
-	$(BIN)/pytest -q
+test-slow:
+	$(PYTEST) -m slow $(PARALLEL)
+
+test-all: test test-slow
+
+test-changed: # make test-changed SINCE=HEAD: the tests of what has changed since a commit, main by default
+	$(BIN)/python scripts/changed_tests.py $(SINCE) | xargs -r $(PYTEST)
+
+mutation: # make mutation MUTATION="--functions 100 --seed 7": changes that no test notices
+	$(BIN)/python scripts/mutation.py $(MUTATION)
+
+pages: # what README.md and docs/ show, run and compared with what they print
+	$(PYTEST) tests/project/test_docs.py
 
 fuzz: # make fuzz FUZZ="1000000 7": so many generated shell commands, and the seed
 	$(BIN)/python tests/safety/shell/test_arithmetic_fuzz.py $(or $(FUZZ),100000)

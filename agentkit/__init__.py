@@ -3,12 +3,15 @@
 Importing the package loads almost nothing: each public name is imported on first use.
 """
 
+from agentkit._version import __version__ as __version__
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agentkit.agents.agent import Agent as Agent
     from agentkit.agents.default import agent as agent
     from agentkit.agents.result import RunFinished as RunFinished
     from agentkit.agents.result import RunResult as RunResult
+    from agentkit.content import File as File
     from agentkit.content import Image as Image
     from agentkit.decisions import Decision as Decision
     from agentkit.decisions import Verdict as Verdict
@@ -19,14 +22,19 @@ if TYPE_CHECKING:
     from agentkit.errors import NoProvider as NoProvider
     from agentkit.errors import RunError as RunError
     from agentkit.errors import ToolError as ToolError
+    from agentkit.evals.suite import Suite as Suite
+    from agentkit.events import TextDelta as TextDelta
+    from agentkit.knowledge.knowledge import Knowledge as Knowledge
     from agentkit.levels import SafetyLevel as SafetyLevel
     from agentkit.llm.client import LLM as LLM
+    from agentkit.mcp.client import MCPServer as MCPServer
     from agentkit.messages import Response as Response
     from agentkit.messages import ToolResult as ToolResult
     from agentkit.safety.approval import Approval as Approval
     from agentkit.safety.approval import ApprovalRequest as ApprovalRequest
     from agentkit.safety.policy import Policy as Policy
     from agentkit.safety.rules import Rule as Rule
+    from agentkit.sessions.context_window import Window as Window
     from agentkit.sessions.session import Session as Session
     from agentkit.tooling.run_context import RunContext as RunContext
     from agentkit.tooling.tool import Tool as Tool
@@ -43,6 +51,7 @@ if TYPE_CHECKING:
     from agentkit.tools.files import list_directory_tool as list_directory_tool
     from agentkit.tools.files import read_file_tool as read_file_tool
     from agentkit.tools.files import write_file_tool as write_file_tool
+    from agentkit.tools.hosted import HostedTool as HostedTool
     from agentkit.tools.system import python_tool as python_tool
     from agentkit.tools.system import shell_tool as shell_tool
     from agentkit.tools.web import fetch_url_tool as fetch_url_tool
@@ -51,7 +60,6 @@ if TYPE_CHECKING:
     from agentkit.usage import Limits as Limits
     from agentkit.usage import Usage as Usage
 
-__version__ = "0.1.0"
 
 _HOMES = {
     "Agent": "agents.agent",
@@ -60,10 +68,14 @@ _HOMES = {
     "ApprovalRequest": "safety.approval",
     "ConfigError": "errors",
     "Decision": "decisions",
+    "File": "content",
+    "HostedTool": "tools.hosted",
     "Image": "content",
+    "Knowledge": "knowledge.knowledge",
     "LLM": "llm.client",
     "LimitExceeded": "errors",
     "Limits": "usage",
+    "MCPServer": "mcp.client",
     "ModelError": "errors",
     "NoProvider": "errors",
     "Policy": "safety.policy",
@@ -75,12 +87,15 @@ _HOMES = {
     "RunResult": "agents.result",
     "SafetyLevel": "levels",
     "Session": "sessions.session",
+    "Suite": "evals.suite",
+    "TextDelta": "events",
     "Tool": "tooling.tool",
     "ToolError": "errors",
     "ToolResult": "messages",
     "Toolset": "tooling.toolset",
     "Usage": "usage",
     "Verdict": "decisions",
+    "Window": "sessions.context_window",
     "agent": "agents.default",
     "calculator_tool": "tools.core",
     "core_tools": "tools.core",
@@ -105,21 +120,50 @@ _HOMES = {
 __all__ = list(_HOMES)
 
 
+_OTHER_MODULES = (
+    *("events", "errors", "messages", "content", "usage", "code_mode", "evals", "knowledge"),
+    *(
+        "llm.pricing",
+        "mcp",
+        "agents.result",
+        "safety.terminal_approver",
+        "server",
+        "testing",
+        "tools.files",
+        "tools.human",
+    ),
+    *("tools.skills", "tools.web", "tracing"),
+)
+"""Modules with further names for users, in the order in which they are searched for a missing name."""
+
+
 def __getattr__(name: str) -> object:
     """Import a public name on first access and cache it."""
     from importlib import import_module
 
     if name not in _HOMES:
-        for home in ("agentkit.events", "agentkit.errors"):
-            if getattr(getattr(import_module(home), name, None), "__module__", "") == home:
-                # not an AttributeError: `from agentkit import` would replace its message
-                raise ImportError(f"{name} is in {home}. Write: from {home} import {name}", name=__name__)
-        if told := import_module("agentkit.suggestions.other_toolkits").told_of(name):
-            raise ImportError(told, name=__name__)
+        home = _home_of(name)
+        if home:  # not an AttributeError: `from agentkit import` would replace its message
+            raise ImportError(f"{name} is in {home}. Write: from {home} import {name}", name=__name__)
         raise AttributeError(f"module 'agentkit' has no attribute {name!r}", name=name)
     value = getattr(import_module(f"agentkit.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
+
+
+def _home_of(name: str) -> str:
+    """The module with a name that is not exported here, or an empty string."""
+    import re
+    from importlib import import_module
+    from importlib.util import find_spec
+
+    if name.startswith("_") or find_spec(f"agentkit.{name}"):  # `from agentkit import errors` looks here first
+        return ""
+    for home in map("agentkit.{}".format, _OTHER_MODULES):
+        value = getattr(import_module(home), name, None)
+        if re.match(r"agentkit\.(?!_)", getattr(value, "__module__", "")):
+            return home
+    return ""
 
 
 def __dir__() -> list[str]:

@@ -1,31 +1,30 @@
-"""One-line descriptions of run events, without secrets or control characters (pure)."""
+"""Rendering of messages, tool calls, results and figures as text, without secrets or control characters (pure)."""
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from agentkit.content import word_of
-from agentkit.events import (
-    AnswerAmended,
-    AnswerGiven,
-    AnswerRefused,
-    HandedOff,
-    HistoryGiven,
-    LimitReached,
-    Milestone,
-    RequestFailed,
-    RunResumed,
-    Summarised,
+from agentkit.lines import split_lines
+from agentkit.messages import (
+    AssistantMessage,
+    Content,
+    Message,
+    SystemMessage,
+    ToolCall,
+    ToolResult,
+    UserMessage,
+    parts_of,
 )
-from agentkit.messages import Content, ToolCall, ToolResult, parts_of
 from agentkit.redaction import redact_data, written_redactor
 from agentkit.usage import Usage
 
-MOST_LINE_CHARS = 110
-_MOST_LEVELS = 50
+MAX_LINE_CHARS = 110
+_MAX_LEVELS = 50
+_MAX_RESULT_CHARS = 1_000
 _ANSWER_KEYS = ("result", "output", "content", "summary", "datetime")
 _UNSEEN_CATEGORIES = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp"})
 _UNSEEN = "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0100-\U000e01ef]"
@@ -50,14 +49,14 @@ def hidden(text: str) -> str:
     return written_redactor()(text)
 
 
-def cut(text: str, most_chars: int) -> str:
-    """Truncate the text to `most_chars`, with an ellipsis if something was removed."""
-    return text if len(text) <= most_chars else f"{text[: most_chars - 1]}…"
+def cut(text: str, max_chars: int) -> str:
+    """Truncate the text to `max_chars`, with an ellipsis if something was removed."""
+    return text if len(text) <= max_chars else f"{text[: max_chars - 1]}…"
 
 
-def one_line(text: str, most_chars: int = MOST_LINE_CHARS) -> str:
+def one_line(text: str, max_chars: int = MAX_LINE_CHARS) -> str:
     """Redact secrets, collapse the text to one line, escape invisible characters and truncate it."""
-    return cut(visible(" ".join(hidden(text).split())[: most_chars + 1]), most_chars)
+    return cut(visible(" ".join(hidden(text).split())[: max_chars + 1]), max_chars)
 
 
 def call_text(call: ToolCall) -> str:
@@ -90,7 +89,7 @@ def json_value(text: str) -> Any:
     return value if is_shallow(value) else text
 
 
-def is_shallow(value: object, levels: int = _MOST_LEVELS) -> bool:
+def is_shallow(value: object, levels: int = _MAX_LEVELS) -> bool:
     """Whether a value is nested shallowly enough to be serialised without exhausting the stack."""
     if not isinstance(value, dict | list):
         return True
@@ -112,6 +111,41 @@ def answer_in(result: ToolResult) -> str:
 def content_text(content: Content, between: str = " ") -> str:
     """Render message content as text: `[image]` replaces each image, `[file report.pdf]` a file."""
     return between.join(map(word_of, parts_of(content)))
+
+
+def conversation_text(messages: Iterable[Message]) -> str:
+    """Render messages as text, each after its author; results are truncated."""
+    return "\n".join(line for message in messages for line in _message_lines(message))
+
+
+def _message_lines(message: Message) -> Iterator[str]:
+    match message:
+        case UserMessage(content):
+            yield _spoken("user", content_text(content, "\n"))
+        case SystemMessage(text):
+            yield _spoken("system", text)
+        case AssistantMessage(text, calls):
+            if text:
+                yield _spoken("assistant", text)
+            yield from (_spoken("  calls", f"{call.name}({call.arguments})") for call in calls)
+        case _:
+            yield _spoken(f"  {message.name}", _truncated(message.content))
+
+
+def _spoken(author: str, text: str) -> str:
+    """Render a text after its author, with further lines indented."""
+    lines = enumerate(split_lines(f"{author}: {text}"))
+    return "\n".join(f"    {line}".rstrip() if number else line for number, line in lines)
+
+
+def _truncated(text: str) -> str:
+    start = text[:_MAX_RESULT_CHARS]
+    return start if start == text else f"{start} … ({len(text)} characters)"
+
+
+def answer_text(value: object) -> str:
+    """Convert the answer of a run to text; the empty text for None."""
+    return value if isinstance(value, str) else "" if value is None else str(value)
 
 
 def value_text(value: object) -> str:
@@ -156,22 +190,3 @@ def suggestion(name: str, known: Iterable[str], cutoff: float = 0.5) -> str:
 
     close = closest(name, known, cutoff)
     return f" Did you mean {close!r}?" if close else ""
-
-
-_WORDS: Mapping[type[Milestone], Callable[[Any], tuple[str, str]]] = {
-    RequestFailed: lambda failed: (f"The model gave no answer ({failed.kind})", failed.error),
-    AnswerRefused: lambda refused: ("The answer was not taken", refused.reason),
-    AnswerGiven: lambda given: ("A tool has given the answer", given.text),
-    AnswerAmended: lambda amended: ("The answer was amended", amended.text),
-    HandedOff: lambda handed: (f"Handed off to {handed.agent}", ""),
-    LimitReached: lambda reached: (f"Limit reached: {reached.limit}", reached.reason),
-    Summarised: lambda told: (f"{count_text(told.messages, 'message')} were summarised", told.text),
-    RunResumed: lambda resumed: ("The run goes on", resumed.prompt),
-    HistoryGiven: lambda given: (f"Begins with {count_text(len(given.messages), 'message')} said before", ""),
-}
-
-
-def milestone_words(milestone: Milestone) -> tuple[str, str]:
-    """Title and text of a milestone; the class name if the type has no entry."""
-    tell = _WORDS.get(type(milestone))
-    return tell(milestone) if tell else (type(milestone).__name__, "")

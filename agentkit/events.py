@@ -1,22 +1,56 @@
 """Events of a run. `RunFinished`, the last one, is defined with its result in `agents/result.py`.
 
 `Milestone` events fully describe a run: the run's state is derived from them, and sessions and cassettes store them.
-The other events are incremental previews of upcoming milestones.
+The other events are incremental previews of upcoming milestones. Each class declares how it is stored, logged, traced
+and displayed; the codec, the listeners and all pages render from these declarations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from typing import TYPE_CHECKING, Any, Literal, Never
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Never
 
 from agentkit._dataclass import dataclass
-from agentkit.decisions import Decision
+from agentkit.decisions import Decision, Verdict
+from agentkit.event_rendering import (
+    answer_in,
+    content_text,
+    conversation_text,
+    count_text,
+    seconds_text,
+    tokens_text,
+)
 from agentkit.messages import Content, MadeCall, Message, Response, ToolCall, ToolResult
-from agentkit.suggestions.attribute_errors import explained
 from agentkit.usage import Usage
 
 RunStatus = Literal["done", "paused", "limit", "failed", "interrupted"]
+
+
+Severity = Literal["debug", "info", "warning", "error"]
+"""The importance of an event. Events of severity `debug` are not logged; `warning` means that a person must act."""
+
+
+@dataclass(frozen=True, slots=True)
+class EventDescription:
+    """How an event is displayed to people and logged.
+
+    `title` is one line, `text` what a person, a model or a tool wrote, `outcome` the result in a few words. `figures`
+    are counts, rendered after the title. `fields` are names, numbers and decisions, which are always logged; `content`
+    are texts, which are logged only on request. `call` is the tool call that the event is about.
+    """
+
+    title: str = ""
+    text: str = ""
+    severity: Severity = "info"
+    outcome: str = ""
+    figures: tuple[str, ...] = ()
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    content: Mapping[str, Any] = field(default_factory=dict)
+    call: ToolCall | None = None
+
+
+_UNLOGGED = EventDescription(severity="debug")
 
 
 class Event:
@@ -24,11 +58,25 @@ class Event:
 
     __slots__ = ()
 
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        return _UNLOGGED
+
 
 class Milestone(Event):
-    """An event that is part of the permanent record of a run."""
+    """An event that is part of the permanent record of a run.
+
+    `event_name` identifies the class in sessions, cassettes and traces. With `is_span_event`, a trace contains the
+    event and its fields in the span of its run; the other milestones have spans themselves.
+    """
 
     __slots__ = ()
+    event_name: ClassVar[str]
+    is_span_event: ClassVar[bool] = True
+
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged; by default as the name of its class."""
+        return EventDescription(type(self).__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,10 +87,22 @@ class RunStarted(Milestone):
     journal stores the run's changes.
     """
 
+    event_name: ClassVar[str] = "run_started"
+    is_span_event: ClassVar[bool] = False
     agent: str
     prompt: Content
     history: int = 0
     record: str = ""
+
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        prompt = content_text(self.prompt)
+        return EventDescription(
+            "Run started",
+            prompt,
+            fields={"prompt_chars": len(prompt), "history": self.history},
+            content={"prompt": prompt},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +112,29 @@ class HistoryGiven(Milestone):
     Stored with a session, but not emitted to listeners.
     """
 
+    event_name: ClassVar[str] = "history_given"
     messages: tuple[Message, ...]
+
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        return EventDescription(
+            f"Starts with {count_text(len(self.messages), 'earlier message')}",
+            conversation_text(self.messages),
+            fields={"messages": len(self.messages)},
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class RunResumed(Milestone):
     """A finished, paused or interrupted run resumes; `prompt` is the message sent to the model, if any."""
 
+    event_name: ClassVar[str] = "run_resumed"
+    is_span_event: ClassVar[bool] = False
     prompt: str = ""
+
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        return EventDescription("Run resumed", self.prompt, content={"prompt": self.prompt})
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +178,27 @@ class PartialOutput(Event):
 class ResponseReceived(Milestone):
     """The model has responded."""
 
+    event_name: ClassVar[str] = "response_received"
+    is_span_event: ClassVar[bool] = False
     response: Response
+
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        response = self.response
+        names = [call.name for call in response.tool_calls]
+        return EventDescription(
+            f"{response.model or 'the model'} answered",
+            response.text,
+            figures=(tokens_text(response.usage), *(["cut at its token limit"] * (response.finish_reason == "length"))),
+            fields={
+                "model": response.model,
+                "finish_reason": response.finish_reason,
+                **token_counts(response.usage),
+                "text_chars": len(response.text),
+                "tool_calls": names,
+            },
+            content={"text": response.text, "reasoning": response.message.reasoning},
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,9 +208,16 @@ class RequestFailed(Milestone):
     `usage` counts an interrupted request as one of unknown cost.
     """
 
+    event_name: ClassVar[str] = "request_failed"
     error: str
     kind: str
     usage: Usage = field(default_factory=Usage)
+
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        return EventDescription(
+            f"Model request failed ({self.kind})", self.error, "error", fields={"kind": self.kind, "error": self.error}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,33 +229,93 @@ class Approved(Milestone):
     resolved target, and the digest of a script.
     """
 
+    event_name: ClassVar[str] = "approved"
     call_id: str
     answer: str
     text: str = ""
     arguments: str | None = None
     bound: Mapping[str, str] = field(default_factory=dict, repr=False)
 
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        return EventDescription(
+            f"Approval answered: {self.answer}",
+            self.text,
+            "warning",
+            fields={"call": self.call_id, "answer": self.answer},
+            content={"text": self.text, "arguments": self.arguments},
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class ToolCallStarted(Milestone):
     """A tool call has been judged; it runs unless the decision forbids it."""
 
+    event_name: ClassVar[str] = "tool_call_started"
+    is_span_event: ClassVar[bool] = False
     call: ToolCall
     decision: Decision
 
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        decision, arguments = self.decision, self.call.arguments
+        return EventDescription(
+            "",
+            arguments,
+            _SEVERITIES[decision.verdict],
+            f"{decision.verdict}, by {decision.rule}",
+            fields={
+                **_named(self.call),
+                "verdict": decision.verdict,
+                "rule": decision.rule,
+                "arguments_chars": len(arguments),
+            },
+            content={"arguments": arguments, "reason": decision.reason, "evidence": decision.evidence},
+            call=self.call,
+        )
 
-@explained("USED")
+
 @dataclass(frozen=True, slots=True)
 class ToolCallFinished(Milestone):
     """A tool call has finished with a result."""
 
+    event_name: ClassVar[str] = "tool_call_finished"
+    is_span_event: ClassVar[bool] = False
     call: ToolCall
     result: ToolResult
+
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        result = self.result
+        spent = [tokens_text(result.usage)] if result.usage.requests else []
+        return EventDescription(
+            f"{result.status} in {seconds_text(result.seconds)}",
+            result.error or answer_in(result),
+            "info" if result.ok or result.status == "waiting" else "error",
+            figures=tuple(spent),
+            fields={
+                **_named(self.call),
+                "status": result.status,
+                "seconds": round(result.seconds, 6),
+                "result_chars": len(result.content),
+                **(token_counts(result.usage) if spent else {}),
+            },
+            content=self._content(),
+            call=self.call,
+        )
+
+    def _content(self) -> Mapping[str, Any]:
+        return {"result": self.result.content, "error": self.result.error}
 
 
 @dataclass(frozen=True, slots=True)
 class HostedCallFinished(ToolCallFinished):
     """The provider ran a hosted tool, whose result it does not expose, or was not offered the tool, and why."""
+
+    event_name: ClassVar[str] = "hosted_call_finished"
+
+    def _content(self) -> Mapping[str, Any]:
+        return {"arguments": self.call.arguments, "error": self.result.error}
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +330,7 @@ class ToolCallPostponed(Milestone):
     `bound` is what an approval of the call applies to.
     """
 
+    event_name: ClassVar[str] = "tool_call_postponed"
     call: ToolCall
     question: str
     decision: Decision | None = None
@@ -183,26 +346,52 @@ class ToolCallPostponed(Milestone):
         """The call that the person must decide about."""
         return self.call if self.inner is None else self.inner
 
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        return EventDescription(
+            "waits for approval" if self.decision is not None or self.inner is not None else "waits for an answer",
+            self.question,
+            "warning",
+            fields=_named(self.call),
+            content={"question": self.question},
+            call=self.call,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class AnswerRefused(Milestone):
     """The answer was rejected; the reason is sent to the model as a user message."""
 
+    event_name: ClassVar[str] = "answer_refused"
     reason: str
+
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        return EventDescription("Answer rejected", self.reason, content={"reason": self.reason})
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerGiven(Milestone):
     """A tool that ends the run has provided the answer instead of the model."""
 
+    event_name: ClassVar[str] = "answer_given"
     text: str
+
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        return EventDescription("Answer given by a tool", self.text, content={"text": self.text})
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerAmended(Milestone):
     """A guardrail has replaced the text of the answer."""
 
+    event_name: ClassVar[str] = "answer_amended"
     text: str
+
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        return EventDescription("Answer changed by a guardrail", self.text, content={"text": self.text})
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,24 +401,47 @@ class Summarised(Milestone):
     `usage` is the cost of writing the summary. The history keeps all messages.
     """
 
+    event_name: ClassVar[str] = "summarised"
     text: str
     messages: int
     usage: Usage = field(default_factory=Usage)
+
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        return EventDescription(
+            f"{count_text(self.messages, 'message')} summarised",
+            self.text,
+            fields={"messages": self.messages, "text_chars": len(self.text), **token_counts(self.usage)},
+            content={"text": self.text},
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class HandedOff(Milestone):
     """From here on the agent `agent` owns the conversation."""
 
+    event_name: ClassVar[str] = "handed_off"
+    is_span_event: ClassVar[bool] = False
     agent: str
+
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        return EventDescription(f"Handed off to {self.agent}")
 
 
 @dataclass(frozen=True, slots=True)
 class LimitReached(Milestone):
     """A limit was exceeded: `limit` is the name of the field of Limits, `reason` a description."""
 
+    event_name: ClassVar[str] = "limit_reached"
     limit: str
     reason: str
+
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        return EventDescription(
+            f"Limit reached: {self.limit}", self.reason, "error", fields={"limit": self.limit, "reason": self.reason}
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,6 +454,17 @@ class RunLeft(Event):
 
     error: str = ""
 
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        kind = self.error.partition(":")[0]
+        return EventDescription(
+            "Run abandoned",
+            self.error,
+            "error" if self.error else "info",
+            fields={"kind": kind} if kind else {},
+            content={"error": self.error},
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class RunEnded(Milestone):
@@ -250,10 +473,38 @@ class RunEnded(Milestone):
     Stored with a session, but not emitted to listeners, which receive RunFinished.
     """
 
+    event_name: ClassVar[str] = "run_ended"
     status: RunStatus
     output: str = ""
     error: str = ""
     changes: str = ""
+
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        return EventDescription(
+            f"Run ended: {self.status}", self.error or self.output, "error" if self.error else "info"
+        )
+
+
+MILESTONES: Mapping[str, type[Milestone]] = {
+    kind.event_name: kind
+    for kind in list(vars().values())
+    if isinstance(kind, type) and issubclass(kind, Milestone) and kind is not Milestone
+}
+"""The milestone classes by their `event_name`."""
+
+_SEVERITIES: Mapping[Verdict, Severity] = {Verdict.ALLOW: "info", Verdict.ASK: "warning", Verdict.DENY: "error"}
+
+
+def _named(call: ToolCall) -> Mapping[str, str]:
+    return {"tool": call.name, "call": call.id}
+
+
+def token_counts(usage: Usage) -> Mapping[str, int]:
+    """Token counts as fields; empty if the server reported none."""
+    if usage.unreported and not usage.total_tokens:
+        return {}
+    return {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
 
 
 if not TYPE_CHECKING:  # a type checker would accept every name

@@ -11,7 +11,6 @@ from agentkit._dataclass import dataclass
 from agentkit.content import File, Image
 from agentkit.decisions import Decision, Label
 from agentkit.errors import ToolError
-from agentkit.suggestions.attribute_errors import explained
 from agentkit.undo import Reversible, Undone
 from agentkit.usage import NO_USAGE, Tariff, Usage
 
@@ -98,7 +97,6 @@ class Pause:
     bound: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
-@explained("OUTCOME")
 @dataclass(frozen=True, slots=True)
 class ToolResult:
     """The result of a tool call.
@@ -193,20 +191,23 @@ class SystemMessage:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """A message in the user role. `by_person` is False if the run wrote it, in which case it can quote the model."""
+    """A message in the user role. `by_person` is False if the run wrote it, in which case it can quote the model.
+
+    `name` distinguishes several users of one conversation.
+    """
 
     role: ClassVar[Literal["user"]] = "user"
     content: Content
     by_person: bool = field(default=True, repr=False)
+    name: str = field(default="", repr=False)
 
 
-@explained("ANSWERED")
 @dataclass(frozen=True, slots=True)
 class AssistantMessage:
     """A message of the model: text, tool calls, or both.
 
     `extra` holds provider-specific data (reasoning items, unknown fields), which is sent back only to the `origin` it
-    came from. `labels` classifies what hosted tools can have added to it.
+    came from. `labels` classifies what hosted tools can have added to it. `name` distinguishes several assistants.
     """
 
     role: ClassVar[Literal["assistant"]] = "assistant"
@@ -216,6 +217,7 @@ class AssistantMessage:
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
     origin: str = field(default="", repr=False)
     labels: frozenset[Label] = field(default=frozenset(), repr=False)
+    name: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

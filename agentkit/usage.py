@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, fields
 from operator import attrgetter
-from typing import Literal, TypeGuard
+from types import MappingProxyType
+from typing import Any, Literal, TypeGuard
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.suggestions import refuse_made
-from agentkit.suggestions.attribute_errors import explained
 
 LONG_REQUESTS = (32_000, 100_000, 128_000, 200_000, 256_000, 272_000, 512_000, 524_288)
 """Input token counts above which some provider charges more for the whole request."""
@@ -45,7 +45,6 @@ class Tariff:
         return Tariff(self.provider, self.model, served, over_tokens, self.price)
 
 
-@explained("USAGE")
 @dataclass(frozen=True, slots=True)
 class Usage:
     """Token counts as the server reported them, summed over `requests` requests.
@@ -105,7 +104,7 @@ def unreported(requests: int, tariff: Tariff | None = None) -> Usage:
 
 @dataclass(frozen=True, slots=True)
 class Charge:
-    """What some work has charged to limits: tokens (the worst case if the usage is unknown) and tool calls.
+    """What some work has charged to limits: tokens (the worst case if the usage is unknown), and other counts by limit.
 
     `dollars` lists the amount charged to each budget, from the work's own upwards, since budgets can use different
     prices; the last amount applies to all further budgets.
@@ -113,7 +112,7 @@ class Charge:
 
     input_tokens: int = 0
     output_tokens: int = 0
-    tool_calls: int = 0
+    counts: Mapping[str, int] = field(default_factory=dict)
     dollars: tuple[float, ...] = ()
 
 
@@ -260,6 +259,31 @@ def _money(dollars: float) -> str:
     return f"${dollars:,.{places}f}"
 
 
+LimitKind = Literal["reserved", "counted", "checked"]
+"""How a limit is enforced: reserved before each model request, counted one by one, or checked by the code it concerns.
+
+What is reserved or counted is shared by all runs within a budget; what is checked applies to each run.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class LimitDeclaration:
+    """The declaration of a limit on a field of `Limits`, from which counting, messages and documentation derive.
+
+    `text` renders a value in messages; `counts` says what is limited, as shown in the documentation.
+    """
+
+    kind: LimitKind
+    text: str
+    counts: str
+    is_whole: bool = True
+
+
+def _limit(default: float | None, kind: LimitKind, text: str, counts: str, *, is_whole: bool = True) -> Any:
+    """Declare a limit: its default, and the arguments of its `LimitDeclaration`."""
+    return field(default=default, metadata={"limit": LimitDeclaration(kind, text, counts, is_whole)})
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """The limits of one run, including all agents it starts. None disables a limit.
@@ -271,27 +295,46 @@ class Limits:
     so, and the run continues. Raises ConfigError for a limit that is not a number above 0.
     """
 
-    iterations: int | None = None
-    tool_calls: int | None = 100
-    calls_per_response: int | None = 128
-    input_tokens: int | None = None
-    output_tokens: int | None = None
-    total_tokens: int | None = None
-    cost: float | None = None
-    seconds: float | None = 1_800.0
-    repeated_calls: int | None = 5
+    iterations: int | None = _limit(None, "checked", "{:,} requests", "requests to the model")
+    tool_calls: int | None = _limit(100, "counted", "{:,} tool calls", "tool calls; further ones are refused")
+    calls_per_response: int | None = _limit(
+        128, "checked", "{:,} tool calls of a response", "tool calls of one response; further ones are refused"
+    )
+    input_tokens: int | None = _limit(None, "reserved", "{:,} input tokens", "tokens that the model reads")
+    output_tokens: int | None = _limit(None, "reserved", "{:,} output tokens", "tokens that the model writes")
+    total_tokens: int | None = _limit(None, "reserved", "{:,} total tokens", "tokens that the model reads and writes")
+    cost: float | None = _limit(None, "reserved", "≈ ${:g}", "US dollars", is_whole=False)
+    seconds: float | None = _limit(
+        1_800.0, "checked", "{:g} seconds", "time, including tools and approvals", is_whole=False
+    )
+    repeated_calls: int | None = _limit(
+        5, "checked", "{:,} repeated calls", "how often the same call may return the same result"
+    )
     unknown_price: Literal["refuse", "free"] | Price = "refuse"
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            value = getattr(self, each.name)
-            if each.name == "unknown_price":
-                _check_unknown_price(value)
-            elif value is not None:
-                _check_limit(each.name, value, whole=each.name not in {"cost", "seconds"})
+        for name, declared in LIMITS.items():
+            value = getattr(self, name)
+            if value is not None:
+                _check_limit(name, value, whole=declared.is_whole)
+        _check_unknown_price(self.unknown_price)
+
+    def rendered(self, name: str) -> str:
+        """A limit with its value, such as `1,000 output tokens`."""
+        return LIMITS[name].text.format(getattr(self, name))
 
     def _refuse_unknown(self, given: Iterable[str]) -> None:
         refuse_made(Limits, given)
+
+
+LIMITS: Mapping[str, LimitDeclaration] = MappingProxyType(
+    {each.name: each.metadata["limit"] for each in fields(Limits) if "limit" in each.metadata}
+)
+"""The declarations of all limits by name."""
+
+RESERVED_LIMITS, COUNTED_LIMITS = (
+    tuple(name for name, declared in LIMITS.items() if declared.kind == kind) for kind in ("reserved", "counted")
+)
 
 
 def _check_limit(name: str, value: object, *, whole: bool) -> None:
@@ -313,3 +356,7 @@ def is_number(value: object) -> TypeGuard[float]:
 def is_whole(value: object, least: int) -> TypeGuard[int]:
     """Whether a value is an integer of at least `least`; True and False are excluded."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= least
+
+
+_UNSET: dict[str, Any] = dict.fromkeys(LIMITS)
+UNLIMITED = Limits(**_UNSET)

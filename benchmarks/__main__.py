@@ -51,7 +51,11 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--no-floors", action="store_true", help="of the floors only the raw openai client")
     parser.add_argument("--quick", action="store_true", help="each run once: whether it works, not how fast it is")
     parser.add_argument("--rounds", type=int, default=1_000, metavar="N", help="at most so many rounds of a scenario")
-    parser.add_argument("--soak", action="store_true", help="only the soak: an hour's worth of runs")
+    parser.add_argument("--soak", action="store_true", help="only the soak: 7,200 runs")
+    parser.add_argument("--growth", action="store_true", help="only how costs grow with use, with fitted exponents")
+    parser.add_argument(
+        "--overheads", action="store_true", help="only what sessions, recordings and tracing add to a run"
+    )
     parser.add_argument("--profile", action="store_true", help="where agentkit's time goes, instead of how much it is")
     parser.add_argument("--json", type=Path, metavar="FILE", help="add the figures to this file")
     parser.add_argument("--markdown", type=Path, metavar="PAGE", help="put the tables between the marks of this page")
@@ -68,8 +72,9 @@ def parsed(arguments: Sequence[str]) -> argparse.Namespace:
 
 def chosen(wishes: argparse.Namespace) -> list[str]:
     """The names of the scenarios that are wanted."""
-    if wishes.soak:
-        return ["soak"]
+    alone = [name for name in ("soak", "growth", "overheads") if getattr(wishes, name)]
+    if alone:
+        return alone
     compared = [scenario.name for scenario in SCENARIOS if scenario.quick or not wishes.quick]
     tables = [] if wishes.quick or wishes.profile else own.USUAL
     return list(wishes.scenarios or (_PROFILED if wishes.profile else [*compared, *tables]))

@@ -21,6 +21,28 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a job in the back
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+SLOW_RESOURCES = {"chromium", "cluster", "postgres", "postgres_server"}
+"""Fixtures, and parameters of fixtures, that make a test slow: a browser, a Dask cluster, a database server."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark the tests that need a slow resource."""
+    for item in items:
+        parameters = item.callspec.params.values() if hasattr(item, "callspec") else ()
+        if not SLOW_RESOURCES.isdisjoint([*item.fixturenames, *(each for each in parameters if isinstance(each, str))]):
+            item.add_marker("slow")
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item):
+    """Fail a test that is skipped because of a missing program where the build has installed all programs."""
+    report = yield
+    if report.skipped and "is not installed" in str(report.longrepr) and os.environ.get("AGENTKIT_CI"):
+        report.outcome, report.longrepr = "failed", f"Skipped in the build: {report.longrepr[-1]}"
+    return report
+
+
 @pytest.fixture(autouse=True)
 def own_state(monkeypatch, tmp_path_factory):
     """Every test has a state folder of its own."""

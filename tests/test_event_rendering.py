@@ -5,12 +5,13 @@ import pytest
 from agentkit.content import Image
 from agentkit.event_rendering import (
     answer_in,
+    answer_text,
     call_text,
     content_text,
+    conversation_text,
     count_text,
     cut,
     error_text,
-    milestone_words,
     one_line,
     seconds_text,
     suggestion,
@@ -18,8 +19,7 @@ from agentkit.event_rendering import (
     value_text,
     visible,
 )
-from agentkit.events import HistoryGiven, LimitReached, RunStarted
-from agentkit.messages import ToolCall, ToolResult, UserMessage
+from agentkit.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, ToolResult, UserMessage
 from agentkit.usage import Usage
 
 KEY = "sk-abcdefghij0123456789ABCDEFG"
@@ -96,11 +96,26 @@ def test_the_part_that_answers(value, told):
     assert answer_in(ToolResult("t", "ok", "said", value)) == told
 
 
-def test_what_happened_on_the_way():
-    """What happens on the course of a run has a name and words of its own; else its kind is told."""
-    assert milestone_words(LimitReached("tool_calls", "Enough.")) == ("Limit reached: tool_calls", "Enough.")
-    assert milestone_words(HistoryGiven((UserMessage("Hi"),))) == ("Begins with 1 message said before", "")
-    assert milestone_words(RunStarted("helper", "Hi")) == ("RunStarted", "")
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        (UserMessage("Hi\nthere"), "user: Hi\n    there"),
+        (SystemMessage("Be brief."), "system: Be brief."),
+        (AssistantMessage("", (ToolCall("c1", "look", "{}"),)), "  calls: look({})"),
+        (AssistantMessage("It is 42."), "assistant: It is 42."),
+        (ToolMessage("c1", "look", "seen"), "  look: seen"),
+        (ToolMessage("c1", "look", "x" * 1_001), f"  look: {'x' * 1_000} … (1001 characters)"),
+    ],
+)
+def test_messages_are_rendered_after_their_authors(message, text):
+    """Each message follows its author; long results are truncated."""
+    assert conversation_text([message]) == text
+
+
+@pytest.mark.parametrize(("value", "text"), [(None, ""), ("said", "said"), (42, "42")])
+def test_the_answer_of_a_run_as_text(value, text):
+    """Any answer is rendered as text, and a missing one as the empty text."""
+    assert answer_text(value) == text
 
 
 def test_an_error_in_words():

@@ -1,16 +1,19 @@
-"""What does a run report?"""
+"""Events of a run and their descriptions."""
 
 import dataclasses
+import json
 from multiprocessing import Pipe
 
 import pytest
 
 from agentkit import events
+from agentkit.decisions import Decision
 from agentkit.events import Event
 from agentkit.messages import AssistantMessage, MadeCall, Response, ToolCall, ToolResult, UserMessage
 from agentkit.usage import Usage
 
-KINDS = [kind for kind in vars(events).values() if dataclasses.is_dataclass(kind) and issubclass(kind, Event)]
+KINDS = [kind for kind in vars(events).values() if isinstance(kind, type) and issubclass(kind, Event)]
+KINDS = [kind for kind in KINDS if dataclasses.is_dataclass(kind)]
 CALL = ToolCall("a", "look", "{}")
 VALUES = {
     "agent": "helper",
@@ -61,6 +64,56 @@ def test_event_is_plain_data(kind):
         assert there.recv() == event
     with pytest.raises(dataclasses.FrozenInstanceError):
         setattr(event, next(iter(values)), None)
+
+
+@pytest.mark.parametrize("kind", events.MILESTONES.values(), ids=lambda kind: kind.__name__)
+def test_milestone_describes_itself(kind):
+    """Every milestone has a title or a tool call to display, and log fields that are JSON data."""
+    decision = Decision("allow", "rule", "A reason.")
+    values = VALUES | {"decision": decision, **({"messages": 3} if kind is events.Summarised else {})}
+    event = kind(**{field.name: values[field.name] for field in dataclasses.fields(kind)})
+    description = event.describe()
+    assert description.title or description.call
+    assert json.loads(json.dumps(dict(description.fields))) == description.fields
+    assert all(text is None or isinstance(text, str) for text in description.content.values())
+
+
+@pytest.mark.parametrize(
+    ("event", "title", "text", "severity"),
+    [
+        (events.RunStarted("helper", "Hi"), "Run started", "Hi", "info"),
+        (events.RunResumed("More."), "Run resumed", "More.", "info"),
+        (events.HistoryGiven((UserMessage("Hi"),)), "Starts with 1 earlier message", "user: Hi", "info"),
+        (
+            events.RequestFailed("Slow down.", "RateLimited"),
+            "Model request failed (RateLimited)",
+            "Slow down.",
+            "error",
+        ),
+        (events.Approved("a", "once", "Fine."), "Approval answered: once", "Fine.", "warning"),
+        (events.ToolCallFinished(CALL, ToolResult("look", "ok", "seen")), "ok in 0 ms", "seen", "info"),
+        (events.ToolCallFinished(CALL, ToolResult("look", "failed", "", error="E")), "failed in 0 ms", "E", "error"),
+        (events.ToolCallFinished(CALL, ToolResult("look", "waiting", "")), "waiting in 0 ms", "", "info"),
+        (events.ToolCallPostponed(CALL, "Name?"), "waits for an answer", "Name?", "warning"),
+        (events.ToolCallPostponed(CALL, "May I?", inner=CALL), "waits for approval", "May I?", "warning"),
+        (events.AnswerRefused("Too long."), "Answer rejected", "Too long.", "info"),
+        (events.AnswerGiven("42"), "Answer given by a tool", "42", "info"),
+        (events.AnswerAmended("42"), "Answer changed by a guardrail", "42", "info"),
+        (events.Summarised("Short.", 3), "3 messages summarised", "Short.", "info"),
+        (events.HandedOff("expert"), "Handed off to expert", "", "info"),
+        (events.LimitReached("cost", "Too high."), "Limit reached: cost", "Too high.", "error"),
+        (events.RunLeft(), "Run abandoned", "", "info"),
+        (events.RunLeft("ValueError: no"), "Run abandoned", "ValueError: no", "error"),
+        (events.RunEnded("done", "42"), "Run ended: done", "42", "info"),
+        (events.RunEnded("failed", error="No key."), "Run ended: failed", "No key.", "error"),
+        (events.TextDelta("a"), "", "", "debug"),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_event_is_described(event, title, text, severity):
+    """Each event has the title, text and severity with which consoles, logs and pages render it."""
+    description = event.describe()
+    assert (description.title, description.text, description.severity) == (title, text, severity)
 
 
 def test_events_are_told_apart_by_kind():

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import astuple, replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -9,7 +10,19 @@ from hypothesis import strategies as st
 
 from agentkit import Usage
 from agentkit.errors import ConfigError
-from agentkit.usage import LONG_REQUESTS, NO_USAGE, Cost, Limits, Price, Tariff, dearest, shown_cost, unreported
+from agentkit.usage import (
+    LIMITS,
+    LONG_REQUESTS,
+    NO_USAGE,
+    UNLIMITED,
+    Cost,
+    Limits,
+    Price,
+    Tariff,
+    dearest,
+    shown_cost,
+    unreported,
+)
 
 COUNTS = [st.integers(0, 10**9)] * 7
 TARIFFS = st.builds(
@@ -236,3 +249,24 @@ def test_an_unknown_price_is_refused_free_or_given(value):
     """What is to happen without a price is one of three things; anything else is refused."""
     with pytest.raises(ConfigError, match="takes 'refuse', 'free' or a Price"):
         Limits(unknown_price=value)
+
+
+def test_limits_are_documented():
+    """Each limit is a row of docs/limits.md, with what it counts as declared on the field of `Limits`."""
+    page = (Path(__file__).parents[1] / "docs/limits.md").read_text("utf-8")
+    rows = [f"| `{name}` | {declared.counts} |" for name, declared in LIMITS.items()]
+    assert [row for row in rows if row not in page] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "text"),
+    [("tool_calls", 1_000, "1,000 tool calls"), ("cost", 0.5, "≈ $0.5"), ("seconds", 2.5, "2.5 seconds")],
+)
+def test_limits_are_rendered(name, value, text):
+    """A limit is rendered with its value and unit."""
+    assert Limits(**{name: value}).rendered(name) == text
+
+
+def test_unlimited():
+    """`UNLIMITED` disables every declared limit."""
+    assert {getattr(UNLIMITED, name) for name in LIMITS} == {None}

@@ -35,7 +35,6 @@ from agentkit.safety.policy import Policy
 from agentkit.sessions.context_window import Window
 from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session
-from agentkit.suggestions.attribute_errors import explained, no_such
 from agentkit.tooling.run_context import CONTEXT, NO_RUN
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
@@ -104,9 +103,8 @@ def _refuse(function: str, given: Iterable[str]) -> None:
     """Raise TypeError for an unknown argument, with a suggestion."""
     if given:
         from agentkit.suggestions import arguments_of, refuse
-        from agentkit.suggestions.other_toolkits import MAPPING
 
-        refuse(f"Agent.{function}", given, arguments_of(MapMixin.map), MAPPING)
+        refuse(f"Agent.{function}", given, arguments_of(MapMixin.map))
 
 
 PARAGRAPH = "\n\n"
@@ -141,7 +139,9 @@ class StreamedText:
 _Kind = TypeVar("_Kind", bound=Event)
 
 
-@explained("AGENT")
+_SETTABLE = (*agent_options.SETTABLE, "llm", "session", "handoffs", "history")
+
+
 class ConversationMixin(Runner):
     """The conversation, usage and listeners of an agent. Attributes are validated like arguments when they are set."""
 
@@ -268,7 +268,8 @@ class ConversationMixin(Runner):
                 given: dict[str, Any] = {"policy": self.policy, "tools": self.tools, name: value}
                 check_rules(**given)
         elif not (name.startswith("_") or hasattr(type(self), name) or self._has_own_attributes):
-            raise no_such(self, name, "AGENT")
+            text = f"'Agent' object has no attribute {name!r}; these can be set: {', '.join(_SETTABLE)}"
+            raise AttributeError(text, name=name, obj=self)
         object.__setattr__(self, name, value)
 
     @property

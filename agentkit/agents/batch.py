@@ -13,7 +13,7 @@ from typing import Any
 
 from agentkit import recording
 from agentkit._dataclass import dataclass
-from agentkit.agents.budget import UNLIMITED, Budget, Known
+from agentkit.agents.budget import Budget, Known
 from agentkit.agents.executors import RemoteOutcome, has_killed_workers, packed, run_elsewhere
 from agentkit.agents.options import Prompt
 from agentkit.agents.prompt_run import (
@@ -41,7 +41,7 @@ from agentkit.events import Event, RunEnded
 from agentkit.safety.data_flow import labels_of
 from agentkit.tooling.run_context import can_be_called
 from agentkit.tracing.listeners import Origin
-from agentkit.usage import Limits, is_whole
+from agentkit.usage import UNLIMITED, Limits, is_whole
 
 MOST_LOSSES = 2
 """Maximum number of attempts for a prompt whose executor workers die."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from itertools import zip_longest
@@ -13,23 +14,20 @@ from typing import Any
 from agentkit._dataclass import dataclass
 from agentkit.events import LimitReached
 from agentkit.recording import Clock
-from agentkit.usage import NO_USAGE, Charge, Limits, Price, Usage, dearest
+from agentkit.usage import COUNTED_LIMITS, NO_USAGE, RESERVED_LIMITS, Charge, Limits, Price, Usage, dearest
 
 FEWEST_TOKENS = 16
 """With room for fewer tokens, no answer is requested."""
 
-_MOST_RESERVED_TOKENS, _MOST_TOKENS = 16_384, 10_000_000
+_MAX_RESERVED_TOKENS, _MAX_TOKENS = 16_384, 10_000_000
 _PLACES = 12
-_NO_LIMITS = (None, None, None, None)
-
-UNLIMITED = Limits(tool_calls=None, seconds=None, repeated_calls=None)
 
 _FREE = Price(0, 0)
 
 Known = Price | None | tuple[Price | None, ...]
 """The price of a request: that of the model, or of each model that can answer. None is unknown."""
 
-GO_ON = "What was done so far is in the result; go on with result.resume()."
+RESUME_HINT = "The result contains what was done so far; continue with result.resume()."
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,9 +44,13 @@ class Reservation:
     narrowed: LimitReached | None = None
 
 
+_COUNTERS = {"cost": "dollars"}
+"""The attribute of `Spending` that counts against a reserved limit, where it has another name."""
+
+
 @dataclass(slots=True)
 class Spending:
-    """Spending so far, including reservations.
+    """Spending so far, including reservations. `counts` holds what is counted one by one, by the name of its limit.
 
     `above` holds the dollars charged to the parent budgets for the same work; `overlap` counts tokens reserved as both
     input and output.
@@ -57,7 +59,7 @@ class Spending:
     input_tokens: int = 0
     output_tokens: int = 0
     dollars: float = 0.0
-    tool_calls: int = 0
+    counts: Counter[str] = field(default_factory=Counter)
     above: tuple[float, ...] = ()
     overlap: int = 0
 
@@ -65,6 +67,11 @@ class Spending:
     def total_tokens(self) -> int:
         """Input and output tokens together."""
         return self.input_tokens + self.output_tokens - self.overlap
+
+    def of(self, limit: str) -> float:
+        """The amount that counts against a limit, which is one of the reserved or counted ones."""
+        amount: float = self.counts[limit] if limit in COUNTED_LIMITS else getattr(self, _COUNTERS.get(limit, limit))
+        return amount
 
     def add(self, input_tokens: int, output_tokens: int, dollars: float, above: Sequence[float] = ()) -> None:
         """Add to the spending."""
@@ -108,7 +115,7 @@ class Budget:
         """The amount charged through this budget to it and its parents."""
         with self.lock:
             spent = self.spent
-            return Charge(spent.input_tokens, spent.output_tokens, spent.tool_calls, (spent.dollars, *spent.above))
+            return Charge(spent.input_tokens, spent.output_tokens, dict(spent.counts), (spent.dollars, *spent.above))
 
     def charge(self, charge: Charge) -> None:
         """Charge work that was done elsewhere and is reported afterwards."""
@@ -118,7 +125,7 @@ class Budget:
             dollars = [*told, *[told[-1]] * len(chain)][: len(chain)]
             _book(chain, charge.input_tokens, charge.output_tokens, dollars)
             for budget in chain:
-                budget.spent.tool_calls += charge.tool_calls
+                budget.spent.counts.update(charge.counts)
 
     def reserve(
         self,
@@ -138,7 +145,7 @@ class Budget:
         chain = list(self.chain())
         if not any(_limits_requests(budget.limits) for budget in chain):
             return Reservation(input_tokens)
-        room, narrowed, is_limited = max_tokens() or _MOST_RESERVED_TOKENS, None, False
+        room, narrowed, is_limited = max_tokens() or _MAX_RESERVED_TOKENS, None, False
         with self.lock:
             prices = [_price_under(budget.limits, price) for budget in chain]
             for budget, known in zip(chain, prices, strict=True):
@@ -146,7 +153,7 @@ class Budget:
                 if isinstance(left, LimitReached):
                     return left
                 tokens, limit = left
-                is_limited = is_limited or tokens < _MOST_TOKENS
+                is_limited = is_limited or tokens < _MAX_TOKENS
                 if tokens < room:
                     room, narrowed = tokens, budget.narrow(limit)
             dollars = tuple(known.worst_case(input_tokens, room) if known else 0.0 for known in prices)
@@ -176,14 +183,13 @@ class Budget:
         """Return the reservation of a request that was not charged."""
         self.settle(reservation, NO_USAGE, lambda: None)
 
-    def take_tool_calls(self, wanted: int) -> int:
-        """Count up to `wanted` tool calls within the limits; returns how many are granted."""
+    def take(self, limit: str, wanted: int) -> int:
+        """Count up to `wanted` against a counted limit such as `tool_calls`; returns how many are granted."""
         chain = list(self.chain())
         with self.lock:
-            rooms = [budget.limits.tool_calls - budget.spent.tool_calls for budget in chain if budget.limits.tool_calls]
-            granted = max(min([wanted, *rooms]), 0)
+            granted = int(max(min(wanted, *(_left_to_count(budget, limit) for budget in chain)), 0))
             for budget in chain:
-                budget.spent.tool_calls += granted
+                budget.spent.counts[limit] += granted
         return granted
 
     def hold(self, part: Limits, sign: int = 1) -> None:
@@ -194,7 +200,7 @@ class Budget:
             _book(chain, sign * input_tokens, sign * output_tokens, [sign * (part.cost or 0.0)] * len(chain))
             for budget in chain:
                 budget.spent.overlap += sign * overlap
-                budget.spent.tool_calls += sign * (part.tool_calls or 0)
+                budget.spent.counts.update({name: sign * (getattr(part, name) or 0) for name in COUNTED_LIMITS})
 
     def note(self, usage: Usage) -> None:
         """Record usage that was already charged."""
@@ -206,15 +212,19 @@ class Budget:
         """The time limit, if it is reached."""
         if self.seconds_left > 0:
             return None
-        return LimitReached("seconds", f"The time of the run is up ({self._seconds():g} seconds). {GO_ON}")
+        shortest = min(self.chain(), key=_own_seconds_left).limits
+        return LimitReached(
+            "seconds", f"The run reached its time limit ({shortest.rendered('seconds')}). {RESUME_HINT}"
+        )
 
-    def no_tool_calls(self) -> LimitReached:
-        """The tool call limit that applies."""
-        limited = [budget for budget in self.chain() if budget.limits.tool_calls]
-        most = min(
-            limited, key=lambda budget: (budget.limits.tool_calls or 0) - budget.spent.tool_calls
-        ).limits.tool_calls
-        return LimitReached("tool_calls", f"The run may make no more than {most} tool calls. {GO_ON}")
+    def exhausted(self, limit: str) -> LimitReached | None:
+        """The counted limit, if nothing is left of it in this budget or a parent."""
+        return self.beyond(limit) if any(_left_to_count(budget, limit) <= 0 for budget in self.chain()) else None
+
+    def beyond(self, limit: str) -> LimitReached:
+        """The counted limit that applies here: that of the budget with the least left."""
+        limits = min(self.chain(), key=lambda budget: _left_to_count(budget, limit)).limits
+        return LimitReached(limit, f"The run is limited to {limits.rendered(limit)}. {RESUME_HINT}")
 
     def chain(self) -> Iterator[Budget]:
         """This budget and all its parents."""
@@ -223,31 +233,25 @@ class Budget:
             yield budget
             budget = budget.parent
 
-    def _seconds(self) -> float:
-        """The time limit of the budget with the least time left."""
-        return min(self.chain(), key=_own_seconds_left).limits.seconds or math.inf
-
     def answer_room(self, input_tokens: int, price: Price | None, fewest: int) -> tuple[int, str] | LimitReached:
         """The answer tokens available in this budget alone and the limit that sets them, or the limit that leaves none.
 
         Called under the lock for each budget of the chain, with the price under that budget's limits.
         """
         if self.limits.cost is not None and price is None:
-            return LimitReached("cost", f"{UNKNOWN_PRICE} {GO_ON}")
+            return LimitReached("cost", f"{UNKNOWN_PRICE} {RESUME_HINT}")
         rooms = dict(self._rooms(input_tokens, price))
         name = min(rooms, key=lambda name: rooms[name], default="")
         if not name or rooms[name] >= fewest:
-            return int(min([_MOST_TOKENS, *rooms.values()])), name
-        return self._reached(name, "Another request could go beyond")
+            return int(min([_MAX_TOKENS, *rooms.values()])), name
+        return self._reached(name, "Another request could exceed")
 
     def narrow(self, limit: str) -> LimitReached:
         """Record that a limit of this budget shortens an answer; returns that limit."""
-        return self._reached(limit, "The answer was cut at")
+        return self._reached(limit, "The answer was cut off at")
 
     def _reached(self, name: str, what: str) -> LimitReached:
-        limit = getattr(self.limits, name)
-        told = f"≈ ${limit:g}" if name == "cost" else f"{limit:,} {name.replace('_', ' ')}"
-        return LimitReached(name, f"{what} the limit of {told}. {GO_ON}")
+        return LimitReached(name, f"{what} the limit of {self.limits.rendered(name)}. {RESUME_HINT}")
 
     def _rooms(self, input_tokens: int, price: Price | None) -> Iterator[tuple[str, float]]:
         limits, spent = self.limits, self.spent
@@ -264,6 +268,12 @@ class Budget:
             yield "cost", affordable if left > 0 else 0
 
 
+def _left_to_count(budget: Budget, limit: str) -> float:
+    """What is left of a counted limit in one budget alone; infinite without a limit."""
+    value = getattr(budget.limits, limit)
+    return math.inf if value is None else value - budget.spent.counts[limit]
+
+
 def _own_seconds_left(budget: Budget) -> float:
     """Seconds left in a budget, ignoring its parents."""
     limits = budget.limits
@@ -271,8 +281,8 @@ def _own_seconds_left(budget: Budget) -> float:
 
 
 def _limits_requests(limits: Limits) -> bool:
-    """Whether any limit on tokens or cost is set."""
-    return (limits.input_tokens, limits.output_tokens, limits.total_tokens, limits.cost) != _NO_LIMITS
+    """Whether any limit is set that is reserved before a request."""
+    return any(getattr(limits, name) is not None for name in RESERVED_LIMITS)
 
 
 def _price_under(limits: Limits, price: Callable[[], Known]) -> Price | None:
@@ -314,6 +324,6 @@ def _book(chain: Sequence[Budget], input_tokens: int, output_tokens: int, dollar
 
 
 UNKNOWN_PRICE = (
-    "Nobody knows the price of the model, so its cost cannot be limited: give LLM(price=Price(...)), or "
+    "The price of the model is unknown, so its cost cannot be limited: set LLM(price=Price(...)), "
     "Limits(unknown_price=Price(...)) or Limits(unknown_price='free')."
 )

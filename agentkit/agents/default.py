@@ -15,11 +15,9 @@ from agentkit.events import Event
 from agentkit.llm.client import LLM
 from agentkit.llm.detection import PROVIDERS
 from agentkit.messages import Message
-from agentkit.suggestions.attribute_errors import explained
 from agentkit.usage import Usage
 
 
-@explained("CHAT")
 class QuickAgent:
     """One-line chat: `agent("hi")`.
 
@@ -137,9 +135,8 @@ def _refuse_unknown(chosen: dict[str, Any]) -> None:
     unknown = [name for name in chosen if name not in _taken()]
     if unknown:
         from agentkit.suggestions import refuse
-        from agentkit.suggestions.other_toolkits import CHATTING
 
-        refuse("agent", unknown, _taken(), CHATTING)
+        refuse("agent", unknown, _taken())
 
 
 def _host(llm: LLM) -> tuple[str, str]:

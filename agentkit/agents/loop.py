@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import product
 from typing import Any
 
-from agentkit.agents.budget import GO_ON, Budget
+from agentkit.agents.budget import RESUME_HINT, Budget
 from agentkit.agents.effects import CallFunction, Question, Steps, tell
 from agentkit.agents.guardrails import REFUSALS, AnswerValidator, Guardrail
 from agentkit.agents.model_requests import ModelRequester
@@ -198,14 +198,14 @@ class RunLoop:
         if self.iterations >= self.max_iterations:
             return LimitReached(
                 "iterations",
-                f"Max tool iterations reached ({self.max_iterations}). What was done so far is in the result; "
-                "allow more with max_iterations=, or go on with result.resume().",
+                f"Max tool iterations reached ({self.max_iterations}). The result contains what was done so far; "
+                "raise max_iterations=, or continue with result.resume().",
             )
         broken = self.repeats.broken(self.budget.limits.repeated_calls)
         if broken is not None:
             count, tool = broken
             return LimitReached(
-                "repeated_calls", f"{tool} was called {count} times alike, always with the same result. {GO_ON}"
+                "repeated_calls", f"{tool} returned the same result to {count} identical calls. {RESUME_HINT}"
             )
         return None
 

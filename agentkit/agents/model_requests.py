@@ -91,7 +91,7 @@ class HostedToolUse:
 
     def uses(self, response: Response) -> Steps:
         """Emit the hosted tool uses of a response as tool calls, which count against the tool call limit."""
-        self._budget.take_tool_calls(len(response.hosted))
+        self._budget.take("tool_calls", len(response.hosted))
         begun = self._run.progress.iterations + 1
         for number, use in enumerate(response.hosted, 1):
             call = use.call if use.call.id else replace(use.call, id=f"hosted_{begun}_{number}")

@@ -101,18 +101,16 @@ def refuse_unknown(given: Iterable[str], takes: Sequence[str]) -> None:
     """Raise TypeError for an unknown argument of Agent, with a suggestion."""
     if given:
         from agentkit.suggestions import refuse
-        from agentkit.suggestions.other_toolkits import MAKING
 
-        refuse("Agent", given, takes, MAKING)
+        refuse("Agent", given, takes)
 
 
 def refuse_of_run(function: str, given: Iterable[str], takes: Sequence[str] = _OF_RUN) -> None:
     """Raise TypeError for an unknown argument of a method that runs an agent, with a suggestion."""
     if given:
         from agentkit.suggestions import refuse
-        from agentkit.suggestions.other_toolkits import RUNNING, WORKING
 
-        refuse(f"Agent.{function}", given, takes, WORKING if function == "as_tool" else RUNNING)
+        refuse(f"Agent.{function}", given, takes)
 
 
 def checked(name: str, value: _Value) -> _Value:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import aclosing, closing
 from dataclasses import field, replace
 from itertools import product
-from operator import attrgetter
 from typing import Any
 
 from agentkit import errors
 from agentkit._dataclass import dataclass
 from agentkit.agents import handoffs
-from agentkit.agents.budget import GO_ON, UNLIMITED, Budget, Known, Spending
+from agentkit.agents.budget import Budget, Known
 from agentkit.agents.guardrails import AnswerValidator
 from agentkit.agents.options import Prompt, content_from
 from agentkit.agents.result import Resumption, RunFinished, RunResult, result_in
@@ -28,7 +27,7 @@ from agentkit.sessions.run_log import SessionRun
 from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionEntry
-from agentkit.usage import Limits, Price
+from agentkit.usage import COUNTED_LIMITS, LIMITS, RESERVED_LIMITS, UNLIMITED, Limits, Price
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +81,9 @@ class SharedBudget(Budget):
 
     def is_too_little(self, limit: str) -> bool:
         """Whether a larger budget would have let a run that hit this limit continue."""
-        if limit == "tool_calls":
-            return self.limits.tool_calls is not None and self.spent.tool_calls >= self.limits.tool_calls
-        return limit in SHARED and (self.refusal is not None or self.is_narrowed)
+        if limit in COUNTED_LIMITS:
+            return self.exhausted(limit) is not None
+        return limit in RESERVED_LIMITS and (self.refusal is not None or self.is_narrowed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,9 +299,9 @@ def price_teller(agent: Runner) -> Callable[[], Known]:
 
 def used_up(budget: Budget, price: Callable[[], Known]) -> LimitReached | None:
     """The limit that prevents another run, if any."""
-    limits = budget.limits
-    if limits.tool_calls is not None and budget.spent.tool_calls >= limits.tool_calls:
-        return LimitReached("tool_calls", f"All {limits.tool_calls} tool calls of these runs have been made. {GO_ON}")
+    counted = filter(None, map(budget.exhausted, COUNTED_LIMITS))
+    if (limit := next(counted, None)) is not None:
+        return limit
     reserved = budget.reserve(0, lambda: 1, price)
     if isinstance(reserved, LimitReached):
         return reserved
@@ -313,12 +312,12 @@ def used_up(budget: Budget, price: Callable[[], Known]) -> LimitReached | None:
 def left_of(budget: Budget) -> Limits:
     """The remaining budget for other runs, after `used_up` found no exhausted limit."""
     left: dict[str, Any] = {}
-    for each, (name, taken) in product(budget.chain(), SHARED.items()):
+    for each, name in product(budget.chain(), SHARED):
         limit = getattr(each.limits, name)
         if limit is not None:
-            least = _LEAST_DOLLARS if name == "cost" else 1
-            left[name] = max(min(limit - taken(each.spent), left.get(name, limit)), least)
-    seconds = None if math.isinf(budget.seconds_left) else max(budget.seconds_left, _LEAST_SECONDS)
+            least = 1 if LIMITS[name].is_whole else _MIN_DOLLARS
+            left[name] = max(min(limit - each.spent.of(name), left.get(name, limit)), least)
+    seconds = None if math.isinf(budget.seconds_left) else max(budget.seconds_left, _MIN_SECONDS)
     return replace(UNLIMITED, **left, seconds=seconds, unknown_price=budget.limits.unknown_price)
 
 
@@ -327,7 +326,7 @@ def part_of(budget: Budget, runs: int) -> Limits | None:
     with budget.lock:
         left = left_of(budget)
         limited = {name: getattr(left, name) for name in SHARED if getattr(left, name) is not None}
-        parts = {name: limit / runs if name == "cost" else limit // runs for name, limit in limited.items()}
+        parts = {name: limit // runs if LIMITS[name].is_whole else limit / runs for name, limit in limited.items()}
         if not all(parts.values()):
             return None
         part = replace(left, **parts)
@@ -335,16 +334,10 @@ def part_of(budget: Budget, runs: int) -> Limits | None:
         return part
 
 
-SHARED: Mapping[str, Callable[[Spending], float]] = {
-    "tool_calls": attrgetter("tool_calls"),
-    "input_tokens": attrgetter("input_tokens"),
-    "output_tokens": attrgetter("output_tokens"),
-    "total_tokens": attrgetter("total_tokens"),
-    "cost": attrgetter("dollars"),
-}
-"""The limits that can be divided among runs, with their spending; time passes for all runs at once."""
+SHARED = (*COUNTED_LIMITS, *RESERVED_LIMITS)
+"""The limits that can be divided among runs; time passes for all runs at once."""
 
-_LEAST_DOLLARS, _LEAST_SECONDS = 1e-9, 1e-3
+_MIN_DOLLARS, _MIN_SECONDS = 1e-9, 1e-3
 
 
 def _error_of(progress: RunState) -> AgentKitError | None:

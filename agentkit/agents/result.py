@@ -10,7 +10,16 @@ from agentkit._dataclass import dataclass
 from agentkit.agents.guardrails import AnswerValidator
 from agentkit.decisions import Decision
 from agentkit.errors import AgentKitError, ConfigError, RunError, SessionError
-from agentkit.events import Event, Milestone, RunStatus, ToolCallFinished
+from agentkit.event_rendering import answer_text, count_text, tokens_text
+from agentkit.events import (
+    Event,
+    EventDescription,
+    Milestone,
+    RunStatus,
+    Severity,
+    ToolCallFinished,
+    token_counts,
+)
 from agentkit.llm.pricing import cost_of
 from agentkit.messages import Message
 from agentkit.redaction import redact
@@ -20,7 +29,6 @@ from agentkit.sessions.conversation import fault_in
 from agentkit.sessions.export import unmade_approvals
 from agentkit.sessions.run_log import SessionRun, is_record_of
 from agentkit.sessions.run_state import RunState, Step
-from agentkit.suggestions.attribute_errors import explained
 from agentkit.tooling.run_context import RunContext
 from agentkit.undo import Undone
 from agentkit.usage import Cost, Limits, Usage
@@ -37,7 +45,6 @@ Answers = bool | Approval | str | GivenApprover | Mapping[str, Said]
 """Answers to waiting calls: one for all, a function, or a mapping from call ids to answers."""
 
 
-@explained("WAITING")
 @dataclass(frozen=True, slots=True)
 class Pending:
     """A tool call that waits for a person. `question` is the text shown to the person.
@@ -104,7 +111,6 @@ class Resumption:
 _STAYS = ("lead", "context", "rules")
 
 
-@explained("RESULT")
 @dataclass(frozen=True, slots=True, repr=False)
 class RunResult(Generic[T]):
     """The result of a run, whatever its status.
@@ -303,6 +309,37 @@ class RunFinished(Event, Generic[T]):
     """The run has ended or paused. The last event of every stream."""
 
     result: RunResult[T]
+
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        result = self.result
+        usage, cost, error, output = result.usage, result.cost, result.error, answer_text(result.value)
+        figures = [
+            count_text(usage.requests, "request"),
+            count_text(len(result.tool_calls), "tool call"),
+            tokens_text(usage),
+            *([f"cost {cost}"] if cost is not None else []),
+        ]
+        return EventDescription(
+            result.status,
+            "" if error is None or result.status == "limit" else str(error),
+            _SEVERITIES.get(result.status, "error"),
+            figures=tuple(figures),
+            fields={
+                "status": result.status,
+                "iterations": result.iterations,
+                "requests": usage.requests,
+                **token_counts(usage),
+                "tool_calls": len(result.tool_calls),
+                "output_chars": len(output),
+                **({} if error is None else {"kind": type(error).__name__}),
+                **({} if cost is None else {"dollars": cost.dollars}),
+            },
+            content={"output": output, "error": "" if error is None else str(error)},
+        )
+
+
+_SEVERITIES: Mapping[RunStatus, Severity] = {"done": "info", "paused": "warning"}
 
 
 def result_in(events: Sequence[Event]) -> RunResult[Any]:

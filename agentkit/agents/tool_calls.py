@@ -409,7 +409,7 @@ class ToolCallBatch:
         read = [*self.run.history, *self.run.progress.messages]
         calls = yield from self._judged(read)
         new = [judged.call.id for judged in calls if not judged.has_begun]
-        granted = self.budget.take_tool_calls(len(new)) if self.budget.seconds_left > 0 else 0
+        granted = self.budget.take("tool_calls", len(new)) if self.budget.seconds_left > 0 else 0
         refused = set(new[granted:])
         for judged in calls:
             if judged.call.id in refused:
@@ -446,7 +446,7 @@ class ToolCallBatch:
             self.limit = late
             return late.reason
         if most is not None and place >= most:
-            return f"Only the first {most:,} tool calls of a response are run; make this one in another response."
+            return f"Only the first {most:,} tool calls of a response are run. Make this call in another response."
         return None
 
     @property
@@ -525,7 +525,7 @@ class ToolCallBatch:
         yield from tell(self.run, ToolCallFinished(step.call, result))
 
     def _refused_by_limit(self, judged: JudgedCall) -> Steps:
-        self.limit = self.budget.out_of_time() or self.budget.no_tool_calls()
+        self.limit = self.budget.out_of_time() or self.budget.beyond("tool_calls")
         error = failure(judged.call.name, self.limit.reason, "denied", judged.decision)
         yield from tell(self.run, ToolCallFinished(judged.call, error))
 

@@ -13,7 +13,6 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
-from agentkit.agents.budget import UNLIMITED
 from agentkit.cli.completion import limits_option
 from agentkit.cli.display import clean, json_text
 from agentkit.cli.loading import SUFFIX, one_in, parted, run_file
@@ -28,7 +27,7 @@ from agentkit.evals.trial import Trial
 from agentkit.event_rendering import suggestion
 from agentkit.llm.pricing import cost_of
 from agentkit.settings import is_terminal
-from agentkit.usage import NO_USAGE, Limits
+from agentkit.usage import NO_USAGE, UNLIMITED, Limits
 
 if TYPE_CHECKING:
     from agentkit.cli.settings import Settings

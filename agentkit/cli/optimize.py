@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agentkit.agents.agent import Agent
     from agentkit.evals import Improvement
     from agentkit.evals.optimization.search import EvaluatedCandidate
-    from agentkit.usage import Limits
+    from agentkit.usage import UNLIMITED, Limits
 
 _EXAMPLES = """\b
 Examples:
@@ -134,7 +134,6 @@ class _OptimizeOptions:
     @property
     def all_limits(self) -> Limits:
         """The limits of the whole search. Raises ConfigError."""
-        from agentkit.agents.budget import UNLIMITED
         from agentkit.cli.settings import limit_of
 
         given: dict[str, Any] = dict(map(limit_of, self.limits))

@@ -103,7 +103,7 @@ def _play_run(run: RunStory) -> None:
     from agentkit.cli.display import call_line, clean
     from agentkit.event_rendering import content_text
     from agentkit.events import ResponseReceived, ToolCallFinished
-    from agentkit.sessions.transcript import CallStory, content_of, milestone_words
+    from agentkit.sessions.transcript import CallStory, content_of
 
     prompt = "…" if run.prompt is None else content_text(run.prompt, "\n")
     click.echo(clean(f"> {prompt}"), err=True)
@@ -116,6 +116,7 @@ def _play_run(run: RunStory) -> None:
             if step.milestone.response.text:
                 click.echo(clean(step.milestone.response.text))
         else:
-            click.echo(clean("  " + ": ".join(filter(None, milestone_words(step.milestone)))), err=True)
+            description = step.milestone.describe()
+            click.echo(clean("  " + ": ".join(filter(None, (description.title, description.text)))), err=True)
     if run.end is not None and run.end.changes:
         click.echo(clean(run.end.changes), err=True)

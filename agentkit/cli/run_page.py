@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.decisions import Decision
 from agentkit.event_rendering import arguments_in, content_text, count_text, seconds_text, tokens_text
-from agentkit.events import LimitReached, RequestFailed, ResponseReceived
+from agentkit.events import ResponseReceived
 from agentkit.lines import split_lines
 from agentkit.messages import AssistantMessage, Message, Request, Response, SystemMessage, ToolMessage, ToolResult
 from agentkit.safety import html
@@ -21,7 +21,6 @@ from agentkit.sessions.transcript import (
     content_of,
     day_text,
     figures,
-    milestone_words,
     outer,
     readable,
     title,
@@ -46,10 +45,10 @@ def card(step: StoryMoment | CallStory, answer: str = "") -> Markup:
         response = step.milestone.response
         is_answer = bool(answer) and response.text == answer and not response.tool_calls
         return element("article", list(_response(step, response)), class_="card answer" if is_answer else "card")
-    what, words = milestone_words(step.milestone)
-    is_bad = isinstance(step.milestone, RequestFailed | LimitReached)
-    told = element("p", words, class_="said") if words else None
-    return element("article", element("h3", what), told, class_="card bad" if is_bad else "card")
+    description = step.milestone.describe()
+    text = element("p", description.text, class_="said") if description.text else None
+    kind = "card bad" if description.severity == "error" else "card"
+    return element("article", element("h3", description.title), text, class_=kind)
 
 
 def _response(moment: StoryMoment, response: Response) -> Iterator[Markup]:
@@ -130,7 +129,7 @@ def _verdict(decision: Decision, story: CallStory) -> Markup:
 
 def _reasons(decision: Decision) -> Iterator[Child]:
     yield element("p", decision.reason, " ", element("span", f"rule: {decision.rule}", class_="rule"))
-    if decision.evidence:
+    if len(decision.evidence) > 1:
         yield element("p", "Because of ", element("code", decision.evidence))
     if decision.remedy:
         yield element("p", "Instead: ", decision.remedy)

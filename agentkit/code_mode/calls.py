@@ -11,7 +11,7 @@ from contextvars import copy_context
 from dataclasses import replace
 from typing import Any
 
-from agentkit.agents.budget import GO_ON, UNLIMITED, Budget
+from agentkit.agents.budget import RESUME_HINT, Budget
 from agentkit.agents.drivers import adrive, drive
 from agentkit.agents.effects import Steps
 from agentkit.agents.human_approval import without_waiting
@@ -46,6 +46,7 @@ from agentkit.tooling.results import failure, rendered
 from agentkit.tooling.run_context import CONTEXT, NO_RUN
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
+from agentkit.usage import UNLIMITED
 from agentkit.workspace.workspace import Workspace
 
 _MOST_KEPT_CHARS = 1_000_000
@@ -248,7 +249,7 @@ class ProgramCalls:
         if result.lead or result.status == "waiting":
             result = failure(call.name, _NO_HANDOFF if result.lead else _NO_WAITING, "denied")
         self._refused += result.status == "denied" or (result.decision is not None and result.decision.denied)
-        error = None if result.ok else (result.error or result.content).replace(f" {GO_ON}", "")
+        error = None if result.ok else (result.error or result.content).replace(f" {RESUME_HINT}", "")
         made, text = MadeCall(call, self._outcome(call, result), None, error, labels), None
         if error is None:
             text, was_cut, _ = rendered([result.value], _MOST_VALUE_CHARS)

@@ -307,7 +307,8 @@ class FunctionRun(TrialRun):
 def charge_of(usage: Usage, tool_calls: int, unknown: Price | str) -> Charge:
     """Convert a usage to a charge against limits; `unknown` replaces unknown prices."""
     cost = cost_of(usage, unknown if isinstance(unknown, Price) else None)
-    return Charge(usage.input_tokens, usage.output_tokens, tool_calls, () if cost is None else (cost.dollars,))
+    dollars = () if cost is None else (cost.dollars,)
+    return Charge(usage.input_tokens, usage.output_tokens, {"tool_calls": tool_calls}, dollars)
 
 
 def _own(value: Any) -> Any:

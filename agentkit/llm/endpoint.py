@@ -23,6 +23,7 @@ _HEADER_VALUE = re.compile(r"[ \t]*[!-~][ \t!-~]*")
 _OWN_HEADERS = frozenset(
     ("host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding")
 )
+_DIGEST_CHARS = 8
 _LEAST_KEY_CHARS = 8
 """Shorter words of a header are not treated as keys: scrubbing them would change unrelated words."""
 
@@ -88,12 +89,13 @@ class Endpoint:
 
     @property
     def origin(self) -> str:
-        """Identifies the endpoint in its messages, so that their opaque data is sent back to this endpoint only.
+        """Identifies model and account in messages, so that their opaque data is sent back to these only.
 
-        In the Messages protocol it includes the model, because other models reject its thinking blocks.
+        Other models, and other accounts of the same provider, reject reasoning that they did not write. The account is
+        a short digest of its key.
         """
-        place = f"{self.protocol}:{self.shown_url if self.base_url else self.provider}"
-        return f"{place}#{self.model}" if self.protocol == "messages" else place
+        place = f"{self.protocol}:{self.shown_url if self.base_url else self.provider}#{self.model}"
+        return f"{place}@{_digest(self.api_key.reveal())}" if self.api_key else place
 
     def scrub(self, text: str) -> str:
         """`text` without key, password and query values. Public words, such as the key `ollama`, are not removed."""
@@ -162,6 +164,12 @@ class Description:
         """A one-line summary, including the fallbacks."""
         own = f"{self.provider}:{self.model} at {self.endpoint} (decided by {self.decided_by})"
         return ", then ".join([own, *(each.line for each in self.fallbacks)])
+
+
+def _digest(secret: str) -> str:
+    from hashlib import sha256
+
+    return sha256(b"agentkit account " + secret.encode()).hexdigest()[:_DIGEST_CHARS]
 
 
 def is_header_text(text: str) -> bool:

@@ -18,7 +18,7 @@ from agentkit._dataclass import dataclass
 from agentkit.agents.tool_selection import FIND_TOOLS
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, LoginNeeded, ToolError
-from agentkit.event_rendering import visible
+from agentkit.event_rendering import suggestion, visible
 from agentkit.levels import SafetyLevel
 from agentkit.mcp.connection import Question, ServerConnection
 from agentkit.mcp.definitions import Definition, DefinitionChange, Pins, changes, clashing, local_names
@@ -35,7 +35,7 @@ from agentkit.tools.catalog import all_tools
 from agentkit.tools.human import finish_tool
 
 if TYPE_CHECKING:
-    from agentkit.mcp.sdk.session import Progress, ToolOutput
+    from agentkit.mcp.sdk.session import Progress, ToolListing, ToolOutput
 
 
 class ServerResources:
@@ -271,18 +271,26 @@ def checked_levels(levels: Mapping[str, SafetyLevel | str] | SafetyLevel | str) 
     return SafetyLevel.of(levels)
 
 
-def level_of(name: str, levels: Levels) -> SafetyLevel:
-    """Return the configured level of a tool; SYSTEM by default."""
-    return levels if isinstance(levels, SafetyLevel) else levels.get(name, SafetyLevel.SYSTEM)
+def level_of(names: Iterable[str], levels: Levels) -> SafetyLevel:
+    """Return the configured level of a tool, by the first of its names that has one; SYSTEM by default."""
+    if isinstance(levels, SafetyLevel):
+        return levels
+    return next((levels[name] for name in names if name in levels), SafetyLevel.SYSTEM)
 
 
-def refuse_unknown(levels: Levels, names: Iterable[str], server: str) -> None:
-    """Raise ConfigError if a level is configured for a tool that the server does not have."""
-    names = list(names)
+def refuse_unknown(levels: Levels, names: Mapping[str, str], others: Iterable[str], server: str) -> None:
+    """Raise ConfigError if a level is configured for a tool that the server does not have.
+
+    `names` maps the server's tool names to the local ones; `others` are names of tools that cannot be used.
+    """
+    known = {*names, *names.values(), *others}
     for name in () if isinstance(levels, SafetyLevel) else levels:
-        if name not in names:
-            offers = ", ".join(names) or "none"
-            raise ConfigError(f"level= names {name!r}, but the tools of the MCP server {server!r} are: {offers}.")
+        if name not in known:
+            offered = ", ".join(names) or "none"
+            raise ConfigError(
+                f"The MCP server {server!r} has no tool {name!r}, which level= names.{suggestion(name, known)}"
+                f" Its tools: {offered}."
+            )
 
 
 def _checked_schema(schema: Mapping[str, Any], name: str) -> Any:
@@ -388,9 +396,11 @@ class MCPServer(Source):
         self._seen: dict[str, Definition] | None = None
         self._pinned: dict[str, Definition] | None = None
         self._tools: tuple[RemoteTool, ...] | None = None
+        self._changes: dict[str, DefinitionChange] = {}
+        self._invalid: Mapping[str, str] = {}
         self._unusable: dict[str, str] = {}
         saw = weakref.WeakMethod(self._saw)  # the connection's thread must not keep its server alive
-        self._link = ServerConnection(self._target, self._connect_seconds, lambda found: _tell(saw(), found))
+        self._link = ServerConnection(self._target, self._connect_seconds, lambda listing: _notify(saw(), listing))
         self._finalizer = weakref.finalize(self, self._link.close)
 
     @property
@@ -417,7 +427,7 @@ class MCPServer(Source):
     def changes(self) -> tuple[DefinitionChange, ...]:
         """The differences between the current and the accepted definitions."""
         self._connect()
-        return changes(self._pinned or {}, self._seen or {})
+        return tuple(self._changes.values())
 
     @property
     def definitions(self) -> tuple[Definition, ...]:
@@ -429,7 +439,7 @@ class MCPServer(Source):
         """Accept the current definitions. Tools obtained from `tools` earlier keep their descriptions."""
         self._connect()
         with self._lock:
-            self._pinned = dict(self._seen or {})
+            self._pinned, self._changes = dict(self._seen or {}), {}
             if self._pins is not None:
                 self._pins.write(self._pinned)
             self._tools = None
@@ -437,8 +447,7 @@ class MCPServer(Source):
     def change_of(self, name: str) -> DefinitionChange | None:
         """Return how a tool, by its remote name, differs from its accepted definition; None if unchanged."""
         self._connect()
-        found = changes(self._pinned or {}, self._seen or {})
-        return next((change for change in found if change.name == name), None)
+        return self._changes.get(name)
 
     @property
     def unusable(self) -> Mapping[str, str]:
@@ -479,36 +488,38 @@ class MCPServer(Source):
                     f"The MCP server {self.name!r}{where} cannot be used. {error}\n{advice(self._target, str(error))}"
                 )
                 raise ConfigError(told.rstrip()) from error
-            refuse_unknown(self._levels, (*(self._seen or {}), *self._own), self.name)
+            names = local_names((*(self._seen or {}), *self._own), self.name, self._taken, prefixed=self._prefix)
+            refuse_unknown(self._levels, names, self._invalid, self.name)
 
     def _made(self) -> Iterator[RemoteTool]:
         """Yield the tools with their accepted definitions, and the resource tools; record invalid ones as unusable."""
         pinned, seen = self._pinned or {}, self._seen or {}
         named = local_names(seen, self.name, self._taken, prefixed=self._prefix)
-        self._unusable = {}
+        self._unusable = dict(self._invalid)
         for name, given in named.items():
             try:
-                yield RemoteTool(self, name, given, pinned.get(name), self._bounds(name))
+                yield RemoteTool(self, name, given, pinned.get(name), self._bounds(name, given))
             except ConfigError as error:
                 self._unusable[name] = str(error)
         taken = {*self._taken, *named.values()}
         for name, given in local_names(self._own, self.name, taken, prefixed=self._prefix).items():
             own = self._own[name]
-            yield ResourceTool(self, own.name, given, own, self._bounds(name))
+            yield ResourceTool(self, own.name, given, own, self._bounds(name, given))
 
-    def _bounds(self, name: str) -> Bounds:
-        level = level_of(name, self._levels)
+    def _bounds(self, name: str, local_name: str) -> Bounds:
+        level = level_of((name, local_name), self._levels)
         return Bounds(level, self._timeout_seconds, self._max_chars, labels_of(level, self._labels))
 
-    def _saw(self, found: tuple[Definition, ...]) -> None:
+    def _saw(self, listing: ToolListing) -> None:
         """Store the listed definitions; without pins, the first listing is accepted."""
-        seen = {each.name: each for each in found}
+        seen = {each.name: each for each in listing.definitions}
         if self._pinned is None:
             kept = None if self._pins is None else self._pins.read()
             if kept is None and self._pins is not None:
                 self._pins.write(seen)
             self._pinned = seen if kept is None else kept
-        self._seen = seen
+        self._changes = {change.name: change for change in changes(self._pinned, seen)}
+        self._seen, self._invalid = seen, listing.invalid
 
     def _calling(self, tool: str, arguments: Mapping[str, Any]) -> Question[ToolOutput]:
         heard = self._heard(tool)
@@ -555,7 +566,7 @@ class MCPServer(Source):
 
     def __getstate__(self) -> dict[str, Any]:
         """Exclude the connection: a copy in another process opens its own."""
-        own = ("_lock", "_seen", "_pinned", "_tools", "_unusable", "_link", "_finalizer")
+        own = ("_lock", "_seen", "_pinned", "_tools", "_changes", "_invalid", "_unusable", "_link", "_finalizer")
         return {name: value for name, value in self.__dict__.items() if name not in own}
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
@@ -566,10 +577,10 @@ class MCPServer(Source):
         return f"MCPServer({self.name!r})"
 
 
-def _tell(saw: Callable[[tuple[Definition, ...]], None] | None, found: tuple[Definition, ...]) -> None:
-    """Pass the listed definitions to the server object, if it still exists."""
+def _notify(saw: Callable[[ToolListing], None] | None, listing: ToolListing) -> None:
+    """Pass the listed tools to the server object, if it still exists."""
     if saw is not None:
-        saw(found)
+        saw(listing)
 
 
 def _pins_of(target: Target, folder: str | Path | None) -> Pins | None:

@@ -143,7 +143,7 @@ _LEFT_OUT = frozenset(
 """Keys of other programs that can be ignored: they describe a server, or reduce the number of approvals."""
 
 _TYPES = {"stdio": _COMMAND, "http": _URL, "streamable-http": _URL, "streamableHttp": _URL}
-_OLD = "sse"
+_SSE = 'the older HTTP transport "sse" is not supported. Use "http"; the address then usually ends in /mcp.'
 _MOST_BYTES = 1_000_000
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]+")
 _MOST_NAME_CHARS = 24
@@ -181,7 +181,8 @@ def read_servers(
         _refuse_unknown(level if isinstance(level, Mapping) else (), listed)
         places = ConfigVariables(path, config.environment())
         left_out = [text for name in names for text in _left_out(name, listed[name])]
-        meant = [name for name in names if not listed[name].get("disabled")]
+        meant = [name for name in names if not (listed[name].get("disabled") or _is_sse(listed[name]))]
+        _refuse_sse_alone(names if only is not None and not meant else (), listed)
         levels = level if isinstance(level, Mapping) else dict.fromkeys(meant, level)
         made = {name: _made(name, listed[name], places, levels.get(name, SafetyLevel.SYSTEM)) for name in meant}
     except ConfigError as error:
@@ -233,10 +234,6 @@ def _address(url: str) -> str:
 def _understood(entry: Mapping[str, Any]) -> frozenset[str]:
     """Return the keys allowed for the type of server. Raises ConfigError for an unknown type or key."""
     kind = entry.get("type", "http" if "command" not in entry and any(key in entry for key in _URLS) else "stdio")
-    if kind == _OLD:
-        raise ConfigError(
-            'it says "sse", the older way over HTTP, which is not there. Try "http"; the address then ends in /mcp.'
-        )
     known = _TYPES.get(kind) if isinstance(kind, str) else None
     if known is None:
         raise ConfigError(f"its type is none of {', '.join(_TYPES)}.")
@@ -253,8 +250,21 @@ def _left_out(name: str, entry: Mapping[str, Any]) -> list[str]:
     """Describe the ignored settings of an entry."""
     if entry.get("disabled"):
         return [f"{name} is disabled."]
+    if _is_sse(entry):
+        return [f"{name}: {_SSE}"]
     keys = [key for key in entry if key in _LEFT_OUT]
     return [f"{name}: {', '.join(keys)} {'counts' if len(keys) == 1 else 'count'} for nothing here."] if keys else []
+
+
+def _refuse_sse_alone(names: Iterable[str], listed: Mapping[str, Any]) -> None:
+    """Raise ConfigError if servers were selected by name, and they are reached over SSE."""
+    faults = [text for name in names if _is_sse(listed[name]) for text in _left_out(name, listed[name])]
+    if faults:
+        raise ConfigError(" ".join(faults))
+
+
+def _is_sse(entry: Mapping[str, Any]) -> bool:
+    return entry.get("type") == "sse"
 
 
 def _of_type(said: Mapping[str, Any], key: str, kind: Any) -> Any:

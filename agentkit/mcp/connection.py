@@ -16,7 +16,7 @@ from agentkit.mcp.login_store import Login, Logout, StoredLogin
 from agentkit.mcp.target import Target
 
 if TYPE_CHECKING:
-    from agentkit.mcp.sdk.session import MCPConnection
+    from agentkit.mcp.sdk.session import MCPConnection, ToolListing
 
 T = TypeVar("T")
 Question = Callable[["MCPConnection"], Awaitable[T]]
@@ -32,9 +32,7 @@ class ServerConnection:
     during a call, the call fails and is not retried, because the server could have executed it.
     """
 
-    def __init__(
-        self, target: Target, connect_seconds: float, when_seen: Callable[[tuple[Definition, ...]], None]
-    ) -> None:
+    def __init__(self, target: Target, connect_seconds: float, when_seen: Callable[[ToolListing], None]) -> None:
         self._target, self._connect_seconds, self._when_seen = target, connect_seconds, when_seen
         self._starting = threading.Lock()
         self._known: dict[str, Definition] = {}
@@ -92,9 +90,9 @@ class ServerConnection:
                 self._work = _EventLoopThread(self._target, self._connect_seconds, self._note)
             return self._work
 
-    def _note(self, found: tuple[Definition, ...]) -> None:
-        self._known = {each.name: each for each in found}
-        self._when_seen(found)
+    def _note(self, listing: ToolListing) -> None:
+        self._known = {each.name: each for each in listing.definitions}
+        self._when_seen(listing)
 
     def _wait(self, work: _EventLoopThread, question: Coroutine[Any, Any, T]) -> T:
         future = work.submit(question)
@@ -107,9 +105,7 @@ class ServerConnection:
 class _EventLoopThread:
     """The thread and its event loop. Everything except `submit` and `close` runs on the loop."""
 
-    def __init__(
-        self, target: Target, connect_seconds: float, when_seen: Callable[[tuple[Definition, ...]], None]
-    ) -> None:
+    def __init__(self, target: Target, connect_seconds: float, when_seen: Callable[[ToolListing], None]) -> None:
         self.process = os.getpid()
         self._target, self._connect_seconds, self._when_seen = target, connect_seconds, when_seen
         self._loop = asyncio.new_event_loop()

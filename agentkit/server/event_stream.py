@@ -11,7 +11,7 @@ from typing import Any
 
 from agentkit.agents.result import Pending, RunFinished, RunResult, pending_of
 from agentkit.decisions import Decision
-from agentkit.event_rendering import content_text, milestone_words, value_text, visible
+from agentkit.event_rendering import content_text, value_text, visible
 from agentkit.events import (
     AnswerAmended,
     AnswerGiven,
@@ -75,8 +75,8 @@ def _said(milestone: Milestone) -> Iterator[Told]:
         case HistoryGiven(messages):
             yield from _history(messages)
         case _:
-            what, words = milestone_words(milestone)
-            yield {"kind": "note", "what": what, "words": visible(words)}
+            description = milestone.describe()
+            yield {"kind": "note", "what": description.title, "words": visible(description.text)}
 
 
 def _call(event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approved) -> Told:

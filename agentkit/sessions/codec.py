@@ -16,10 +16,10 @@ from operator import attrgetter
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from agentkit import content, events, messages
+from agentkit import content, messages
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import SessionError
-from agentkit.events import Milestone
+from agentkit.events import MILESTONES, Milestone
 from agentkit.levels import SafetyLevel
 from agentkit.messages import Message
 from agentkit.sessions.store import START, Position, SessionEntry, SessionSummary
@@ -29,25 +29,6 @@ Data = dict[str, Any]
 _Read = Callable[[Any], Any]
 _Part = TypeVar("_Part")
 
-_EVENTS: Mapping[str, type[Milestone]] = {
-    "run_started": events.RunStarted,
-    "history_given": events.HistoryGiven,
-    "run_resumed": events.RunResumed,
-    "response_received": events.ResponseReceived,
-    "request_failed": events.RequestFailed,
-    "approved": events.Approved,
-    "tool_call_started": events.ToolCallStarted,
-    "tool_call_finished": events.ToolCallFinished,
-    "tool_call_postponed": events.ToolCallPostponed,
-    "hosted_call_finished": events.HostedCallFinished,
-    "answer_refused": events.AnswerRefused,
-    "answer_given": events.AnswerGiven,
-    "answer_amended": events.AnswerAmended,
-    "summarised": events.Summarised,
-    "handed_off": events.HandedOff,
-    "limit_reached": events.LimitReached,
-    "run_ended": events.RunEnded,
-}
 _ROLES: Mapping[str, type] = {
     "system": messages.SystemMessage,
     "user": messages.UserMessage,
@@ -55,7 +36,7 @@ _ROLES: Mapping[str, type] = {
     "tool": messages.ToolMessage,
 }
 _TAGS: Mapping[type, tuple[str, str]] = {
-    **{kind: ("event", name) for name, kind in _EVENTS.items()},
+    **{kind: ("event", name) for name, kind in MILESTONES.items()},
     **{kind: ("role", name) for name, kind in _ROLES.items()},
     content.File: ("part", "file"),
 }
@@ -97,9 +78,9 @@ def decode(data: Any) -> Milestone:
     name = data.get("event") if isinstance(data, dict) else None
     if not isinstance(name, str):
         raise SessionError("This is not an entry of a session: it names no event.")
-    if name not in _EVENTS:
+    if name not in MILESTONES:
         raise SessionError(f"The entry's event {name!r:.80} is unknown; a newer version of agentkit may know it.")
-    return decode_part(_EVENTS[name], data)
+    return decode_part(MILESTONES[name], data)
 
 
 def encode_entry(entry: SessionEntry) -> Data:

@@ -17,11 +17,9 @@ from agentkit.sessions.run_log import LocalRunLocks, SessionRun, entries_of_run,
 from agentkit.sessions.run_state import RunState
 from agentkit.sessions.store import START, Position, Release, SessionEntry, SessionStore, SessionSummary, checked_name
 from agentkit.sessions.stores.factory import Place, store_at
-from agentkit.suggestions.attribute_errors import explained
 from agentkit.usage import Usage
 
 
-@explained("SESSION")
 class Session:
     """A conversation: the messages of its runs, each added as one block when its run ends.
 

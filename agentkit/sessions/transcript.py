@@ -42,15 +42,12 @@ from agentkit.events import (
 )
 from agentkit.lines import split_lines
 from agentkit.messages import (
-    AssistantMessage,
     Content,
     Message,
     Request,
     Response,
-    SystemMessage,
     ToolCall,
     ToolResult,
-    UserMessage,
 )
 from agentkit.recording import PersonAsked
 from agentkit.redaction import redact_data, written_redactor
@@ -322,7 +319,6 @@ OUTSIDE, ELSEWHERE, GIVEN = "Asked outside of a run", "Begun elsewhere", "What w
 
 _MOST_LEVELS = 12
 """Values nested deeper are rendered on one line: indented, every line would start with many blanks."""
-_MOST_RESULT_CHARS = 1_000
 
 
 def day_text(at: float) -> str:
@@ -395,40 +391,6 @@ def _answer_text(story: CallStory, answer: Approved) -> str:
     return said if inner is None else f"{said} to {event_rendering.call_text(inner)}"
 
 
-def milestone_words(milestone: Milestone) -> tuple[str, str]:
-    """Render a milestone as a title and its full text, including the messages of a given history."""
-    what, words = event_rendering.milestone_words(milestone)
-    if isinstance(milestone, HistoryGiven):
-        words = "\n".join(line for message in milestone.messages for line in _message_lines(message))
-    return what, words
-
-
-def _message_lines(message: Message) -> Iterator[str]:
-    match message:
-        case UserMessage(content):
-            yield _said("user", content_text(content, "\n"))
-        case SystemMessage(text):
-            yield _said("system", text)
-        case AssistantMessage(text, calls):
-            if text:
-                yield _said("assistant", text)
-            yield from (_said("  wishes", f"{call.name}({call.arguments})") for call in calls)
-        case _:
-            yield _said(f"  {message.name}", _cut(message.content))
-
-
-def _said(who: str, text: str) -> str:
-    """Render a text after its speaker's name, with further lines indented."""
-    return "\n".join(
-        f"    {line}".rstrip() if place else line for place, line in enumerate(split_lines(f"{who}: {text}"))
-    )
-
-
-def _cut(text: str) -> str:
-    cut = text[:_MOST_RESULT_CHARS]
-    return cut if cut == text else f"{cut} … ({len(text)} characters)"
-
-
 _MOST_LINES = 12
 _MOST_LINE_CHARS = 160
 _WIDTH = 88
@@ -483,10 +445,10 @@ def _foot(run: RunStory, sums: Sequence[str]) -> Iterator[str]:
 def _moment_lines(run: RunStory, moment: StoryMoment) -> Iterator[str]:
     offset = _offset(run, moment.began)
     if not isinstance(moment.milestone, ResponseReceived):
-        what, words = milestone_words(moment.milestone)
+        description = moment.milestone.describe()
         if not isinstance(moment.milestone, HistoryGiven):
-            yield f"{offset}{_name(what)}"
-        yield from _block("          ", words)
+            yield f"{offset}{_name(description.title)}"
+        yield from _block("          ", description.text)
         return
     response = moment.milestone.response
     tokens = tokens_text(response.usage)

@@ -15,7 +15,6 @@ from typing import Annotated, Any, Generic, TypeVar, Union, get_args, get_origin
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.messages import Message
-from agentkit.suggestions.attribute_errors import explained
 from agentkit.tooling.signature import REQUIRED, Parameter, parameters_of
 
 T = TypeVar("T")
@@ -28,7 +27,6 @@ def _never() -> bool:
     return False
 
 
-@explained("RUN")
 @dataclass(frozen=True, slots=True)
 class RunContext(Generic[T]):
     """The data that a run passes to its tools, and to the function that writes its instruction.

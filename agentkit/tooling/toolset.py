@@ -59,7 +59,7 @@ class Toolset(Sequence[AnyTool]):
 
     def find(self, name: str) -> AnyTool:
         """Return the tool with that name. Raises UnknownTool with a suggestion and the available names."""
-        found = self._by_name.get(name)
+        found = self._by_name.get(self._local_name(name))
         if found is None:
             raise UnknownTool(self._no_such(name))
         return found
@@ -110,10 +110,18 @@ class Toolset(Sequence[AnyTool]):
         return other
 
     def _checked(self, names: tuple[str, ...]) -> tuple[str, ...]:
-        for name in names:
-            if name not in self._by_name:
+        known = tuple(map(self._local_name, names))
+        for name, local_name in zip(names, known, strict=True):
+            if local_name not in self._by_name:
                 raise ConfigError(self._no_such(name))
-        return names
+        return known
+
+    def _local_name(self, name: str) -> str:
+        """The name of the one tool that an MCP server calls `name`; the name itself without such a tool."""
+        if name in self._by_name:
+            return name
+        local_names = [each.name for each in self._tools if getattr(each, "remote_name", None) == name]
+        return local_names[0] if len(local_names) == 1 else name
 
     def _no_such(self, name: str) -> str:
         from agentkit.event_rendering import suggestion

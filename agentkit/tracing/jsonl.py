@@ -6,45 +6,18 @@ import json
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from agentkit.errors import ConfigError
-from agentkit.event_rendering import content_text
-from agentkit.events import (
-    AnswerAmended,
-    AnswerGiven,
-    AnswerRefused,
-    Approved,
-    Event,
-    HistoryGiven,
-    HostedCallFinished,
-    LimitReached,
-    Milestone,
-    RequestFailed,
-    ResponseReceived,
-    RunLeft,
-    RunResumed,
-    RunStarted,
-    Summarised,
-    ToolCallFinished,
-    ToolCallPostponed,
-    ToolCallStarted,
-)
-from agentkit.messages import ToolCall
+from agentkit.events import Event, RequestFailed, ResponseReceived
 from agentkit.redaction import redact_data, written_redactor
-from agentkit.tracing.listeners import FailureGuard, Origin, RunOutcome, ToolUse, Work, ending_in, origin, text_of
-from agentkit.usage import Usage
+from agentkit.tracing.listeners import FailureGuard, Origin, ToolUse, Work, is_logged, origin
 
 Data = dict[str, Any]
-
-
-def is_told(event: Event) -> bool:
-    """Whether an event is logged: milestones and the end of a run, not streamed chunks."""
-    return isinstance(event, Milestone | RunLeft) or ending_in(event) is not None
 
 
 def line_of(event: Event, source: Origin, seconds: float | None, *, content: bool) -> bytes:
@@ -53,126 +26,35 @@ def line_of(event: Event, source: Origin, seconds: float | None, *, content: boo
     `seconds` is the duration of a request. Without `content`, texts are replaced by their length.
     """
     now = datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
-    told = {"time": now, "event": type(event).__name__, **_place(source), **_body(event, seconds)}
-    told |= {name: text for name, text in _words(event).items() if text} if content else {}
-    line = json.dumps(_redacted(told, content=content), ensure_ascii=False, default=str)
+    description = event.describe()
+    data = {"time": now, "event": type(event).__name__, **_source_fields(source), **description.fields}
+    if seconds is not None:
+        data["seconds"] = round(seconds, 6)
+    if content:
+        data |= {name: text for name, text in description.content.items() if text}
+    line = json.dumps(_redacted(data, content=content), ensure_ascii=False, default=str)
     # A lone surrogate, which cannot be encoded, becomes a JSON escape, so that the line is not lost.
     return f"{line}\n".encode("utf-8", "backslashreplace")
 
 
-def _redacted(told: Data, *, content: bool) -> Data:
+def _redacted(data: Data, *, content: bool) -> Data:
     """Redact the data. Without content, one check of all texts together is usually enough.
 
     Checking each text separately takes five times as long.
     """
     clean = written_redactor()
     if not content:
-        texts = "\n".join(str(value) for value in told.values())
+        texts = "\n".join(str(value) for value in data.values())
         if clean(texts) == texts:
-            return told
-    hidden: Data = redact_data(told, clean)
-    return hidden
+            return data
+    redacted: Data = redact_data(data, clean)
+    return redacted
 
 
-def _place(source: Origin) -> Data:
-    told = {"run": source.run, "parent": source.parent, "session": source.session, "agent": source.agent}
-    told = {name: value for name, value in told.items() if value}
-    return {**told, "iteration": source.iteration, **({"is_elsewhere": True} if source.is_elsewhere else {})}
-
-
-def _body(event: Event, seconds: float | None) -> Data:
-    """Return the fields that are always logged: names, numbers and decisions."""
-    ending = ending_in(event)
-    told = _BODIES[type(event)](event) if type(event) in _BODIES else {} if ending is None else _of_ending(ending)
-    return told if seconds is None else {**told, "seconds": round(seconds, 6)}
-
-
-def _words(event: Event) -> Data:
-    """Return the fields that are logged only with `content`: all texts."""
-    ending = ending_in(event)
-    if ending is not None:
-        return {"output": text_of(ending.value), "error": text_of(ending.error)}
-    return _WORDS[type(event)](event) if type(event) in _WORDS else {}
-
-
-def _of_call(call: ToolCall) -> Data:
-    return {"tool": call.name, "call": call.id}
-
-
-def _of_decision(event: ToolCallStarted) -> Data:
-    judged = {"verdict": event.decision.verdict, "rule": event.decision.rule}
-    return {**_of_call(event.call), **judged, "arguments_chars": len(event.call.arguments)}
-
-
-def _why(event: ToolCallStarted) -> Data:
-    """Return the arguments, and the reason and evidence of the decision, which can quote them."""
-    decision = event.decision
-    return {"arguments": event.call.arguments, "reason": decision.reason, "evidence": decision.evidence}
-
-
-def _of_response(event: ResponseReceived) -> Data:
-    response = event.response
-    told = {"model": response.model, "finish_reason": response.finish_reason, **_of_usage(response.usage)}
-    return {**told, "text_chars": len(response.text), "tool_calls": [call.name for call in response.tool_calls]}
-
-
-def _of_result(event: ToolCallFinished) -> Data:
-    result = event.result
-    told = {
-        **_of_call(event.call),
-        "status": result.status,
-        "seconds": round(result.seconds, 6),
-        "result_chars": len(result.content),
-    }
-    return {**told, **_of_usage(result.usage)} if result.usage.requests else told
-
-
-def _of_ending(ending: RunOutcome) -> Data:
-    told: Data = {"status": ending.status, "requests": ending.usage.requests, **_of_usage(ending.usage)}
-    told |= {"tool_calls": len(ending.tool_calls), "output_chars": len(text_of(ending.value))}
-    told |= {"kind": type(ending.error).__name__} if ending.error is not None else {}
-    return {**told, "dollars": ending.cost.dollars} if ending.cost is not None else told
-
-
-def _of_usage(usage: Usage) -> Data:
-    """Return token counts; empty if the server reported none."""
-    if usage.unreported and not usage.total_tokens:
-        return {}
-    return {"input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens}
-
-
-_BODIES: Mapping[type[Event], Callable[[Any], Data]] = {
-    RunStarted: lambda event: {"prompt_chars": len(content_text(event.prompt)), "history": event.history},
-    HistoryGiven: lambda event: {"messages": len(event.messages)},
-    ResponseReceived: _of_response,
-    RequestFailed: lambda event: {"kind": event.kind, "error": event.error},
-    Approved: lambda event: {"call": event.call_id, "answer": event.answer},
-    ToolCallStarted: _of_decision,
-    ToolCallFinished: _of_result,
-    HostedCallFinished: _of_result,
-    ToolCallPostponed: lambda event: _of_call(event.call),
-    Summarised: lambda event: {"messages": event.messages, "text_chars": len(event.text), **_of_usage(event.usage)},
-    LimitReached: lambda event: {"limit": event.limit, "reason": event.reason},
-    RunLeft: lambda event: {"kind": event.error.partition(":")[0]} if event.error else {},
-}
-"""The fields that are always logged in addition to the event name, by event type."""
-
-_WORDS: Mapping[type[Event], Callable[[Any], Data]] = {
-    RunStarted: lambda event: {"prompt": content_text(event.prompt)},
-    RunResumed: lambda event: {"prompt": event.prompt},
-    ResponseReceived: lambda event: {"text": event.response.text, "reasoning": event.response.message.reasoning},
-    Approved: lambda event: {"text": event.text, "arguments": event.arguments},
-    HostedCallFinished: lambda event: {"arguments": event.call.arguments, "error": event.result.error},
-    ToolCallStarted: _why,
-    ToolCallFinished: lambda event: {"result": event.result.content, "error": event.result.error},
-    ToolCallPostponed: lambda event: {"question": event.question},
-    AnswerRefused: lambda event: {"reason": event.reason},
-    AnswerGiven: lambda event: {"text": event.text},
-    AnswerAmended: lambda event: {"text": event.text},
-    Summarised: lambda event: {"text": event.text},
-    RunLeft: lambda event: {"error": event.error},
-}
-"""The texts of an event, by event type."""
+def _source_fields(source: Origin) -> Data:
+    data = {"run": source.run, "parent": source.parent, "session": source.session, "agent": source.agent}
+    data = {name: value for name, value in data.items() if value}
+    return {**data, "iteration": source.iteration, **({"is_elsewhere": True} if source.is_elsewhere else {})}
 
 
 _LOCK_SECONDS = 1.0
@@ -199,19 +81,21 @@ class JSONLines:
         self.path = Path(path)
         self._content = content
         self._seconds: dict[str, float] = {}
-        self._silence = FailureGuard(f"The trace cannot be written to {self.path}", "Look at the disk and the folder.")
+        self._guard = FailureGuard(
+            f"Cannot write the trace to {self.path}", "Check the free disk space and the permissions of the folder."
+        )
         try:
             os.close(_opened(self.path))
         except OSError as error:
             raise ConfigError(
-                f"The trace cannot be written to {self.path}: {error.strerror or error}. "
-                "Name a file of your own, in a folder that is there."
+                f"Cannot write the trace to {self.path}: {error.strerror or error}. "
+                "Use a regular file that you own, in an existing folder."
             ) from None
 
     def __call__(self, event: Event) -> None:
         """Log an event."""
-        if is_told(event):
-            self._silence.call(self._write, event, origin())
+        if is_logged(event):
+            self._guard.call(self._write, event, origin())
 
     @contextmanager
     def around(self, work: Work) -> Iterator[None]:
@@ -247,7 +131,7 @@ def append(path: Path, line: bytes) -> None:
 def _write_whole(descriptor: int, line: bytes) -> None:
     written = os.write(descriptor, line)
     if written < len(line):
-        raise OSError(f"only {written} of {len(line)} bytes could be written")
+        raise OSError(f"only {written} of {len(line)} bytes were written")
 
 
 def _opened(path: Path) -> int:
@@ -267,9 +151,9 @@ def _opened(path: Path) -> int:
 
 def _refuse_strange(found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
-        raise OSError("it is not a plain file")
+        raise OSError("not a regular file")
     if found.st_uid != os.geteuid():
-        raise OSError("it belongs to another user, who could read and change what is written")
+        raise OSError("the file belongs to another user, who could read and change the trace")
 
 
 @contextmanager

@@ -7,17 +7,16 @@ listener receives the same events.
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Sized
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack, aclosing, closing, contextmanager
 from contextvars import ContextVar, copy_context
 from typing import Any, Protocol, Self, TypeGuard, TypeVar, cast
 
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision
-from agentkit.events import Event, ResponseReceived, RunStatus, ToolCallFinished
+from agentkit.events import Event, Milestone, ResponseReceived, RunStatus, ToolCallFinished
 from agentkit.messages import Request, Response, ToolCall, ToolResult
 from agentkit.redaction import redact
-from agentkit.usage import Cost, Usage
 
 Listener = Callable[[Event], object]
 
@@ -189,23 +188,19 @@ class RunOutcome(Protocol):
     """The outcome of a run: the interface of `RunFinished.result`."""
 
     status: RunStatus
-    usage: Usage
-    cost: Cost | None
-    iterations: int
-    tool_calls: Sized
     error: Exception | None
     value: Any
 
 
-def ending_in(event: Event) -> RunOutcome | None:
+def outcome_of(event: Event) -> RunOutcome | None:
     """Return the result in RunFinished, which is defined in the agents package; None for any other event."""
     result = None if isinstance(event, ToolCallFinished) else getattr(event, "result", None)
     return cast("RunOutcome | None", result)
 
 
-def text_of(value: object) -> str:
-    """Convert an answer to text."""
-    return value if isinstance(value, str) else "" if value is None else str(value)
+def is_logged(event: Event) -> bool:
+    """Whether an event is logged: milestones and the end of a run, not streamed chunks."""
+    return isinstance(event, Milestone) or event.describe().severity != "debug"
 
 
 _LOGGER = logging.getLogger("agentkit.tracing")
@@ -227,6 +222,11 @@ class FailureGuard:
         except Exception as error:
             if not self._has_failed:
                 self._has_failed = True
-                told = redact(f"{type(error).__name__}: {error}")
-                _LOGGER.warning("%s (%s). Runs go on, and this is not told again. %s", self._what, told, self._remedy)
+                text = redact(f"{type(error).__name__}: {error}")
+                _LOGGER.warning(
+                    "%s (%s). Runs are not affected; further failures are not logged. %s",
+                    self._what,
+                    text,
+                    self._remedy,
+                )
         return None

@@ -65,11 +65,6 @@ SECOND_BUCKETS: Final = tuple(round(0.01 * 2**power, 2) for power in range(14))
 RUN_ID: Final = "agentkit.run.id"
 RUN_PARENT: Final = "agentkit.run.parent"
 RUN_STATUS: Final = "agentkit.run.status"
-RUN_ITERATIONS: Final = "agentkit.run.iterations"
-RUN_TOOL_CALLS: Final = "agentkit.run.tool_calls"
-RUN_INPUT_TOKENS: Final = "agentkit.run.input_tokens"
-RUN_OUTPUT_TOKENS: Final = "agentkit.run.output_tokens"
-RUN_DOLLARS: Final = "agentkit.run.dollars"
 RUN_ELSEWHERE: Final = "agentkit.run.is_elsewhere"
 ITERATION: Final = "agentkit.iteration"
 DECISION_VERDICT: Final = "agentkit.decision.verdict"
@@ -101,44 +96,65 @@ _SETTINGS: Mapping[str, str] = {
 }
 
 
+_FIELDS: Mapping[str, str] = {
+    "call": TOOL_CALL_ID,
+    "tool": TOOL_NAME,
+    "kind": ERROR_TYPE,
+    "answer": "agentkit.approval",
+}
+"""Attribute names of event fields, where they differ from `agentkit.` and the name of the field."""
+
+_OUTCOME = ("status", "iterations", "tool_calls", "input_tokens", "output_tokens", "dollars")
+
+
+def of_fields(fields: Mapping[str, Any]) -> Attributes:
+    """Return the attributes of an event within a span, from the fields of its description."""
+    return {_FIELDS.get(name, f"agentkit.{name}"): value for name, value in fields.items()}
+
+
+def of_outcome(fields: Mapping[str, Any]) -> Attributes:
+    """Return the final attributes for the span of a run, from the fields of its last event."""
+    return {f"agentkit.run.{name}": fields[name] for name in _OUTCOME if name in fields}
+
+
 def of_run(source: Origin) -> Attributes:
     """Return the initial attributes for the span of a run, or of an agent's part in it."""
-    told = {OPERATION_NAME: INVOKE_AGENT, AGENT_NAME: source.agent, RUN_ID: source.run}
+    attributes = {OPERATION_NAME: INVOKE_AGENT, AGENT_NAME: source.agent, RUN_ID: source.run}
     if source.parent:
-        told[RUN_PARENT] = source.parent
+        attributes[RUN_PARENT] = source.parent
     if source.session:
-        told[CONVERSATION_ID] = source.session
-    return {**told, RUN_ELSEWHERE: True} if source.is_elsewhere else told
+        attributes[CONVERSATION_ID] = source.session
+    return {**attributes, RUN_ELSEWHERE: True} if source.is_elsewhere else attributes
 
 
 def of_model(provider: str, model: str, url: str = "") -> Attributes:
     """Return the attributes of model and server, common to spans and metrics."""
-    told = {OPERATION_NAME: CHAT, PROVIDER_NAME: _PROVIDERS.get(provider, provider), REQUEST_MODEL: model}
-    return {**told, **dict(_server(url))}
+    attributes = {OPERATION_NAME: CHAT, PROVIDER_NAME: _PROVIDERS.get(provider, provider), REQUEST_MODEL: model}
+    return {**attributes, **dict(_server(url))}
 
 
 def of_request(work: ModelRequest) -> Attributes:
     """Return the attributes of a request that are known before the response."""
-    told = {AGENT_NAME: work.origin.agent, ITERATION: work.origin.iteration}
-    told |= {_SETTINGS[name]: value for name, value in work.request.settings.items() if name in _SETTINGS}
-    told[OUTPUT_TYPE] = "text" if work.request.output_schema is None else "json"
+    attributes = {AGENT_NAME: work.origin.agent, ITERATION: work.origin.iteration}
+    attributes |= {_SETTINGS[name]: value for name, value in work.request.settings.items() if name in _SETTINGS}
+    attributes[OUTPUT_TYPE] = "text" if work.request.output_schema is None else "json"
     if work.is_streamed:
-        told[REQUEST_STREAM] = True
+        attributes[REQUEST_STREAM] = True
     if work.origin.session:
-        told[CONVERSATION_ID] = work.origin.session
-    return told
+        attributes[CONVERSATION_ID] = work.origin.session
+    return attributes
 
 
 def of_response(response: Response) -> Attributes:
     """Return the attributes of a response; tokens only if counted by the server."""
-    told: Attributes = {RESPONSE_FINISH_REASONS: (response.finish_reason,)}
+    attributes: Attributes = {RESPONSE_FINISH_REASONS: (response.finish_reason,)}
     if response.model:
-        told[RESPONSE_MODEL] = response.model
+        attributes[RESPONSE_MODEL] = response.model
     if response.missed and (tariff := response.tariff):  # a fallback model answered, perhaps of another provider
-        told[PROVIDER_NAME] = _PROVIDERS.get(tariff.provider, tariff.provider)
+        attributes[PROVIDER_NAME] = _PROVIDERS.get(tariff.provider, tariff.provider)
     if isinstance(response.raw.get("id"), str):
-        told[RESPONSE_ID] = response.raw["id"]
-    return told if response.usage.unreported else {**told, **of_usage(response.usage)}
+        attributes[RESPONSE_ID] = response.raw["id"]
+    return attributes if response.usage.unreported else {**attributes, **of_usage(response.usage)}
 
 
 def of_usage(usage: Usage) -> Attributes:
@@ -148,13 +164,13 @@ def of_usage(usage: Usage) -> Attributes:
         CACHE_WRITTEN_TOKENS: usage.written_tokens,
         REASONING_TOKENS: usage.reasoning_tokens,
     }
-    told = {INPUT_TOKENS: usage.input_tokens, OUTPUT_TOKENS: usage.output_tokens}
-    return told | {name: count for name, count in special.items() if count}
+    attributes = {INPUT_TOKENS: usage.input_tokens, OUTPUT_TOKENS: usage.output_tokens}
+    return attributes | {name: count for name, count in special.items() if count}
 
 
 def of_call(work: ToolUse) -> Attributes:
     """Return the attributes of a tool call that are known before its result."""
-    told = {
+    attributes = {
         OPERATION_NAME: EXECUTE_TOOL,
         TOOL_NAME: work.call.name,
         TOOL_TYPE: "function",
@@ -162,7 +178,7 @@ def of_call(work: ToolUse) -> Attributes:
         AGENT_NAME: work.origin.agent,
         ITERATION: work.origin.iteration,
     }
-    return {**told, TOOL_DESCRIPTION: work.description} if work.description else told
+    return {**attributes, TOOL_DESCRIPTION: work.description} if work.description else attributes
 
 
 def of_decision(decision: Decision) -> Attributes:

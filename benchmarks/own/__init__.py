@@ -1,4 +1,4 @@
-"""What do parts of agentkit cost that no other library has? Each gives the lines of Markdown tables."""
+"""Benchmarks of parts that only agentkit has. Each returns the lines of Markdown tables."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ TABLES = {
     "knowledge": "benchmarks.knowledge.retrieval",
     "offline": "benchmarks.offline.accuracy",
     "optimising": "benchmarks.optimising.scenarios",
+    "growth": "benchmarks.own.growth",
+    "overheads": "benchmarks.own.overheads",
     "soak": "benchmarks.own.soak",
 }
 """Each table and its module, which is imported only when the table is wanted."""

@@ -160,20 +160,10 @@ def test_wrong_value_is_told_when_it_is_set(name, value, told):
     assert getattr(helper, name) == before
 
 
-@pytest.mark.parametrize(
-    ("name", "told"),
-    [
-        ("safety", "to set it, agent.policy = Policy"),
-        ("model", "to ask another model, agent.llm = "),
-        ("system_prompt", "Write: agent.instruction"),
-        ("max_turns", "Write: agent.max_iterations"),
-        ("output_type", "output_type= when the agent is made"),
-        ("intruction", "has no attribute 'intruction'"),
-    ],
-)
-def test_what_would_change_nothing_is_refused(name, told):
+@pytest.mark.parametrize("name", ["safety", "system_prompt", "max_turns", "output_type", "intruction"])
+def test_what_would_change_nothing_is_refused(name):
     """Setting what an agent does not have is an error, as nobody would heed it."""
-    with pytest.raises(AttributeError, match=told):
+    with pytest.raises(AttributeError, match=f"has no attribute '{name}'; these can be set: name, "):
         setattr(Agent("helper"), name, "SAFE")
 
 

@@ -57,8 +57,12 @@ def limit_of(request):
 
 HIT = {
     "iterations": (Limits(iterations=2), [*calls(2), "So far."], "Max tool iterations reached (2)"),
-    "tool_calls": (Limits(tool_calls=1), [*calls(2), "So far."], "no more than 1 tool calls"),
-    "repeated_calls": (Limits(repeated_calls=1), [*[call("add", a=0, b=0)] * 3, "So far."], "add was called 3 times"),
+    "tool_calls": (Limits(tool_calls=1), [*calls(2), "So far."], "limited to 1 tool calls"),
+    "repeated_calls": (
+        Limits(repeated_calls=1),
+        [*[call("add", a=0, b=0)] * 3, "So far."],
+        "add returned the same",
+    ),
     "input_tokens": (Limits(input_tokens=20_000), [say("", *calls(1), usage=Usage(20_000, 5, requests=1))], "20,000"),
     "output_tokens": (Limits(output_tokens=60), [say("", *calls(1), usage=Usage(10, 50, requests=1))], "60 output"),
     "total_tokens": (Limits(total_tokens=2_000), [say("", *calls(1), usage=Usage(1_900, 50, requests=1))], "2,000"),
@@ -203,7 +207,7 @@ def test_calls_beyond_the_limit_are_refused_in_words():
     llm = ScriptedLLM(calls(3), "Two of three.")
     result = Agent("helper", [add], llm=llm, limits=Limits(tool_calls=2)).run("go")
     assert [used.result.status for used in result.tool_calls] == ["ok", "ok", "denied"]
-    assert "no more than 2 tool calls" in llm.requests[1].messages[-1].content
+    assert "limited to 2 tool calls" in llm.requests[1].messages[-1].content
     assert (result.limit, result.output) == ("tool_calls", "Two of three.")
 
 
@@ -413,7 +417,7 @@ def test_tool_calls_of_agents_as_tools_are_counted():
     outer = ScriptedLLM(call("inner", request="add"), "The end.")
     result = Agent("outer", [inner.as_tool()], llm=outer, limits=Limits(tool_calls=2)).run("go")
     assert (result.status, len(inner.llm.requests)) == ("done", 3)
-    assert "no more than 2 tool calls" in inner.llm.requests[-1].messages[-1].content
+    assert "limited to 2 tool calls" in inner.llm.requests[-1].messages[-1].content
 
 
 def test_iterations_of_an_agent_as_a_tool_are_its_own():
@@ -493,7 +497,7 @@ def test_hanging_tool_is_left_at_the_limit(count, function, way, find_faults, dr
     result = drive(agent, way)
     assert (result.status, result.limit) == ("limit", "seconds")
     assert {used.result.status for used in result.tool_calls} == {"timed_out"}
-    assert "time of the run is up (0.5 seconds)" in str(result.error)
+    assert "reached its time limit (0.5 seconds)" in str(result.error)
     assert find_faults(agent.history) == []
 
 
@@ -555,7 +559,7 @@ def test_repeating_is_noticed_told_and_stopped(way, drive):
     assert (result.status, result.limit, result.output) == ("limit", "repeated_calls", "It does not change.")
     told = [message.content for message in llm.requests[-1].messages if hasattr(message, "call_id")]
     assert ["brought this very result before" in content for content in told] == [False, False, True, True, True, True]
-    assert "look was called 6 times alike" in str(result.error)
+    assert "look returned the same result to 6 identical calls" in str(result.error)
 
 
 def test_repeats_are_known_by_what_is_said_and_not_how():

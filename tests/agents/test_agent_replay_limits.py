@@ -11,6 +11,8 @@ from agentkit.agents.result import RunFinished
 from agentkit.testing import FakeServer, ScriptedLLM, call, record, replay, say, slow
 from agentkit.usage import Price, Usage
 
+pytestmark = pytest.mark.slow
+
 WAYS = ["run", "stream", "arun", "astream"]
 
 

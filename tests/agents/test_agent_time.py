@@ -77,7 +77,7 @@ def test_nobody_is_asked_when_the_time_is_up(way):
     agent.llm = ScriptedLLM([call("pay", euros=5), call("pay", euros=6)], repeat=True)
     result = run(agent, way)
     assert (result.status, result.limit, paid, asked) == ("limit", "seconds", [], [5])
-    assert "time of the run is up" in result.tool_calls[1].result.error
+    assert "reached its time limit" in result.tool_calls[1].result.error
 
 
 def hanging_check(function, what, *, is_async):

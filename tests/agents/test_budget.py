@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
-from agentkit.agents.budget import UNLIMITED, Budget, Reservation
+from agentkit.agents.budget import Budget, Reservation
 from agentkit.events import LimitReached
-from agentkit.usage import Limits, Price, Usage
+from agentkit.usage import UNLIMITED, Limits, Price, Usage
 
 PRICE = Price(1.0, 2.0)
 OPEN = {"tool_calls": None, "seconds": None, "repeated_calls": None}
@@ -176,7 +176,7 @@ def test_all_above_are_asked():
     inside = budget(above, output_tokens=900)
     reservation = reserve(inside)
     assert (reservation.max_tokens, above.spent.output_tokens) == (500, 500)
-    assert reservation.narrowed.reason.startswith("The answer was cut at the limit of 500 output tokens")
+    assert reservation.narrowed.reason.startswith("The answer was cut off at the limit of 500 output tokens")
     assert reserve(inside).limit == "output_tokens"
     settle(inside, reservation, used(100, 100))
     assert above.usage == inside.usage == used(100, 100)
@@ -199,10 +199,10 @@ def test_tool_calls_are_granted_as_far_as_there_is_room():
     """Of several calls at once as many are granted as every run above has left; those are counted everywhere."""
     above = budget(tool_calls=3)
     inside = budget(above, tool_calls=50)
-    assert [inside.take_tool_calls(2), inside.take_tool_calls(2), inside.take_tool_calls(2)] == [2, 1, 0]
-    assert (inside.spent.tool_calls, above.spent.tool_calls) == (3, 3)
-    assert "no more than 3 tool calls" in inside.no_tool_calls().reason
-    assert budget().take_tool_calls(1_000) == 1_000
+    assert [inside.take("tool_calls", 2), inside.take("tool_calls", 2), inside.take("tool_calls", 2)] == [2, 1, 0]
+    assert (inside.spent.counts["tool_calls"], above.spent.counts["tool_calls"]) == (3, 3)
+    assert "limited to 3 tool calls" in inside.beyond("tool_calls").reason
+    assert budget().take("tool_calls", 1_000) == 1_000
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -224,7 +224,7 @@ def test_threads_never_spend_more_than_there_is(seed):
         begin.wait(30)
         for _ in range(200):
             with lock:
-                granted.append(inside.take_tool_calls(chance.randrange(1, 4)))
+                granted.append(inside.take("tool_calls", chance.randrange(1, 4)))
             input_tokens, longest = chance.randrange(1, 400), chance.randrange(16, 800)
             reservation = reserve(inside, input_tokens, longest)
             check()
@@ -243,7 +243,7 @@ def test_threads_never_spend_more_than_there_is(seed):
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(spend, range(8)))
     assert beyond == []
-    assert sum(granted) == top.spent.tool_calls == 200
+    assert sum(granted) == top.spent.counts["tool_calls"] == 200
 
 
 def test_what_work_has_cost_can_be_charged_again():
@@ -257,7 +257,7 @@ def test_what_work_has_cost_can_be_charged_again():
     for _ in range(3):
         settle(recorded[-1], reserve(recorded[-1], price=None), used(90, 50), price=None)
     reserve(recorded[-1], max_tokens=100, price=None)
-    recorded[-1].take_tool_calls(2)
+    recorded[-1].take("tool_calls", 2)
     replayed[-1].charge(recorded[-1].charged)
     assert [each.spent for each in replayed] == [each.spent for each in recorded]
     assert replayed[0].spent.dollars > replayed[1].spent.dollars > replayed[2].spent.dollars == 0

@@ -22,6 +22,8 @@ from agentkit.sessions.codec import encode, to_line
 from agentkit.sessions.session import Session
 from agentkit.testing import ScriptedLLM
 
+pytestmark = pytest.mark.slow
+
 KILLS = int(os.environ.get("KILLS", "25"))
 WAYS = ("run", "arun", "stream", "astream")
 PROGRAM = Path(__file__).with_name("killed_program.py")

@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 from agentkit import Agent, Limits, RunResult, SafetyLevel, Session, Tool, system_tools
-from agentkit.agents.budget import UNLIMITED, Budget
+from agentkit.agents.budget import Budget
 from agentkit.agents.prompt_run import (
     SHARED,
     Job,
@@ -22,7 +22,7 @@ from agentkit.agents.run_config import NONE
 from agentkit.errors import MissingExtra, RunError, SessionError, Unreachable
 from agentkit.testing import ScriptedLLM, call
 from agentkit.tooling.run_context import NO_RUN
-from agentkit.usage import Price, Usage
+from agentkit.usage import UNLIMITED, Price, Usage
 
 PRICE = Price(1, 1)
 
@@ -76,10 +76,10 @@ def test_equal_parts_of_what_is_left():
     """What is left is parted among runs and held for them; what is too little for all of them is not parted."""
     budget = Budget(Limits(tool_calls=4, total_tokens=100))
     assert part_of(budget, 5) is None
-    assert budget.spent.tool_calls == 0
+    assert budget.spent.counts["tool_calls"] == 0
     part = part_of(budget, 2)
     assert (part.tool_calls, part.total_tokens) == (2, 50)
-    assert (budget.spent.tool_calls, budget.spent.total_tokens) == (2, 50)
+    assert (budget.spent.counts["tool_calls"], budget.spent.total_tokens) == (2, 50)
 
 
 def test_every_limit_is_shared_or_each_runs_own():

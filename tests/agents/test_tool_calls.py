@@ -345,7 +345,7 @@ def test_no_call_is_judged_after_the_time_is_up(way):
     assert (result.status, result.limit, ran) == ("limit", "seconds", [])
     assert 1 <= len(judged) <= 11
     assert len(result.tool_calls) == 1_000
-    assert all("time of the run is up" in used.result.error for used in result.tool_calls)
+    assert all("reached its time limit" in used.result.error for used in result.tool_calls)
 
 
 def test_a_response_holds_no_more_than_a_default_number_of_calls():

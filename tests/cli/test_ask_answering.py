@@ -31,7 +31,7 @@ def test_a_limit_of_money_says_what_helps_where_no_price_is_known(command, typed
     with FakeServer() as server:
         _, err, code = typed_line(*command, "--limit", "cost=1", server=server, piped=b"2+2?\n")
     assert (code, server.requests) == (3, [])
-    assert err.startswith("Error: Nobody knows the price of the model, so its cost cannot be limited.\nTo ask it all")
+    assert err.startswith("Error: The price of the model is unknown, so its cost cannot be limited.\nTo ask it all")
     assert "--limit unknown_price=free" in err
     assert [word for word in ("Price(", "Go on with", "cost=NUMBER") if word in err] == []
     with FakeServer("4") as server:
@@ -94,7 +94,7 @@ def test_a_trace_that_cannot_be_written_is_told_first(typed_line, tmp_path):
     with FakeServer() as server:
         _, err, code = typed_line("--no-session", "--trace", str(tmp_path), "2+2?", server=server)
         assert server.requests == []
-    assert (code, "The trace cannot be written" in err) == (2, True)
+    assert (code, "Cannot write the trace" in err) == (2, True)
 
 
 def test_a_failure_is_told_after_the_closing_line(typed_line):

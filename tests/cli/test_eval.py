@@ -118,14 +118,14 @@ def test_a_report_is_shown(typed, tmp_path):
 def test_limits(typed):
     """When limits leave trials undone the exit code is 3, and stderr says how many."""
     _, err, code = typed("run", "suite.py", "--agent", "good", "--limit", "input_tokens=1")
-    told = "2 of 2 trials are undone. Another request could go beyond the limit of 1 input tokens.\n"
+    told = "2 of 2 trials are undone. Another request could exceed the limit of 1 input tokens.\n"
     assert (err, code) == (told, LIMIT)
 
 
 def test_a_cost_that_cannot_be_known(typed):
     """Where nobody knows what a model costs, that is said to be why trials are undone under a limit of money."""
     _, err, code = typed("run", "suite.py", "--agent", "good", "--limit", "cost=1")
-    assert ("2 of 2 trials are undone. Nobody knows the price" in err, code) == (True, LIMIT)
+    assert ("2 of 2 trials are undone. The price of the model is unknown" in err, code) == (True, LIMIT)
 
 
 def test_nothing_is_answered(typed, tmp_path, monkeypatch):

@@ -124,7 +124,7 @@ def test_everything_is_told(html):
         "answer must fit",
         "Limit reached: cost",
         "Handed off to writer",
-        "The model gave no answer (RateLimited)",
+        "Model request failed (RateLimited)",
         "Cut short: this is as far as the answer came.",
         "waits for a person: May I?",
         "must be asked for",
@@ -180,7 +180,7 @@ def rendered(html, tmp_path, *arguments):
     return done.stdout + done.stderr
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium to look at the page with")
+@pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed")
 def test_a_browser_finds_the_same_page(html, tmp_path):
     """A real browser builds the same elements as they stand in the file, refuses nothing, and runs nothing."""
     told = rendered(html, tmp_path, "--dump-dom", "--enable-logging=stderr")
@@ -191,7 +191,7 @@ def test_a_browser_finds_the_same_page(html, tmp_path):
     assert "violates" not in told
 
 
-@pytest.mark.skipif(BROWSER is None, reason="no Chromium to look at the page with")
+@pytest.mark.skipif(BROWSER is None, reason="Chromium is not installed")
 @pytest.mark.parametrize("width", [375, 1400])
 def test_a_browser_paints_the_page(html, tmp_path, width):
     """A narrow and a wide window are painted with the style sheet: more than paper and ink."""

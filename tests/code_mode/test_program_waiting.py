@@ -32,7 +32,10 @@ from agentkit.testing import ScriptedLLM, call, record, replay
 from agentkit.tools.human import ask_user_tool
 
 PROGRAM = Path(__file__).with_name("waiting_program.py")
-pytestmark = pytest.mark.skipif(not python_boundary().is_strong, reason="this machine lacks a part of the boundary")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not python_boundary().is_strong, reason="this machine lacks a part of the boundary"),
+]
 
 
 def later(_request):
@@ -302,7 +305,7 @@ def test_calls_that_were_made_are_not_counted_again():
     assert done.status == "done"
     assert desk.done == ["price Hue", "refund Hue 21", "price Hanoi"]
     refused = left(Desk().tools, f"{PAY}\nprice('Hanoi')").resume(True, limits=Limits(tool_calls=1))
-    assert "no more than 1 tool calls" in refused.tool_calls[0].result.error
+    assert "limited to 1 tool calls" in refused.tool_calls[0].result.error
 
 
 def test_what_agents_within_it_have_spent_is_counted_once():

@@ -217,7 +217,7 @@ def test_its_calls_count_for_the_limits_of_the_run():
     """A run that may make three tool calls may make two from its first program."""
     code = "done = 0\ntry:\n    while add(done):\n        done += 1\nexcept ToolError as error:\n    print(done, error)"
     told = printed(code, [add], limits=Limits(tool_calls=3))
-    assert told == "2 The run may make no more than 3 tool calls.\n"
+    assert told == "2 The run is limited to 3 tool calls.\n"
 
 
 @pytest.mark.parametrize("awaiting", [False, True])

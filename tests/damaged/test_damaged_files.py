@@ -35,6 +35,8 @@ from agentkit.usage import Charge
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
 
+pytestmark = pytest.mark.slow
+
 COUNT = int(os.environ.get("AGENTKIT_DAMAGED_FILES", "200"))
 SUITE = Suite("sums", [Case("What is 2+2?", "4", id="two"), Case("And 3?", "6", id="three")], contains())
 URL = "https://mcp.example.org/mcp"
@@ -248,8 +250,8 @@ def use_ledger(path):
 def make_lineage(path):
     """Write the record of a search."""
     search = SearchLog(path, "k", {"suite": "s"})
-    search.add_charge(Charge(1, 2, 3))
-    search.add_charge(Charge(4, 5, 6))
+    search.add_charge(Charge(1, 2, {"tool_calls": 3}))
+    search.add_charge(Charge(4, 5, {"tool_calls": 6}))
     search.close()
 
 

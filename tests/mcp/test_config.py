@@ -75,6 +75,19 @@ def test_what_is_passed_over_is_told(file):
     assert read_servers(path, only=["one"]).left_out == found.left_out[:1]
 
 
+def test_a_server_over_sse_is_left_out(file):
+    """A server that is reached over SSE is named among the ignored settings, and the other servers are used."""
+    path = file(old={"type": "sse", "url": "https://a.com/sse"}, new={"url": "https://b.com/mcp"})
+    found = read_servers(path)
+    assert [*found.servers] == ["new"]
+    assert found.left_out == (
+        'old: the older HTTP transport "sse" is not supported. Use "http"; the address then usually ends in /mcp.',
+    )
+    assert [*read_servers(path, level={"old": "safe", "new": "safe"}).servers] == ["new"]
+    with pytest.raises(ConfigError, match='old: the older HTTP transport "sse" is not supported'):
+        read_servers(path, only="old")
+
+
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
@@ -82,7 +95,6 @@ def test_what_is_passed_over_is_told(file):
         ({"command": "x", "headers": {}}, "'headers' is not understood"),
         ({"url": "https://a.com", "env": {}}, "'env' is not understood"),
         ({"url": "https://a.com", "\u202e": 1}, r"'\\u202e' is not understood"),
-        ({"type": "sse", "url": "https://a.com/sse"}, "the older way"),
         ({"type": "ws", "url": "wss://a.com"}, "type is none of"),
         ({"type": 3, "url": "https://a.com"}, "type is none of"),
         ({}, "neither a command nor a url"),

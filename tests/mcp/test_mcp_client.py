@@ -17,7 +17,7 @@ from agentkit import Agent, Policy, SafetyLevel, core_tools
 from agentkit.decisions import Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, ToolError, ToolTimeout
 from agentkit.mcp import MCPServer, connect
-from agentkit.mcp.client import CHANGED, GONE, _tell
+from agentkit.mcp.client import CHANGED, GONE, _notify
 from agentkit.safety.approval import Approval
 from agentkit.testing import ScriptedLLM, call
 
@@ -101,7 +101,10 @@ def test_levels_are_told_here(foreign, words):
 
 def test_a_level_for_no_tool(foreign):
     """A level for a tool that the server does not have is refused, and its tools are named."""
-    with MCPServer(foreign, level={"sum": "safe"}) as server, pytest.raises(ConfigError, match=r"'sum'.* are: add"):
+    with (
+        MCPServer(foreign, level={"sum": "safe"}) as server,
+        pytest.raises(ConfigError, match=r"has no tool 'sum', .* Its tools: add"),
+    ):
         _ = server.tools
     with pytest.raises(ConfigError, match="not a safety level"):
         MCPServer(foreign, level="harmless")
@@ -500,7 +503,7 @@ def test_a_tool_that_is_not_there(foreign):
 
 def test_nobody_listens_any_more():
     """What a server says when nobody needs it any more is let go."""
-    assert _tell(None, ()) is None
+    assert _notify(None, ()) is None
 
 
 def test_names_that_two_servers_make_fit(tmp_path):
@@ -527,3 +530,71 @@ def test_a_tool_that_cannot_be_used(words, tmp_path):
         assert server.call("odd", text="unjudged") == "unjudged"
         with pytest.raises(ConfigError, match="'file' is no type"):
             server.again("odd")
+
+
+OBJECT = {"type": "object"}
+
+
+@pytest.mark.parametrize(
+    ("odd", "reason"),
+    [
+        ({"name": "odd"}, "Tool 'odd' is invalid: inputSchema: Field required."),
+        ({"name": "odd", "inputSchema": None}, "inputSchema: Input should be a valid dictionary"),
+        ({"name": "odd", "inputSchema": {}}, "inputSchema.type: Field required"),
+        ({"name": "odd", "inputSchema": {"type": "array"}}, "inputSchema.type: Input should be 'object'"),
+        ({"name": "odd", "inputSchema": {"type": "object", "properties": [1]}}, "inputSchema.properties: Input should"),
+        (
+            {"name": "odd", "inputSchema": OBJECT, "annotations": {"readOnlyHint": "perhaps"}},
+            "annotations.readOnlyHint",
+        ),
+        ({"name": "odd", "inputSchema": OBJECT, "icons": [{"size": 3}]}, "icons.0.src: Field required"),
+        ({"name": "odd", "inputSchema": OBJECT, "description": ["a"]}, "description: Input should be a valid string"),
+        ({"name": "odd", "inputSchema": OBJECT, "outputSchema": [1]}, "outputSchema: Input should be"),
+        (
+            {"name": "odd", "inputSchema": OBJECT, "outputSchema": {**OBJECT, "properties": {"a": {"type": "file"}}}},
+            "outputSchema: Invalid schema for tool odd: 'file' is not valid",
+        ),
+        ({"name": "odd", "inputSchema": OBJECT, "execution": {"taskSupport": "required"}}, "only be called as a task"),
+    ],
+)
+def test_one_invalid_tool_does_not_hide_the_others(words, tmp_path, odd, reason):
+    """A tool whose definition violates the protocol is left out by name, with the fault; the others are used."""
+    good = {"name": "echo", "inputSchema": OBJECT}
+    (tmp_path / "tools.json").write_text(json.dumps([odd, good]))
+    with MCPServer(words, level={"odd": "safe", "echo": "safe"}) as server:
+        assert server.tools.names == ("echo",)
+        assert reason in server.unusable["odd"]
+        with pytest.raises(ConfigError, match="Tool 'odd'"):
+            server.again("odd")
+        assert server.tools.find("echo")(text="hello") == "hello"
+
+
+@pytest.mark.parametrize(
+    ("odd", "name"), [({"name": 5}, "tool number 2"), ({"name": ""}, "tool number 2"), (7, "tool number 2")]
+)
+def test_an_invalid_tool_without_a_name_is_counted(words, tmp_path, odd, name):
+    """A tool without a valid name is named by its place in the listing."""
+    tools = [{"name": "echo", "inputSchema": OBJECT}, {**odd, "inputSchema": OBJECT} if isinstance(odd, dict) else odd]
+    (tmp_path / "tools.json").write_text(json.dumps(tools))
+    with MCPServer(words) as server:
+        assert server.tools.names == ("echo",)
+        assert [*server.unusable] == [name]
+
+
+def test_both_names_of_a_tool_select_it(words, tmp_path):
+    """A level and a selection accept the server's own name of a tool and the name that models use."""
+    tools = [{"name": name, "inputSchema": OBJECT} for name in ("notes.find", "read_file", "a/b")]
+    (tmp_path / "tools.json").write_text(json.dumps(tools))
+    levels = {"notes.find": "safe", "disk_read_file": "network", "a_b": "safe"}
+    with MCPServer(words, "disk", level=levels) as server:
+        assert [(tool.name, tool.level) for tool in server] == [("notes_find", 0), ("disk_read_file", 1), ("a_b", 0)]
+        assert server.tools.only("read_file", "notes_find").names == ("disk_read_file", "notes_find")
+        assert server.tools.without("a/b", "notes.find").names == ("disk_read_file",)
+        assert server.tools.find("a/b").remote_name == "a/b"
+        with pytest.raises(ConfigError, match=r"notes\.finds"):
+            server.tools.only("notes.finds")
+    with (
+        MCPServer(words, "disk", level={"notes.fund": "safe"}) as server,
+        pytest.raises(ConfigError, match=r"no tool 'notes.fund', which level= names. Did you mean 'notes.find'\?"),
+    ):
+        _ = server.tools

@@ -17,6 +17,8 @@ from benchmarks.figures import Spread, ratios, shown
 from benchmarks.processes import Server
 from benchmarks.reporting import BEGIN, END, markdown, merge, place
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 FLOORS = [library for library in LIBRARIES if library.kind != "peer"]
 NAMED = {scenario.name: scenario for scenario in SCENARIOS}
@@ -165,3 +167,11 @@ def test_every_aim_has_a_scenario():
     assert len(NAMED) == len(SCENARIOS)
     adapters = [ROOT / "benchmarks/workers" / f"{library.adapter.replace('.', '/')}.py" for library in LIBRARIES]
     assert [path for path in adapters if not path.is_file()] == []
+
+
+@pytest.mark.parametrize("name", ["growth", "overheads"])
+def test_tables_of_costs_have_a_row_for_each_measure(name):
+    """Growth and overheads measure each of their rows, and state what it must cost."""
+    rows = [line for line in own.tables(name, Namespace(quick=True)) if line.startswith("| ")]
+    assert len(rows) > 6
+    assert {len(row.split("|")) for row in rows} == {rows[0].count("|") + 1}

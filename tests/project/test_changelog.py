@@ -4,7 +4,11 @@ import re
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import agentkit
+
+pytestmark = pytest.mark.rule
 
 ROOT = Path(__file__).parents[2]
 CHANGELOG = (ROOT / "CHANGELOG.md").read_text("utf-8")

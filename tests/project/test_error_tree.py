@@ -10,6 +10,8 @@ import pytest
 
 from agentkit import errors
 
+pytestmark = pytest.mark.rule
+
 PACKAGE = Path(errors.__file__).parent
 BRANCH = re.compile(r"^(?P<indent>(?:│   |    )*)(?:├── |└── )(?P<name>\w+)\s*(?:also an? (?P<other>\w+))?")
 

@@ -4,7 +4,11 @@ import ast
 import re
 from pathlib import Path
 
+import pytest
+
 import agentkit
+
+pytestmark = pytest.mark.rule
 
 ROOT = Path(__file__).parents[2]
 LINES = (ROOT / "docs" / "glossary.md").read_text("utf-8").splitlines()

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.rule
+
 PACKAGE = Path(__file__).parents[2] / "agentkit"
 GLOBAL_CALLS = {
     *("os.chdir", "os.fchdir", "os.putenv", "os.unsetenv", "os.umask", "socket.setdefaulttimeout", "locale.setlocale"),

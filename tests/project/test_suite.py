@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.rule
+
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "tests").rglob("*.py"))
 TEST_FILES = [path for path in FILES if path.name.startswith("test_")]

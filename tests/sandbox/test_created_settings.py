@@ -6,7 +6,10 @@ from agentkit.sandbox.isolation import MECHANISMS
 from agentkit.sandbox.process import Confinement, command_boundary, run_command
 
 WAYS = {"bubblewrap": Confinement(), "worker": Confinement(available=MECHANISMS - {"bubblewrap"})}
-pytestmark = pytest.mark.skipif(not command_boundary().is_strong, reason="this machine lacks user namespaces")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not command_boundary().is_strong, reason="this machine lacks user namespaces"),
+]
 SETTINGS = (
     ".mcp.json",
     ".vscode/tasks.json",

@@ -1,5 +1,6 @@
 """What a repository may widen for a command, what it may not, and how branches are protected."""
 
+import shutil
 import sqlite3
 import subprocess
 
@@ -15,10 +16,13 @@ from agentkit.tools.system import shell_tool_in
 from agentkit.workspace.workspace import Workspace
 
 WAYS = {"bubblewrap": Confinement(), "worker": Confinement(available=MECHANISMS - {"bubblewrap"})}
-pytestmark = pytest.mark.skipif(
-    not (bubblewrap.mechanisms(MECHANISMS) and command_boundary(WAYS["worker"]).is_strong),
-    reason="this machine lacks bubblewrap or user namespaces",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (bubblewrap.mechanisms(MECHANISMS) and command_boundary(WAYS["worker"]).is_strong),
+        reason="bubblewrap is not installed" if shutil.which("bwrap") is None else "this machine lacks user namespaces",
+    ),
+]
 CANARY = "CANARY-31fe"
 
 

@@ -1,6 +1,7 @@
 """Everyday git commands in the sandbox, in every kind of repository, with both ways of starting a command."""
 
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -14,10 +15,13 @@ from agentkit.tools.system import shell_tool_in
 from agentkit.workspace.workspace import Workspace
 
 WAYS = {"bubblewrap": Confinement(), "worker": Confinement(available=MECHANISMS - {"bubblewrap"})}
-pytestmark = pytest.mark.skipif(
-    not (bubblewrap.mechanisms(MECHANISMS) and command_boundary(WAYS["worker"]).is_strong),
-    reason="this machine lacks bubblewrap or user namespaces",
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        not (bubblewrap.mechanisms(MECHANISMS) and command_boundary(WAYS["worker"]).is_strong),
+        reason="bubblewrap is not installed" if shutil.which("bwrap") is None else "this machine lacks user namespaces",
+    ),
+]
 CANARY = "CANARY-77aa"
 SCENARIOS = ("top", "subfolder", "worktree", "submodule", "secrets")
 COMMANDS = {

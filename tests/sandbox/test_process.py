@@ -40,8 +40,14 @@ WAYS = {
 }
 STRONG = [name for name in ("bubblewrap", "worker") if command_boundary(WAYS[name]).is_strong]
 CLOSED = [*STRONG, "landlock"]
-pytestmark = pytest.mark.skipif(len(STRONG) < 2, reason="this machine lacks user namespaces")
-IN_BUBBLEWRAP = pytest.mark.skipif(not bubblewrap.mechanisms(MECHANISMS), reason="this machine lacks bubblewrap")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        len(STRONG) < 2,
+        reason="bubblewrap is not installed" if shutil.which("bwrap") is None else "this machine lacks user namespaces",
+    ),
+]
+IN_BUBBLEWRAP = pytest.mark.skipif(not bubblewrap.mechanisms(MECHANISMS), reason="bubblewrap is not installed")
 
 
 @pytest.fixture

@@ -32,7 +32,10 @@ TOKEN = "CANARY-7f3a"
 SHORT = ProcessLimits(
     timeout_seconds=0.6, memory_bytes=512 * MEGABYTE, processes=8, scratch_bytes=32 * MEGABYTE, open_files=64
 )
-pytestmark = pytest.mark.skipif(not python_boundary().is_strong, reason="this machine lacks a part of the boundary")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not python_boundary().is_strong, reason="this machine lacks a part of the boundary"),
+]
 
 
 def rows(name):

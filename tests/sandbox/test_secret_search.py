@@ -19,7 +19,10 @@ from agentkit.sandbox.watchdog import Cancellation
 TOKEN = "CANARY-5d1e"
 ROWS = [json.loads(line) for line in (Path(__file__).parent / "awkward_workspaces.jsonl").read_text().splitlines()]
 WAYS = {"bubblewrap": Confinement(), "worker": Confinement(available=MECHANISMS - {"bubblewrap"})}
-pytestmark = pytest.mark.skipif(not command_boundary().is_strong, reason="this machine lacks user namespaces")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not command_boundary().is_strong, reason="this machine lacks user namespaces"),
+]
 READ_ALL = (
     "chmod -R 700 shut; grep -rn CANARY . ; find . -type f -exec cat {} + ; timeout 3 cat .env other/.env keys/*/*"
 )

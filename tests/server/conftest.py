@@ -207,7 +207,7 @@ def _closed():
 def chromium(tmp_path_factory):
     """One browser for all tests; skipped where there is none."""
     if BROWSER is None:
-        pytest.skip("There is no Chromium here.")
+        pytest.skip("Chromium is not installed")
     (theirs, commands), (replies, ours) = os.pipe(), os.pipe()
     profile = tmp_path_factory.mktemp("profile")
     options = f"--headless --no-sandbox --disable-gpu --remote-debugging-pipe --no-first-run --user-data-dir={profile}"

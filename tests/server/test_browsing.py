@@ -8,6 +8,8 @@ from agentkit import LLM, Agent, core_tools, default_tools, system_tools, tool
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
 from agentkit.tools.human import ask_user_tool
 
+pytestmark = pytest.mark.slow
+
 WRITE = call("write_file", path="a.txt", content="new\n")
 ENDED = "!document.body.classList.contains('running') && !!document.querySelector('.figures, .note')"
 ASKED = "!!document.querySelector('.question')"

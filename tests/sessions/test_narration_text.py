@@ -108,21 +108,21 @@ Session trip
         ? ask: It touches this machine. (rule: level)
         ? a person said: deny (not today)
 
-    0 ms  The run goes on
+    0 ms  Run resumed
 
-    0 ms  The model gave no answer (Unreachable)
+    0 ms  Model request failed (Unreachable)
           The server is down.
 
-    0 ms  The answer was not taken
+    0 ms  Answer rejected
           Too long.
 
-    0 ms  A tool has given the answer
+    0 ms  Answer given by a tool
           Given.
 
-    0 ms  The answer was amended
+    0 ms  Answer changed by a guardrail
           Amended.
 
-    0 ms  3 messages were summarised
+    0 ms  3 messages summarised
           In short.
 
     0 ms  Handed off to expert
@@ -144,7 +144,7 @@ Session trip
           system: Be
               kind.
           assistant: Hello
-            wishes: clock({})
+            calls: clock({})
             clock: FOURS … (2000 characters)"""
 
 

@@ -1,15 +1,12 @@
 """Are figures and milestones said as a person says them?"""
 
-import pytest
-
-from agentkit.events import Approved, HandedOff, HistoryGiven, LimitReached, RunResumed, RunStarted
-from agentkit.messages import AssistantMessage, ToolCall, ToolResult
+from agentkit.events import Approved
+from agentkit.messages import ToolCall, ToolResult
 from agentkit.sessions.transcript import (
     CallStory,
     RunStory,
     answers_text,
     content_of,
-    milestone_words,
     outer,
     readable,
     title,
@@ -72,18 +69,3 @@ def test_a_value_that_nests_deeply_is_told_on_one_line():
     for _ in range(100_000):
         deep = [deep]
     assert readable(deep) == "…"
-
-
-@pytest.mark.parametrize(
-    ("milestone", "words"),
-    [
-        (HandedOff("writer"), ("Handed off to writer", "")),
-        (LimitReached("cost", "Too dear."), ("Limit reached: cost", "Too dear.")),
-        (HistoryGiven((AssistantMessage("It is 42."),)), ("Begins with 1 message said before", "assistant: It is 42.")),
-        (RunResumed("Go on."), ("The run goes on", "Go on.")),
-        (RunStarted("helper", "Go."), ("RunStarted", "")),
-    ],
-)
-def test_what_happened_has_words(milestone, words):
-    """What happens on the course of a run has a name and words of its own, wherever a person reads of it."""
-    assert milestone_words(milestone) == words

@@ -160,7 +160,6 @@ def test_a_model_cannot_give_it(context):
 @pytest.mark.parametrize(
     ("kind", "value"),
     [(Shop, Shop()), (Any, None), (object, None), (Box[int], Box()), (Named, 3), (Fields, {}), (Shop | None, None)],
-    ids=str,
 )
 def test_what_fits_is_taken(kind, value):
     """A value of the class is, and of what cannot tell its values apart any."""

@@ -85,7 +85,7 @@ def test_what_is_no_plain_file_is_refused(kind, tmp_path):
             path.mkdir()
         case _:
             path = tmp_path / "nowhere" / "trace.jsonl"
-    with pytest.raises(ConfigError, match=r"The trace cannot be written to .* Name a file"):
+    with pytest.raises(ConfigError, match=r"Cannot write the trace to .* Use a regular file"):
         JSONLines(path)
     assert not (tmp_path / "elsewhere").exists()
 
@@ -96,7 +96,7 @@ def test_pipe_with_a_reader_is_refused(tmp_path):
     os.mkfifo(path)
     reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
     try:
-        with pytest.raises(ConfigError, match="it is not a plain file"):
+        with pytest.raises(ConfigError, match="not a regular file"):
             JSONLines(path)
     finally:
         os.close(reader)
@@ -122,7 +122,7 @@ def test_link_put_in_the_way_is_not_followed(make_agent, tmp_path, caplog):
         assert agent("go") == "Done."
     assert not (tmp_path / "elsewhere").exists()
     (record,) = caplog.records
-    assert f"The trace cannot be written to {path}" in record.getMessage()
+    assert f"Cannot write the trace to {path}" in record.getMessage()
 
 
 def test_full_disk_ends_no_run(make_agent, tmp_path, caplog):

@@ -20,6 +20,6 @@ def test_only_the_first_failure_is_told(caplog):
     (record,) = caplog.records
     assert (record.name, record.levelname) == ("agentkit.tracing", "WARNING")
     assert record.getMessage() == (
-        "It cannot be written (OSError: key [redacted: API key]). Runs go on, and this is not told again. "
-        "Look at the disk."
+        "It cannot be written (OSError: key [redacted: API key]). "
+        "Runs are not affected; further failures are not logged. Look at the disk."
     )

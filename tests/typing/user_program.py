@@ -18,9 +18,13 @@ from agentkit import (
     ApprovalRequest,
     ConfigError,
     Decision,
+    File,
+    HostedTool,
     Image,
+    Knowledge,
     LimitExceeded,
     Limits,
+    MCPServer,
     ModelError,
     NoProvider,
     Policy,
@@ -32,12 +36,15 @@ from agentkit import (
     RunResult,
     SafetyLevel,
     Session,
+    Suite,
+    TextDelta,
     Tool,
     ToolError,
     ToolResult,
     Toolset,
     Usage,
     Verdict,
+    Window,
     agent,
     calculator_tool,
     core_tools,
@@ -57,9 +64,9 @@ from agentkit import (
     wikipedia_tool,
     write_file_tool,
 )
-from agentkit.content import File
 from agentkit.errors import RateLimited
-from agentkit.events import Event, TextDelta, ToolCallFinished
+from agentkit.evals import contains
+from agentkit.events import Event, ToolCallFinished
 from agentkit.testing import FakeServer, ScriptedLLM, call, say
 
 
@@ -298,6 +305,16 @@ def use_waiting_runs() -> None:
     other = Agent("helper", [erase_tool], llm=ScriptedLLM("It stays."), handoffs=[helper])
     assert other.resume(paused.to_json(), "It is mine.").output == "It stays."
     helper.handoffs = [other]
+
+
+def use_further_names() -> None:
+    """Documents, hosted tools, servers, windows and suites are imported from agentkit itself."""
+    assert_type(Agent("reader", window=Window(tokens=8_000)), Agent[str])
+    assert_type(Agent("reader", tools=[HostedTool("web_search")]), Agent[str])
+    assert_type(Suite("sums", [], [contains()]), Suite)
+    assert_type(MCPServer("uvx mcp-server-time"), MCPServer)
+    with Knowledge(":memory:") as knowledge:
+        assert_type(knowledge, Knowledge)
 
 
 def main() -> None:

@@ -30,7 +30,6 @@ from agentkit.sessions.transcript import (
     RunStory,
     answers_text,
     day_text,
-    milestone_words,
     stories_of,
     without_secrets,
 )
@@ -99,7 +98,8 @@ def _done(milestone: Milestone) -> Iterator[str]:
         case RequestFailed() | LimitReached():
             pass  # the end of the run contains the same error
         case _:
-            yield from _remark(*milestone_words(milestone))
+            description = milestone.describe()
+            yield from _remark(description.title, description.text)
 
 
 def _message(message: Message) -> Iterator[str]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from agentkit import recording
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
-from agentkit.agents.budget import UNLIMITED, Budget, Spending
+from agentkit.agents.budget import Budget, Spending
 from agentkit.agents.prompt_run import left_of
 from agentkit.agents.run_config import LINEAGE
 from agentkit.errors import ConfigError, SessionError
@@ -36,7 +36,7 @@ from agentkit.evals.trial import Trial
 from agentkit.llm.client import LLM
 from agentkit.llm.pricing import cost_of, price_under
 from agentkit.sessions.codec import Data, decode_part, encode_part, from_line, to_line
-from agentkit.usage import Charge, Limits, Price, Usage
+from agentkit.usage import UNLIMITED, Charge, Limits, Price, Usage
 
 FORMAT = 1
 _BEGINS = b'{"agentkit_search"'
@@ -177,7 +177,7 @@ def _charge_in(told: Mapping[str, Any]) -> Charge:
     Raises ValueError for negative values, which would raise the limits, and for infinite ones.
     """
     charge = Charge(**_tuples(told))
-    counts = (charge.input_tokens, charge.output_tokens, charge.tool_calls, *charge.dollars)
+    counts = (charge.input_tokens, charge.output_tokens, *charge.counts.values(), *charge.dollars)
     if not all(0 <= count < math.inf for count in counts):
         raise ValueError("less than nothing was charged, or more than anything")
     return charge

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from agentkit.errors import ModelError
     from agentkit.events import Event
     from agentkit.llm.protocols.encoding import EncodingCache
     from agentkit.messages import Request, Response
@@ -44,9 +45,16 @@ class WireProtocol(Protocol):
     """
 
     name: str
-    path: str
     headers: Mapping[str, str]
     streaming: Mapping[str, Any]
+
+    def url(self, model: str, /, *, streaming: bool) -> str:
+        """The path of a request, relative to the base URL; it can have a query."""
+        ...
+
+    def error(self, body: object, *, status: int | None = None, retry_after_seconds: float | None = None) -> ModelError:
+        """Map the body of a response with an error status, parsed if it is JSON, to a ModelError."""
+        ...
 
     def encode(
         self, request: Request, model: str, *, strict: bool, before: EncodingCache | None = None

@@ -801,14 +801,18 @@ class AnthropicMessages:
     """
 
     name = "messages"
-    path = "/messages"
     headers: Mapping[str, str] = {"anthropic-version": "2023-06-01"}
     streaming: Mapping[str, Any] = {"stream": True}
+    error = staticmethod(failure)
+
+    def url(self, _model: str, /, **_streaming: bool) -> str:
+        """The path of a request, relative to the base URL."""
+        return "/messages"
 
     def encode(
         self, request: Request, model: str, *, strict: bool, before: EncodingCache | None = None
     ) -> dict[str, Any]:
-        """Encode a request for a POST to `path`. The token limit is always sent, because it is required."""
+        """Encode a request as the body of a POST. The token limit is always sent, because it is required."""
         before = before or EncodingCache()
         orders, turns = in_turns(before.entries(request.messages, encode_message))
         body: dict[str, Any] = {"model": model, "messages": turns}

@@ -537,14 +537,18 @@ class ChatCompletions:
     """The Chat Completions protocol, which nearly every server supports."""
 
     name = "chat"
-    path = "/chat/completions"
     headers: Mapping[str, str] = {}
     streaming: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+    error = staticmethod(failure)
+
+    def url(self, _model: str, /, **_streaming: bool) -> str:
+        """The path of a request, relative to the base URL."""
+        return "/chat/completions"
 
     def encode(
         self, request: Request, model: str, *, strict: bool, before: EncodingCache | None = None
     ) -> dict[str, Any]:
-        """Encode a request for a POST to `path`."""
+        """Encode a request as the body of a POST."""
         before = before or EncodingCache()
         encode = _encode_with_thoughts if are_read(request.settings) else _encode_message
         messages = before.entries(request.messages, encode)
@@ -574,7 +578,7 @@ def encode_message(message: Message) -> dict[str, Any]:
     """Encode a message as a plain dictionary in the chat format."""
     match message:
         case UserMessage(content):
-            return {"role": "user", "content": _FORMS.content(content)}
+            return {"role": "user", **_named(message), "content": _FORMS.content(content)}
         case AssistantMessage():
             return _encode_answer(message, has_thoughts=bool(message.tool_calls))
         case ToolMessage(call_id):
@@ -610,7 +614,12 @@ def _encode_answer(message: AssistantMessage, *, has_thoughts: bool) -> dict[str
     text = well_formed(message.text) or (None if message.tool_calls else "")
     content = with_thoughts(message, text) if has_thoughts else text
     calls = {"tool_calls": [_encode_call(call) for call in message.tool_calls]} if message.tool_calls else {}
-    return {"role": "assistant", "content": content, **kept, **calls}
+    return {"role": "assistant", **_named(message), "content": content, **kept, **calls}
+
+
+def _named(message: UserMessage | AssistantMessage) -> dict[str, str]:
+    """The name of a participant, if it has one."""
+    return {"name": message.name} if message.name else {}
 
 
 def _encode_call(call: ToolCall) -> dict[str, Any]:

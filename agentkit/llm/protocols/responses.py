@@ -343,14 +343,18 @@ class Responses:
     """The Responses protocol, which sends reasoning items back with the conversation."""
 
     name = "responses"
-    path = "/responses"
     headers: Mapping[str, str] = {}
     streaming: Mapping[str, Any] = {"stream": True}
+    error = staticmethod(failure)
+
+    def url(self, _model: str, /, **_streaming: bool) -> str:
+        """The path of a request, relative to the base URL."""
+        return "/responses"
 
     def encode(
         self, request: Request, model: str, *, strict: bool, before: EncodingCache | None = None
     ) -> dict[str, Any]:
-        """Encode a request for a POST to `path`. Reasoning is requested in encrypted form, since nothing is stored."""
+        """Encode a request as the body of a POST. Reasoning is requested in encrypted form, since nothing is stored."""
         before = before or EncodingCache()
         body: dict[str, Any] = {
             "model": model,

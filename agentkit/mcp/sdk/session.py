@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from agentkit import __version__
 from agentkit._dataclass import dataclass
+from agentkit._version import __version__
 from agentkit.content import File, Image, worded
 from agentkit.errors import AgentKitError, ConfigError, ToolError
 from agentkit.event_rendering import visible
@@ -169,10 +169,19 @@ Progress = Callable[[float, float | None, str], object]
 _CLOSED = -32000
 _SESSION_IS_OVER = "Session terminated"
 _UNKNOWN_METHOD = -32601
-_MOST_PAGES, _MOST_TOOLS, _MOST_OTHERS = 100, 1_000, 10_000
-_TAIL_BYTES, _MOST_WORDS_CHARS = 4_000, 4_000
+_MAX_PAGES, _MAX_TOOLS, _MAX_OTHERS = 100, 1_000, 10_000
+_MAX_NAME_CHARS = 128
+_TAIL_BYTES, _MAX_WORDS_CHARS = 4_000, 4_000
 _BETWEEN_LOOKS_SECONDS = 1.0
 _LEAST_SECRET_CHARS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ToolListing:
+    """The tools that a server offers, and the tools that cannot be used, by name, with the reason."""
+
+    definitions: tuple[Definition, ...]
+    invalid: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +207,28 @@ class MCPConnection:
         """Whether the connection is unusable."""
         return self._state.is_lost
 
-    async def definitions(self) -> tuple[Definition, ...]:
+    async def definitions(self) -> ToolListing:
         """List the tools that the server offers. Raises ToolError if there are too many."""
-        return tuple(map(_definition, await self._listed(self._client.list_tools, "tools", _MOST_TOOLS)))
+        self._state.invalid_tools = {}
+        tools = await self._listed(self._client.list_tools, "tools", _MAX_TOOLS)
+        faults = {tool.name: fault for tool in tools if (fault := await self._fault_in(tool))}
+        definitions = tuple(_definition(tool) for tool in tools if tool.name not in faults)
+        return ToolListing(definitions, {**self._state.invalid_tools, **faults})
+
+    async def _fault_in(self, tool: types.Tool) -> str:
+        """Describe why every call of a tool would fail; empty if it can be called."""
+        from mcp.types import CallToolResult
+
+        if tool.execution is not None and tool.execution.task_support == "required":
+            return f"Tool {tool.name!r} can only be called as a task, which agentkit does not support."
+        if tool.output_schema is not None:
+            try:  # the package compiles the schema, keeps it for later results, and rejects the empty one
+                empty = CallToolResult(content=[], structured_content={})
+                await self._client.session.validate_tool_result(tool.name, empty)
+            except RuntimeError as error:
+                if str(error).startswith("Invalid schema"):
+                    return f"Tool {tool.name!r} is invalid: outputSchema: {_first_line(error)}."
+        return ""
 
     async def resources(self) -> tuple[Resource, ...]:
         """List the resources that the server offers, templates last. Raises ToolError, also if there are too many."""
@@ -245,11 +273,11 @@ class MCPConnection:
                 async for _ in events:
                     self._state.changed.set()
 
-    async def _listed(self, ask: Callable[..., Awaitable[Any]], kind: str, most: int = _MOST_OTHERS) -> list[Any]:
+    async def _listed(self, ask: Callable[..., Awaitable[Any]], kind: str, most: int = _MAX_OTHERS) -> list[Any]:
         """Fetch all pages of a list; empty if the method is not supported. Raises ToolError if there are too many."""
         found: list[Any] = []
         cursor: str | None = None
-        for _ in range(_MOST_PAGES):
+        for _ in range(_MAX_PAGES):
             try:
                 page = await self._asking(ask(cursor=cursor))
             except _Unknown:
@@ -275,7 +303,7 @@ class MCPConnection:
                 self._state.is_lost = True
                 raise ToolError(self._state.ended("The server ended before it had answered.")) from error
             kind = _Unknown if error.code == _UNKNOWN_METHOD else ToolError
-            raise kind(f"The server refused: {visible(error.message[:_MOST_WORDS_CHARS])}") from error
+            raise kind(f"The server refused: {visible(error.message[:_MAX_WORDS_CHARS])}") from error
         except (ValueError, RuntimeError) as error:  # an answer that violates the schema the server declared
             raise ToolError(f"The server's answer cannot be used: {_first_line(error)}") from error
         except Exception as error:
@@ -303,6 +331,8 @@ class _State:
         self.trouble: AgentKitError | None = None
         self.changed = asyncio.Event()
         self.tail: deque[int] = deque(maxlen=_TAIL_BYTES)
+        self.protocol_version = ""
+        self.invalid_tools: dict[str, str] = {}
 
     def ended(self, sentence: str) -> str:
         """Append the stderr output of the process to an error message."""
@@ -354,6 +384,7 @@ async def connected(target: Target) -> AsyncIterator[MCPConnection]:
             server = await _reached(target, state, stack)
             client = Client(server, cache=None, client_info=who, message_handler=state.heard)
             await stack.enter_async_context(client)
+            state.protocol_version = client.protocol_version
         except (ConfigError, asyncio.CancelledError):
             raise
         except BaseException as error:
@@ -460,7 +491,41 @@ class _Watched:
             raise
         if self._state.secrets:
             _clean(message, self._state)
+        _remove_invalid_tools(message, self._state)
         return message
+
+
+def _remove_invalid_tools(message: Any, state: _State) -> None:
+    """Remove invalid tools from a listing: the package rejects the whole listing because of one of them."""
+    result: Any = getattr(getattr(message, "message", None), "result", None)
+    tools = result.get("tools") if isinstance(result, dict) else None
+    if not isinstance(tools, list) or "content" in result:
+        return
+    valid = []
+    for number, tool in enumerate(tools, 1):
+        fault = _fault_in_tool(tool, state.protocol_version)
+        if fault is None:
+            valid.append(tool)
+            continue
+        name = tool.get("name") if isinstance(tool, dict) else None
+        name = visible(name[:_MAX_NAME_CHARS]) if isinstance(name, str) and name else f"tool number {number}"
+        state.invalid_tools[name] = f"Tool {name!r} is invalid: {fault}."
+    result["tools"] = valid
+
+
+def _fault_in_tool(tool: Any, version: str) -> str | None:
+    """Describe why a listed tool violates the protocol or has an invalid output schema; None for a valid one."""
+    from mcp_types.methods import SERVER_RESULTS
+
+    try:
+        listing: Any = SERVER_RESULTS["tools/list", version]
+        listing.model_fields["tools"].annotation.__args__[0].model_validate(tool)
+    except ValueError as error:  # of pydantic
+        fault: Any = error
+        first = fault.errors(include_url=False, include_input=False)[0]
+        field = ".".join(map(str, first["loc"]))
+        return f"{field}: {first['msg']}" if field else str(first["msg"])
+    return None if tool["name"] else "name: The name is empty"
 
 
 def _clean(message: Any, state: _State) -> None:
@@ -508,4 +573,4 @@ def _first_line(error: BaseException) -> str:
     """Return the first line of the innermost error of a group."""
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
-    return visible((split_lines(str(error)[:_MOST_WORDS_CHARS].strip()) or [type(error).__name__])[0])
+    return visible((split_lines(str(error)[:_MAX_WORDS_CHARS].strip()) or [type(error).__name__])[0])

@@ -317,8 +317,9 @@ def encode_charge(charge: Charge | None) -> Data:
     """Encode the cost of an answer; empty if it cost nothing."""
     if charge is None:
         return {}
-    counts = charge.input_tokens, charge.output_tokens, charge.tool_calls, *charge.dollars
-    return {"charge": list(counts)} if any(counts) else {}
+    counts = {name: count for name, count in charge.counts.items() if count}
+    amounts = charge.input_tokens, charge.output_tokens, counts, *charge.dollars
+    return {"charge": list(amounts)} if any(amounts) else {}
 
 
 class Reader:
@@ -421,9 +422,10 @@ def _decode_charge(data: Any) -> Charge | None:
     """Parse the cost of an answer; None if it was not recorded."""
     if data is None:
         return None
-    input_tokens, output_tokens, tool_calls, *dollars = data
-    counts = [_number(count) for count in (input_tokens, output_tokens, tool_calls)]
-    return Charge(counts[0], counts[1], counts[2], tuple(decode_seconds(max(part, 0)) for part in dollars))
+    input_tokens, output_tokens, counts, *dollars = data
+    counts = {name: _number(count) for name, count in counts.items()}
+    amounts = tuple(decode_seconds(max(part, 0)) for part in dollars)
+    return Charge(_number(input_tokens), _number(output_tokens), counts, amounts)
 
 
 def _milestone_of(asking: RecordedAnswer) -> Milestone:

@@ -185,4 +185,7 @@ def _charges(askings: Sequence[RecordedAnswer]) -> dict[int, Charge]:
             calls[number] += 1
             number = outer.get(number, 0)
     usages = {asking.number: asking.answer.usage for asking in askings if isinstance(asking.answer, ToolResult)}
-    return {number: Charge(usage.input_tokens, usage.output_tokens, calls[number]) for number, usage in usages.items()}
+    return {
+        number: Charge(usage.input_tokens, usage.output_tokens, {"tool_calls": calls[number]})
+        for number, usage in usages.items()
+    }

@@ -105,22 +105,24 @@ class OpenTelemetry:
             self._instruments = Instruments(meter_provider)
         except ModuleNotFoundError as error:
             raise MissingExtra("otel", "OpenTelemetry") from error
-        self._silence = FailureGuard("A run could not be told to OpenTelemetry", "Look at the processors of its spans.")
+        self._guard = FailureGuard(
+            "Cannot report a run to OpenTelemetry", "Check the span processors of the tracer provider."
+        )
 
     def __call__(self, event: Event) -> None:
         """Record an event."""
-        self._silence.call(self._spans.hear, event, origin())
+        self._guard.call(self._spans.record, event, origin())
 
     @contextmanager
     def around(self, work: Work) -> Iterator[None]:
         """Open a span for the work, which is the current span meanwhile."""
-        doing = self._silence.call(self._begun, work)
+        doing = self._guard.call(self._begun, work)
         try:
             yield
         except BaseException as error:
-            self._silence.call(self._ended, doing, work, error)
+            self._guard.call(self._ended, doing, work, error)
             raise
-        self._silence.call(self._ended, doing, work, None)
+        self._guard.call(self._ended, doing, work, None)
 
     def _begun(self, work: Work) -> _Doing:
         span = self._spans.begun(work)

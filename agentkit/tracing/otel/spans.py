@@ -4,32 +4,26 @@ from __future__ import annotations
 
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from agentkit.event_rendering import answer_text
 from agentkit.events import (
-    AnswerAmended,
-    AnswerGiven,
-    AnswerRefused,
-    Approved,
     Event,
     HandedOff,
-    LimitReached,
-    RequestFailed,
+    Milestone,
     RequestStarted,
     ResponseReceived,
     RunLeft,
     RunResumed,
     RunStarted,
-    Summarised,
     ToolCallFinished,
-    ToolCallPostponed,
 )
 from agentkit.messages import Response, ToolCall, ToolResult, arguments_of
 from agentkit.redaction import written_redactor
 from agentkit.tracing import message_content
 from agentkit.tracing import semantic_conventions as names
-from agentkit.tracing.listeners import ModelRequest, Origin, RunOutcome, ToolUse, Work, ending_in, text_of
+from agentkit.tracing.listeners import ModelRequest, Origin, RunOutcome, ToolUse, Work, outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -39,10 +33,10 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Span, SpanContext, Status, TracerProvider
     from opentelemetry.util.types import AttributeValue
 
-_MOST_LEFT = 1_000
+_MAX_LEFT = 1_000
 """Maximum number of paused or interrupted runs whose spans are remembered for links."""
 
-_MOST_CHARS = 500
+_MAX_CHARS = 500
 
 
 class _Open:
@@ -86,16 +80,16 @@ class Spans:
         self._open: dict[str, _Open] = {}
         self._left: OrderedDict[str, SpanContext] = OrderedDict()
 
-    def hear(self, event: Event, source: Origin) -> None:
+    def record(self, event: Event, source: Origin) -> None:
         """Start or end a span, or add the event to the span it belongs to."""
         if isinstance(event, RunStarted | RunResumed):
             self._begin(event, source)
             return
-        run, ending = self._open.get(source.run), ending_in(event)
+        run, outcome = self._open.get(source.run), outcome_of(event)
         if run is None:
             return
-        if ending is not None:
-            self._finish(run, ending, source)
+        if outcome is not None:
+            self._finish(run, outcome, event.describe().fields, source)
         elif isinstance(event, RunLeft):
             self._leave(run, event, source)
         else:
@@ -116,7 +110,7 @@ class Spans:
         span = self._tracer.start_span(f"{names.CHAT} {work.model}", context, self._trace.SpanKind.CLIENT, known)
         if span.is_recording():
             span.set_attributes(names.of_request(work))
-            self._tell_request(span, work)
+            self._add_request(span, work)
         return span
 
     def entered(self, span: Span) -> Token[Context]:
@@ -131,7 +125,7 @@ class Spans:
         """End the span of work, recording its outcome."""
         try:
             if span.is_recording():
-                self._tell_outcome(span, work, error)
+                self._add_outcome(span, work, error)
         finally:
             span.end()
 
@@ -142,7 +136,7 @@ class Spans:
         span = self._tracer.start_span(name, None, self._trace.SpanKind.INTERNAL, names.of_run(source), links)
         self._open[source.run] = _Open(span)
         if self._content and span.is_recording() and isinstance(event, RunStarted):
-            self._tell(span, {names.INPUT_MESSAGES: message_content.of_user(event.prompt)})
+            self._set_content(span, {names.INPUT_MESSAGES: message_content.of_user(event.prompt)})
 
     def _advance(self, run: _Open, event: Event, source: Origin) -> None:
         match event:
@@ -151,43 +145,38 @@ class Spans:
                 run.iteration = self._child(run, f"iteration {iteration}", {names.ITERATION: iteration})
             case ResponseReceived(response):
                 if source.is_elsewhere:
-                    self._tell_afterwards(run, response, source)
+                    self._add_afterwards(run, response, source)
                 run.waiting = {call.id for call in response.tool_calls}
                 self._end_if_idle(run)
             case ToolCallFinished(call, result):
                 if call.id not in run.done:
-                    self._tell_unmade(run, call, result, source)
+                    self._add_unmade(run, call, result, source)
                 run.waiting.discard(call.id)
                 self._end_if_idle(run)
             case HandedOff():
                 run.end_lead()
                 run.lead = self._child(run, f"{names.INVOKE_AGENT} {source.agent}", names.of_run(source))
-            case _:
-                self._tell_moment(run.innermost, event)
+            case Milestone(is_span_event=True) if run.innermost.is_recording():
+                attributes = names.of_fields(event.describe().fields)
+                shown = {
+                    name: self._shown(text) if isinstance(text, str) else text for name, text in attributes.items()
+                }
+                run.innermost.add_event(f"{names.SCOPE}.{event.event_name}", shown)
 
     def _end_if_idle(self, run: _Open) -> None:
         """End the iteration once all its tool calls have results."""
         if not run.waiting:
             run.end_iteration()
 
-    def _finish(self, run: _Open, ending: RunOutcome, source: Origin) -> None:
+    def _finish(self, run: _Open, outcome: RunOutcome, fields: Mapping[str, Any], source: Origin) -> None:
         """End the span of a finished or paused run."""
-        span, usage, cost = run.span, ending.usage, ending.cost
-        told: names.Attributes = {
-            names.RUN_STATUS: ending.status,
-            names.RUN_ITERATIONS: ending.iterations,
-            names.RUN_TOOL_CALLS: len(ending.tool_calls),
-            names.RUN_INPUT_TOKENS: usage.input_tokens,
-            names.RUN_OUTPUT_TOKENS: usage.output_tokens,
-        }
-        if cost is not None:
-            told[names.RUN_DOLLARS] = cost.dollars
-        span.set_attributes(told)
-        if ending.error is not None:
-            self._fail(span, ending.error)
-        if self._content and span.is_recording() and ending.value is not None:
-            self._tell(span, {names.OUTPUT_MESSAGES: message_content.of_answer(text_of(ending.value))})
-        self._close(run, source, is_done=ending.status == "done")
+        span = run.span
+        span.set_attributes(names.of_outcome(fields))
+        if outcome.error is not None:
+            self._fail(span, outcome.error)
+        if self._content and span.is_recording() and outcome.value is not None:
+            self._set_content(span, {names.OUTPUT_MESSAGES: message_content.of_answer(answer_text(outcome.value))})
+        self._close(run, source, is_done=outcome.status == "done")
 
     def _leave(self, run: _Open, event: RunLeft, source: Origin) -> None:
         """End the span of a run whose events are no longer consumed."""
@@ -204,28 +193,30 @@ class Spans:
         run.span.end()
         if not is_done:
             self._left[source.run] = run.span.get_span_context()
-            while len(self._left) > _MOST_LEFT:
+            while len(self._left) > _MAX_LEFT:
                 self._left.popitem(last=False)
 
-    def _child(self, run: _Open, name: str, told: Mapping[str, AttributeValue]) -> Span:
+    def _child(self, run: _Open, name: str, attributes: Mapping[str, AttributeValue]) -> Span:
         context = self._trace.set_span_in_context(run.lead or run.span)
-        return self._tracer.start_span(name, context, self._trace.SpanKind.INTERNAL, told)
+        return self._tracer.start_span(name, context, self._trace.SpanKind.INTERNAL, attributes)
 
     def _begun_call(self, work: ToolUse, context: Context | None, start: int | None = None) -> Span:
-        told = names.of_call(work)
-        told |= {name: self._shown(told[name]) for name in (names.TOOL_NAME, names.TOOL_CALL_ID)}  # from the model
-        name = f"{names.EXECUTE_TOOL} {told[names.TOOL_NAME]}"
+        attributes = names.of_call(work)
+        attributes |= {
+            name: self._shown(attributes[name]) for name in (names.TOOL_NAME, names.TOOL_CALL_ID)
+        }  # from the model
+        name = f"{names.EXECUTE_TOOL} {attributes[names.TOOL_NAME]}"
         kind = self._trace.SpanKind.INTERNAL
-        span = self._tracer.start_span(name, context, kind, told, start_time=start)
+        span = self._tracer.start_span(name, context, kind, attributes, start_time=start)
         if span.is_recording():
-            span.set_attributes({name: self._shown(told) for name, told in names.of_decision(work.decision).items()})
+            span.set_attributes({name: self._shown(value) for name, value in names.of_decision(work.decision).items()})
             if self._content:
                 span.set_attribute(names.DECISION_REASON, self._shown(work.decision.reason))
                 span.set_attribute(names.DECISION_EVIDENCE, self._shown(work.decision.evidence))
-                self._tell(span, {names.TOOL_CALL_ARGUMENTS: arguments_of(work.call)})
+                self._set_content(span, {names.TOOL_CALL_ARGUMENTS: arguments_of(work.call)})
         return span
 
-    def _tell_unmade(self, run: _Open, call: ToolCall, result: ToolResult, source: Origin) -> None:
+    def _add_unmade(self, run: _Open, call: ToolCall, result: ToolResult, source: Origin) -> None:
         """Record a span for a call not made in this process: denied, answered by a person, or made elsewhere."""
         if result.decision is None:
             return
@@ -233,42 +224,42 @@ class Spans:
         start = time.time_ns() - int(result.seconds * 1e9)
         self.end(self._begun_call(work, self._trace.set_span_in_context(run.innermost), start), work, None)
 
-    def _tell_afterwards(self, run: _Open, response: Response, source: Origin) -> None:
+    def _add_afterwards(self, run: _Open, response: Response, source: Origin) -> None:
         """Record a request made in another process, whose usage is known but not its time."""
         tariff = response.usage.tariff
         known = names.of_model(tariff.provider, tariff.model) if tariff is not None else {}
         model = response.model if tariff is None else tariff.model
-        told = {names.OPERATION_NAME: names.CHAT, **known, **names.of_response(response)}
-        span = self._child(run, f"{names.CHAT} {model}".strip(), {**told, names.ITERATION: source.iteration})
+        attributes = {names.OPERATION_NAME: names.CHAT, **known, **names.of_response(response)}
+        span = self._child(run, f"{names.CHAT} {model}".strip(), {**attributes, names.ITERATION: source.iteration})
         span.end()
 
-    def _tell_request(self, span: Span, work: ModelRequest) -> None:
+    def _add_request(self, span: Span, work: ModelRequest) -> None:
         if self._content:
             request = work.request
-            told = {names.INPUT_MESSAGES: message_content.of_messages(request.messages)}
-            told |= {names.SYSTEM_INSTRUCTIONS: message_content.of_instruction(request.instruction)}
-            self._tell(span, {**told, names.TOOL_DEFINITIONS: message_content.of_tools(request.tools)})
+            attributes = {names.INPUT_MESSAGES: message_content.of_messages(request.messages)}
+            attributes |= {names.SYSTEM_INSTRUCTIONS: message_content.of_instruction(request.instruction)}
+            self._set_content(span, {**attributes, names.TOOL_DEFINITIONS: message_content.of_tools(request.tools)})
 
-    def _tell_outcome(self, span: Span, work: Work, error: BaseException | None) -> None:
+    def _add_outcome(self, span: Span, work: Work, error: BaseException | None) -> None:
         if isinstance(work, ModelRequest) and work.response is not None:
             span.set_attributes(names.of_response(work.response))
             if self._content:
-                self._tell(span, {names.OUTPUT_MESSAGES: message_content.of_response(work.response)})
+                self._set_content(span, {names.OUTPUT_MESSAGES: message_content.of_response(work.response)})
         elif isinstance(work, ToolUse) and work.result is not None:
-            self._tell_result(span, work.result)
+            self._add_result(span, work.result)
         if isinstance(error, GeneratorExit):  # the consumer stopped, which is not a failure
             span.set_attribute(names.RUN_STATUS, "left")
         elif error is not None:
             self._fail(span, error)
 
-    def _tell_result(self, span: Span, result: ToolResult) -> None:
+    def _add_result(self, span: Span, result: ToolResult) -> None:
         failure = names.of_failure(result)
         span.set_attributes({names.TOOL_STATUS: result.status, **failure})
         if self._content:
-            self._tell(span, {names.TOOL_CALL_RESULT: result.content})
+            self._set_content(span, {names.TOOL_CALL_RESULT: result.content})
         if failure:
-            told = self._shown(result.error or "") if self._content else result.status
-            span.set_status(self._error(told))
+            reason = self._shown(result.error or "") if self._content else result.status
+            span.set_status(self._error(reason))
 
     def _fail(self, span: Span, error: BaseException) -> None:
         """Record an exception: its type, and its message if content is enabled or the message contains none."""
@@ -280,42 +271,14 @@ class Spans:
     def _error(self, why: str) -> Status:
         return self._trace.Status(self._trace.StatusCode.ERROR, why)
 
-    def _tell_moment(self, span: Span, event: Event) -> None:
-        """Add an event to the span, for event types worth recording."""
-        if type(event) in _MOMENTS and span.is_recording():
-            name, told = _MOMENTS[type(event)]
-            span.add_event(name, {key: self._shown(text) for key, text in told(event).items()})
-
-    def _tell(self, span: Span, told: Mapping[str, object]) -> None:
+    def _set_content(self, span: Span, content: Mapping[str, object]) -> None:
         """Set redacted contents as span attributes, without empty ones."""
         clean = written_redactor()
         texts = {
             name: clean(each) if isinstance(each, str) else message_content.written(each, clean)
-            for name, each in told.items()
+            for name, each in content.items()
         }
-        span.set_attributes({name: text for name, text in texts.items() if told[name]})
+        span.set_attributes({name: text for name, text in texts.items() if content[name]})
 
     def _shown(self, text: str) -> str:
-        return written_redactor()(text)[:_MOST_CHARS]
-
-
-_MOMENTS: Mapping[type[Event], tuple[str, Callable[[Any], Mapping[str, str]]]] = {
-    Approved: (
-        "agentkit.approved",
-        lambda event: {names.TOOL_CALL_ID: event.call_id, "agentkit.approval": event.answer},
-    ),
-    ToolCallPostponed: (
-        "agentkit.tool_call_postponed",
-        lambda event: {names.TOOL_CALL_ID: event.call.id, names.TOOL_NAME: event.call.name},
-    ),
-    LimitReached: (
-        "agentkit.limit_reached",
-        lambda event: {"agentkit.limit": event.limit, "agentkit.reason": event.reason},
-    ),
-    Summarised: ("agentkit.summarised", lambda event: {"agentkit.messages": str(event.messages)}),
-    RequestFailed: ("agentkit.request_failed", lambda event: {names.ERROR_TYPE: event.kind}),
-    AnswerRefused: ("agentkit.answer_refused", lambda _: {}),
-    AnswerAmended: ("agentkit.answer_amended", lambda _: {}),
-    AnswerGiven: ("agentkit.answer_given", lambda _: {}),
-}
-"""Events recorded within a span, with their names and attributes."""
+        return written_redactor()(text)[:_MAX_CHARS]

@@ -14,6 +14,7 @@ from markdown import block, described, joined
 import agentkit
 import agentkit.testing
 from agentkit import Tool, Toolset
+from agentkit.events import Event
 
 
 def _is_described(name: str) -> bool:
@@ -27,11 +28,11 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *(
             "agentkit.agents.result.Pending",
             "agentkit.agents.result.Resumption",
-            "agentkit.sessions.context_window.Window",
+            "agentkit.Window",
         ),
     ),
     "Models": (
-        *("agentkit.LLM", "agentkit.Response", "agentkit.Image", "agentkit.content.File"),
+        *("agentkit.LLM", "agentkit.Response", "agentkit.Image", "agentkit.File"),
         *("agentkit.Usage", "agentkit.usage.Price"),
         *("agentkit.llm.embeddings.Embeddings", "agentkit.usage.Cost", "agentkit.usage.Tariff"),
         *("agentkit.llm.pricing.price_of", "agentkit.llm.pricing.cost_of"),
@@ -42,20 +43,21 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.tools.system.shell_tool_in", "agentkit.tools.system.python_tool_with"),
         *("agentkit.tools.human.ask_user_tool", "agentkit.tools.skills.skill_tools"),
         *("agentkit.code_mode.program_tool", "agentkit.code_mode.ProgramTool"),
-        "agentkit.tools.hosted.HostedTool",
+        "agentkit.HostedTool",
     ),
-    "Judging": (
+    "Safety": (
         *("agentkit.SafetyLevel", "agentkit.Policy", "agentkit.Rule", "agentkit.Decision", "agentkit.Verdict"),
         *("agentkit.Approval", "agentkit.ApprovalRequest", "agentkit.safety.terminal_approver.TerminalApprover"),
     ),
-    "Remembering": ("agentkit.Session",),
+    "Sessions": ("agentkit.Session",),
+    "Events": ("agentkit.TextDelta",),
     "Knowledge": (
-        *("agentkit.knowledge.Knowledge", "agentkit.knowledge.Memory", "agentkit.knowledge.Chunk"),
+        *("agentkit.Knowledge", "agentkit.knowledge.Memory", "agentkit.knowledge.Chunk"),
         *("agentkit.knowledge.Document", "agentkit.knowledge.AddResult", "agentkit.knowledge.Between"),
         *("agentkit.knowledge.Note", "agentkit.knowledge.rerank_with", "agentkit.knowledge.rewrite_with"),
     ),
     "MCP": (
-        *("agentkit.mcp.MCPServer", "agentkit.mcp.connect"),
+        *("agentkit.MCPServer", "agentkit.mcp.connect"),
         *("agentkit.mcp.Login", "agentkit.mcp.ClientCredentials"),
         *("agentkit.mcp.connect_file", "agentkit.mcp.read_servers", "agentkit.mcp.ListedServers"),
         *("agentkit.mcp.Resource", "agentkit.mcp.Prompt", "agentkit.mcp.PromptArgument"),
@@ -67,7 +69,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.tracing.ModelRequest", "agentkit.tracing.ToolUse"),
     ),
     "Evals": (
-        *("agentkit.evals.Suite", "agentkit.evals.Case", "agentkit.evals.ExpectedCall", "agentkit.evals.Report"),
+        *("agentkit.Suite", "agentkit.evals.Case", "agentkit.evals.ExpectedCall", "agentkit.evals.Report"),
         *("agentkit.evals.Trial", "agentkit.evals.Metrics", "agentkit.evals.Comparison", "agentkit.evals.Score"),
         *("agentkit.evals.Scorer", "agentkit.evals.exact", "agentkit.evals.contains", "agentkit.evals.matches"),
         *("agentkit.evals.numeric", "agentkit.evals.json_equal", "agentkit.evals.tool_calls"),
@@ -80,7 +82,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 
 _LINE = 100
 _SHOWN = property | cached_property | classmethod | staticmethod | FunctionType
-_WHY_NOT_HERE = "see [tools](tools.md)", "see [errors](errors.md)"
+_WHY_NOT_HERE = "see [tools](tools.md)", "see [errors](errors.md)", "see [events](events.md)"
 
 
 def page() -> str:
@@ -106,6 +108,8 @@ def _kind(name: str) -> str:
         return _WHY_NOT_HERE[0]
     if isinstance(value, type) and issubclass(value, agentkit.AgentKitError):
         return _WHY_NOT_HERE[1]
+    if isinstance(value, type) and issubclass(value, Event):
+        return _WHY_NOT_HERE[2]
     raise KeyError(f"agentkit.{name} is public and stands in no group of docs/site/reference/api.py; add it to one.")
 
 

@@ -69,7 +69,7 @@ def test_the_rest_of_what_can_happen():
     ]
     assert (
         markdown_of("", entries)
-        == "# Conversation\n\n## You\n\n> Go on.\n\n*The run goes on*\n\n## agentkit\n\n> Better.\n"
+        == "# Conversation\n\n## You\n\n> Go on.\n\n*Run resumed*\n\n## agentkit\n\n> Better.\n"
     )
 
 

@@ -5,7 +5,6 @@ import json
 import pytest
 
 from agentkit import LLM, Agent, Limits
-from agentkit.agents.budget import UNLIMITED
 from agentkit.errors import ConfigError, Unreachable
 from agentkit.evals import Case, Suite
 from agentkit.evals.optimization.candidates import Candidate
@@ -21,7 +20,7 @@ from agentkit.evals.optimization.history import (
 from agentkit.evals.optimization.proposals import Proposer
 from agentkit.evals.optimization.search import CaseMeasurement, Measure, SearchStopped
 from agentkit.testing import ScriptedLLM
-from agentkit.usage import Price
+from agentkit.usage import UNLIMITED, Price
 
 ORIGINAL = Candidate({"instruction": "Be brief."})
 SUITE = Suite("s", [Case("a", id="a"), Case("b", id="b"), Case("c", id="c")], [lambda *_: True])

@@ -28,9 +28,12 @@ def lineage(path, key="k"):
 def filled(path):
     """A lineage that knows of a measurement, a proposal and a candidate."""
     kept = lineage(path)
-    kept.add_measured(KEY, MEASURED, TAKEN, Charge(10, 5, 2, (0.1,)))
+    kept.add_measured(KEY, MEASURED, TAKEN, Charge(10, 5, {"tool_calls": 2}, (0.1,)))
     kept.add_proposal(
-        QUESTION, Proposal("Be kind.", "It was rude."), AnswerCost(Usage(1, 1, requests=1)), Charge(11, 6, 2)
+        QUESTION,
+        Proposal("Be kind.", "It was rude."),
+        AnswerCost(Usage(1, 1, requests=1)),
+        Charge(11, 6, {"tool_calls": 2}),
     )
     kept.add_tried(EvaluatedCandidate(CHILD, "kept", 0.75))
     return kept
@@ -48,7 +51,7 @@ def test_answers_are_known_again(tmp_path, is_stored):
     assert again.tried[1].candidate.reason == "It was rude."
     assert again.taken[KEY] == TAKEN
     assert again.usage == Usage(11, 6, requests=2)
-    assert again.charged == Charge(11, 6, 2)
+    assert again.charged == Charge(11, 6, {"tool_calls": 2})
     again.close()
 
 

@@ -106,6 +106,6 @@ def test_the_search_ends_with_its_own_limit_in_words():
     assert stop_of(stopped, "", limits) == SearchStopped("the limit of 12,000 total tokens is used up")
     unpriced = Agent("helper", llm=ScriptedLLM("yes"), limits=Limits(cost=0.1)).run("Hello")
     assert stop_of(unpriced, "", limits) == SearchStopped("the limit of $0.5 is used up")
-    assert stop_of(unpriced, str(unpriced.error), limits).reason.startswith("Nobody knows the price of the model")
+    assert stop_of(unpriced, str(unpriced.error), limits).reason.startswith("The price of the model is unknown")
     assert stop_of(None, "The scorer failed.", limits) == SearchStopped("The scorer failed.")
     assert stop_of(None, "", limits) == SearchStopped("it was stopped from outside")

@@ -24,6 +24,8 @@ from agentkit.safety.shell import judge_command
 from agentkit.sandbox.process import Confinement, command_boundary, run_command
 from agentkit.sandbox.watchdog import ProcessLimits
 
+pytestmark = pytest.mark.slow
+
 GRAMMAR = tomllib.loads(Path(__file__).with_name("arithmetic_grammar.toml").read_text("utf-8"))
 CONFINEMENT = Confinement(
     isolation="required", limits=ProcessLimits(timeout_seconds=300, processes=512, memory_bytes=2**30)

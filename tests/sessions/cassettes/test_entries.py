@@ -131,13 +131,13 @@ def test_a_value_whose_text_was_redacted_is_none():
 
 def test_what_an_answer_has_cost_comes_back():
     """What answering was charged with stands beside the answer; where nothing was, nothing is written."""
-    charge = Charge(30, 4, 2, (0.25, 0.5))
+    charge = Charge(30, 4, {"tool_calls": 2}, (0.25, 0.5))
     assert back(CALL, ToolResult("add", "ok", "1"), **encode_charge(charge)).charge == charge
     assert back(CALL, ToolResult("add", "ok", "1")).charge is None
     assert encode_charge(None) == encode_charge(Charge()) == {}
 
 
-@pytest.mark.parametrize("charge", [3, [1], [1, 2, "x"], [-1, 0, 0], [1, 2, 3, "much"]])
+@pytest.mark.parametrize("charge", [3, [1], [1, 2, {"tool_calls": "x"}], [-1, 0, {}], [1, 2, 3], [1, 2, {}, "much"]])
 def test_a_charge_that_is_none_is_refused(charge):
     """What does not say tokens, tool calls and dollars is a damaged line."""
     with pytest.raises(SessionError, match="damaged"):

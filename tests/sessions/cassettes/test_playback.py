@@ -187,13 +187,13 @@ def test_what_an_answer_has_cost_is_charged_again(tmp_path):
     """The cost of an answer is recorded with it, and charged when it is replayed; what has cost nothing is not."""
     recorder = Recorder(tmp_path / "trip.cassette")
     with active(recorder):
-        taped(CALL, lambda: ToolResult("add", "ok", "1"), account=Account(Charge(30, 4, 2, (0.25,))))
+        taped(CALL, lambda: ToolResult("add", "ok", "1"), account=Account(Charge(30, 4, {"tool_calls": 2}, (0.25,))))
         taped(request("a"), lambda: say("1"), account=Account(Charge()))
     recorder.finish()
     account, player = Account(), Player(recorder.path)
     assert player.replayed(CALL, account).content == "1"
     assert player.replayed(request("a"), account).text == "1"
-    assert account.charges == [Charge(30, 4, 2, (0.25,))]
+    assert account.charges == [Charge(30, 4, {"tool_calls": 2}, (0.25,))]
 
 
 def first_version(path, *askings):
@@ -223,7 +223,7 @@ def test_a_cassette_of_the_first_version_charges_what_it_tells(tmp_path):
     account, player = Account(), Player(path)
     player.replayed(outer, account)
     player.replayed(request("a"), account)
-    assert account.charges == [Charge(30, 4, 2)]
+    assert account.charges == [Charge(30, 4, {"tool_calls": 2})]
     player.finish()
 
 

@@ -164,7 +164,7 @@ def test_failing_processor_ends_no_run(kept, caplog):
     with caplog.at_level(logging.WARNING, "agentkit.tracing"):
         assert agent("go") == "Done."
     (record,) = [record for record in caplog.records if record.name == "agentkit.tracing"]
-    assert "could not be told to OpenTelemetry (OSError: The collector is closed.)" in record.getMessage()
+    assert "Cannot report a run to OpenTelemetry (OSError: The collector is closed.)" in record.getMessage()
 
 
 def test_without_an_sdk_nothing_is_kept(make_agent):

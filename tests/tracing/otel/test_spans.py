@@ -192,7 +192,7 @@ def test_summary_is_an_event(kept):
     ):
         tell([listener], event, source)
     (event,) = kept.span("invoke_agent helper").events
-    assert (event.name, event.attributes["agentkit.messages"]) == ("agentkit.summarised", "4")
+    assert (event.name, event.attributes["agentkit.messages"]) == ("agentkit.summarised", 4)
 
 
 def test_agents_nest(kept):
@@ -259,7 +259,7 @@ def test_resumed_run_is_linked(kept):
 def test_few_old_runs_are_known(kept):
     """Only the newest runs that were left can be linked to, so that a service does not grow."""
     listener = kept.listener()
-    for number in range(spans._MOST_LEFT + 1):
+    for number in range(spans._MAX_LEFT + 1):
         for event in (RunStarted("helper", "go"), RunLeft()):
             tell([listener], event, Origin(f"r{number}", "helper"))
     kept.exporter.clear()

@@ -17,6 +17,8 @@ from agentkit.llm.providers.offline.model import MAX_CHARS, MAX_REQUEST_CHARS, O
 from agentkit.messages import AssistantMessage, OutputSchema, Request, ToolCall, ToolMessage, ToolSpec, UserMessage
 from agentkit.usage import Tariff, Usage
 
+pytestmark = pytest.mark.slow
+
 TEXT = {"type": "string"}
 PATIENCE = 300
 """Seconds that a busy machine may take for one answer."""

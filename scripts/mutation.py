@@ -1,0 +1,230 @@
+"""Mutation testing: changes one thing in each of a sample of functions, and prints the changes that no test notices.
+
+Every mutant is run in a copy of the tree against the tests of its mirror folder, the tests that have the module's name
+first. `make mutation MUTATION="--functions 100 --seed 7"` takes a sample of 100 functions.
+"""
+
+import argparse
+import ast
+import copy
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+Function = ast.FunctionDef | ast.AsyncFunctionDef
+Change = Callable[[ast.AST], None]
+
+COMPARED: dict[type[ast.cmpop], type[ast.cmpop]] = {
+    ast.Lt: ast.LtE,
+    ast.LtE: ast.Lt,
+    ast.Gt: ast.GtE,
+    ast.GtE: ast.Gt,
+    ast.Eq: ast.NotEq,
+    ast.NotEq: ast.Eq,
+    ast.Is: ast.IsNot,
+    ast.IsNot: ast.Is,
+    ast.In: ast.NotIn,
+    ast.NotIn: ast.In,
+}
+CALCULATED: dict[type[ast.operator], type[ast.operator]] = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Add,
+    ast.FloorDiv: ast.Mult,
+    ast.Div: ast.Mult,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+}
+UNTESTABLE = ("agentkit/sandbox/worker.py", "agentkit/sandbox/rpc_guest.py", "agentkit/sandbox/kernel/")
+"""Modules that run where coverage cannot see them; their tests are slow and need a kernel of a certain kind."""
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A changed module: its path, the changed function, the line, the change in words, and the new source."""
+
+    path: Path
+    function: str
+    line: int
+    change: str
+    source: str
+
+    def __str__(self) -> str:
+        """One line that names the place and the change."""
+        return f"{self.path}:{self.line} {self.function}: {self.change}"
+
+
+def main() -> None:
+    """Run the sample, and exit with 1 when fewer mutants are killed than demanded."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--functions", type=int, default=100, help="size of the sample")
+    parser.add_argument("--seed", type=int, default=7, help="seed of the sample")
+    parser.add_argument("--only", default="", help="only modules whose path contains this text")
+    parser.add_argument("--slice", default="1/1", help="2/5 runs the second fifth of the sample")
+    parser.add_argument("--seconds", type=float, default=240, help="time limit of the tests of one mutant")
+    parser.add_argument("--demand", type=float, default=0.95, help="the least share of killed mutants")
+    options = parser.parse_args()
+    mutants = sample(options.functions, options.seed, options.only)
+    part, parts = map(int, options.slice.split("/"))
+    with tempfile.TemporaryDirectory(prefix="mutation-") as folder:
+        tree = copied_tree(Path(folder))
+        survivors = [mutant for mutant in mutants[part - 1 :: parts] if survives(mutant, tree, options.seconds)]
+    tried = len(mutants[part - 1 :: parts])
+    print(f"{tried - len(survivors)} of {tried} mutants killed", *survivors, sep="\n")
+    sys.exit(tried - len(survivors) < options.demand * tried)
+
+
+def sample(size: int, seed: int, only: str) -> list[Mutant]:
+    """One mutant each of so many functions, chosen by the seed."""
+    chance = random.Random(seed)
+    paths = [path.relative_to(ROOT) for path in sorted((ROOT / "agentkit").rglob("*.py"))]
+    places = [
+        (path, number)
+        for path in paths
+        if only in path.as_posix() and not path.as_posix().startswith(UNTESTABLE)
+        for number, _ in enumerate(functions(ast.parse((ROOT / path).read_text("utf-8"))))
+    ]
+    chance.shuffle(places)
+    found = (mutant for path, number in places if (mutant := mutant_of(path, number, chance)))
+    return [mutant for mutant, _ in zip(found, range(size), strict=False)]
+
+
+def functions(tree: ast.Module) -> list[Function]:
+    """The functions of a module, in the order of `ast.walk`."""
+    return [node for node in ast.walk(tree) if isinstance(node, Function)]
+
+
+def mutant_of(path: Path, number: int, chance: random.Random) -> Mutant | None:
+    """A module with one change, by chance, in one of its functions; None for a function with nothing to change."""
+    tree = ast.parse((ROOT / path).read_text("utf-8"))
+    changes = list(changes_of(functions(tree)[number]))
+    if not changes:
+        return None
+    chosen = chance.randrange(len(changes))
+    line, words, _ = changes[chosen]
+    changed = copy.deepcopy(tree)
+    function = functions(changed)[number]
+    _, _, apply = list(changes_of(function))[chosen]
+    apply()
+    return Mutant(path, function.name, line, words, ast.unparse(ast.fix_missing_locations(changed)))
+
+
+def changes_of(function: Function) -> Iterator[tuple[int, str, Callable[[], None]]]:
+    """The changes of a function: each its line, its words, and the function that makes it."""
+    body = function.body[ast.get_docstring(function) is not None :]
+    for statement in body:
+        for node in ast.walk(statement):
+            yield from changes_of_node(node)
+    for block in blocks_of(function):
+        for index, statement in enumerate(block):
+            if isinstance(statement, ast.Assign | ast.AugAssign | ast.Expr | ast.Raise) and not is_docstring(statement):
+                words = f"without `{ast.unparse(statement).splitlines()[0][:80]}`"
+                yield statement.lineno, words, lambda block=block, index=index: block.__setitem__(index, ast.Pass())
+
+
+def changes_of_node(node: ast.AST) -> Iterator[tuple[int, str, Callable[[], None]]]:
+    """The changes of one expression or statement: operators, constants and conditions."""
+    match node:
+        case ast.Compare(ops=[operator, *_]) if type(operator) in COMPARED:
+            new = COMPARED[type(operator)]()
+            yield node.lineno, f"`{ast.unparse(node)}` with {type(new).__name__}", lambda: node.ops.__setitem__(0, new)
+        case ast.BinOp(op=operator) if type(operator) in CALCULATED:
+            new_operator = CALCULATED[type(operator)]()
+            words = f"`{ast.unparse(node)[:80]}` with {type(new_operator).__name__}"
+            yield node.lineno, words, lambda: setattr(node, "op", new_operator)
+        case ast.BoolOp(op=operator):
+            other = ast.Or() if isinstance(operator, ast.And) else ast.And()
+            words = f"`{ast.unparse(node)[:80]}` with {type(other).__name__}"
+            yield node.lineno, words, lambda: setattr(node, "op", other)
+        case ast.If(test=test) | ast.IfExp(test=test) | ast.While(test=test):
+            negated = ast.UnaryOp(ast.Not(), test)
+            yield node.lineno, f"not `{ast.unparse(test)[:80]}`", lambda: setattr(node, "test", negated)
+        case ast.Constant(value=bool() as value):
+            yield node.lineno, f"{value} reversed", lambda: setattr(node, "value", not value)
+        case ast.Constant(value=int() | float() as value):
+            yield node.lineno, f"{value} plus 1", lambda: setattr(node, "value", value + 1)
+        case ast.Return(value=ast.expr() as value) if not isinstance(value, ast.Constant):
+            yield (
+                node.lineno,
+                f"None for `{ast.unparse(value)[:80]}`",
+                lambda: setattr(node, "value", ast.Constant(None)),
+            )
+
+
+def blocks_of(function: Function) -> Iterator[list[ast.stmt]]:
+    """The lists of statements in a function."""
+    for node in ast.walk(function):
+        for name in ("body", "orelse", "finalbody"):
+            block = getattr(node, name, None)
+            if isinstance(block, list):
+                yield block
+
+
+def is_docstring(statement: ast.stmt) -> bool:
+    """Whether a statement is a bare text."""
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
+
+
+def copied_tree(folder: Path) -> Path:
+    """A copy of the files that git knows, in which modules may be changed."""
+    done = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    for name in done.stdout.splitlines():
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+def survives(mutant: Mutant, tree: Path, seconds: float) -> bool:
+    """Whether all tests of the mirror folder pass with the changed module."""
+    target = tree / mutant.path
+    original = target.read_text("utf-8")
+    target.write_text(mutant.source, "utf-8")
+    try:
+        survived = all(passes(tests, tree, seconds) for tests in test_sets(mutant.path))
+    finally:
+        target.write_text(original, "utf-8")
+    print("SURVIVED" if survived else "killed", mutant, flush=True)
+    return survived
+
+
+def test_sets(path: Path) -> Iterator[list[str]]:
+    """The tests that may notice a change: those with the module's name, then all of the mirror folder."""
+    *folders, name = path.with_suffix("").parts[1:]
+    folder = ROOT.joinpath("tests", *folders)
+    named = sorted([*folder.glob(f"test_{name}.py"), *folder.glob(f"test_{name}_*.py")])
+    if named:
+        yield [test.relative_to(ROOT).as_posix() for test in named]
+    while not any(folder.glob("test_*.py")):
+        folder = folder.parent
+    rest = sorted(set(folder.glob("test_*.py")) - set(named))
+    if rest:
+        yield [test.relative_to(ROOT).as_posix() for test in rest]
+
+
+def passes(tests: list[str], tree: Path, seconds: float) -> bool:
+    """Whether tests pass in the copied tree; a test run that exceeds its time notices the change, too."""
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not rule", *tests]
+    environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
+    process = subprocess.Popen(
+        command, cwd=tree, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    try:
+        return process.wait(seconds) in {0, 5}
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        process.wait()
+        return False
+
+
+if __name__ == "__main__":
+    main()
