@@ -175,8 +175,9 @@ class Coroutines:
 
 async def _gathered(tasks: list[Task], *, return_exceptions: bool) -> list[Any]:
     while waiting := _FirstOf(task for task in tasks if not task.done()):
-        failed = [task for task in tasks if task.error is not None]
-        if failed and not return_exceptions:
-            return failed[0].result()
         await waiting
-    return [task.error if return_exceptions and task.error is not None else task.result() for task in tasks]
+        if not return_exceptions:
+            for task in tasks:
+                if task.done():
+                    task.result()  # raises its error
+    return [task.error if return_exceptions and task.error else task.result() for task in tasks]
