@@ -191,11 +191,15 @@ class SystemMessage:
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """A message in the user role. `by_person` is False if the run wrote it, in which case it can quote the model."""
+    """A message in the user role. `by_person` is False if the run wrote it, in which case it can quote the model.
+
+    `name` distinguishes several users of one conversation.
+    """
 
     role: ClassVar[Literal["user"]] = "user"
     content: Content
     by_person: bool = field(default=True, repr=False)
+    name: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +207,7 @@ class AssistantMessage:
     """A message of the model: text, tool calls, or both.
 
     `extra` holds provider-specific data (reasoning items, unknown fields), which is sent back only to the `origin` it
-    came from. `labels` classifies what hosted tools can have added to it.
+    came from. `labels` classifies what hosted tools can have added to it. `name` distinguishes several assistants.
     """
 
     role: ClassVar[Literal["assistant"]] = "assistant"
@@ -213,6 +217,7 @@ class AssistantMessage:
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
     origin: str = field(default="", repr=False)
     labels: frozenset[Label] = field(default=frozenset(), repr=False)
+    name: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from agentkit.testing.fake_responses import (
     reply_of,
     reply_with_vectors,
 )
+from agentkit.testing.request_rules import Receiver, faults
 from agentkit.testing.scripted_llm import Script, ScriptError, is_function, resolve, with_call_ids
 
 _EVENT_STREAM = "text/event-stream"
@@ -184,11 +185,22 @@ class FakeServer:
     Embedding requests use no line: they are answered with deterministic vectors, which are similar for texts that share
     words. The first of them are answered with the lines in `embeddings` instead.
 
+    With `rules` the server refuses requests that a real server would refuse, such as `rules="mistral"`: they are
+    answered with status 400 and the reason, use no line, and are listed in `refusals`.
+
     A request beyond the last line is answered with status 500 and the reason. At the end of the block,
     `done` is called unless the block raised. Any number of connections can be open at once; each has a thread.
     """
 
-    def __init__(self, *lines: ServerLine, repeat: bool = False, embeddings: Sequence[ServerLine] = ()) -> None:
+    def __init__(
+        self,
+        *lines: ServerLine,
+        repeat: bool = False,
+        embeddings: Sequence[ServerLine] = (),
+        rules: Receiver | None = None,
+    ) -> None:
+        self.refusals: list[str] = []
+        self._rules = rules
         self._script = _script(lines, repeat=repeat)
         self._of_vectors = _script(embeddings, repeat=False)
         self._objections: list[Exception] = []
@@ -291,7 +303,7 @@ class FakeServer:
 
     def _delivery(self, request: RecordedRequest) -> Delivery:
         """Serialise the next line. Script errors are sent to the client, and raised again by `done`."""
-        unscripted = objection(request)
+        unscripted = objection(request) or self._refusal(request)
         if unscripted is not None:
             self.requests.append(request)
             return deliver(unscripted, request, 0)
@@ -302,6 +314,12 @@ class FakeServer:
             self._objections.append(error)
             told = fail(500, f"{type(error).__name__}: {error}", code="script", headers=_DO_NOT_RETRY)
             return deliver(told, request, 0)
+
+    def _refusal(self, request: RecordedRequest) -> ScriptedReply | None:
+        """The error response to a request that breaks the rules of the server; None if it is accepted."""
+        broken = faults(self._rules, request.json) if self._rules and not request.path.endswith(PATH) else []
+        self.refusals += broken
+        return fail(400, broken[0]) if broken else None
 
     def _line(self, request: RecordedRequest) -> tuple[int, object]:
         """The number of a request and the next line for it. Raises ScriptError if all lines are used."""

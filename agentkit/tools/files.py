@@ -8,7 +8,7 @@ if named directly, and are denied if reached through a link.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -17,9 +17,11 @@ from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
 from agentkit.documents import text_of
 from agentkit.errors import Blocked, MissingExtra, ToolError
+from agentkit.event_rendering import count_text
 from agentkit.levels import SafetyLevel
 from agentkit.redaction import MARK
 from agentkit.safety import paths
+from agentkit.safety.preview import NO_PREVIEW, CallPreview
 from agentkit.settings import state_folder
 from agentkit.tooling.arguments import read_arguments
 from agentkit.tooling.schema import Arguments
@@ -67,6 +69,26 @@ class FileJudge:
         except ToolError:
             return arguments
 
+    def touched(self, arguments: Mapping[str, Any]) -> tuple[Iterable[str], Iterable[str]]:
+        """Return the paths in the arguments; none of them is a script."""
+        return (arguments["path"],), ()
+
+    def preview(self, arguments: Mapping[str, Any]) -> CallPreview:
+        """Predict the effect of a call: the diff of a write or an edit, or the error with which it would fail."""
+        if self.access == "read":
+            return NO_PREVIEW
+        path, new = arguments["path"], arguments.get("content")
+        covers = frozenset(arguments.keys() - {"path"})
+        try:
+            if new is not None:
+                planned = self.workspace.preview_write(path, new)
+            else:
+                planned = self.workspace.preview_edit(path, arguments["old_text"], arguments["new_text"])
+        except ToolError as error:
+            return CallPreview(covers=covers, failure=str(error), is_confined=True)
+        effect = _effect(planned, is_edit=new is None)
+        return CallPreview((effect,), _hunks(planned.full_diff), covers, is_confined=True)
+
     def _opinion(self, path: str) -> tuple[Verdict, str, str, str]:
         try:
             name, place = self.workspace.locate(path)
@@ -95,6 +117,25 @@ class FileJudge:
         marks = {piece.partition("]")[0] for piece in new.split(MARK)[1:]}
         stood = old.count if "old_text" in arguments else partial(self.workspace.count, arguments["path"])
         return any(new.count(MARK + mark) > stood(MARK + mark) for mark in marks)
+
+
+def _hunks(diff: str) -> str:
+    """The hunks of a diff of one file, without its headers."""
+    _, found, hunks = diff.partition("\n@@ ")
+    return f"@@ {hunks}" if found else diff
+
+
+def _effect(planned: WriteResult, *, is_edit: bool) -> str:
+    """Describe a planned write: "new file", "replaces a.py (50 lines)" or "changes a.py (50 lines)"."""
+    before = planned.before
+    if before.kind == "absent":
+        return "new file"
+    if planned.change.after.is_like(before):
+        return f"leaves {planned.path} as it is"
+    content = before.content or b""
+    lines = content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
+    size = count_text(before.size, "byte") if b"\0" in content else count_text(lines, "line")
+    return f"{'changes' if is_edit else 'replaces'} {planned.path} ({size})"
 
 
 def hiding(workspace: Workspace) -> Callable[[str], str | None]:

@@ -160,6 +160,11 @@ class WriteResult:
         """The change as a unified diff, limited in length."""
         return unified([self.change], _MOST_DIFF_CHARS)
 
+    @property
+    def full_diff(self) -> str:
+        """The change as a unified diff; of a very large change, only its size."""
+        return unified([self.change])
+
 
 class Workspace:
     """A folder that file tools can access, by default the current folder at each call.
@@ -281,26 +286,44 @@ class Workspace:
 
     def write(self, path: str, content: str, *, tool: str = "write_file", check: Check | None = None) -> WriteResult:
         """Write a file, creating its folders."""
-        try:
-            return self._put(path, content.encode(), tool, check)
-        except UnicodeEncodeError:
-            raise ToolError("The content has lone surrogates, which no file can hold.") from None
+        return self._put(path, _encoded(content), tool, check)
 
     def edit(
         self, path: str, old_text: str, new_text: str, *, tool: str = "edit_file", check: Check | None = None
     ) -> WriteResult:
         """Replace the only occurrence of `old_text`. Raises ToolError if it occurs never or several times."""
         with self._lock:
-            found = self._root().read(path, MOST_WRITTEN_BYTES + 1, check=check)
-            if found.size > MOST_WRITTEN_BYTES:
-                raise ToolError(
-                    f"{shown(path)} has {found.size:,} bytes; at most {MOST_WRITTEN_BYTES:,} can be edited."
-                )
-            text = decode(found.content, shown(path))
-            replaced = _replaced(text, old_text, new_text, path)
-            if replaced is not None:
-                return self._put(found.path, text.encode(replaced), tool, check)
-        raise ToolError(f"old_text does not stand in {shown(path)}. {_closest(hidden(text.text), old_text)}")
+            place, content = self._edited(path, old_text, new_text, check)
+            return self._put(place, content, tool, check)
+
+    def preview_write(self, path: str, content: str) -> WriteResult:
+        """Return the result that `write` would have now, without writing. Raises ToolError if it would fail."""
+        with self._lock:
+            return self._previewed(path, _encoded(content), "write_file")
+
+    def preview_edit(self, path: str, old_text: str, new_text: str) -> WriteResult:
+        """Return the result that `edit` would have now, without writing. Raises ToolError if it would fail."""
+        with self._lock:
+            place, content = self._edited(path, old_text, new_text, None)
+            return self._previewed(place, content, "edit_file")
+
+    def _previewed(self, path: str, content: bytes, tool: str) -> WriteResult:
+        _, _, change = self._planned(path, content, tool, None)
+        if change.before.kind not in ("absent", "file"):
+            kind = {"folder": "a folder", "link": "a link"}.get(change.before.kind, "a special file")
+            raise ToolError(f"{shown(path)} is {kind}, not a file.")
+        return WriteResult(len(content), change)
+
+    def _edited(self, path: str, old_text: str, new_text: str, check: Check | None) -> tuple[str, bytes]:
+        """The real path of a file and its content after an edit. Raises ToolError if the edit is not possible."""
+        found = self._root().read(path, MOST_WRITTEN_BYTES + 1, check=check)
+        if found.size > MOST_WRITTEN_BYTES:
+            raise ToolError(f"{shown(path)} has {found.size:,} bytes; at most {MOST_WRITTEN_BYTES:,} can be edited.")
+        text = decode(found.content, shown(path))
+        replaced = _replaced(text, old_text, new_text, path)
+        if replaced is None:
+            raise ToolError(f"old_text does not occur in {shown(path)}. {_closest(hidden(text.text), old_text)}")
+        return found.path, text.encode(replaced)
 
     def count(self, path: str, piece: str) -> int:
         """Count the occurrences of a text in a file, without redaction; 0 if the file is not text or not readable."""
@@ -389,23 +412,29 @@ class Workspace:
                     pass
 
     def _put(self, path: str, content: bytes, tool: str, check: Check | None) -> WriteResult:
-        if len(content) > MOST_WRITTEN_BYTES:
-            raise ToolError(f"The content has {len(content):,} bytes; at most {MOST_WRITTEN_BYTES:,} can be written.")
         with self._lock:
-            root = self._root()
-            place, folders = root.missing_folders(path)
-            if check:
-                check(place)
-            before = root.inspect(place)
-            _refuse_lasting(before, path)
-            after = State.of("file", content, before.mode)
-            change = FileChange(root.folder, place, before, after, tool, time.time())
-            if not after.is_like(before):
+            root, folders, change = self._planned(path, content, tool, check)
+            if not change.after.is_like(change.before):
                 made = [FileChange(root.folder, folder, ABSENT, FOLDER, tool, change.time) for folder in folders]
                 with self._recording(tool) as record, record.making([*made, change]), _folders(root, folders):
-                    root.write(place, content)
+                    root.write(change.path, content)
                 return WriteResult(len(content), change, " ".join(record.remarks) if self._records_calls else "")
         return WriteResult(len(content), change)
+
+    def _planned(
+        self, path: str, content: bytes, tool: str, check: Check | None
+    ) -> tuple[Root, Sequence[str], FileChange]:
+        """The change that writing a file makes, and the folders it needs. Raises ToolError if it is not possible."""
+        if len(content) > MOST_WRITTEN_BYTES:
+            raise ToolError(f"The content has {len(content):,} bytes; at most {MOST_WRITTEN_BYTES:,} can be written.")
+        root = self._root()
+        place, folders = root.missing_folders(path)
+        if check:
+            check(place)
+        before = root.inspect(place)
+        _refuse_lasting(before, path)
+        change = FileChange(root.folder, place, before, State.of("file", content, before.mode), tool, time.time())
+        return root, folders, change
 
     def _root(self) -> Root:
         """Return the current folder's root; a dry run uses an overlay per folder."""
@@ -425,8 +454,15 @@ class Workspace:
         return Record(run_id or "dry-run", label, InMemoryJournalStore(), roots=lambda folder: self._roots[folder])
 
 
+def _encoded(content: str) -> bytes:
+    try:
+        return content.encode()
+    except UnicodeEncodeError:
+        raise ToolError("The content has lone surrogates, which no file can contain.") from None
+
+
 @contextlib.contextmanager
-def _folders(root: Root, folders: list[str]) -> Iterator[None]:
+def _folders(root: Root, folders: Sequence[str]) -> Iterator[None]:
     """Create folders, and remove them again if the block fails."""
     made: list[str] = []
     try:

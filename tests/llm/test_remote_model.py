@@ -1324,6 +1324,7 @@ def test_encoding_is_linear_in_the_history():
         history = [UserMessage("Hi"), AssistantMessage("Hello", extra={"mood": "calm"})] * (count // 2)
         endpoint = Endpoint(provider="openai", model="m", base_url="http://127.0.0.1:1/v1")
         model = RemoteModel(endpoint, timeout_seconds=1, max_retries=0)
+        model.prepare()
         counted = 0
 
         def count_step(frame, event, argument):
@@ -1332,7 +1333,7 @@ def test_encoding_is_linear_in_the_history():
 
         sys.setprofile(count_step)
         try:
-            next(model._attempts(Request(history)))
+            next(model.steps(Request(history), streaming=False))
         finally:
             sys.setprofile(None)
         return counted

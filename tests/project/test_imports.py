@@ -118,10 +118,10 @@ def test_import_loads_few_modules_of_the_standard_library():
     assert len(loaded) <= 40
 
 
-def test_import_loads_no_organ():
-    """`import agentkit` loads no module of the toolkit but the package itself."""
+def test_import_loads_only_the_version():
+    """`import agentkit` loads no other module of the package than its version."""
     loaded = [name for name in modules_loaded_by("import agentkit") if name.startswith("agentkit.")]
-    assert loaded == []
+    assert loaded == ["agentkit._version"]
 
 
 def test_an_agent_loads_no_tools_that_it_was_not_given():
@@ -133,10 +133,10 @@ def test_an_agent_loads_no_tools_that_it_was_not_given():
     assert not any(name.startswith("agentkit.sandbox") for name in loaded)
 
 
-def test_the_command_line_loads_no_organ():
-    """Which command was meant is known before an agent, a model, a tool or a suite is loaded."""
+def test_the_command_line_loads_commands_lazily():
+    """The command is chosen before an agent, a model, a tool or a suite is loaded."""
     parts = {name.split(".")[1] for name in modules_loaded_by("import agentkit.cli.main", "-I") if "agentkit." in name}
-    assert parts == {"cli", "errors", "lines", "settings"}
+    assert parts == {"_version", "cli", "errors", "lines", "settings"}
 
 
 def test_modules_need_only_the_standard_library():

@@ -578,7 +578,7 @@ def encode_message(message: Message) -> dict[str, Any]:
     """Encode a message as a plain dictionary in the chat format."""
     match message:
         case UserMessage(content):
-            return {"role": "user", "content": _FORMS.content(content)}
+            return {"role": "user", **_named(message), "content": _FORMS.content(content)}
         case AssistantMessage():
             return _encode_answer(message, has_thoughts=bool(message.tool_calls))
         case ToolMessage(call_id):
@@ -614,7 +614,12 @@ def _encode_answer(message: AssistantMessage, *, has_thoughts: bool) -> dict[str
     text = well_formed(message.text) or (None if message.tool_calls else "")
     content = with_thoughts(message, text) if has_thoughts else text
     calls = {"tool_calls": [_encode_call(call) for call in message.tool_calls]} if message.tool_calls else {}
-    return {"role": "assistant", "content": content, **kept, **calls}
+    return {"role": "assistant", **_named(message), "content": content, **kept, **calls}
+
+
+def _named(message: UserMessage | AssistantMessage) -> dict[str, str]:
+    """The name of a participant, if it has one."""
+    return {"name": message.name} if message.name else {}
 
 
 def _encode_call(call: ToolCall) -> dict[str, Any]:

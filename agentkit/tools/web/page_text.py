@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from agentkit.decisions import Decision
 from agentkit.safety.urls import Url, read_url
+from agentkit.tools.web.boilerplate import remove_boilerplate
+from agentkit.tools.web.markup import rewrite_markup
 
 if TYPE_CHECKING:
     import turbohtml
@@ -130,106 +132,82 @@ def _has_nul(body: bytes) -> bool:
     return b"\x00" in body[:_MOST_PRESCANNED] and not body.startswith(wide)
 
 
-MAX_HTML_BYTES = 1_000_000
-"""Maximum size of HTML to parse: hostile markup takes up to seventy times its size in memory."""
+MAX_HTML_CHARS = 1_000_000
+"""Maximum length of HTML to parse: hostile markup takes up to seventy times its size in memory."""
 
 MAX_TEXT_CHARS = 5_000_000
 MAX_LINKS = 10_000
 
-_TAGS = (
-    *(
-        "script",
-        "style",
-        "template",
-        "noscript",
-        "iframe",
-        "object",
-        "embed",
-        "svg",
-        "canvas",
-        "video",
-        "audio",
-        "math",
-    ),
-    *("nav", "form", "button", "select", "input", "textarea", "dialog", "body > header", "body > footer", "body aside"),
-)
-_ROLES = ("navigation", "banner", "contentinfo", "search", "dialog", "alertdialog", "complementary", "menu", "menubar")
-_WORDS = (
-    *(
-        "cookie",
-        "consent",
-        "gdpr",
-        "onetrust",
-        "newsletter",
-        "subscribe",
-        "breadcrumb",
-        "navbar",
-        "sidebar",
-        "skip-link",
-    ),
-    *(
-        "share-buttons",
-        "social-share",
-        "related-posts",
-        "advert",
-        "paywall",
-        "popup",
-        "modal",
-        "toolbar",
-        "mw-editsection",
-    ),
-)
-_HIDDEN = (
-    *("[hidden]", '[aria-hidden="true"]', '[style*="display:none" i]', '[style*="display: none" i]'),
-    *('[style*="visibility:hidden" i]', '[style*="visibility: hidden" i]', '[style*="font-size:0" i]'),
-)
-_PRUNED = ", ".join(
-    (
-        *_TAGS,
-        *(f'[role="{role}"]' for role in _ROLES),
-        *(f'body [{attribute}*="{word}" i]:not(main, article)' for word in _WORDS for attribute in ("class", "id")),
-        *_HIDDEN,
-    )
-)
 _DANGEROUS_LINK = re.compile(r"(javascript|data|vbscript|blob|file):", re.IGNORECASE)
 _NOWHERE = "about:blank"
 _MANY_BREAKS = re.compile(r"\n\s*\n\s*\n+")
 _MAX_TITLE_CHARS = 300
-_FEWEST_WORDS = 5
+_FEW_WORDS, _FEW_WORDS_OF_NOTICE = 5, 40
 _NEEDS_JAVASCRIPT = "The page shows nothing until its scripts run (it needs JavaScript), and scripts are not run here."
+_LEFT_OUT = "Left out as navigation, banners, controls or hidden text: {:,} of {:,} characters."
+_HAS_SCRIPTS = "The page has scripts, which are not run here; in a browser it may show more."
 
 
 class Page(NamedTuple):
-    """Title and text, the reason for missing text, and the reason for incomplete text; each can be empty."""
+    """Title and text of a page.
+
+    `error` is the reason for missing text, `cut` the reason for incomplete text, and `note` says what was left out;
+    each can be empty.
+    """
 
     title: str
     text: str
-    remark: str = ""
+    error: str = ""
     cut: str = ""
+    note: str = ""
 
 
 def read_html(html: str, url: Url) -> Page:
     """Convert a web page to its title and Markdown text, with absolute links, up to 10,000 of them.
 
-    Invisible characters are removed last, because a page can write them as character references.
+    At most MAX_HTML_CHARS are parsed. Invisible characters are removed last, because a page can write them as character
+    references.
     """
     import turbohtml
 
-    document = turbohtml.parse(html, positions=False)
+    document = turbohtml.parse(html[:MAX_HTML_CHARS], positions=False)
     title = _title(document)
     base = _base(document, url)
+    redirect = _redirect(document, base, url)
     has_scripts = document.select_one("script") is not None
-    document.remove(_PRUNED)
+    rewrite_markup(document)
+    removed_chars, total_chars = remove_boilerplate(document)
     links = itertools.count(1)
     document.rewrite_links(lambda link: _absolute(link, base) if next(links) <= MAX_LINKS else _NOWHERE)
     document.strip_tags(f'a[href~="{_NOWHERE}"]')
-    images = turbohtml.Markdown.Images(mode="ignore")
-    tables = turbohtml.Markdown.Tables(cell_blocks="text")
-    markdown = without_controls(document.to_markdown(turbohtml.Markdown(images=images, tables=tables)))
-    text = _MANY_BREAKS.sub("\n\n", markdown).strip()[:MAX_TEXT_CHARS]
-    if has_scripts and len(text.split()) < _FEWEST_WORDS:
-        return Page(title, text, _NEEDS_JAVASCRIPT)
-    return Page(title, text)
+    markdown = without_controls(document.to_markdown(_markdown()))
+    text = _MANY_BREAKS.sub("\n\n", redirect + markdown).strip()[:MAX_TEXT_CHARS]
+    cut = "" if len(html) <= MAX_HTML_CHARS else f"only the first {MAX_HTML_CHARS:,} characters of the page were read"
+    words = text.split()
+    if has_scripts and (not words or (len(words) < _FEW_WORDS_OF_NOTICE and "javascript" in text.lower())):
+        return Page(title, text, _NEEDS_JAVASCRIPT, cut)
+    notes = [_LEFT_OUT.format(removed_chars, total_chars)] if removed_chars else []
+    notes += [_HAS_SCRIPTS] if has_scripts and len(words) < _FEW_WORDS else []
+    return Page(title, text, "", cut, " ".join(notes))
+
+
+def _markdown() -> turbohtml.Markdown:
+    from turbohtml import Markdown
+
+    return Markdown(
+        images=Markdown.Images(mode="ignore"),
+        tables=Markdown.Tables(cell_blocks="text"),
+        escaping=Markdown.Escaping(mode="none", asterisks=False, underscores=False),
+    )
+
+
+def _redirect(document: turbohtml.Document, base: Url, url: Url) -> str:
+    """Return a line that names the address to which a page redirects, or an empty string."""
+    refresh = document.meta_refresh(str(base))
+    if refresh is None:
+        return ""
+    target = _absolute(refresh[1], base)
+    return "" if target in (_NOWHERE, str(url)) else f"This page redirects to <{without_controls(target)}>.\n\n"
 
 
 def _absolute(link: str, base: Url) -> str:
