@@ -44,8 +44,3 @@ def test_the_plugin_imports_nothing_else():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     parts = ["agentkit._version", "agentkit", "agentkit.testing", "agentkit.testing.pytest_plugin"]
     assert done.stdout.split() == parts
-        "agentkit._version",
-        "agentkit",
-        "agentkit.testing",
-        "agentkit.testing.pytest_plugin",
-    ]
