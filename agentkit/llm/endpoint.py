@@ -107,11 +107,8 @@ class Endpoint:
     @property
     def authorization(self) -> str:
         """User and password of the base URL as an Authorization header; empty if the URL has neither."""
-        user, _, password = self._user_and_password()
+        user, _, password = urlsplit(self.base_url).netloc.rpartition("@")[0].partition(":")
         return f"Basic {b64encode(unquote(f'{user}:{password}').encode()).decode()}" if user or password else ""
-
-    def _user_and_password(self) -> tuple[str, str, str]:
-        return urlsplit(self.base_url).netloc.rpartition("@")[0].partition(":")
 
     def _secrets(self) -> Iterator[str]:
         if self.api_key:
@@ -120,7 +117,7 @@ class Endpoint:
         last_words = (value.split()[-1] for value in self.headers.values())
         yield from (word for word in last_words if len(word) >= _LEAST_KEY_CHARS)
         yield self.authorization.removeprefix("Basic ")
-        user, _, password = self._user_and_password()
+        user, _, password = urlsplit(self.base_url).netloc.rpartition("@")[0].partition(":")
         yield from (password or user, unquote(password or user))
 
 
