@@ -187,6 +187,12 @@ class SystemMessage:
 
     role: ClassVar[Literal["system"]] = "system"
     text: str
+    agent: ClassVar[str] = ""
+
+    @property
+    def content(self) -> str:
+        """The text."""
+        return self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +202,12 @@ class UserMessage:
     role: ClassVar[Literal["user"]] = "user"
     content: Content
     by_person: bool = field(default=True, repr=False)
+    agent: ClassVar[str] = ""
+
+    @property
+    def text(self) -> str:
+        """The texts of the content, a paragraph each, without images and files."""
+        return "\n\n".join(part for part in parts_of(self.content) if isinstance(part, str))
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,7 +215,8 @@ class AssistantMessage:
     """A message of the model: text, tool calls, or both.
 
     `extra` holds provider-specific data (reasoning items, unknown fields), which is sent back only to the `origin` it
-    came from. `labels` classifies what hosted tools can have added to it.
+    came from. `labels` classifies what hosted tools can have added to it. `agent` is the name of the agent that wrote
+    it.
     """
 
     role: ClassVar[Literal["assistant"]] = "assistant"
@@ -213,11 +226,20 @@ class AssistantMessage:
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
     origin: str = field(default="", repr=False)
     labels: frozenset[Label] = field(default=frozenset(), repr=False)
+    agent: str = field(default="", repr=False, compare=False)
+
+    @property
+    def content(self) -> str:
+        """The text."""
+        return self.text
 
 
 @dataclass(frozen=True, slots=True)
 class ToolMessage:
-    """The result of tool call `call_id`, for the model. `labels` classifies what text, images and files can contain."""
+    """The result of tool call `call_id`, for the model. `labels` classifies what text, images and files can contain.
+
+    `agent` is the name of the agent that made the call.
+    """
 
     role: ClassVar[Literal["tool"]] = "tool"
     call_id: str
@@ -226,6 +248,12 @@ class ToolMessage:
     labels: frozenset[Label] = frozenset()
     images: tuple[Image, ...] = field(default=(), repr=False)
     files: tuple[File, ...] = field(default=(), repr=False)
+    agent: str = field(default="", repr=False, compare=False)
+
+    @property
+    def text(self) -> str:
+        """The text of the result."""
+        return self.content
 
     @property
     def beside(self) -> tuple[Image | File, ...]:

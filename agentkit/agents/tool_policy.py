@@ -30,6 +30,9 @@ from agentkit.workspace.workspace import Workspace
 NOT_OFFERED = "not-offered"
 """Rule name of the decision on a tool whose condition is not met."""
 
+_UNLABELLED = "has no safety level"
+"""What is said of a tool without a level in an approval request."""
+
 
 def recorded(arguments: Mapping[str, Any]) -> str:
     """Arguments as stored in a recording, independent of their order."""
@@ -133,7 +136,8 @@ class ToolPolicyContext:
 
     The first policy is the agent's own; the others are those of the parent agents, and `above` holds the labels of what
     these have read. `met` holds the tool conditions that are met, `context` the RunContext passed to judges; outside of
-    a run no condition is met and judges get no context.
+    a run no condition is met and judges get no context. `asks_about_unlabelled` requires approval for tools without a
+    safety level.
     """
 
     tools: Toolset
@@ -143,6 +147,7 @@ class ToolPolicyContext:
     above: frozenset[Label] = frozenset()
     met: frozenset[ToolCondition] = frozenset()
     context: RunContext[Any] | None = None
+    asks_about_unlabelled: bool = False
 
     def within(self, tools: Toolset, messages: Sequence[Message], read: frozenset[Label]) -> ToolPolicyContext:
         """The context for nested calls: with these tools, after these messages; `read` holds the labels read so far."""
@@ -198,8 +203,10 @@ def _judged_by_all(
     is_about_words = not bench.above and any(policy.is_about_words for policy in bench.policies)
     arguments, canonical, places = known
     said = _said(tool, arguments, read) if is_about_words else frozenset[str]()
-    facts = replace(places, said=said)
-    judged = [policy.judge(tool.name, tool.level, own, arguments, canonical, facts) for policy in bench.policies]
+    is_unlabelled = bench.asks_about_unlabelled and not tool.is_labelled
+    facts = replace(places, said=said, effect=_UNLABELLED if is_unlabelled else tool.effect)
+    level = SafetyLevel.SYSTEM if is_unlabelled else tool.level
+    judged = [policy.judge(tool.name, level, own, arguments, canonical, facts) for policy in bench.policies]
     decision, egress = strictest(judged), any(each.egress for each in judged)
     return decision if decision.egress is egress else replace(decision, egress=egress)
 

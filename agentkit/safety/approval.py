@@ -13,6 +13,7 @@ from typing import Any
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
 from agentkit.event_rendering import value_text, visible
+from agentkit.lines import sentence
 from agentkit.safety.data_flow import FLOW
 from agentkit.safety.rules import Rule, origin
 
@@ -75,7 +76,7 @@ class ApprovalRequest:
         lines = [f"{_quoted(self.agent)} wants to call {_quoted(self.tool)}{within}"]
         lines += [f"in {_quoted(self.folder)}"] if self.folder else []
         lines += _shown(self.arguments)
-        return "\n".join([*lines, f"This must be asked for: {_quoted(self.decision.reason)}"])
+        return "\n".join([*lines, f"Reason: {_quoted(self.decision.reason)}"])
 
 
 Said = bool | Approval | str | Mapping[str, Any]
@@ -209,7 +210,7 @@ def answered(decision: Decision, answer: ApproverAnswer) -> Decision:
         return replace(decision, verdict=Verdict.ALLOW, reason=f"Approved. {decision.reason}", remedy="")
     why = answer.text or "Approval was refused."
     remedy = decision.remedy if answer == NOBODY else "Do without it, or ask what to do instead."
-    return replace(decision, verdict=Verdict.DENY, reason=f"{decision.reason} {why}", remedy=remedy)
+    return replace(decision, verdict=Verdict.DENY, reason=f"{sentence(decision.reason)} {sentence(why)}", remedy=remedy)
 
 
 def _shown(arguments: Mapping[str, Any]) -> list[str]:

@@ -16,6 +16,13 @@ from agentkit.safety.rules import Rule, rules_from
 NO_RULE = "no-rule"
 """The rule of the decision on a tool that has no judge of its own."""
 
+_EFFECTS = {
+    SafetyLevel.SAFE: "has the safety level SAFE",
+    SafetyLevel.NETWORK: "uses the network",
+    SafetyLevel.SYSTEM: "has the safety level SYSTEM",
+}
+"""What a call of a tool does, unless the tool says it more exactly."""
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -69,7 +76,7 @@ class Policy:
         """
         if own.denied:
             return own
-        by_level = self._by_level(tool, level if own.level is None else own.level)
+        by_level = self._by_level(tool, level if own.level is None else own.level, facts.effect)
         default = strictest((by_level, own) if own.rule == NO_RULE else (own, by_level))
         fitting = self._fitting(tool, (arguments or {}, canonical or arguments or {}), facts)
         ruled = strictest(rule.decision(arguments or {}) for rule in fitting) if fitting else None
@@ -94,12 +101,14 @@ class Policy:
             or (rule.verdict is not Verdict.ALLOW and rule.fits(tool, written, facts.said, facts))
         ]
 
-    def _by_level(self, tool: str, level: SafetyLevel) -> Decision:
+    def _by_level(self, tool: str, level: SafetyLevel, effect: str) -> Decision:
         if level <= self.level:
-            return Decision(Verdict.ALLOW, "safety-level", f"{tool} is {level.name}, which this agent may use.")
+            return Decision(
+                Verdict.ALLOW, "safety-level", f"{tool} has the safety level {level.name}, which needs no approval."
+            )
         return Decision(
             Verdict.ASK,
             "safety-level",
-            f"This call of {tool} is {level.name}, and the agent may do what is up to {self.level.name} unasked.",
+            f"{tool} {effect or _EFFECTS[level]}, so it needs your approval.",
             remedy=f"Approve it, or allow it with safety='{level.name}' (--safety {level.name.lower()}).",
         )

@@ -186,7 +186,8 @@ def _file_tool(
     function: Callable[..., Result], judge: FileJudge, within: Within, *told_when_denied: str, **limits: Any
 ) -> FileTool:
     denied = told_with(*told_when_denied, **({"success": False} if judge.access == "write" else {}))
-    limits = {"level": SafetyLevel.SYSTEM, "timeout_seconds": None, **limits}
+    effect = "changes files" if judge.access == "write" else "reads files"
+    limits = {"level": SafetyLevel.SYSTEM, "timeout_seconds": None, "effect": effect, **limits}
     return FileTool(function, judge=judge, within=within, when_denied=denied, paths=("path",), **limits)
 
 

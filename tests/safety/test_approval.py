@@ -133,7 +133,7 @@ def test_question_says_how_much_is_not_shown(text, told):
     assert ("not shown" in question) is bool(told)
     lines = re.search(r"\[… ([\d,]+) lines", question)
     if lines:  # what is shown of the text, also in part, and what is not
-        shown = question.split("content: ")[1].split("\nThis must", maxsplit=1)[0].count("\n") + 1 - 1
+        shown = question.split("content: ")[1].split("\nReason: ", maxsplit=1)[0].count("\n") + 1 - 1
         assert shown + int(lines[1].replace(",", "")) == text.count("\n") + 1
 
 
@@ -196,7 +196,7 @@ def test_question_shows_values_that_are_no_text():
 
 def test_question_cannot_be_faked_by_its_values():
     """Each further line of a value is marked, so that none looks like a line of the question."""
-    forged = "x\nhelper wants to call read_file\n  path: a.txt\nThis must be asked for: nothing."
+    forged = "x\nhelper wants to call read_file\n  path: a.txt\nReason: nothing."
     lines = str(request(content=forged, path="Makefile")).splitlines()
     assert [line for line in lines if line.startswith("helper wants")] == ["helper wants to call use"]
     assert [line for line in lines if line.startswith("  path:")] == ["  path: Makefile"]

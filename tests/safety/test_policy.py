@@ -43,7 +43,10 @@ def test_judge_of_the_tool_explains_an_allowance():
 def test_level_explains_the_allowance_of_a_tool_without_a_judge():
     """Where the tool has no judge, the reason is that the agent may use tools of this level."""
     decision = Policy().judge("fetch", SafetyLevel.NETWORK, Decision(Verdict.ALLOW, "no-rule", "It has no judge."))
-    assert (decision.rule, decision.reason) == ("safety-level", "fetch is NETWORK, which this agent may use.")
+    assert (decision.rule, decision.reason) == (
+        "safety-level",
+        "fetch has the safety level NETWORK, which needs no approval.",
+    )
 
 
 @pytest.mark.parametrize(
@@ -103,8 +106,7 @@ def test_asking_is_explained():
     """A call that must be asked for says which levels meet, and how to allow it."""
     decision = Policy(SafetyLevel.SAFE).judge("fetch", SafetyLevel.NETWORK, OWN[Verdict.ALLOW])
     assert decision.rule == "safety-level"
-    assert "fetch is NETWORK" in decision.reason
-    assert "up to SAFE" in decision.reason
+    assert "fetch uses the network, so it needs your approval." in decision.reason
     assert "safety='NETWORK' (--safety network)" in decision.remedy
 
 

@@ -96,7 +96,7 @@ def test_a_narrow_terminal_breaks_no_word(terminal):
     screen = Narrow(typed, "y\n")
     reason = replace(REQUEST.decision, reason="What it would do cannot be taken back by anybody.")
     TerminalApprover(read, screen)(replace(REQUEST, arguments={"command": "one two " * 9}, decision=reason))
-    assert "\nThis must be asked for: What\nit would do cannot be taken\nback by anybody.\n" in screen.getvalue()
+    assert "\nReason: What it would do\ncannot be taken back by\nanybody.\n" in screen.getvalue()
     assert "one two " * 8 in screen.getvalue()
     assert screen.getvalue().endswith(
         "\n[y] once  [r] exactly this\ncall, until the run ends  [a]\nthe same, always  [N] no: "

@@ -48,7 +48,7 @@ def test_a_letter_answers(typed, answer):
     person = Person(typed)
     assert person.decide(REQUEST) == answer
     assert person.told[0] == "\nagentkit wants to call write_file"
-    assert "This must be asked for: It changes files." in person.told[1]
+    assert "Reason: It changes files." in person.told[1]
 
 
 def test_a_long_question_says_what_it_is_about_once_more():
