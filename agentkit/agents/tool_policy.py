@@ -20,7 +20,7 @@ from agentkit.messages import MadeCall, Message, Pause, ToolCall, ToolResult
 from agentkit.safety.approval import Grants
 from agentkit.safety.data_flow import judge_flow, labels_of, said_in
 from agentkit.safety.locations import CallFacts
-from agentkit.safety.policy import Policy
+from agentkit.safety.policy import BY_LEVEL, NEEDS_APPROVAL, Policy
 from agentkit.tooling.results import BAD_ARGUMENTS, UNKNOWN_TOOL, denial
 from agentkit.tooling.run_context import RunContext, ToolCondition
 from agentkit.tooling.tool import Tool
@@ -30,8 +30,8 @@ from agentkit.workspace.workspace import Workspace
 NOT_OFFERED = "not-offered"
 """Rule name of the decision on a tool whose condition is not met."""
 
-_UNLABELLED = "has no safety level"
-"""What is said of a tool without a level in an approval request."""
+_NO_LEVEL = "{} has no safety level, so it " + NEEDS_APPROVAL
+_SET_LEVEL = "Approve it, or give the tool a level, such as @tool(level='safe')."
 
 
 def recorded(arguments: Mapping[str, Any]) -> str:
@@ -204,10 +204,12 @@ def _judged_by_all(
     arguments, canonical, places = known
     said = _said(tool, arguments, read) if is_about_words else frozenset[str]()
     is_unlabelled = bench.asks_about_unlabelled and not tool.is_labelled
-    facts = replace(places, said=said, effect=_UNLABELLED if is_unlabelled else tool.effect)
+    facts = replace(places, said=said)
     level = SafetyLevel.SYSTEM if is_unlabelled else tool.level
     judged = [policy.judge(tool.name, level, own, arguments, canonical, facts) for policy in bench.policies]
     decision, egress = strictest(judged), any(each.egress for each in judged)
+    if is_unlabelled and decision.rule == BY_LEVEL and decision.verdict is Verdict.ASK:
+        decision = replace(decision, reason=_NO_LEVEL.format(tool.name), remedy=_SET_LEVEL)
     return decision if decision.egress is egress else replace(decision, egress=egress)
 
 

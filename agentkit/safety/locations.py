@@ -67,13 +67,12 @@ class Located:
 class CallFacts:
     """Facts about a call that rules need: real locations of its paths and of folders in rules, quoted arguments.
 
-    `said` are the names of the arguments whose values the person wrote. `effect` says what a call of the tool does.
+    `said` are the names of the arguments whose values the person wrote.
     """
 
     arguments: Mapping[str, Located] = field(default_factory=dict)
     folders: Mapping[str, str] = field(default_factory=dict)
     said: Collection[str] = ()
-    effect: str = ""
 
 
 NO_FACTS = CallFacts()

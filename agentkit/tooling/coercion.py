@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Any
 
 from agentkit.tooling.datetimes import moment, seconds
-from agentkit.tooling.schema_references import referred
-from agentkit.tooling.strict_schema import PYTHON, SUMMED, Schema
+from agentkit.tooling.schema_references import Schema, referred
+from agentkit.tooling.strict_schema import PYTHON, SUMMED
 
 _FENCE = re.compile(r"```\w*[ \t\r]*\n")
 _FOREIGN = re.compile(

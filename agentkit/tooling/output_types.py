@@ -16,7 +16,8 @@ from agentkit.tooling.arguments import complaint, shown
 from agentkit.tooling.output_errors import OutputMismatch, sentences
 from agentkit.tooling.output_validation import Validator
 from agentkit.tooling.partial_json import GrowingJSON
-from agentkit.tooling.strict_schema import Schema, strict
+from agentkit.tooling.schema_references import Schema
+from agentkit.tooling.strict_schema import strict
 
 _DECODER = json.JSONDecoder(strict=False)
 _MOST = 10

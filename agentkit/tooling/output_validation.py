@@ -14,7 +14,8 @@ from agentkit.tooling.annotations import AnnotationContext, readable
 from agentkit.tooling.coercion import first_sentence, reason, untold
 from agentkit.tooling.output_errors import OutputError, OutputMismatch, placed
 from agentkit.tooling.schema import adapter_of, json_schema_of, refuse_lazy
-from agentkit.tooling.strict_schema import Schema, tidied
+from agentkit.tooling.schema_references import Schema
+from agentkit.tooling.strict_schema import tidied
 from agentkit.tooling.unions import TAGGED
 
 if TYPE_CHECKING:

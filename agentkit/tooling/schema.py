@@ -29,9 +29,9 @@ from agentkit.tooling.coercion import KEY, as_json, first_sentence, reason, unto
 from agentkit.tooling.json_schema import checked_against, closed, refuse_what_is_around, usual
 from agentkit.tooling.plain_types import exact, plain_forms, plain_schema
 from agentkit.tooling.run_context import RunContext, check_value, is_of_run, with_context
-from agentkit.tooling.schema_references import with_plain_references
+from agentkit.tooling.schema_references import Schema, with_plain_references
 from agentkit.tooling.signature import UNRESOLVABLE, Documentation, Parameter, documented
-from agentkit.tooling.strict_schema import PYTHON, SUMMED, Schema, has_unions, refuse_malformed, strict, tidied
+from agentkit.tooling.strict_schema import PYTHON, SUMMED, has_unions, refuse_malformed, strict, tidied
 from agentkit.tooling.unions import NO_SCHEMAS, discriminated, json_members, with_tags
 
 if TYPE_CHECKING:

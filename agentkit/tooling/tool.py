@@ -14,6 +14,7 @@ from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.messages import ToolResult, ToolSpec
+from agentkit.safety.preview import NO_PREVIEW, CallPreview
 from agentkit.suggestions import refuse_made
 from agentkit.tooling import execution
 from agentkit.tooling import signature as reflection
@@ -190,15 +191,14 @@ class Tool(reflection.Portable, Generic[P, R]):
     value of a denied direct call, which otherwise raises Blocked. `asynchronous` is an equivalent coroutine function
     for asynchronous callers, and can be cancelled. An `idempotent` tool can be called again if a run was killed during
     the call. The value of a tool with `ends_run` is the run's answer. With `when`, a function of nothing or of the
-    RunContext, the tool is offered in a request only if it returns True. `effect` says what a call
-    does in approval requests, such as "changes files". Without a `level` a tool counts as SAFE, and `is_labelled` is
-    False. Raises ConfigError if the function cannot be a tool.
+    RunContext, the tool is offered in a request only if it returns True.
+    Without a `level` a tool counts as SAFE, and `is_labelled` is False. Raises ConfigError if the function cannot be a
+    tool.
     """
 
     name: str
     level: SafetyLevel
     is_labelled: bool
-    effect: str
     timeout_seconds: float | None
     max_chars: int
     labels: frozenset[Label]
@@ -234,7 +234,6 @@ class Tool(reflection.Portable, Generic[P, R]):
         ends_run: bool = False,
         when: ConditionFunction | None = None,
         paths: Iterable[str] = (),
-        effect: str = "",
         **unknown: NoReturn,
     ) -> None:
         refuse_made(Tool, unknown)
@@ -245,7 +244,6 @@ class Tool(reflection.Portable, Generic[P, R]):
             name=checked_name(reflection.name_of(bare) if name is None else name),
             level=own_level,
             is_labelled=level is not None,
-            effect=effect,
             timeout_seconds=checked_limit(timeout_seconds),
             max_chars=checked_max_chars(max_chars),
             labels=_LABELS[own_level] if labels is None else checked_labels(labels),
@@ -446,6 +444,11 @@ class Tool(reflection.Portable, Generic[P, R]):
         told = getattr(self._judge, "touched", None)
         return None if told is None else told(arguments)
 
+    def preview(self, arguments: Mapping[str, Any]) -> CallPreview:
+        """Predict the effect of a call with validated arguments, using the judge's `preview` method if it has one."""
+        predict = getattr(self._judge, "preview", None)
+        return NO_PREVIEW if predict is None else predict(arguments)
+
     def within(self, workspace: Any) -> Tool[..., Any]:
         """Return the same tool for `workspace`; itself if it does not use files."""
         return self if self._within is None else functools.reduce(Tool.when, self.conditions, self._within(workspace))
@@ -518,7 +521,6 @@ class ToolOptions(TypedDict, total=False):
     ends_run: bool
     when: ConditionFunction | None
     paths: Iterable[str]
-    effect: str
 
 
 @overload

@@ -45,11 +45,12 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.code_mode.program_tool", "agentkit.code_mode.ProgramTool"),
         "agentkit.HostedTool",
     ),
-    "Judging": (
+    "Safety": (
         *("agentkit.SafetyLevel", "agentkit.Policy", "agentkit.Rule", "agentkit.Decision", "agentkit.Verdict"),
         *("agentkit.Approval", "agentkit.ApprovalRequest", "agentkit.safety.terminal_approver.TerminalApprover"),
     ),
-    "Remembering": ("agentkit.Session",),
+    "Sessions": ("agentkit.Session",),
+    "Events": ("agentkit.TextDelta",),
     "Knowledge": (
         *("agentkit.Knowledge", "agentkit.knowledge.Memory", "agentkit.knowledge.Chunk"),
         *("agentkit.knowledge.Document", "agentkit.knowledge.AddResult", "agentkit.knowledge.Between"),

@@ -4,7 +4,7 @@ import asyncio
 
 import httpx2
 
-from agentkit.llm.http.response_limits import PassThroughStream
+from agentkit.llm.http.connection_pool import PassThroughStream
 
 
 class Source(httpx2.ByteStream):

@@ -11,7 +11,7 @@ import pytest
 
 from agentkit.errors import BadResponse, Unreachable
 from agentkit.llm.client import LLM
-from agentkit.llm.http.response_limits import MOST_PACKED_BYTES, BoundedBody
+from agentkit.llm.http.connection_pool import MOST_PACKED_BYTES, BoundedBody
 from agentkit.testing import FakeServer, raw
 
 LONG_SECONDS = 1_000.0
