@@ -1,7 +1,7 @@
 """Dataclasses with slots whose `__init__` is generated on first use.
 
 The standard library compiles three to six functions for each class, which takes longer than anything else agentkit's
-modules do on import. See `docs/decisions/0047-slotted-dataclasses.md`. If a class defines `_refuse_unknown`, it is
+modules do on import. See `docs/decisions/0017-slotted-dataclasses.md`. If a class defines `_refuse_unknown`, it is
 called with the keyword arguments that match no field.
 """
 

@@ -192,12 +192,16 @@ class SystemMessage:
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class UserMessage:
-    """A message in the user role. `by_person` is False if the run wrote it, in which case it can quote the model."""
+    """A message in the user role. `by_person` is False if the run wrote it, in which case it can quote the model.
+
+    `name` distinguishes several users of one conversation.
+    """
 
     role: ClassVar[Literal["user"]] = "user"
     labels: ClassVar[frozenset[Label]] = frozenset()
     content: Content
     by_person: bool = field(default=True, repr=False)
+    name: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -205,7 +209,7 @@ class AssistantMessage:
     """A message of the model: text, tool calls, or both.
 
     `extra` holds provider-specific data (reasoning items, unknown fields), which is sent back only to the `origin` it
-    came from. `labels` classifies what hosted tools can have added to it.
+    came from. `labels` classifies what hosted tools can have added to it. `name` distinguishes several assistants.
     """
 
     role: ClassVar[Literal["assistant"]] = "assistant"
@@ -215,6 +219,7 @@ class AssistantMessage:
     extra: Mapping[str, Any] = field(default_factory=dict, repr=False)
     origin: str = field(default="", repr=False)
     labels: frozenset[Label] = field(default=frozenset(), repr=False)
+    name: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)

@@ -16,7 +16,7 @@ from agentkit.events import Approved, Event, Milestone, ResponseReceived
 from agentkit.llm.client import LLM
 from agentkit.messages import Request, Response, ToolCall, ToolResult
 from agentkit.recording import PersonAsked
-from agentkit.safety.approval import NOBODY, SILENT, Approval, ApprovalRequest, Approver, ApproverAnswer
+from agentkit.safety.approval import NOBODY, SILENT, WORDS, Approval, ApprovalRequest, Approver, ApproverAnswer
 from agentkit.sessions.run_log import SessionRun
 from agentkit.tracing.listeners import apieces_within, pieces_within
 
@@ -24,10 +24,6 @@ ABANDONED = "abandoned"
 """Error code of a model request that was abandoned because the run's time was up."""
 
 _NOT_ANSWERED = "The time of the run is up, and nobody has answered."
-
-WORDS = "question"
-"""Rule name of the decision for a tool that waits for a text answer."""
-
 
 _NOTHING = nullcontext()
 

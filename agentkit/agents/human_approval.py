@@ -10,7 +10,7 @@ from typing import Any
 from agentkit._dataclass import dataclass
 from agentkit.agents.approval_binding import binding
 from agentkit.agents.budget import Budget
-from agentkit.agents.effects import WORDS, AskPerson, Question, Steps, tell
+from agentkit.agents.effects import AskPerson, Question, Steps, tell
 from agentkit.agents.result import GivenApprover
 from agentkit.agents.run_config import ParentRun, RunConfig
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, judge_call
@@ -18,7 +18,8 @@ from agentkit.decisions import Decision, Verdict
 from agentkit.events import Approved, Event, ToolCallPostponed
 from agentkit.messages import Message, arguments_of
 from agentkit.recording import is_replaying
-from agentkit.safety.approval import NOBODY, Approval, ApprovalRequest, Approver, ApproverAnswer, answered
+from agentkit.safety.approval import NOBODY, WORDS, Approval, ApprovalRequest, Approver, ApproverAnswer, answered
+from agentkit.safety.preview import NO_PREVIEW
 from agentkit.sessions.run_log import SessionRun
 from agentkit.sessions.run_state import Step
 from agentkit.tooling.arguments import copied
@@ -103,6 +104,8 @@ class HumanApproval:
         )
         answer, then = step.consent, bound if waits is None or waits.inner is not None else waits.bound
         if answer is None:
+            preview = NO_PREVIEW if judged.tool is None else judged.tool.preview(judged.arguments)
+            request = replace(request, preview=preview)
             decision = bench.grants.applied(request)
             if decision.allowed and waits is None:
                 return replace(judged, decision=decision, by_person=True, bound=bound)
@@ -114,7 +117,7 @@ class HumanApproval:
                 yield from self._postpone(step, request)
                 return None
             yield from tell(self.run, answer)
-            bench.grants.enter(request, _lasting(Approval(answer.answer)))
+            bench.grants.enter(request, Approval(answer.answer), lasting=not is_replaying())
         return self._decided(replace(judged, bound=answer.bound or then), answer, read)
 
     def _decided(self, judged: JudgedCall, said: Approved, read: Sequence[Message]) -> JudgedCall:
@@ -133,6 +136,8 @@ class HumanApproval:
         late = self.budget.out_of_time() if left <= 0 else None
         if late is not None:  # do not ask about a call that cannot run any more
             return Approved(request.call_id, Approval.NO.value, late.reason)
+        if request.preview.failure:
+            approve = _impossible
         question = AskPerson(request, approve, seconds_left=left)
         yield question
         return question.answer or question.nobody
@@ -146,9 +151,9 @@ def _waiting(step: Step, request: ApprovalRequest) -> ToolCallPostponed:
     return ToolCallPostponed(step.call, str(request), request.decision, request.folder, bound=request.bound)
 
 
-def _lasting(approval: Approval) -> Approval:
-    """The duration of an approval: in a replay, a recorded ALWAYS only applies to the run."""
-    return Approval.RUN if approval is Approval.ALWAYS and is_replaying() else approval
+def _impossible(request: ApprovalRequest) -> Any:
+    """The approver of a call that cannot succeed; as an approver, its answer is recorded and replayed."""
+    return ApproverAnswer(Approval.IMPOSSIBLE, request.preview.failure)
 
 
 _CANNOT_WAIT = "The person wants to decide later, and a run inside another run cannot wait."

@@ -7,14 +7,13 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from agentkit.agents.effects import WORDS
 from agentkit.agents.human_approval import told_of_run
 from agentkit.agents.result import Answers
 from agentkit.agents.run_config import CallingTool, RunConfig
 from agentkit.agents.tool_policy import ToolPolicyContext
 from agentkit.errors import BadArguments, ConfigError, UnknownTool
 from agentkit.messages import ToolCall
-from agentkit.safety.approval import Approval, ApprovalRequest, Approver, ApproverAnswer, is_mistaken
+from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, Approver, ApproverAnswer, is_mistaken
 from agentkit.sessions.run_state import Step
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset

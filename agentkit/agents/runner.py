@@ -30,7 +30,7 @@ from agentkit.agents.tool_calls import unknown_lead
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext
 from agentkit.agents.tool_selection import conditions_of, offered
 from agentkit.errors import Cancelled, RunError, SessionError
-from agentkit.event_rendering import error_text
+from agentkit.event_rendering import content_text, error_text, one_line
 from agentkit.events import (
     Event,
     HandedOff,
@@ -171,6 +171,7 @@ Work = Prompt | Resumption
 """The input of a run: a prompt, or a run to resume."""
 
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
+_MAX_LABEL_SOURCE_CHARS = 2_000
 _STOPPED = "The run was stopped. What was done is kept, and agent.resume() goes on with it."
 
 
@@ -296,9 +297,12 @@ class Runner(HandoffTarget):
         plan = self._plan(replace(other.context, agent=self.name), bench.workspace.record.id, above)
         return replace(plan, answers=plan.answers.or_type_of(other.answers), known=other.known)
 
-    def _plan(self, context: RunContext[Any], record: str, above: ParentRun, *, is_new: bool = False) -> RunConfig:
+    def _plan(
+        self, context: RunContext[Any], record: str, above: ParentRun, *, is_new: bool = False, prompt: str = ""
+    ) -> RunConfig:
         is_dry = self.dry_run or self.workspace.dry_run or above.dry_run
-        workspace = self.workspace.for_run(record, self.name, dry_run=is_dry, is_new=is_new)
+        label = f"{self.name}: {one_line(prompt[:_MAX_LABEL_SOURCE_CHARS])}" if prompt else self.name
+        workspace = self.workspace.for_run(record, label, dry_run=is_dry, is_new=is_new)
         tools = self.tools.within(workspace)
         if self.leads:
             tools = tools + agent_handoffs.handoff_tools(self.leads.values())
@@ -412,7 +416,7 @@ class Runner(HandoffTarget):
                 lineage.note(labels_of([*run.history, *run.progress.messages]))
                 return run, loop, loop.resume()
         with _left_on_error(run):
-            plan = self._plan(context, run.new_record_id(), lineage, is_new=True)
+            plan = self._plan(context, run.new_record_id(), lineage, is_new=True, prompt=content_text(prompt))
             lineage.note(labels_of(run.history))
             loop = RunLoop(task.asked_for(plan), run, self._budget(task.limits, lineage), self)
             return run, loop, loop.begin(prompt)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ import click
 from agentkit.agents.budget import RESUME_HINT, UNKNOWN_PRICE
 from agentkit.agents.result import RunFinished, RunResult
 from agentkit.atomic_write import write_whole
+from agentkit.cli.approvals import KeptApprovals, asking
 from agentkit.cli.ask_options import FILE, RECORD, chosen_session, conversing, new_session, question_of, text_of
 from agentkit.cli.display import (
     call_line,
@@ -50,8 +51,7 @@ from agentkit.events import (
     ToolCallStarted,
 )
 from agentkit.recording import OpenQuestion, Question, Recording, active
-from agentkit.safety.approval import Approval, ApprovalRequest, Approver, Said
-from agentkit.safety.terminal_approver import TerminalApprover
+from agentkit.safety.approval import Approver
 from agentkit.sessions.codec import encode_entry
 from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionEntry
@@ -107,37 +107,6 @@ def ask(**options: Any) -> int:
     order = AskOptions(**options)
 
     return answer(order)
-
-
-def approver(status: StatusLine, *, yes: bool, can_wait: bool) -> Approver | None:
-    """The approval handler of a command; None without a terminal. With `can_wait`, `l` or Ctrl-C defers a question."""
-    if yes:
-        return _yes
-    if sys.stdin is None or not sys.stdin.isatty():
-        return None
-    return TerminalApproval(TerminalApprover(can_wait=can_wait), status, can_wait=can_wait)
-
-
-def _yes(_: ApprovalRequest) -> bool:
-    return True
-
-
-class TerminalApproval:
-    """Ask for approval at the terminal, after clearing the status line."""
-
-    def __init__(self, ask: Approver, status: StatusLine, *, can_wait: bool) -> None:
-        self._ask, self._status, self._can_wait = ask, status, can_wait
-
-    def __call__(self, request: ApprovalRequest) -> Said | Awaitable[Said]:
-        """Return the person's answer. Raises KeyboardInterrupt if the question cannot be deferred."""
-        self._status.clear()
-        try:
-            return self._ask(request)
-        except KeyboardInterrupt:
-            click.echo(err=True)
-            if self._can_wait:
-                return Approval.LATER
-            raise
 
 
 _SESSION_FORMAT = 1
@@ -278,8 +247,11 @@ def answer(order: AskOptions) -> int:
     session = _session(order, settings, question)
     prompt = question or _left(session)
     output = Output(order.output)
-    with error_stream() as status:
-        approve = approver(status, yes=order.yes, can_wait=session.store is not None)
+    kept = None if order.no_session else KeptApprovals()
+    with (
+        error_stream() as status,
+        asking(status, yes=order.yes, can_wait=session.store is not None, kept=kept) as approve,
+    ):
         agent = agent_of(order, settings, session, approve, wanted and wanted.kind)
         if order.yes:
             tell(APPROVED, "yellow")

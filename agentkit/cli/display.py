@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.decisions import Verdict
 from agentkit.event_rendering import answer_in, arguments_in, arguments_text, cut, is_shallow, json_value
+from agentkit.safety.policy import RAISE_LEVEL
+from agentkit.workspace import safe_open
 
 if TYPE_CHECKING:
     from agentkit.agents.result import RunResult
@@ -19,6 +21,8 @@ SCHEMA_VERSION = 1
 _MAX_LINE_CHARS = 100
 _MAX_REFUSAL_CHARS = 240  # longer, because a refusal ends with its remedy
 _WORTH_TELLING_SECONDS = 0.3
+_LEVELS = ("network", "system")
+_OTHER_FOLDER = "File tools reach only this folder. To work in another one, change into it: cd FOLDER"
 _UNSEEN = (
     "\x7f-\x9f"  # DEL and the C1 control characters
     "\u061c\u200b-\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff"  # zero-width and direction marks
@@ -78,8 +82,16 @@ def missed_line(missed: Missed) -> str:
 
 def outcome_text(result: ToolResult) -> str:
     """The result or error of a tool call, on one line."""
-    most_chars = _MAX_REFUSAL_CHARS if was_refused(result) else _MAX_LINE_CHARS
-    return line_text(result.error or answer_in(result), most_chars) or "(nothing)"
+    if was_refused(result):
+        return line_text(shell_remedy(result.error or ""), _MAX_REFUSAL_CHARS)
+    return line_text(result.error or answer_in(result)) or "(nothing)"
+
+
+def shell_remedy(text: str) -> str:
+    """A text in which the remedies for programs are replaced by options of the command line."""
+    for name in _LEVELS:
+        text = text.replace(RAISE_LEVEL.format(name), f"To allow it: --safety {name}; to approve all calls: -y")
+    return text.replace(safe_open.REMEDY, _OTHER_FOLDER)
 
 
 def judgment_text(result: ToolResult) -> str:

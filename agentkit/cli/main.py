@@ -34,6 +34,7 @@ COMMANDS = {
     "mcp": ("mcp", "mcp", "Offer tools to MCP clients, and look at MCP servers."),
     "sessions": ("sessions", "sessions", "List, show, fork and delete the conversations that are kept."),
     "undo": ("sessions", "undo", "Take back what the last run here changed."),
+    "approvals": ("approvals", "approvals", "List and revoke the approvals that are kept."),
     "tools": ("tools", "tools", "See the tools, and use one without a model."),
     "knowledge": ("knowledge", "knowledge", "Add documents, and search them for passages."),
     "eval": ("eval", "evaluation", "Measure how good an agent is."),

@@ -129,7 +129,7 @@ def _verdict(decision: Decision, story: CallStory) -> Markup:
 
 def _reasons(decision: Decision) -> Iterator[Child]:
     yield element("p", decision.reason, " ", element("span", f"rule: {decision.rule}", class_="rule"))
-    if decision.evidence:
+    if len(decision.evidence) > 1:
         yield element("p", "Because of ", element("code", decision.evidence))
     if decision.remedy:
         yield element("p", "Instead: ", decision.remedy)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from agentkit.sessions.codec import Data
     from agentkit.sessions.session import Session
     from agentkit.workspace.journal import Journal, Record
+    from agentkit.workspace.snapshots import FileChange
 
 
 _EXAMPLES = """\b
@@ -198,11 +199,12 @@ _SEE_LIST = "To see which runs changed something, and where: agentkit undo --lis
 @click.command(short_help="Take back what the last run here changed.")
 @click.argument("run", required=False)
 @click.option("--list", "as_list", is_flag=True, help="List the runs that changed something, the latest first.")
-@click.option("--diff", "as_diff", is_flag=True, help="Show what the run changed, and undo nothing.")
-def undo(*, run: str | None, as_list: bool, as_diff: bool) -> int:
-    """Undo what the last run changed in the current folder, or the run with the id RUN wherever it was.
+@click.option("--diff", "as_diff", is_flag=True, help="Show the changes of the run, and undo nothing.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+def undo(*, run: str | None, as_list: bool, as_diff: bool, yes: bool) -> int:
+    """Undo the changes of the last run in the current folder, or those of the run with the id RUN in any folder.
 
-    Nothing is touched when a file was changed since.
+    At a terminal you are asked first. Nothing is undone if a file was changed since.
     """
     from agentkit.cli.display import clean
     from agentkit.redaction import redact
@@ -218,8 +220,37 @@ def undo(*, run: str | None, as_list: bool, as_diff: bool) -> int:
     found = _named(journal, run) if run else _last_here(records)
     if found is None:
         return FAILED
-    click.echo(clean(redact(found.diff) if as_diff else f"{found.undo()} In {_folder(found)}."))
+    if as_diff:
+        click.echo(clean(redact(found.diff)))
+        return ANSWERED
+    tell(redact(undo_text(found)))
+    if not yes and sys.stdin is not None and sys.stdin.isatty() and not click.confirm("Undo this?", err=True):
+        tell("Nothing was undone.")
+        return INTERRUPTED
+    click.echo(clean(redact(f"{found.undo()} In {_folder(found)}.")))
     return ANSWERED
+
+
+_MAX_FILES = 20
+
+
+def undo_text(record: Record) -> str:
+    """The prompt, the time and the files of a record that is about to be undone."""
+    from agentkit.event_rendering import count_text, one_line
+    from agentkit.workspace.snapshots import net
+
+    effects = {change.path: _effect(change) for change in net(record.changes)}
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(record.started))
+    lines = [f"{when}  {one_line(record.label)}"]
+    lines += [f"  {effect:<8} {path}" for path, effect in list(effects.items())[:_MAX_FILES]]
+    left = len(effects) - _MAX_FILES
+    return "\n".join([*lines, *([f"  and {count_text(left, 'more file')}"] if left > 0 else [])])
+
+
+def _effect(change: FileChange) -> str:
+    if change.before.kind == "absent":
+        return "created"
+    return "deleted" if change.after.kind == "absent" else "changed"
 
 
 def _named(journal: Journal, run: str) -> Record:

@@ -157,7 +157,7 @@ Examples:
 @click.option("--json", "as_json", is_flag=True, help="Print the decision as one JSON document.")
 def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_json: bool) -> int:
     """Say whether the tool NAME may be called like this, and why. Nothing is run."""
-    from agentkit.cli.display import clean, document_text
+    from agentkit.cli.display import clean, document_text, shell_remedy
     from agentkit.cli.loading import tool_named
     from agentkit.cli.settings import settings_here
     from agentkit.levels import SafetyLevel
@@ -171,7 +171,8 @@ def explain(*, name: str, arguments: tuple[str, ...], safety: str | None, as_jso
         click.echo(document_text(tool=tool.name, arguments=checked, **decision.to_dict()))
     else:
         lines = [("", f"{decision.verdict}: {decision.reason}"), ("rule", decision.rule)]
-        lines += [("evidence", decision.evidence), ("instead", decision.remedy)]
+        evidence = decision.evidence if len(decision.evidence) > 1 else ""
+        lines += [("evidence", evidence), ("instead", shell_remedy(decision.remedy))]
         click.echo("\n".join(clean(f"{word + ':':<10}{text}" if word else text) for word, text in lines if text))
     return REFUSED if decision.denied else ANSWERED
 

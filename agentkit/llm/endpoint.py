@@ -13,7 +13,7 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.settings import Secret
 
-ProtocolName = Literal["responses", "chat", "messages"]
+ProtocolName = Literal["responses", "chat", "messages", "gemini"]
 TokenProvider = Callable[[], str]
 
 _PASTED_PATHS = ("/chat/completions", "/responses", "/messages", "/embeddings")
@@ -23,6 +23,7 @@ _HEADER_VALUE = re.compile(r"[ \t]*[!-~][ \t!-~]*")
 _OWN_HEADERS = frozenset(
     ("host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding")
 )
+_DIGEST_CHARS = 8
 _LEAST_KEY_CHARS = 8
 """Shorter words of a header are not treated as keys: scrubbing them would change unrelated words."""
 
@@ -77,7 +78,7 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         if self.protocol not in get_args(ProtocolName):
-            raise ConfigError(f"protocol= is 'responses', 'chat' or 'messages', not {self.protocol!r}.")
+            raise ConfigError(f"protocol= is 'responses', 'chat', 'messages' or 'gemini', not {self.protocol!r}.")
         if self.api_key and not is_header_text(self.api_key.reveal()):
             raise ConfigError(f"The API key for {self.provider} has characters that no key has; was it pasted whole?")
 
@@ -88,12 +89,13 @@ class Endpoint:
 
     @property
     def origin(self) -> str:
-        """Identifies the endpoint in its messages, so that their opaque data is sent back to this endpoint only.
+        """Identifies model and account in messages, so that their opaque data is sent back to these only.
 
-        In the Messages protocol it includes the model, because other models reject its thinking blocks.
+        Other models, and other accounts of the same provider, reject reasoning that they did not write. The account is
+        a short digest of its key.
         """
-        place = f"{self.protocol}:{self.shown_url if self.base_url else self.provider}"
-        return f"{place}#{self.model}" if self.protocol == "messages" else place
+        place = f"{self.protocol}:{self.shown_url if self.base_url else self.provider}#{self.model}"
+        return f"{place}@{_digest(self.api_key.reveal())}" if self.api_key else place
 
     def scrub(self, text: str) -> str:
         """`text` without key, password and query values. Public words, such as the key `ollama`, are not removed."""
@@ -105,11 +107,8 @@ class Endpoint:
     @property
     def authorization(self) -> str:
         """User and password of the base URL as an Authorization header; empty if the URL has neither."""
-        user, _, password = self._user_and_password()
+        user, _, password = urlsplit(self.base_url).netloc.rpartition("@")[0].partition(":")
         return f"Basic {b64encode(unquote(f'{user}:{password}').encode()).decode()}" if user or password else ""
-
-    def _user_and_password(self) -> tuple[str, str, str]:
-        return urlsplit(self.base_url).netloc.rpartition("@")[0].partition(":")
 
     def _secrets(self) -> Iterator[str]:
         if self.api_key:
@@ -118,7 +117,7 @@ class Endpoint:
         last_words = (value.split()[-1] for value in self.headers.values())
         yield from (word for word in last_words if len(word) >= _LEAST_KEY_CHARS)
         yield self.authorization.removeprefix("Basic ")
-        user, _, password = self._user_and_password()
+        user, _, password = urlsplit(self.base_url).netloc.rpartition("@")[0].partition(":")
         yield from (password or user, unquote(password or user))
 
 
@@ -162,6 +161,12 @@ class Description:
         """A one-line summary, including the fallbacks."""
         own = f"{self.provider}:{self.model} at {self.endpoint} (decided by {self.decided_by})"
         return ", then ".join([own, *(each.line for each in self.fallbacks)])
+
+
+def _digest(secret: str) -> str:
+    from hashlib import sha256
+
+    return sha256(b"agentkit account " + secret.encode()).hexdigest()[:_DIGEST_CHARS]
 
 
 def is_header_text(text: str) -> bool:

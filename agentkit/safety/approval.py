@@ -14,12 +14,14 @@ from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
 from agentkit.event_rendering import value_text, visible
 from agentkit.safety.data_flow import FLOW
+from agentkit.safety.policy import BY_LEVEL, NEEDS_APPROVAL
+from agentkit.safety.preview import NO_PREVIEW, CallPreview
 from agentkit.safety.rules import Rule, origin
 
-_MOST_SHOWN_CHARS, _TAIL_CHARS = 2_000, 500
-_MOST_SHOWN_LINES, _TAIL_LINES = 40, 10
-_MOST_HOSTS = 5
-_MOST_ARGUMENTS, _TAIL_ARGUMENTS = 30, 10
+_MAX_SHOWN_CHARS, _TAIL_CHARS = 2_000, 500
+_MAX_SHOWN_LINES, _TAIL_LINES = 40, 10
+_MAX_HOSTS = 5
+_MAX_ARGUMENTS, _TAIL_ARGUMENTS = 30, 10
 _FOREIGN_HOST = re.compile(r"://((?=[^\s/?#:@\"'<>]{0,99}[^\x00-\x7f])[^\s/?#:@\"'<>]{1,100})")
 
 
@@ -30,8 +32,12 @@ class Approval(StrEnum):
     ONCE = "once"
     RUN = "run"
     """For calls of this pattern until the run ends; not available for the data-flow rule."""
+    WORKSPACE = "workspace"
+    """For all calls that only change files of this workspace, for the lifetime of the agent."""
     ALWAYS = "always"
     """For calls of this pattern for the lifetime of the agent."""
+    IMPOSSIBLE = "impossible"
+    """Nobody was asked, because the call cannot succeed; the text is its error."""
     LATER = "later"
     """Not now: the run ends paused and can be resumed with an answer, also in another process."""
 
@@ -42,6 +48,7 @@ class ApprovalRequest:
 
     `within` is the tool whose call makes this one, such as `run_program`; it is empty if the model makes it. `bound`
     maps each path of the call to its resolved target, with the digest of a script: an approval applies only to these.
+    `preview` is the effect that the call would have now.
     """
 
     agent: str
@@ -52,6 +59,7 @@ class ApprovalRequest:
     call_id: str = ""
     within: str = ""
     bound: Mapping[str, str] = field(default_factory=dict, repr=False)
+    preview: CallPreview = field(default=NO_PREVIEW, repr=False)
 
     @property
     def question(self) -> str:
@@ -66,16 +74,50 @@ class ApprovalRequest:
 
     @property
     def pattern(self) -> Rule:
-        """The calls that `Approval.RUN` and `Approval.ALWAYS` apply to: exactly this one, or one to the same origin."""
+        """The calls that `Approval.RUN` applies to: exactly this one, or one to the same origin."""
         return Rule(Verdict.ALLOW, self.tool, {name: _like(name, value) for name, value in self.arguments.items()})
+
+    @property
+    def lasting_pattern(self) -> Rule:
+        """The calls that `Approval.ALWAYS` applies to: those of `pattern`, or changes of the same file."""
+        free = self.preview.covers if self.is_confined else frozenset[str]()
+        given = {name: value for name, value in self.arguments.items() if name not in free}
+        return Rule(Verdict.ALLOW, self.tool, {name: _like(name, value) for name, value in given.items()})
+
+    @property
+    def is_confined(self) -> bool:
+        """Whether approval is needed only because the call changes files of the workspace."""
+        return self.preview.is_confined and self.decision.rule == BY_LEVEL and not self.decision.destroys
+
+    @property
+    def reason(self) -> str:
+        """Why approval is needed, addressed to the person who decides."""
+        reason = self.decision.reason
+        if self.decision.rule == WORDS:
+            return reason
+        if reason.endswith(NEEDS_APPROVAL):
+            return f"{reason.removesuffix(NEEDS_APPROVAL)}needs your approval."
+        return f"{self.tool} needs your approval: {reason}"
+
+    @property
+    def details(self) -> str:
+        """The whole question, with nothing left out."""
+        return "\n".join(self._lines(_whole))
 
     def __str__(self) -> str:
         """The question shown to a person: deceptive characters are made visible, long values are cut in the middle."""
+        return "\n".join(self._lines(_quoted))
+
+    def _lines(self, shown: Callable[[str], str]) -> list[str]:
         within = f" within {_quoted(self.within)}" if self.within else ""
         lines = [f"{_quoted(self.agent)} wants to call {_quoted(self.tool)}{within}"]
         lines += [f"in {_quoted(self.folder)}"] if self.folder else []
-        lines += _shown(self.arguments)
-        return "\n".join([*lines, f"This must be asked for: {_quoted(self.decision.reason)}"])
+        covered = self.preview.covers if self.preview.diff else frozenset[str]()
+        given = {name: value for name, value in self.arguments.items() if name not in covered}
+        lines += _shown(given, shown)
+        lines += [f"  {_quoted(each)}" for each in self.preview.summary]
+        lines += [f"  │ {shown(self.preview.diff.rstrip())}"] if self.preview.diff else []
+        return [*lines, _quoted(self.reason)]
 
 
 Said = bool | Approval | str | Mapping[str, Any]
@@ -149,23 +191,49 @@ def _why_not(said: object) -> str:
 class Grant:
     """An approval for later calls that match the pattern, have no other arguments, and the same folder and rule.
 
-    The paths and scripts that the call is bound to must be the same as well.
+    The paths and scripts that the call is bound to must be the same as well. Arguments in `free` can have any value. A
+    grant without a pattern applies to all calls that only change files of the folder.
     """
 
-    pattern: Rule
+    pattern: Rule | None
     rule: str
     folder: str
     bound: Mapping[str, str] = field(default_factory=dict)
+    free: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, request: ApprovalRequest, approval: Approval) -> Grant:
+        """The grant that an answer to this request gives."""
+        rule, folder = request.decision.rule, request.folder
+        if approval is Approval.WORKSPACE:
+            return cls(None, rule, folder)
+        pattern = request.lasting_pattern if approval is Approval.ALWAYS else request.pattern
+        return cls(pattern, rule, folder, dict(request.bound), frozenset(request.arguments.keys() - pattern.where))
 
     def covers(self, request: ApprovalRequest) -> bool:
         """Whether the grant includes this call; False for arguments nested too deeply to compare."""
-        if (self.rule, self.folder, self.bound) != (request.decision.rule, request.folder, request.bound):
+        if (self.rule, self.folder) != (request.decision.rule, request.folder):
+            return False
+        if self.pattern is None:
+            return request.is_confined
+        if self.bound != request.bound or (self.free and not request.is_confined):
             return False
         try:
             is_alike = self.pattern.fits(request.tool, request.arguments)
         except RecursionError:
             return False
-        return is_alike and self.pattern.where.keys() == request.arguments.keys()
+        return is_alike and {*self.pattern.where, *self.free} == request.arguments.keys()
+
+
+def is_offered(approval: Approval, request: ApprovalRequest) -> bool:
+    """Whether an answer is available: the data-flow rule covers one call only, and destruction is not kept."""
+    if approval in (Approval.ONCE, Approval.NO, Approval.LATER):
+        return True
+    if request.decision.rule == FLOW:
+        return False
+    if approval is Approval.WORKSPACE:
+        return request.is_confined
+    return approval is Approval.RUN or not request.decision.destroys
 
 
 @dataclass(slots=True)
@@ -179,11 +247,11 @@ class Grants:
         """Share the lasting grants with a new run."""
         return Grants(self.lasting)
 
-    def enter(self, request: ApprovalRequest, approval: Approval) -> None:
-        """Store an answer that applies to more than one call."""
-        kept = {Approval.RUN: self.run, Approval.ALWAYS: self.lasting}.get(approval)
-        if kept is not None and request.decision.rule != FLOW:
-            kept.append(Grant(request.pattern, request.decision.rule, request.folder, dict(request.bound)))
+    def enter(self, request: ApprovalRequest, approval: Approval, *, lasting: bool = True) -> None:
+        """Store an answer that applies to more than one call; without `lasting`, for this run only."""
+        if approval in (Approval.RUN, Approval.WORKSPACE, Approval.ALWAYS) and is_offered(approval, request):
+            kept = self.lasting if lasting and approval is not Approval.RUN else self.run
+            kept.append(Grant.of(request, approval))
 
     def applied(self, request: ApprovalRequest) -> Decision:
         """The decision in the request; allowed if it asks and a grant covers the call."""
@@ -199,12 +267,20 @@ class Grants:
 SILENT = "It could not be approved: the approver returned nothing, which is no answer; a yes is True, a no is False."
 """Why a call is denied if the approver returned None, as a function without `return` does."""
 
+WORDS = "question"
+"""Rule name of the decision for a tool that waits for a text answer."""
+
+CANNOT_SUCCEED = "cannot-succeed"
+"""Rule name of the decision on a call that would fail, about which nobody is asked."""
+
 NOBODY = ApproverAnswer.of(None)
 """The answer without an approver."""
 
 
 def answered(decision: Decision, answer: ApproverAnswer) -> Decision:
     """Apply an approver's answer to the decision."""
+    if answer.approval is Approval.IMPOSSIBLE:
+        return Decision(Verdict.DENY, CANNOT_SUCCEED, answer.text, level=decision.level)
     if answer.approval is not Approval.NO:
         return replace(decision, verdict=Verdict.ALLOW, reason=f"Approved. {decision.reason}", remedy="")
     why = answer.text or "Approval was refused."
@@ -212,35 +288,40 @@ def answered(decision: Decision, answer: ApproverAnswer) -> Decision:
     return replace(decision, verdict=Verdict.DENY, reason=f"{decision.reason} {why}", remedy=remedy)
 
 
-def _shown(arguments: Mapping[str, Any]) -> list[str]:
+def _shown(arguments: Mapping[str, Any], shown: Callable[[str], str]) -> list[str]:
     """Render the arguments; of many, only the first and the last to keep the question readable."""
-    entries, left_out = [*arguments.items()], len(arguments) - _MOST_ARGUMENTS
-    lines = [_argument(name, value) for name, value in entries[: _MOST_ARGUMENTS - _TAIL_ARGUMENTS]]
+    entries, left_out = [*arguments.items()], len(arguments) - _MAX_ARGUMENTS
+    lines = [_argument(name, value, shown) for name, value in entries[: _MAX_ARGUMENTS - _TAIL_ARGUMENTS]]
     lines += [f"[… {left_out:,} arguments are not shown …]"] if left_out > 0 else []
-    rest = entries[_MOST_ARGUMENTS - _TAIL_ARGUMENTS :]
-    return lines + [_argument(name, value) for name, value in rest[-_TAIL_ARGUMENTS:]]
+    rest = entries[_MAX_ARGUMENTS - _TAIL_ARGUMENTS :]
+    return lines + [_argument(name, value, shown) for name, value in rest[-_TAIL_ARGUMENTS:]]
 
 
-def _argument(name: str, value: Any) -> str:
+def _argument(name: str, value: Any, shown: Callable[[str], str]) -> str:
     """Render an argument, followed by the real form of its hosts."""
     text = value_text(value)
-    return "\n".join([f"  {_quoted(name)}: {_quoted(text)}", *_hosts_in(text)])
+    return "\n".join([f"  {_quoted(name)}: {shown(text)}", *_hosts_in(text)])
+
+
+def _whole(text: str) -> str:
+    """Render a text completely, with a mark before each further line."""
+    return visible(text).replace("\n", "\n  │ ")
 
 
 def _quoted(text: str) -> str:
     """Render a text: cut in the middle, with a mark before each further line."""
     lines = text.split("\n")
-    is_high = len(lines) > _MOST_SHOWN_LINES
-    if is_high or len(text) > _MOST_SHOWN_CHARS:
-        first = "\n".join(lines[: _MOST_SHOWN_LINES - _TAIL_LINES]) if is_high else text
+    is_high = len(lines) > _MAX_SHOWN_LINES
+    if is_high or len(text) > _MAX_SHOWN_CHARS:
+        first = "\n".join(lines[: _MAX_SHOWN_LINES - _TAIL_LINES]) if is_high else text
         last = "\n".join(lines[-_TAIL_LINES:]) if is_high else text
-        head, tail = first[: _MOST_SHOWN_CHARS - _TAIL_CHARS], last[-_TAIL_CHARS:]
+        head, tail = first[: _MAX_SHOWN_CHARS - _TAIL_CHARS], last[-_TAIL_CHARS:]
         shown_lines = head.count("\n") + tail.count("\n") + 2
         left_out = [f"{len(lines) - shown_lines:,} lines"] if is_high else []
         if not is_high or (head, tail) != (first, last):
             left_out.append(f"{len(text) - len(head) - len(tail):,} characters")
         text = f"{head}\n[… {' and '.join(left_out)} are not shown …]\n{tail}"
-    return visible(text).replace("\n", "\n  │ ")
+    return _whole(text)
 
 
 def _hosts_in(text: str) -> list[str]:
@@ -250,7 +331,7 @@ def _hosts_in(text: str) -> list[str]:
         return []
     from agentkit.safety.urls import read_url  # most questions do not need it
 
-    hosts = [*found][:_MOST_HOSTS]
+    hosts = [*found][:_MAX_HOSTS]
     parsed = [(visible(host), read_url(f"https://{host}/")) for host in hosts]
     return [f"  ! {host}: {url.reason if isinstance(url, Decision) else url.host}" for host, url in parsed]
 

@@ -16,6 +16,28 @@ from agentkit.safety.rules import Rule, rules_from
 NO_RULE = "no-rule"
 """The rule of the decision on a tool that has no judge of its own."""
 
+BY_LEVEL = "safety-level"
+"""The rule of a decision that the safety level of the call determines."""
+
+NEEDS_APPROVAL = "needs approval."
+"""The end of a reason that states what a call does, and that it therefore needs approval."""
+
+RAISE_LEVEL = "Approve it, or allow it with safety={!r}."
+"""The remedy for a call above the agent's level."""
+
+_EFFECTS = {
+    "workspace.write": "changes files",
+    "workspace.read": "reads files",
+    "shell.writes": "changes files",
+    "shell.undoable": "deletes or replaces files, which can be undone,",
+    "shell.runs": "runs the workspace's own code",
+}
+_LEVEL_EFFECTS = {
+    SafetyLevel.SAFE: "computes from its arguments",
+    SafetyLevel.NETWORK: "contacts other machines",
+    SafetyLevel.SYSTEM: "can change this machine or data elsewhere",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -69,7 +91,7 @@ class Policy:
         """
         if own.denied:
             return own
-        by_level = self._by_level(tool, level if own.level is None else own.level)
+        by_level = self._by_level(tool, level if own.level is None else own.level, own.rule)
         default = strictest((by_level, own) if own.rule == NO_RULE else (own, by_level))
         fitting = self._fitting(tool, (arguments or {}, canonical or arguments or {}), facts)
         ruled = strictest(rule.decision(arguments or {}) for rule in fitting) if fitting else None
@@ -94,12 +116,13 @@ class Policy:
             or (rule.verdict is not Verdict.ALLOW and rule.fits(tool, written, facts.said, facts))
         ]
 
-    def _by_level(self, tool: str, level: SafetyLevel) -> Decision:
+    def _by_level(self, tool: str, level: SafetyLevel, rule: str) -> Decision:
         if level <= self.level:
-            return Decision(Verdict.ALLOW, "safety-level", f"{tool} is {level.name}, which this agent may use.")
+            return Decision(Verdict.ALLOW, BY_LEVEL, f"{tool} is {level.name}, which this agent may use.")
+        effect = _EFFECTS.get(rule, _LEVEL_EFFECTS[level])
         return Decision(
             Verdict.ASK,
-            "safety-level",
-            f"This call of {tool} is {level.name}, and the agent may do what is up to {self.level.name} unasked.",
-            remedy=f"Approve it, or allow it with safety='{level.name}' (--safety {level.name.lower()}).",
+            BY_LEVEL,
+            f"{tool} {effect}, so it {NEEDS_APPROVAL}",
+            remedy=RAISE_LEVEL.format(level.name.lower()),
         )

@@ -6,8 +6,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-import agentkit
 from agentkit._dataclass import dataclass
+from agentkit._version import __version__
 from agentkit.agents.agent import Agent
 from agentkit.agents.result import Resumption
 from agentkit.server.auth import RequestAuth
@@ -52,7 +52,7 @@ class ChatAPI:
                 "session": self.session,
                 "safety": agent.policy.level.name.lower(),
                 "folder": agent.workspace.folder,
-                "version": agentkit.__version__,
+                "version": __version__,
             }
         )
 

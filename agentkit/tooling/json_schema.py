@@ -13,7 +13,8 @@ from agentkit.errors import BadArguments
 from agentkit.tooling import arguments as reading
 from agentkit.tooling.arguments import MOST_FAULTS, ArgumentErrors, Fault, Place
 from agentkit.tooling.coercion import MISSING, UNKNOWN, number, whole
-from agentkit.tooling.strict_schema import JSON_TYPES, LISTED, NAMED, SHAPES, SINGLE, Schema, referred
+from agentkit.tooling.schema_references import Schema, referred
+from agentkit.tooling.strict_schema import JSON_TYPES, LISTED, NAMED, SHAPES, SINGLE
 
 _TYPES = {
     **dict(zip(JSON_TYPES, JSON_TYPES, strict=True)),

@@ -24,6 +24,7 @@ from agentkit.decisions import Decision, Label
 from agentkit.errors import Blocked, Postponed, ToolError, ToolTimeout
 from agentkit.messages import READ_MORE, Status, ToolResult, failure_content, reading_call, well_formed
 from agentkit.redaction import redact, redact_value, redactor
+from agentkit.safety.approval import CANNOT_SUCCEED
 
 _DEEPEST, _RECORD_KEYS = 60, 32
 _MOST_SORTED, _MOST_BITS = 10_000, 14_000
@@ -401,7 +402,7 @@ _OF_A_RUN = frozenset({"waiting", "interrupted"})
 BAD_ARGUMENTS, UNKNOWN_TOOL = "bad-arguments", "unknown-tool"
 """The rules of decisions on calls that could not be parsed."""
 
-_NOT_UNDERSTOOD = {BAD_ARGUMENTS, UNKNOWN_TOOL}
+_FAILING = {BAD_ARGUMENTS, UNKNOWN_TOOL, CANNOT_SUCCEED}
 _MOST_NAME_CHARS = 64
 _MOST_ERROR_CHARS = 2_000
 _MOST_WHOLE_CHARS, _MOST_WHOLE_VALUES = 1_000_000, 40_000
@@ -473,9 +474,9 @@ def fault(
 def denial(tool_name: str, decision: Decision) -> ToolResult:
     """Build the result of a denied call: the reason, and what would be allowed.
 
-    A call that could not be parsed counts as failed, not as denied.
+    A call that could not be parsed, or could not succeed, counts as failed, not as denied.
     """
-    status: Status = "failed" if decision.rule in _NOT_UNDERSTOOD else "denied"
+    status: Status = "failed" if decision.rule in _FAILING else "denied"
     return failure(tool_name, objection(decision), status, decision)
 
 

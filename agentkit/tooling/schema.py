@@ -16,6 +16,7 @@ from typing import (
     ForwardRef,
     Protocol,
     TypeVar,
+    cast,
     get_type_hints,
 )
 
@@ -28,15 +29,13 @@ from agentkit.tooling.coercion import KEY, as_json, first_sentence, reason, unto
 from agentkit.tooling.json_schema import checked_against, closed, refuse_what_is_around, usual
 from agentkit.tooling.plain_types import exact, plain_forms, plain_schema
 from agentkit.tooling.run_context import RunContext, check_value, is_of_run, with_context
+from agentkit.tooling.schema_references import Schema, with_plain_references
 from agentkit.tooling.signature import UNRESOLVABLE, Documentation, Parameter, documented
-from agentkit.tooling.strict_schema import PYTHON, SUMMED, Schema, has_unions, refuse_malformed, strict, tidied
+from agentkit.tooling.strict_schema import PYTHON, SUMMED, has_unions, refuse_malformed, strict, tidied
+from agentkit.tooling.unions import NO_SCHEMAS, discriminated, json_members, with_tags
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel, ValidationError
-
-
-_NO_SCHEMAS = {"default", "metadata", "serialization"}
-"""Keys of a core schema that do not contain schemas."""
+    from pydantic import BaseModel, TypeAdapter, ValidationError
 
 
 def generator(base: type) -> Any:
@@ -66,9 +65,31 @@ def refuse_lazy(core_schema: Any) -> None:
         raise TypeError("a generator can be read only once; let it be a list")
 
 
+def adapter_of(kind: Any) -> TypeAdapter[Any]:
+    """Create pydantic's adapter for a type, whose unions of objects are told apart by a tag."""
+    from pydantic import TypeAdapter
+    from pydantic_core import SchemaSerializer, SchemaValidator
+
+    adapter: TypeAdapter[Any] = TypeAdapter(kind)
+    schema: Any = discriminated(dict(adapter.core_schema))
+    if schema is not None:
+        adapter.core_schema = schema
+        # The validators that model classes have built for themselves know nothing of tags.
+        adapter.validator = SchemaValidator(schema, _use_prebuilt=False)
+        adapter.serializer = SchemaSerializer(schema, _use_prebuilt=False)
+    return adapter
+
+
+def json_schema_of(adapter: TypeAdapter[Any]) -> Schema:
+    """Generate the JSON schema of a type."""
+    from pydantic.json_schema import GenerateJsonSchema
+
+    return with_tags(adapter.json_schema(schema_generator=generator(GenerateJsonSchema)))
+
+
 def _is_lazy(schema: Any) -> bool:
     if isinstance(schema, dict):
-        skipped = _NO_SCHEMAS if isinstance(schema.get("type"), str) else ()
+        skipped = NO_SCHEMAS if isinstance(schema.get("type"), str) else ()
         inner = (value for key, value in schema.items() if key not in skipped)
         return schema.get("type") == "generator" or any(map(_is_lazy, inner))
     return isinstance(schema, list | tuple) and any(map(_is_lazy, schema))
@@ -110,9 +131,15 @@ def _literal_schema(self: Any, schema: Any) -> Schema:
     return _with_choices(node, [(getattr(each, "name", ""), each) for each in schema["expected"]])
 
 
+def _tagged_union_schema(self: Any, schema: Any) -> Schema:
+    if "agentkit_union" not in schema.get("metadata", {}):
+        return _written(super(type(self), self).tagged_union_schema(schema))
+    return json_members(self, schema)
+
+
 _METHODS = (
     *(_named_tuple_schema, _dataclass_schema, _dataclass_args_schema, _model_schema, _typed_dict_schema),
-    *(_enum_schema, _literal_schema),
+    *(_enum_schema, _literal_schema, _tagged_union_schema),
 )
 
 
@@ -331,6 +358,7 @@ class GivenParameters:
             copied = usual(json.loads(json.dumps(schema, allow_nan=False)))
             refuse_what_is_around(copied)
             refuse_malformed(copied)
+            copied = with_plain_references(copied)
             described: Schema = {"type": "object", "properties": {}, **copied}
             is_object = described["type"] == "object" or "object" in list(described["type"])
             self.json_schema: Schema = {**described, "type": "object"}
@@ -371,7 +399,7 @@ class _RichParameters:
     def __init__(self, parameters: Sequence[Parameter], tool_name: str, names: Mapping[str, Any]) -> None:
         self._tool_name = tool_name
         fields = {f"agentkit_parameter_{index}": parameter for index, parameter in enumerate(parameters)}
-        self._fields, self._model, self._schema = _built_or_refused(fields, tool_name, names)
+        self._fields, self._model, self._adapter, self._schema = _built_or_refused(fields, tool_name, names)
         self.parameters = tuple(self._fields.values())
         self._has_unions = has_unions(self._schema)
         self._properties = self._schema.get("properties", {})
@@ -421,7 +449,7 @@ class _RichParameters:
         if found is not None:
             return found
         try:
-            return self._model.model_validate(given)
+            return cast("BaseModel", self._adapter.validate_python(given))
         except ValidationError:
             found = None if self._has_unions else self._from_json(given)
             if found is None:
@@ -433,14 +461,15 @@ class _RichParameters:
 
         text = as_json(given)
         try:
-            return None if text is None else self._model.model_validate_json(text)
+            return None if text is None else cast("BaseModel", self._adapter.validate_json(text))
         except ValidationError:
             return None
 
 
-def _built(fields: Mapping[str, Parameter], names: Mapping[str, Any]) -> tuple[type[BaseModel], Schema]:
+def _built(
+    fields: Mapping[str, Parameter], names: Mapping[str, Any]
+) -> tuple[type[BaseModel], TypeAdapter[Any], Schema]:
     from pydantic import ConfigDict, Field, create_model
-    from pydantic.json_schema import GenerateJsonSchema
 
     annotations = AnnotationContext(names, lambda text: Field(description=text), {})
     definitions: dict[str, Any] = {
@@ -459,14 +488,15 @@ def _built(fields: Mapping[str, Parameter], names: Mapping[str, Any]) -> tuple[t
     model.model_rebuild(_types_namespace=names)
     if model.model_fields.keys() != fields.keys():
         raise TypeError("it is no type of a parameter")
-    schema = model.model_json_schema(schema_generator=generator(GenerateJsonSchema))
-    refuse_lazy(model.__pydantic_core_schema__)
-    return model, schema
+    adapter = adapter_of(model)
+    schema = json_schema_of(adapter)
+    refuse_lazy(adapter.core_schema)
+    return model, adapter, schema
 
 
 def _built_or_refused(
     fields: Mapping[str, Parameter], tool_name: str, names: Mapping[str, Any]
-) -> tuple[Mapping[str, Parameter], type[BaseModel], Schema]:
+) -> tuple[Mapping[str, Parameter], type[BaseModel], TypeAdapter[Any], Schema]:
     """Build the model and schema of the fields that JSON can represent; other fields with a default are dropped."""
     try:
         return fields, *_built(fields, names)

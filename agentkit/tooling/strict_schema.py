@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from agentkit.tooling.schema_references import referred
+
 Schema = dict[str, Any]
 
 PYTHON = "agentkit-python"
@@ -22,7 +24,18 @@ _MOST_INLINED, _MOST_NODES = 500, 5_000
 """Limits on how many references are inlined, and on the number of schemas that this produces."""
 _MOST_LEVELS = 100
 _MOST_NAMED = 50
+
+# Limits of strict mode, documented by OpenAI under "Structured outputs: supported schemas".
 _DEEPEST = 10
+_MAX_PROPERTIES = 5_000
+_MAX_NAME_CHARS = 120_000
+"""Maximum total length of the names of properties and definitions and of the values of choices."""
+
+_MAX_CHOICES = 1_000
+"""Maximum number of choices in the whole schema."""
+
+_MANY_CHOICES, _MAX_CHOICE_CHARS = 250, 15_000
+"""For more text choices than the first number, the maximum of their total length."""
 
 SHAPES: dict[str, type | tuple[type, ...]] = {
     **dict.fromkeys(NAMED, dict),
@@ -102,16 +115,6 @@ def _parts(schema: Any, place: str, root: Any) -> list[tuple[str, Any]]:
     ]
 
 
-def referred(reference: str, root: Any) -> Any:
-    """Resolve a reference such as `#/$defs/Name` in the root; None if it does not exist."""
-    here, *names = reference.split("/")
-    if here != "#":
-        return None
-    for name in names:
-        root = root.get(name) if isinstance(root, dict) else None
-    return root
-
-
 def _refuse_unknown_types(kinds: str | list[Any], place: str) -> None:
     for kind in [kinds] if isinstance(kinds, str) else kinds or [kinds]:
         if not isinstance(kind, str) or kind not in JSON_TYPES:
@@ -131,7 +134,24 @@ def strict(schema: Schema, *, nested_nulls: bool = True) -> Schema | None:
             closed["$defs"] = {name: _closed(inner, 1, nested_nulls=nested_nulls) for name, inner in definitions}
     except _NotStrict:
         return None
-    return closed
+    return closed if _is_within_limits(closed) else None
+
+
+def _is_within_limits(schema: Schema) -> bool:
+    """Whether a schema is within the size limits of strict mode."""
+    properties = choices = chars = 0
+    waiting: list[Any] = [schema]
+    while waiting:
+        node = waiting.pop()
+        written = [each for each in node.get("enum", ()) if isinstance(each, str)]
+        length = sum(map(len, written))
+        if len(written) > _MANY_CHOICES and length > _MAX_CHOICE_CHARS:
+            return False
+        properties += len(node.get("properties", ()))
+        choices += len(node.get("enum", ()))
+        chars += length + sum(len(name) for key in ("properties", "$defs") for name in node.get(key, ()))
+        waiting += [inner for _, inner in _inner_schemas(node) if isinstance(inner, dict)]
+    return properties <= _MAX_PROPERTIES and choices <= _MAX_CHOICES and chars <= _MAX_NAME_CHARS
 
 
 def admits_null(schema: object) -> bool:

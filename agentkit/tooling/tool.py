@@ -14,6 +14,7 @@ from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.messages import ToolResult, ToolSpec
+from agentkit.safety.preview import NO_PREVIEW, CallPreview
 from agentkit.suggestions import refuse_made
 from agentkit.tooling import execution
 from agentkit.tooling import signature as reflection
@@ -438,6 +439,11 @@ class Tool(reflection.Portable, Generic[P, R]):
         """
         told = getattr(self._judge, "touched", None)
         return None if told is None else told(arguments)
+
+    def preview(self, arguments: Mapping[str, Any]) -> CallPreview:
+        """Predict the effect of a call with validated arguments, using the judge's `preview` method if it has one."""
+        predict = getattr(self._judge, "preview", None)
+        return NO_PREVIEW if predict is None else predict(arguments)
 
     def within(self, workspace: Any) -> Tool[..., Any]:
         """Return the same tool for `workspace`; itself if it does not use files."""

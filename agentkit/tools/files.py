@@ -8,7 +8,7 @@ if named directly, and are denied if reached through a link.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Literal
@@ -17,9 +17,11 @@ from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
 from agentkit.documents import text_of
 from agentkit.errors import Blocked, MissingExtra, ToolError
+from agentkit.event_rendering import count_text
 from agentkit.levels import SafetyLevel
 from agentkit.redaction import MARK
 from agentkit.safety import paths
+from agentkit.safety.preview import NO_PREVIEW, CallPreview
 from agentkit.settings import state_folder
 from agentkit.tooling.arguments import read_arguments
 from agentkit.tooling.schema import Arguments
@@ -67,6 +69,26 @@ class FileJudge:
         except ToolError:
             return arguments
 
+    def touched(self, arguments: Mapping[str, Any]) -> tuple[Iterable[str], Iterable[str]]:
+        """Return the paths in the arguments; none of them is a script."""
+        return (arguments["path"],), ()
+
+    def preview(self, arguments: Mapping[str, Any]) -> CallPreview:
+        """Predict the effect of a call: the diff of a write or an edit, or the error with which it would fail."""
+        if self.access == "read":
+            return NO_PREVIEW
+        path, new = arguments["path"], arguments.get("content")
+        covers = frozenset(arguments.keys() - {"path"})
+        try:
+            if new is not None:
+                planned = self.workspace.preview_write(path, new)
+            else:
+                planned = self.workspace.preview_edit(path, arguments["old_text"], arguments["new_text"])
+        except ToolError as error:
+            return CallPreview(covers=covers, failure=str(error), is_confined=True)
+        effect = _effect(planned, is_edit=new is None)
+        return CallPreview((effect,), _hunks(planned.full_diff), covers, is_confined=True)
+
     def _opinion(self, path: str) -> tuple[Verdict, str, str, str]:
         try:
             name, place = self.workspace.locate(path)
@@ -95,6 +117,25 @@ class FileJudge:
         marks = {piece.partition("]")[0] for piece in new.split(MARK)[1:]}
         stood = old.count if "old_text" in arguments else partial(self.workspace.count, arguments["path"])
         return any(new.count(MARK + mark) > stood(MARK + mark) for mark in marks)
+
+
+def _hunks(diff: str) -> str:
+    """The hunks of a diff of one file, without its headers."""
+    _, found, hunks = diff.partition("\n@@ ")
+    return f"@@ {hunks}" if found else diff
+
+
+def _effect(planned: WriteResult, *, is_edit: bool) -> str:
+    """Describe a planned write: "new file", "replaces a.py (50 lines)" or "changes a.py (50 lines)"."""
+    before = planned.before
+    if before.kind == "absent":
+        return "new file"
+    if planned.change.after.is_like(before):
+        return f"leaves {planned.path} as it is"
+    content = before.content or b""
+    lines = content.count(b"\n") + (not content.endswith(b"\n") and bool(content))
+    size = count_text(before.size, "byte") if b"\0" in content else count_text(lines, "line")
+    return f"{'changes' if is_edit else 'replaces'} {planned.path} ({size})"
 
 
 def hiding(workspace: Workspace) -> Callable[[str], str | None]:
@@ -165,7 +206,7 @@ MOST_LISTED = 1_000
 _READ_CHARS = 300_000
 _MOST_MATCHES = 200
 _SEARCH_SECONDS = 5.0
-_OF_DOCUMENT = "This is what stands in the document; it cannot be edited as text."
+_OF_DOCUMENT = "This is the text of the document, which cannot be edited as text."
 
 Result = dict[str, Any]
 
@@ -193,8 +234,8 @@ def _file_tool(
 def read_file_in(workspace: Workspace) -> FileTool:
     """Create the tool that reads text files of a workspace."""
 
-    def read_file(path: str, offset: int | None = None, limit: int | None = None) -> Result:
-        """Read a file in the workspace: a text, or what stands in a PDF, Word, Excel, PowerPoint or OpenDocument file.
+    def read_file(path: str, offset: int | None = None, limit: int | None = None, column: int | None = None) -> Result:
+        """Read a file in the workspace: text, or the text of a PDF, office document, RTF, notebook or e-mail.
 
         A long file comes in parts: call again with offset=next_offset.
 
@@ -202,16 +243,20 @@ def read_file_in(workspace: Workspace) -> FileTool:
             path: The file, relative to the workspace, for example "src/app.py".
             offset: The first line to read, counted from 1; leave it out to begin at the top.
             limit: How many lines to read; leave it out to read to the end, up to 256 kB.
+            column: The character of the first line to begin at, counted from 1; only to read on in a very long line.
 
         Returns:
-            path, content, total_lines and bytes (of the whole file); next_offset when there is more, encoding when
-            it is not UTF-8; or path and error.
+            path, content, total_lines and bytes (of the whole file); next_offset when there are more lines,
+            next_column when the last line is longer, encoding when it is not UTF-8; or path and error.
         """
         try:
-            reading = workspace.read(path, offset, limit, check=checking(workspace, path, "read"), words=text_of)
+            reading = workspace.read(
+                path, offset, limit, column=column, check=checking(workspace, path, "read"), words=text_of
+            )
         except (ToolError, MissingExtra) as error:
             return {"path": path, **_failure(error)}
         lines = reading.lines
+        notes = (reading.note, lines.note, "" if reading.is_text else _OF_DOCUMENT)
         is_cut = bool(lines.note) or (lines.next_offset is not None and limit is None)
         return _without_blanks(
             {
@@ -220,8 +265,9 @@ def read_file_in(workspace: Workspace) -> FileTool:
                 "total_lines": lines.total_lines,
                 "bytes": reading.size,
                 "next_offset": lines.next_offset,
+                "next_column": lines.next_column,
                 "encoding": None if reading.encoding == "utf-8" else reading.encoding,
-                "note": " ".join(filter(None, (lines.note, "" if reading.is_text else _OF_DOCUMENT))) or None,
+                "note": " ".join(filter(None, notes)) or None,
                 "status": "truncated" if is_cut else None,
             }
         )

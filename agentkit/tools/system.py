@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import field, replace
 from functools import lru_cache
@@ -17,6 +17,8 @@ from agentkit.git import objects, refs
 from agentkit.git.programs import programs_in
 from agentkit.git.repository import Repository
 from agentkit.levels import SafetyLevel
+from agentkit.safety.preview import CallPreview
+from agentkit.safety.shell.variables import HOME
 from agentkit.sandbox.git_access import create_missing_settings, repository_of, search
 from agentkit.sandbox.isolation import check_isolation
 from agentkit.sandbox.process import (
@@ -44,6 +46,9 @@ NOT_RUN = "none: it was not run"
 """The boundary reported for a command that was not run."""
 _EVIDENCE_CHARS = 200
 _MOST_NAMED = 10
+_MAX_LISTED = 10
+_FILE_CHANGES = ("shell.writes", "shell.undoable")
+"""The rules of commands that change nothing but files of the workspace."""
 _MOVED = (
     "It moved or deleted {}, which was put back: other branches and tags are changed only by a command that a person "
     "has approved."
@@ -54,6 +59,10 @@ _LOST_OBJECTS = (
 )
 _GIT = re.compile(r"\bgit\b")
 _MOST_RESTORABLE = 1_000
+_FENCED = re.compile(
+    r"\s*^(?P<fence>`{3,}|~{3,})[ \t]*(python3?|py|ipython)?[ \t]*\r?\n(?P<code>((?!(?P=fence)).*\n)*?)(?P=fence)\s*",
+    re.IGNORECASE | re.MULTILINE,
+)
 _REMEDY = "Run it on Linux with user namespaces, Landlock and seccomp, or approve it."
 
 
@@ -278,6 +287,30 @@ class _ShellJudge:
         judgment = self.shell.judgment(arguments["command"], contained=True)
         return judgment.places, judgment.scripts
 
+    def preview(self, arguments: Mapping[str, Any]) -> CallPreview:
+        """Predict what the command reads, changes and runs, as far as its text shows it."""
+        judgment = self.shell.judgment(arguments["command"], contained=True)
+        decision, folder = judgment.decision, self.shell.workspace.folder
+        changed = {_relative(each, folder) for each in judgment.touched | judgment.destroyed}
+        run = {_relative(each, folder) for each in judgment.scripts}
+        read = {_relative(each, folder) for each in judgment.places} - changed - run
+        effects = (("runs", run), ("reads", read), ("changes", changed))
+        summary = [f"{verb}: {_listed(names)}" for verb, names in effects if names]
+        is_confined = decision.allowed and decision.rule in _FILE_CHANGES and not decision.egress
+        effect = [decision.reason] if decision.allowed else []
+        return CallPreview((*effect, *summary), is_confined=is_confined)
+
+
+def _relative(path: str, folder: str) -> str:
+    path = path.removeprefix(f"{folder}/").removesuffix("/")
+    return "files that it does not name" if path == "**/*" else path.replace(HOME, "~", 1)
+
+
+def _listed(names: Collection[str]) -> str:
+    """The first names in alphabetical order, and the number of the others."""
+    first = ", ".join(sorted(names)[:_MAX_LISTED])
+    return f"{first} and {len(names) - _MAX_LISTED:,} more" if len(names) > _MAX_LISTED else first
+
 
 def _nothing(_: str) -> bool:
     return False
@@ -438,10 +471,16 @@ class _Python:
 
     def _run(self, code: str, cancellation: Cancellation | None = None) -> dict[str, Any]:
         try:
-            outcome = run_python(code, sandbox=self.sandbox, limits=self.limits, cancellation=cancellation)
+            outcome = run_python(_unfenced(code), sandbox=self.sandbox, limits=self.limits, cancellation=cancellation)
         except SandboxError as error:
             return {"code": code, "error": str(error), "status": "failed", "boundary": NOT_RUN}
         return told_of_code(code, outcome)
+
+
+def _unfenced(code: str) -> str:
+    """The code of a single fenced Markdown block, with the same line numbers; other code unchanged."""
+    match = _FENCED.fullmatch(code)
+    return match[0][: match.start("code")].count("\n") * "\n" + match["code"] if match else code
 
 
 def _impossible(tool: str, error: SandboxError) -> Decision:

@@ -27,6 +27,8 @@ from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import Price
 
+pytestmark = pytest.mark.slow
+
 NUMBERS = [str(number) for number in range(4)]
 
 

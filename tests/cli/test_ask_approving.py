@@ -1,12 +1,14 @@
-"""Is a person at the terminal asked, and does the run do what was answered?"""
+"""Approval of calls by a person at the terminal, and approvals that are kept."""
 
 import fcntl
+import json
 import os
 import pty
 import termios
 
 import pytest
 
+from agentkit.settings import state_folder
 from agentkit.testing import FakeServer, call
 
 WRITE = call("write_file", path="note.txt", content="hello")
@@ -32,7 +34,7 @@ def typed(spawn, tmp_path):
             process = spawn(*arguments, server=server, stdin=screen, cwd=tmp_path, preexec_fn=own_terminal(screen))
             os.close(screen)
             asked = ""
-            while not asked.endswith("[N] no: ") and (letter := process.stderr.read(1)):
+            while not asked.endswith(("[N] ", "[y/N]: ")) and (letter := process.stderr.read(1)):
                 asked += letter
             fingers.write(keys)
             out, err = process.communicate(timeout=120)
@@ -50,7 +52,7 @@ def test_person_decides(typed, tmp_path, keys, written):
     assert (out.strip(), code) == ("Done.", 0 if written else 4)
     assert "agentkit wants to call write_file" in err
     assert (tmp_path / "note.txt").exists() is written
-    assert ("+hello" in err) is written
+    assert ("\n+hello" in err) is written
     assert ("Approval was refused" in told) is not written
 
 
@@ -89,3 +91,85 @@ def test_nobody_there_is_told_as_that(command):
         told = server.requests[-1].body.decode()
     assert (code, "There is nobody to approve it." in told) == (4, True)
     assert "safety-level" in err
+
+
+EDIT = call("edit_file", path="note.txt", old_text="absent", new_text="x")
+
+
+def test_a_call_that_cannot_succeed_asks_nobody(command, tmp_path, monkeypatch):
+    """An edit whose old text is not in the file fails with that error, and nobody is asked."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "note.txt").write_text("old\n")
+    with FakeServer(EDIT, "Done.") as server:
+        _, err, code = command("-t", "files", "Edit it.", server=server)
+        told = server.requests[-1].body.decode()
+    assert (code, "old_text does not occur in 'note.txt'." in told) == (0, True)
+    assert "approv" not in err
+
+
+def test_a_diff_is_shown_before_a_file_is_replaced(typed, tmp_path):
+    """The question shows the size of the old file and the diff against it."""
+    (tmp_path / "note.txt").write_text("old\nsame\n")
+    with FakeServer(call("write_file", path="note.txt", content="new\nsame\n"), "Done.") as server:
+        _, err, _ = typed(b"n\n", "Write it.", server=server)
+    asked = err.partition("Allow it?")[0]
+    assert "  replaces note.txt (2 lines)\n" in asked
+    assert "  │ -old\n" in asked
+    assert "  │ +new\n" in asked
+    assert "write_file changes files, so it needs your approval.\n" in asked
+
+
+def test_always_is_kept_listed_and_revoked(typed, command, tmp_path, monkeypatch):
+    """An approval for always applies in later runs without a terminal, until it is revoked."""
+    monkeypatch.chdir(tmp_path)
+    with FakeServer(WRITE, "Done.") as server:
+        typed(b"a\n", "Write it.", server=server)
+    assert command("approvals")[0].splitlines()[0].endswith('write_file(path="note.txt", content=…)')
+    (tmp_path / "note.txt").unlink()
+    with FakeServer(call("write_file", path="note.txt", content="again"), "Done.") as server:
+        assert command("Write it.", server=server)[2] == 0
+    assert (tmp_path / "note.txt").read_text() == "again"
+    with FakeServer(call("write_file", path="other.txt", content="x"), "Done.") as server:
+        assert command("Write it.", server=server)[2] == 4
+    number = json.loads(command("approvals", "list", "--json")[0])["approvals"][0]["id"]
+    _, err, code = command("approvals", "revoke", "zzz")
+    assert (code, "No approval has the id 'zzz'." in err) == (2, True)
+    assert command("approvals", "revoke")[2] == 2
+    assert command("approvals", "revoke", number) == ("", "Revoked: 1 approval.\n", 0)
+    assert "No approval is kept." in command("approvals")[1]
+    with FakeServer(WRITE, "Done.") as server:
+        assert command("Write it.", server=server)[2] == 4
+
+
+def test_a_damaged_file_of_approvals_approves_nothing(command, tmp_path, monkeypatch):
+    """Calls are denied while the file cannot be read, and the list states why."""
+    monkeypatch.chdir(tmp_path)
+    path = state_folder() / "approvals.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text('[{"id": 1}]')
+    with FakeServer(WRITE, "Done.") as server:
+        assert command("Write it.", server=server)[2] == 4
+    _, err, code = command("approvals")
+    assert (code, "cannot be read" in err) == (2, True)
+
+
+def test_all_changes_in_the_folder_are_approved_until_the_run_ends(typed, tmp_path):
+    """After w, other files are written without another question."""
+    other = call("write_file", path="b/other.txt", content="more")
+    with FakeServer(WRITE, other, "Done.") as server:
+        _, err, code = typed(b"w\n", "Write it.", server=server)
+    assert (code, err.count("Allow it?")) == (0, 1)
+    assert (tmp_path / "b/other.txt").read_text() == "more"
+
+
+def test_undo_asks_at_a_terminal(typed, command, tmp_path, monkeypatch):
+    """The prompt, the time and the files are named, and nothing is undone without a yes."""
+    monkeypatch.chdir(tmp_path)
+    with FakeServer(WRITE, "Done.") as server:
+        command("-y", "Write it.", server=server)
+    _, err, code = typed(b"n\n", "undo", server=None)
+    shown = "agentkit: Write it.\n  created  note.txt\nUndo this? [y/N]: Nothing was undone.\n"
+    assert (code, err.split("  ", 1)[1]) == (130, shown)
+    assert (tmp_path / "note.txt").exists()
+    assert typed(b"", "undo", "-y", server=None)[2] == 0
+    assert not (tmp_path / "note.txt").exists()

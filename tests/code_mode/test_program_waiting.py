@@ -32,7 +32,10 @@ from agentkit.testing import ScriptedLLM, call, record, replay
 from agentkit.tools.human import ask_user_tool
 
 PROGRAM = Path(__file__).with_name("waiting_program.py")
-pytestmark = pytest.mark.skipif(not python_boundary().is_strong, reason="this machine lacks a part of the boundary")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not python_boundary().is_strong, reason="this machine lacks a part of the boundary"),
+]
 
 
 def later(_request):

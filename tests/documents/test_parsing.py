@@ -17,6 +17,8 @@ from agentkit.sandbox.watchdog import MEGABYTE, ProcessLimits
 from agentkit.tools.files import read_file_in
 from agentkit.workspace.workspace import Workspace
 
+pytestmark = pytest.mark.slow
+
 WITHOUT_PYPDF = """
 import sys
 sys.modules["pypdf"] = None

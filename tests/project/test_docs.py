@@ -1,12 +1,12 @@
-"""Is what the documentation shows what happens?
+"""The code blocks of the documentation run and print what the pages show.
 
-Every Python block and every sh block of README.md, CONTRIBUTING.md and docs/ runs, in a fresh process in an empty
-folder. One that does not says why in a comment above it: `<!-- not run: it needs a cluster -->`. What a model says
-stands in a comment above the block, as a JSON list of turns:
+Every Python and sh block of README.md, CONTRIBUTING.md and docs/ runs, in a fresh process in an empty folder.
+A block that cannot run states the reason in a comment above it: `<!-- not run: it needs a cluster -->`. A comment above
+the block scripts the model, as a JSON list of turns:
 `<!-- model: ["It is 408.", {"call": "calculator", "arguments": {"expression": "0.17*2400"}}] -->`. A list inside the
-list is one turn with several calls. What the block prints is compared with an `<!-- output: … -->` comment above it
-or a text block right below it; `...` stands for anything. A type checker reads each Python block, but those that say
-why not: `<!-- not typed: it is wrong on purpose -->`.
+list is one turn with several calls. The output is compared with an `<!-- output: … -->` comment above the block or a
+text block below it; `...` matches anything. Python blocks are also type-checked, unless a comment states a reason:
+`<!-- not typed: it is wrong on purpose -->`.
 """
 
 import doctest
@@ -31,7 +31,9 @@ from agentkit.testing import FakeServer, call, say
 pytestmark = pytest.mark.rule
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+REFERENCE = ROOT / "docs" / "reference"
+WRITTEN = [path for path in sorted((ROOT / "docs").rglob("*.md")) if path.parent != REFERENCE]
+PAGES = [*sorted(ROOT.glob("*.md")), *WRITTEN]
 PIECE = re.compile(
     r"^(?P<fence>`{3,}|~{3,})(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=fence)$|<!--(?P<comment>.*?)-->",
     re.MULTILINE | re.DOTALL,
@@ -193,12 +195,13 @@ def test_block_replays(block, tmp_path):
         assert replayed.stdout == recorded.stdout
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_no_block_escapes(page):
-    """Code stands in fences at the margin, marked python or sh, so that none is left out by its spelling."""
-    text = page.read_text("utf-8")
-    assert re.findall(r"^[ \t>]+(?:```|~~~).*$", text, re.MULTILINE) == []
-    assert UNREAD.isdisjoint(match["language"] for match in PIECE.finditer(text))
+def test_code_blocks_are_recognised():
+    """Code blocks begin at the margin and are marked python or sh, so that none is skipped by its spelling."""
+    texts = {page.name: page.read_text("utf-8") for page in PAGES}
+    indented = {name: re.findall(r"^[ \t>]+(?:```|~~~).*$", text, re.MULTILINE) for name, text in texts.items()}
+    assert {name: found for name, found in indented.items() if found} == {}
+    languages = {name: {match["language"] for match in PIECE.finditer(text)} for name, text in texts.items()}
+    assert {name: found & UNREAD for name, found in languages.items() if found & UNREAD} == {}
 
 
 def reasons_of(text):
@@ -214,12 +217,10 @@ def reasons_of(text):
                 yield notes["not run"]
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_block_that_does_not_run_says_why(page):
-    """A Python or sh block that the tests leave out says why in a few words, and none of the reference needs to."""
-    reasons = list(reasons_of(page.read_text("utf-8")))
-    assert [reason for reason in reasons if len(reason.split()) < 3] == []
-    assert not (reasons and page.parent.name == "reference")
+def test_skipped_blocks_state_a_reason():
+    """A Python or sh block that is not run states the reason in a few words."""
+    reasons = [(page.name, reason) for page in PAGES for reason in reasons_of(page.read_text("utf-8"))]
+    assert [found for found in reasons if len(found[1].split()) < 3] == []
 
 
 def command_lines():
@@ -233,9 +234,8 @@ def command_lines():
                     yield from ((page.name, tuple(words[start + 1 :])) for start in starts)
 
 
-@pytest.mark.parametrize(("page", "words"), sorted(set(command_lines())), ids=lambda words: str(words)[:60])
-def test_command_line_exists(page, words):
-    """Every command line that a page shows has commands and options that there are."""
+def parse_command_line(words):
+    """Parse a command line with the commands and options of agentkit; raises click's error for an unknown one."""
     command, arguments, context = cli, list(words), None
     while command is not None:
         context = click.Context(command, parent=context, info_name=command.name)
@@ -246,12 +246,18 @@ def test_command_line_exists(page, words):
         command, arguments = (command.get_command(None, left[0]), left[1:]) if is_group and left else (None, [])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
-def test_links_lead_somewhere(page):
+def test_command_lines_exist(subtests):
+    """Every command line on a page uses existing commands and options."""
+    for page, words in sorted(set(command_lines())):
+        with subtests.test(page=page, words=words):
+            parse_command_line(words)
+
+
+def test_links_lead_to_files():
     """Every link to a file of the project finds it."""
-    targets = [match["target"].partition("#")[0] for match in LINK.finditer(page.read_text("utf-8"))]
-    local = [target for target in targets if target and "://" not in target]
-    assert [target for target in local if not (page.parent / target).exists()] == []
+    links = [(page, match["target"].partition("#")[0]) for page in PAGES for match in LINK.finditer(page.read_text())]
+    local = [(page, page.parent / target) for page, target in links if target and "://" not in target]
+    assert [(page.name, path) for page, path in local if not path.exists() and path.parent != REFERENCE] == []
 
 
 def test_readme_has_the_test_command():

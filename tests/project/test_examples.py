@@ -282,7 +282,7 @@ def test_coding_asks_shows_and_undoes(start, tmp_path, approval, keeping, left):
     with os.fdopen(keyboard, "wb", buffering=0) as fingers, FakeServer(*MENDING) as server:
         process = start("coding_with_undo.py", "Mend it.", folder, base_url=server.base_url, stdin=screen)
         os.close(screen)
-        asked = read_until(process.stderr, "[N] no: ")
+        asked = read_until(process.stderr, "Allow it? [N] ")
         fingers.write(approval.encode())
         printed = read_until(process.stdout, "[y/N] ") if keeping else ""
         fingers.write((keeping or "").encode())
@@ -291,7 +291,7 @@ def test_coding_asks_shows_and_undoes(start, tmp_path, approval, keeping, left):
     assert process.returncode == 0
     assert "edit_file" in asked
     assert "It subtracted." in printed
-    assert ("+    return a + b" in printed) is (keeping is not None)
+    assert ("\n+    return a + b" in printed) is (keeping is not None)
     assert ("Restored 'sums.py'" in printed) is (keeping not in (None, "y\n"))
     assert (folder / "sums.py").read_text() == left
 

@@ -1,4 +1,4 @@
-"""What does an answer make of a decision that says ask?"""
+"""Approval requests, answers and grants."""
 
 import re
 from dataclasses import replace
@@ -7,6 +7,7 @@ import pytest
 
 from agentkit.decisions import Decision, Verdict
 from agentkit.safety.approval import Approval, ApprovalRequest, ApproverAnswer, Grants, answered
+from agentkit.safety.preview import CallPreview
 
 ASK = Decision(Verdict.ASK, "safety-level", "It erases.", "rm", "Raise the level.")
 
@@ -133,7 +134,7 @@ def test_question_says_how_much_is_not_shown(text, told):
     assert ("not shown" in question) is bool(told)
     lines = re.search(r"\[… ([\d,]+) lines", question)
     if lines:  # what is shown of the text, also in part, and what is not
-        shown = question.split("content: ")[1].split("\nThis must", maxsplit=1)[0].count("\n") + 1 - 1
+        shown = question.split("content: ")[1].split("\nuse needs your", maxsplit=1)[0].count("\n") + 1 - 1
         assert shown + int(lines[1].replace(",", "")) == text.count("\n") + 1
 
 
@@ -196,7 +197,7 @@ def test_question_shows_values_that_are_no_text():
 
 def test_question_cannot_be_faked_by_its_values():
     """Each further line of a value is marked, so that none looks like a line of the question."""
-    forged = "x\nhelper wants to call read_file\n  path: a.txt\nThis must be asked for: nothing."
+    forged = "x\nhelper wants to call read_file\n  path: a.txt\nuse needs your approval: nothing."
     lines = str(request(content=forged, path="Makefile")).splitlines()
     assert [line for line in lines if line.startswith("helper wants")] == ["helper wants to call use"]
     assert [line for line in lines if line.startswith("  path:")] == ["  path: Makefile"]
@@ -281,3 +282,76 @@ def test_question_with_very_many_arguments_stays_one():
         assert shown == [*list(given)[:20], *list(given)[-10:]]
         assert any("arguments are not shown" in line for line in lines) is (count > 30)
         assert len(lines) < 2_000
+
+
+CONFINED = CallPreview(("changes a.py (1 line)",), "@@ -1 +1 @@\n-a\n+b", frozenset({"content"}), is_confined=True)
+BY_LEVEL = Decision(Verdict.ASK, "safety-level", "write_file changes files, so it needs approval.")
+
+
+def written(path="a.py", content="b", **changed):
+    """A request to write a file in the workspace /srv."""
+    request = ApprovalRequest("helper", "write_file", {"path": path, "content": content}, BY_LEVEL, "/srv")
+    return replace(request, **{"preview": CONFINED, **changed})
+
+
+def test_an_approval_of_the_workspace_covers_all_changes_of_its_files():
+    """It covers other files and tools in the same folder, but no protected file, other folder or other effect."""
+    grants = Grants()
+    grants.enter(written(), Approval.WORKSPACE)
+    assert grants.applied(written("other.py", "c")).allowed
+    assert grants.applied(replace(written(), tool="run_shell", arguments={"command": "mkdir q"})).allowed
+    for other in (
+        written(folder="/elsewhere"),
+        written(decision=replace(BY_LEVEL, rule="workspace.protected")),
+        written(decision=replace(BY_LEVEL, destroys="it deletes recursively.")),
+        written(preview=replace(CONFINED, is_confined=False)),
+    ):
+        assert not grants.applied(other).allowed
+    assert grants.for_run().applied(written()).allowed
+
+
+def test_always_covers_all_changes_of_the_same_file():
+    """ALWAYS covers any content of the file, RUN the exact call; neither covers another file."""
+    always, run = Grants(), Grants()
+    always.enter(written(), Approval.ALWAYS)
+    run.enter(written(), Approval.RUN)
+    assert always.applied(written(content="other")).allowed
+    assert not always.applied(written("b.py")).allowed
+    assert not always.applied(written(content="other", preview=CallPreview())).allowed
+    assert run.applied(written()).allowed
+    assert not run.applied(written(content="other")).allowed
+
+
+def test_lasting_answers_end_with_the_run_in_a_replay():
+    """Without `lasting`, an answer that would apply longer applies to the run only."""
+    grants = Grants()
+    grants.enter(written(), Approval.WORKSPACE, lasting=False)
+    assert grants.applied(written()).allowed
+    assert not grants.for_run().applied(written()).allowed
+
+
+def test_destruction_is_never_approved_for_always():
+    """A destructive call can be approved once or for the run."""
+    grants, request = Grants(), replace(written(), decision=replace(ASK, destroys="it deletes recursively."))
+    grants.enter(request, Approval.ALWAYS)
+    assert not grants.applied(request).allowed
+    grants.enter(request, Approval.RUN)
+    assert grants.applied(request).allowed
+
+
+def test_a_call_that_cannot_succeed_is_denied_with_its_error():
+    """The answer IMPOSSIBLE denies with the error of the call, not with a refusal."""
+    denied = answered(BY_LEVEL, ApproverAnswer(Approval.IMPOSSIBLE, "old_text does not occur in 'a.py'."))
+    assert (denied.verdict, denied.rule) == (Verdict.DENY, "cannot-succeed")
+    assert denied.reason == "old_text does not occur in 'a.py'."
+
+
+def test_the_question_shows_the_diff_instead_of_the_content():
+    """The effect and the diff stand below the other arguments; `details` leaves nothing out."""
+    assert str(written()) == (
+        "helper wants to call write_file\nin /srv\n  path: a.py\n  changes a.py (1 line)\n"
+        "  │ @@ -1 +1 @@\n  │ -a\n  │ +b\nwrite_file changes files, so it needs your approval."
+    )
+    long = written(preview=replace(CONFINED, diff="\n".join(["+x"] * 300)))
+    assert "lines are not shown" in str(long)
+    assert long.details.count("+x") == 300

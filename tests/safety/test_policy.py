@@ -99,13 +99,25 @@ def test_level_may_be_named():
         Policy(RULES)
 
 
-def test_asking_is_explained():
-    """A call that must be asked for says which levels meet, and how to allow it."""
-    decision = Policy(SafetyLevel.SAFE).judge("fetch", SafetyLevel.NETWORK, OWN[Verdict.ALLOW])
-    assert decision.rule == "safety-level"
-    assert "fetch is NETWORK" in decision.reason
-    assert "up to SAFE" in decision.reason
-    assert "safety='NETWORK' (--safety network)" in decision.remedy
+@pytest.mark.parametrize(
+    ("tool", "level", "rule", "reason"),
+    [
+        ("fetch", SafetyLevel.NETWORK, "no-rule", "fetch contacts other machines, so it needs approval."),
+        ("write_file", SafetyLevel.SYSTEM, "workspace.write", "write_file changes files, so it needs approval."),
+        (
+            "run_shell",
+            SafetyLevel.SYSTEM,
+            "shell.runs",
+            "run_shell runs the workspace's own code, so it needs approval.",
+        ),
+        ("mail", SafetyLevel.SYSTEM, "own", "mail can change this machine or data elsewhere, so it needs approval."),
+    ],
+)
+def test_the_reason_names_the_effect_of_the_call(tool, level, rule, reason):
+    """A call above the agent's level needs approval because of its effect; the remedy names the level."""
+    decision = Policy(SafetyLevel.SAFE).judge(tool, level, Decision(Verdict.ALLOW, rule, "It may."))
+    assert (decision.rule, decision.reason) == ("safety-level", reason)
+    assert decision.remedy == f"Approve it, or allow it with safety='{level.name.lower()}'."
 
 
 def test_default_level_is_network():

@@ -35,9 +35,10 @@ class Screen(io.StringIO):
         self.keyboard, self.typed = keyboard, typed
 
     def flush(self):
-        """The question is complete."""
-        self.keyboard.write(self.typed)
-        self.keyboard.flush()
+        """Type the answer when the prompt is complete."""
+        if self.getvalue().endswith("Answer: ") or self.getvalue().endswith("[N] "):
+            self.keyboard.write(self.typed)
+            self.keyboard.flush()
 
 
 @pytest.mark.parametrize(
@@ -48,29 +49,57 @@ class Screen(io.StringIO):
         ("r\n", Approval.RUN),
         ("a\n", Approval.ALWAYS),
         ("n\n", Approval.NO),
+        ("n it is late\n", "it is late"),
         ("\n", Approval.NO),
-        ("yy\n", Approval.NO),
         ("\x04", Approval.NO),
     ],
 )
 def test_one_letter_answers(terminal, typed, answer):
-    """A y approves once, r for this run, a for always; anything else, and the end of input, is a no."""
+    """A y approves once, r for this run, a always; n, an empty line and the end of input deny, n with a reason."""
     keyboard, screen = terminal
     shown = Screen(keyboard, typed)
-    assert TerminalApprover(screen, shown)(REQUEST) is answer
+    assert TerminalApprover(screen, shown)(REQUEST) == answer
     assert "helper wants to call run_shell" in shown.getvalue()
     assert "\x1b" not in shown.getvalue()
-    assert "[r] exactly this call, until the run ends  [a] the same, always  [N] no:" in shown.getvalue()
+    assert (
+        "  r  exactly this call, until the run ends\n  a  always for exactly this call, while this agent exists\n"
+        in (shown.getvalue())
+    )
 
 
 @pytest.mark.parametrize("typed", ["l\n", "Later\n"])
-def test_a_question_can_be_left_for_later(terminal, typed):
-    """Where the run can wait, an l leaves the question for later and is offered; elsewhere it is a no."""
+def test_a_question_can_be_postponed(terminal, typed):
+    """Where the run can wait, an l postpones the answer and is offered."""
     keyboard, screen = terminal
     shown = Screen(keyboard, typed)
     assert TerminalApprover(screen, shown, can_wait=True)(REQUEST) is Approval.LATER
-    assert "[a] the same, always  [l] later  [N] no:" in shown.getvalue()
-    assert TerminalApprover(screen, Screen(keyboard, typed))(REQUEST) is Approval.NO
+    assert "  l  later: the run waits for your answer\n" in shown.getvalue()
+
+
+def test_a_question_of_a_tool_is_answered_in_words(terminal):
+    """The answer to a question of `ask_user` is the typed text."""
+    keyboard, screen = terminal
+    asked = replace(REQUEST, decision=Decision(Verdict.ASK, "question", "Which city?"), arguments={})
+    shown = Screen(keyboard, "Hue\n")
+    assert TerminalApprover(screen, shown)(asked) == "Hue"
+    assert "\nWhich city?\nAnswer: " in shown.getvalue()
+
+
+@pytest.mark.parametrize(("edit", "typed"), [(None, '{"command": "ls"}\n'), (lambda _: '{"command": "ls"}', "")])
+def test_arguments_are_edited(terminal, edit, typed):
+    """After e the arguments are read as a line of JSON, or edited by a function."""
+    keyboard, screen = terminal
+
+    class Typist(Screen):
+        """A screen before which e is typed first, then the arguments."""
+
+        def flush(self):
+            """Type what the last question asks for."""
+            lines = {"Allow it? [N] ": "e\n", "Arguments as JSON on one line: ": typed}
+            self.keyboard.write(next((keys for end, keys in lines.items() if self.getvalue().endswith(end)), ""))
+            self.keyboard.flush()
+
+    assert TerminalApprover(screen, Typist(keyboard, ""), edit=edit)(REQUEST) == {"command": "ls"}
 
 
 def test_what_was_typed_before_the_question_is_no_answer(terminal):
@@ -96,11 +125,8 @@ def test_a_narrow_terminal_breaks_no_word(terminal):
     screen = Narrow(typed, "y\n")
     reason = replace(REQUEST.decision, reason="What it would do cannot be taken back by anybody.")
     TerminalApprover(read, screen)(replace(REQUEST, arguments={"command": "one two " * 9}, decision=reason))
-    assert "\nThis must be asked for: What\nit would do cannot be taken\nback by anybody.\n" in screen.getvalue()
+    assert "\nrun_shell needs your approval:\nWhat it would do cannot be\ntaken back by anybody.\n" in screen.getvalue()
     assert "one two " * 8 in screen.getvalue()
-    assert screen.getvalue().endswith(
-        "\n[y] once  [r] exactly this\ncall, until the run ends  [a]\nthe same, always  [N] no: "
-    )
 
 
 def test_choices_say_what_calls_are_like_it(terminal):
@@ -109,9 +135,10 @@ def test_choices_say_what_calls_are_like_it(terminal):
     for request, choices in (
         (
             replace(REQUEST, arguments={"url": "https://a.example/x"}),
-            "[r] this call to any address at https://a.example:443, until the run ends  [a] the same, always",
+            "  r  this call to any address at https://a.example:443, until the run ends\n"
+            "  a  always for this call to any address at https://a.example:443, while this agent exists\n  e  edit",
         ),
-        (replace(REQUEST, decision=replace(REQUEST.decision, rule="flow")), "[y] once  [N] no:"),
+        (replace(REQUEST, decision=replace(REQUEST.decision, rule="flow")), "  y  once\n  e  edit"),
     ):
         shown = Screen(keyboard, "n\n")
         TerminalApprover(screen, shown)(request)

@@ -113,7 +113,7 @@ def test_editing_keeps_encoding_and_line_ends(workspace, tmp_path):
         ("abc\n", "xyz", "No line is like its first one"),
         ("abc\n", "\n\n", "No line is like"),
         ("abc\n", "", "old_text is empty"),
-        ("a\r\n", "a\nb", "does not stand"),
+        ("a\r\n", "a\nb", "does not occur"),
     ],
 )
 def test_edit_that_is_not_clear_is_explained(text, old, problem, workspace, tmp_path):
@@ -229,7 +229,7 @@ def test_looking_for_close_lines_takes_little_time(workspace, tmp_path):
     lines = ["".join(chr(97 + (number * place) % 7) for place in range(200)) for number in range(1_000, 6_000)]
     (tmp_path / "ws/long").write_text("\n".join(lines))
     began = time.monotonic()
-    with pytest.raises(ToolError, match="does not stand in"):
+    with pytest.raises(ToolError, match="does not occur in"):
         workspace.edit("long", lines[3] + "!", "x")
     assert time.monotonic() - began < 5
 

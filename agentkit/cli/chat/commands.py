@@ -16,10 +16,12 @@ from agentkit.cli.chat.conversation import ChatState
 from agentkit.cli.chat.export import save
 from agentkit.cli.display import line_text
 from agentkit.cli.run_page import summary_line
+from agentkit.cli.sessions import undo_text
 from agentkit.errors import AgentKitError, ConfigError, SessionError
 from agentkit.event_rendering import count_text, suggestion, tokens_text
 from agentkit.levels import SafetyLevel
 from agentkit.messages import AssistantMessage, UserMessage
+from agentkit.redaction import redact
 from agentkit.sessions.session import Session
 from agentkit.usage import shown_cost
 
@@ -156,8 +158,11 @@ OFFLINE = (
 def _safety(conversation: ChatState, front: Front, argument: str) -> Next:
     if argument:
         conversation.change(safety=argument)
+        front.approvals.revoke()
     level: SafetyLevel = conversation.settings.of("safety")
-    front.tell(f"{level.name}: {_LEVELS[level]}; the rest is asked for, and what is denied stays denied.")
+    front.tell(f"{level.name}: {_LEVELS[level]}; other calls need your approval, and what is denied stays denied.")
+    for folder in front.approvals.folders:
+        front.tell(f"All changes in {folder} are approved. To revoke that: /safety {level.name.lower()}")
     return None
 
 
@@ -246,11 +251,15 @@ def _resume(conversation: ChatState, _front: Front, _argument: str) -> Next:
     return conversation.resumption()
 
 
-def _undo(conversation: ChatState, front: Front, _argument: str) -> Next:
+def _undo(conversation: ChatState, front: Front, argument: str) -> Next:
     record = conversation.last_record()
     if record is None:
-        raise SessionError("Nothing here is to be taken back. To see what others changed: agentkit undo --list")
-    front.tell(str(record.undo()))
+        raise SessionError("There is nothing to undo in this conversation. To list all changes: agentkit undo --list")
+    front.tell(redact(undo_text(record)))
+    if argument == "-y" or front.confirm("Undo this? [N] "):
+        front.tell(str(record.undo()))
+    else:
+        front.tell("Nothing was undone.")
     return None
 
 
@@ -288,7 +297,7 @@ COMMANDS: Mapping[str, ChatCommand] = {
     "safety": ChatCommand(_safety, "[LEVEL]", "what runs unasked: safe, network or system"),
     "session": ChatCommand(_session, "[NAME]", "the sessions; go to one; also: new, rename NAME"),
     "cost": ChatCommand(_cost, "", "tokens and money"),
-    "undo": ChatCommand(_undo, "", "take back what the last run changed"),
+    "undo": ChatCommand(_undo, "[-y]", "undo the changes of the last run"),
     "retry": ChatCommand(_retry, "", "ask the last prompt again, without its answer"),
     "resume": ChatCommand(_resume, "", "go on with a run that was left before its end"),
     "edit": ChatCommand(_edit, "[TEXT]", "write a prompt in your editor"),

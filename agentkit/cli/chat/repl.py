@@ -30,6 +30,7 @@ from agentkit.sessions.session import Session
 from agentkit.settings import has_colour, is_terminal, state_folder
 
 if TYPE_CHECKING:
+    from agentkit.cli.approvals import KeptApprovals
     from agentkit.cli.ask_options import AskOptions
     from agentkit.llm.client import LLM
 
@@ -102,9 +103,12 @@ class ChatDispatcher:
 
     @property
     def bar(self) -> str:
-        """Model, safety level and cost, on one line."""
+        """Model, safety level, approved changes and cost, on one line."""
         conversation = self.conversation
-        parts = [conversation.llm.model, conversation.settings.of("safety").name.lower()]
+        level = conversation.settings.of("safety").name.lower()
+        if self._front.approvals.folders:
+            level += " + changes in this workspace"
+        parts = [conversation.llm.model, level]
         cost = cost_of(conversation.usage)
         parts += [str(cost).partition(" (")[0]] if cost is not None and cost.dollars else []
         return " · ".join([*parts, "/help"])
@@ -189,6 +193,13 @@ def talk(order: AskOptions) -> int:
         return (_at_terminal if can_draw else _through_lines)(order, settings, llm)
 
 
+def _kept(order: AskOptions) -> KeptApprovals | None:
+    """The store of kept approvals; None if nothing of this chat is kept."""
+    from agentkit.cli.approvals import KeptApprovals
+
+    return None if order.no_session else KeptApprovals()
+
+
 def _at_terminal(order: AskOptions, settings: Settings, llm: LLM) -> int:
     """Chat with a person at a terminal that can redraw its output."""
     from agentkit.cli.chat.keyboard import Keyboard, typing
@@ -197,7 +208,8 @@ def _at_terminal(order: AskOptions, settings: Settings, llm: LLM) -> int:
     def room() -> ChatDispatcher:
         from agentkit.cli.chat.frontend import TerminalFrontend
 
-        return ChatDispatcher(order, settings, llm, TerminalFrontend(keyboard, yes=order.yes), is_person=True)
+        front = TerminalFrontend(keyboard, yes=order.yes, kept=_kept(order))
+        return ChatDispatcher(order, settings, llm, front, is_person=True)
 
     start = f"{llm.model} · {settings.of('safety').name.lower()} · /help"
     with typing(is_seen=False):
@@ -218,9 +230,8 @@ def _through_lines(order: AskOptions, settings: Settings, llm: LLM) -> int:
     from agentkit.cli.chat.frontend import PlainFrontend
 
     is_person = sys.stdin is not None and sys.stdin.isatty()
-    room = ChatDispatcher(
-        order, settings, llm, PlainFrontend(as_json=order.as_json, yes=order.yes), is_person=is_person
-    )
+    front = PlainFrontend(as_json=order.as_json, yes=order.yes, kept=_kept(order))
+    room = ChatDispatcher(order, settings, llm, front, is_person=is_person)
     if is_person:
         return _loop(_typed, lambda: room)
     code = ANSWERED

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import field
 from typing import Any
 
 from agentkit._dataclass import dataclass
@@ -29,7 +30,8 @@ class Adjustment:
 
     If `keeps_strict` is false, schemas are not sent in strict mode. If `is_lasting` is false, the change applies to one
     request only. If `is_slow` is true, it parses files in a subprocess. `parts` are the digests of the message parts
-    that it affects, if it affects only some.
+    that it affects, if it affects only some; `of_parts` makes the same adjustment for other parts. `rules` are rules of
+    the receiver, fields of `Receiver`, under which the request is converted again.
     """
 
     name: str
@@ -38,6 +40,20 @@ class Adjustment:
     is_lasting: bool = True
     is_slow: bool = False
     parts: tuple[str, ...] = ()
+    of_parts: Callable[[Iterable[str]], Adjustment] | None = None
+    rules: Mapping[str, Any] = field(default_factory=dict)
+
+
+def joined(adjustment: Adjustment, earlier: Adjustment | None) -> Adjustment:
+    """Merge an adjustment with an earlier one of the same name for other parts of messages."""
+    if earlier is None or adjustment.of_parts is None:
+        return adjustment
+    return adjustment.of_parts((*earlier.parts, *adjustment.parts))
+
+
+def rule(name: str, **rules: Any) -> Adjustment:
+    """An adjustment that adds rules of the receiver."""
+    return Adjustment(name, lambda body: body, rules=rules)
 
 
 def drop(name: str) -> Adjustment:
@@ -77,11 +93,22 @@ class RequestRefusal:
         return bool(re.search(_UNSUPPORTED, self.text)) and not is_of_value
 
     def names(self, parameter: str) -> bool:
-        """Whether the text names the parameter; a short word must be marked as a name, since it could be plain text."""
+        """Whether the text names the parameter, in snake case or camel case.
+
+        A short word must be marked as a name, since it could be plain text.
+        """
         word = re.escape(parameter)
+        if "_" in parameter:
+            word = rf"(?:{word}|{re.escape(camel_case(parameter))})"
         if "_" in parameter or len(parameter) > 7:
             return bool(re.search(rf"\b{word}\b", self.text))
         return bool(re.search(rf"['\"`.]{word}\b|\b(parameter|argument|field|option)s?:? {word}\b", self.text))
+
+
+def camel_case(name: str) -> str:
+    """A parameter's name as servers written in other languages spell it: `reasoningEffort`."""
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
 
 
 def without(fields: Body, name: str) -> Body:

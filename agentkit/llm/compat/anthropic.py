@@ -186,20 +186,14 @@ def _without_thoughts(digests: Iterable[str]) -> Adjustment:
                 turns.append({**turn, "content": kept})
         return {**body, "messages": turns}
 
-    return Adjustment("thoughts of conversations that were changed since are not sent back", apply, parts=known)
+    name = "thoughts of conversations that were changed since are not sent back"
+    return Adjustment(name, apply, parts=known, of_parts=_without_thoughts)
 
 
 def _no_thoughts(refusal: RequestRefusal) -> Adjustment | None:
     """Remove thinking blocks, which are signed for a conversation that was shortened or whose instruction changed."""
     digests = [_digest(block) for block in _blocks_of(refusal.body, *_THOUGHTS)]
     return _without_thoughts(digests) if digests and re.search(_STRANGE_THOUGHTS, refusal.text) else None
-
-
-def joined(adjustment: Adjustment, earlier: Adjustment | None) -> Adjustment:
-    """Merge an adjustment with an earlier one of the same name for other parts of messages."""
-    if earlier is None or not adjustment.parts:
-        return adjustment
-    return _without_thoughts((*earlier.parts, *adjustment.parts))
 
 
 def _with_tools_told(body: Body) -> Body:

@@ -20,7 +20,7 @@ export function fields(pairs) {
 function reasons(decision) {
   return make("div", { class: "reasons" },
     make("p", {}, decision.reason, " ", make("span", { class: "rule" }, `rule: ${decision.rule}`)),
-    decision.evidence ? make("p", {}, "Because of ", make("code", {}, decision.evidence)) : null,
+    decision.evidence.length > 1 ? make("p", {}, "Because of ", make("code", {}, decision.evidence)) : null,
     decision.remedy ? make("p", {}, decision.remedy) : null);
 }
 

@@ -13,6 +13,7 @@ from contextlib import nullcontext
 
 import pytest
 
+from agentkit.cli.approvals import CommandApprover
 from agentkit.cli.ask_options import AskOptions
 from agentkit.cli.chat.repl import ChatDispatcher
 from agentkit.cli.settings import settings_here
@@ -116,6 +117,8 @@ class Notes:
     def __init__(self, approve=None):
         self.model = self.said = ""
         self.approve = approve
+        self.approvals = CommandApprover(None, None)
+        self.confirms = True
         self.told, self.events = [], []
 
     def begin(self):
@@ -137,6 +140,11 @@ class Notes:
         self.told.append(text)
 
     markdown = diff = tell
+
+    def confirm(self, question):
+        """Store the question and answer it."""
+        self.told.append(question)
+        return self.confirms
 
     def clear(self):
         """Write down that the screen was emptied."""

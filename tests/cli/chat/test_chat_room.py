@@ -34,7 +34,7 @@ def test_changes_are_shown_and_taken_back(room_with, notes, tmp_path):
         room.take("/undo")
         assert "note.txt" in notes.text
         assert list(tmp_path.iterdir()) == []
-        with pytest.raises(SessionError, match="Nothing here is to be taken back"):
+        with pytest.raises(SessionError, match="There is nothing to undo in this conversation"):
             room.take("/undo")
 
 

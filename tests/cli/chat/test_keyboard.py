@@ -22,7 +22,7 @@ def test_a_call_is_approved_with_other_arguments(at_terminal, tmp_path):
         chat.type("y\r")
         shown = chat.until("Allow it? [N]")
         assert "agentkit wants to call write_file" in shown
-        assert "r  exactly this call, until this answer is done" in shown
+        assert "r  exactly this call, until the run ends" in shown
         chat.type("e\r")
         chat.until('"content": "hello"')
         chat.type("\x1b[A\x1b[A\x1b[F\x1b[D\x1b[D.old\r")

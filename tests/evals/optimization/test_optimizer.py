@@ -264,6 +264,7 @@ print(found.best.texts["instruction"])
 """
 
 
+@pytest.mark.slow
 def test_a_killed_search_pays_for_no_answer_twice(tmp_path):
     """A search that was killed goes on where it was: only what was under way is asked once more."""
     killed_at, reached, gone_on = 100, threading.Event(), threading.Event()

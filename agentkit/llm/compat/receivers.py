@@ -1,0 +1,135 @@
+"""Rules of receivers: what each protocol and provider accepts in a request (data).
+
+Sources are the providers' API references and the refusals that their users report. A rule that is missing here is
+learnt from the first refusal that names it; see `agentkit.llm.compat.rule_lessons`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from agentkit._dataclass import dataclass
+
+if TYPE_CHECKING:
+    from agentkit.llm.endpoint import Endpoint
+
+ANY_ID = r".+"
+NAMES = r"[a-zA-Z0-9_-]{1,64}"
+"""Tool names that every provider but Google accepts; call ids that Anthropic accepts."""
+
+PROPERTY_NAMES = r"[a-zA-Z0-9_.-]{1,64}"
+GOOGLE_FORMATS = frozenset({"enum", "date-time"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Receiver:
+    """The rules that a server applies to requests. Patterns are regular expressions for a whole text.
+
+    The rules that hold for all servers are not listed: the schema of a tool describes an object, without alternatives
+    at its root; arrays state what their items are; call ids are not empty; no assistant message is empty.
+
+    Attributes:
+        tool_names: Pattern of tool names.
+        description_chars: Maximum length of a tool's description; 0 if it is unlimited.
+        call_ids: Pattern of tool-call ids.
+        call_id_chars: Length of the ids that replace others.
+        message_names: Whether messages can have the names of participants.
+        property_names: Pattern of the names of properties in schemas; any name if it is empty.
+        string_choices: Whether the values of `enum` must be texts.
+        formats: Accepted values of `format`; None if any is.
+        keywords: Keywords of JSON schema that are refused.
+        single_types: Whether `type` must be one type, and not a list.
+        references: Whether `$ref` is accepted.
+        lenient_tools: Names of tools whose schemas are refused in strict mode.
+        lenient_answers: Whether the schemas of answers are refused in strict mode.
+    """
+
+    tool_names: str = NAMES
+    description_chars: int = 0
+    call_ids: str = ANY_ID
+    call_id_chars: int = 40
+    message_names: bool = False
+    property_names: str = ""
+    string_choices: bool = False
+    formats: frozenset[str] | None = None
+    keywords: frozenset[str] = frozenset()
+    single_types: bool = False
+    references: bool = True
+    lenient_tools: frozenset[str] = frozenset()
+    lenient_answers: bool = False
+
+    def learning(self, rules: Mapping[str, Any]) -> Receiver:
+        """The receiver with further rules; sets of keywords and of tools grow."""
+        grown = {
+            name: getattr(self, name) | value if name in ("keywords", "lenient_tools") else value
+            for name, value in rules.items()
+        }
+        return replace(self, **grown)
+
+
+_MISTRAL = {"call_ids": r"[a-zA-Z0-9]{9}", "call_id_chars": 9, "message_names": False}
+_CLAUDE = {"call_ids": NAMES, "property_names": PROPERTY_NAMES}
+_GOOGLE = {
+    "tool_names": r"[a-zA-Z_][a-zA-Z0-9_-]{0,62}",
+    "message_names": False,
+    "string_choices": True,
+    "formats": GOOGLE_FORMATS,
+    "single_types": True,
+    "references": False,
+    "keywords": frozenset(
+        {
+            *("additionalProperties", "const", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems"),
+            *("patternProperties", "propertyNames", "unevaluatedProperties", "dependentRequired", "dependentSchemas"),
+            *("allOf", "oneOf", "not", "if", "then", "else", "contains", "minContains", "maxContains", "prefixItems"),
+            *("$schema", "$id", "$comment", "$anchor", "contentEncoding", "contentMediaType", "deprecated"),
+            *("readOnly", "writeOnly", "discriminator", "unevaluatedItems", "examples"),
+        }
+    ),
+}
+
+_PROTOCOLS: Mapping[str, Mapping[str, Any]] = {
+    "chat": {"call_ids": r".{1,40}", "call_id_chars": 40, "description_chars": 1_024, "message_names": True},
+    "responses": {"call_ids": r".{1,64}", "call_id_chars": 64, "description_chars": 1_024},
+    "messages": {**_CLAUDE, "call_id_chars": 64},
+    "gemini": _GOOGLE,
+}
+"""The rules of each protocol."""
+
+_PROVIDERS: Mapping[tuple[str, str], Mapping[str, Any]] = {
+    ("chat", "gemini"): _GOOGLE,
+    ("chat", "mistral"): _MISTRAL,
+}
+"""The rules of a provider in one protocol, in addition to those of the protocol."""
+
+_HOSTS = (
+    (re.compile(r"(?:^|\.)googleapis\.com$"), "gemini"),
+    (re.compile(r"(?:^|\.)mistral\.ai$"), "mistral"),
+)
+"""Providers by host, for base URLs of endpoints that do not name their provider."""
+
+_MODELS = (
+    (re.compile(r"mi[sx]tral|ministral|magistral|codestral|devstral|pixtral|voxtral", re.IGNORECASE), _MISTRAL),
+    (re.compile(r"\bgemini-", re.IGNORECASE), _GOOGLE),
+    (re.compile(r"\bclaude-", re.IGNORECASE), _CLAUDE),
+)
+"""The rules that a model, or the provider behind a router, has on every server of the chat protocol."""
+
+
+def receiver_of(endpoint: Endpoint) -> Receiver:
+    """The rules that apply to requests to an endpoint, as far as they are known."""
+    protocol = endpoint.protocol
+    rules = {**_PROTOCOLS.get(protocol, {}), **_PROVIDERS.get((protocol, _provider(endpoint)), {})}
+    for model, more in _MODELS if protocol == "chat" else ():
+        if model.search(endpoint.model):
+            rules |= more
+    return Receiver(**rules)
+
+
+def _provider(endpoint: Endpoint) -> str:
+    """The provider by host, or else by name."""
+    host = urlsplit(endpoint.base_url).hostname or ""
+    return next((name for pattern, name in _HOSTS if pattern.search(host)), endpoint.provider)
