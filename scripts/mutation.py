@@ -190,11 +190,13 @@ def survives(mutant: Mutant, tree: Path, seconds: float) -> bool:
     original = target.read_text("utf-8")
     target.write_text(mutant.source, "utf-8")
     try:
-        survived = all(passes(arguments, tree, seconds) for arguments in test_runs(mutant.path))
+        outcome = next(
+            (found for tests in test_runs(mutant.path) if (found := notice(tests, tree, seconds))), "SURVIVED"
+        )
     finally:
         target.write_text(original, "utf-8")
-    print("SURVIVED" if survived else "killed", mutant, flush=True)
-    return survived
+    print(outcome, mutant, flush=True)
+    return outcome == "SURVIVED"
 
 
 def test_runs(path: Path) -> Iterator[list[str]]:
@@ -210,19 +212,19 @@ def test_runs(path: Path) -> Iterator[list[str]]:
             yield ["-m", marks, *(test.relative_to(ROOT).as_posix() for test in tests)]
 
 
-def passes(arguments: list[str], tree: Path, seconds: float) -> bool:
-    """Whether tests pass in the copied tree; a test run that exceeds its time notices the change, too."""
+def notice(arguments: list[str], tree: Path, seconds: float) -> str:
+    """How tests in the copied tree notice a change: killed, or timed out; empty if they pass."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.Popen(
         command, cwd=tree, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
     try:
-        return process.wait(seconds) in {0, 5}
+        return "" if process.wait(seconds) in {0, 5} else "killed"
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, 9)
         process.wait()
-        return False
+        return "timed out"
 
 
 if __name__ == "__main__":
