@@ -67,6 +67,8 @@ class Transport:
         self.timeout_seconds, self.connect_seconds = timeout_seconds, min(CONNECT_SECONDS, timeout_seconds)
         self.max_retries, self._endpoint, self._wire = max_retries, endpoint, wire
         self._always = _HEADERS | dict(wire.headers)
+        self._timeouts = dict.fromkeys(("connect", "read", "write", "pool"), timeout_seconds)
+        self._timeouts["connect"] = self.connect_seconds
         self._token: Secret | None = None
         self._process, self._lock = os.getpid(), threading.Lock()
         self._connections: Connections | CustomClient | None = None
@@ -79,17 +81,12 @@ class Transport:
         """The retries of one request."""
         return Retries(self.max_retries, is_hasty=is_hasty)
 
-    def post(self, path: str, content: bytes, retries: Retries) -> Steps[str]:
-        """The steps that send a request and return the text of its response. Raise ModelError."""
-        response: httpx2.Response = yield from self._answer(path, content, retries, whole=True)
-        return response.text
-
     def stream(self, path: str, content: bytes, reader: ResponseReader, retries: Retries) -> Steps[None]:
         """The steps that send a request and pass its response to `reader` as it arrives. Raise ModelError.
 
         Connection errors are ignored once the response is complete.
         """
-        response = yield from self._answer(path, content, retries, whole=False)
+        response = yield from self.request(path, content, retries, whole=False)
         is_framed = _is_framed(response)
         yield OpenStream(partial(_pieces, response), partial(_apieces, response))
         failed = None
@@ -128,8 +125,8 @@ class Transport:
         """`text` without the secrets that were sent: some servers quote them."""
         return self._endpoint.scrub(self._token.scrub(text) if self._token else text)
 
-    def _answer(self, path: str, content: bytes, retries: Retries, *, whole: bool) -> Steps[httpx2.Response]:
-        """Send a request, with retries, and return its response; raises an error for an error status.
+    def request(self, path: str, content: bytes, retries: Retries, *, whole: bool = True) -> Steps[httpx2.Response]:
+        """The steps that send a request, with retries, and return its response. Raise ModelError for an error status.
 
         With `whole` the body is read here, so that a connection lost halfway through is retried.
         """
@@ -178,17 +175,18 @@ class Transport:
         if said != key:
             always = httpx2.Headers({"Host": address.url.netloc.decode(), **self._headers(key)}).raw
             self._said = key, always
+        extensions, cancellation = address.extensions, CANCELLATION.get()
+        if cancellation is not None:
+            left = max(cancellation.seconds_left(), _LEAST_SECONDS)
+            extensions = {**extensions, "timeout": {name: min(left, each) for name, each in self._timeouts.items()}}
         # Passed as a stream, because the library then uses the headers unchanged instead of scanning them three times.
         stream, headers = httpx2.ByteStream(content), [*always, (b"Content-Length", b"%d" % len(content))]
-        return httpx2.Request(
-            "POST", address.url, headers=headers, stream=stream, extensions=_in_time(address.extensions)
-        )
+        return httpx2.Request("POST", address.url, headers=headers, stream=stream, extensions=extensions)
 
     def _address(self, path: str) -> _Address:
         """URL and extensions for a path. The query goes into the target, which is not logged: it could be secret."""
         url, query = httpx2.URL(self._endpoint.shown_url + path), urlencode(self._endpoint.query)
-        times = httpx2.Timeout(self.timeout_seconds, connect=self.connect_seconds)
-        extensions: dict[str, object] = {"timeout": times.as_dict()}
+        extensions: dict[str, object] = {"timeout": self._timeouts}
         if query:
             extensions["target"] = url.raw_path + (b"&" if url.query else b"?") + query.encode()
         self._addresses[path] = _Address(url, extensions)
@@ -340,15 +338,6 @@ async def _aread(response: httpx2.Response) -> httpx2.Response:
     finally:
         await response.aclose()
     return response
-
-
-def _in_time(extensions: dict[str, Any]) -> dict[str, Any]:
-    """The extensions, with timeouts that end with the time that is left for the requests of this context."""
-    cancellation = CANCELLATION.get()
-    if cancellation is None:
-        return extensions
-    seconds = max(cancellation.seconds_left(), _LEAST_SECONDS)
-    return {**extensions, "timeout": {name: min(value, seconds) for name, value in extensions["timeout"].items()}}
 
 
 def _pieces(response: httpx2.Response) -> Generator[bytes]:
