@@ -62,8 +62,8 @@ def test_drawing_has_every_branch():
     assert branches == ["ConfigError", "ModelError", "ToolError", "RunError", "SessionError"]
 
 
-# Exempt: `agentkit.testing` raises AssertionErrors for pytest, the guard raises to untrusted code in a child process, and
-# errors of typed answers and of the server's requests are handled in their folders.
+# Exempt: `agentkit.testing` raises AssertionErrors for pytest, the guard raises to untrusted code in a child process,
+# and errors of typed answers and of the server's requests are handled in their folders.
 def test_exceptions_live_in_one_module():
     """Every public exception is defined in `agentkit.errors`."""
     paths = [
