@@ -85,14 +85,11 @@ def sample(size: int, seed: int, only: str) -> list[Mutant]:
     """One mutant each of so many functions, chosen by the seed."""
     chance = random.Random(seed)
     paths = [path.relative_to(ROOT) for path in sorted((ROOT / "agentkit").rglob("*.py"))]
-    places = [
-        (path, number)
-        for path in paths
-        if only in path.as_posix() and not path.as_posix().startswith(UNTESTABLE)
-        for number, _ in enumerate(functions(ast.parse((ROOT / path).read_text("utf-8"))))
-    ]
+    chosen = [path for path in paths if only in path.as_posix() and not path.as_posix().startswith(UNTESTABLE)]
+    trees = {path: ast.parse((ROOT / path).read_text("utf-8")) for path in chosen}
+    places = [(path, number) for path, tree in trees.items() for number, _ in enumerate(functions(tree))]
     chance.shuffle(places)
-    found = (mutant for path, number in places if (mutant := mutant_of(path, number, chance)))
+    found = (mutant for path, number in places if (mutant := mutant_of(path, trees[path], number, chance)))
     return [mutant for mutant, _ in zip(found, range(size), strict=False)]
 
 
@@ -101,9 +98,8 @@ def functions(tree: ast.Module) -> list[Function]:
     return [node for node in ast.walk(tree) if isinstance(node, Function)]
 
 
-def mutant_of(path: Path, number: int, chance: random.Random) -> Mutant | None:
+def mutant_of(path: Path, tree: ast.Module, number: int, chance: random.Random) -> Mutant | None:
     """A module with one change, by chance, in one of its functions; None for a function with nothing to change."""
-    tree = ast.parse((ROOT / path).read_text("utf-8"))
     changes = list(changes_of(functions(tree)[number]))
     if not changes:
         return None
