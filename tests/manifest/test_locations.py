@@ -1,4 +1,4 @@
-"""Is a place told so that it reads the same on every machine?"""
+"""Locations in manifests, the same on every machine."""
 
 import shlex
 import sys
@@ -18,7 +18,7 @@ TOLD_KEY = "sk-" + "a1b2c3d4" * 5
 
 
 def test_folders(tmp_path, monkeypatch):
-    """A folder is told as it is found from the program; what has nothing to do with it, by its kind or a hash."""
+    """A folder is listed relative to the program; unrelated folders by kind or hash."""
     monkeypatch.setenv("HOME", "/home/somebody")
     program = tmp_path / "bots"
     assert folder_told(program, program) == "."
@@ -31,7 +31,7 @@ def test_folders(tmp_path, monkeypatch):
 
 
 def test_folders_elsewhere(tmp_path):
-    """A folder elsewhere is told by a hash of its name, the same from wherever it is told."""
+    """An unrelated folder is listed by the hash of its name."""
     told = folder_told("/srv/data", tmp_path)
     assert told.startswith("elsewhere sha256:")
     assert told == folder_told("/srv/data", tmp_path / "bots")
@@ -40,7 +40,7 @@ def test_folders_elsewhere(tmp_path):
 
 
 def test_commands(tmp_path):
-    """A command is told without keys, with the interpreter by its name and files as they are found from the program."""
+    """A command is listed without keys, with the interpreter's name and relative files."""
     words = [
         sys.executable,
         "-m",
@@ -56,13 +56,13 @@ def test_commands(tmp_path):
 
 
 def test_addresses():
-    """An address is told without user, password, query and keys."""
+    """A URL is listed without user, password, query and keys."""
     assert url_told("https://me:word@example.com/mcp?token=abc") == "https://example.com/mcp"
     assert "a1b2" not in url_told(f"https://example.com/{TOLD_KEY}/mcp")
 
 
 def test_sessions(tmp_path):
-    """Of a conversation it is told what kind of place it is kept in, and neither its name nor what it says."""
+    """A session is listed by the kind of its store, without name or content."""
     assert session_told(None) == session_told(Session()) == "in memory"
     assert session_told(Session("trips", InMemorySessionStore())) == "in memory"
     assert session_told("trips") == session_told(Session.open(tmp_path / "s.db", "trips")) == "kept on this machine"
@@ -70,7 +70,7 @@ def test_sessions(tmp_path):
 
 @pytest.fixture
 def of_model(monkeypatch):
-    """What is told of a model: host, key, name and provider. The key is in the environment only while it is made."""
+    """The facts of a model: host, name, provider and the variable of its key."""
     for variable in ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "GROQ_API_KEY"):
         monkeypatch.setenv(variable, TOLD_KEY)
 
