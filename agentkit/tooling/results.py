@@ -22,6 +22,7 @@ from typing import Any, get_args
 from agentkit.content import File, Image, files_in, images_in, worded
 from agentkit.decisions import Decision, Label
 from agentkit.errors import Blocked, Postponed, ToolError, ToolTimeout
+from agentkit.lines import sentence
 from agentkit.messages import READ_MORE, Status, ToolResult, failure_content, reading_call, well_formed
 from agentkit.redaction import redact, redact_value, redactor
 from agentkit.safety.approval import CANNOT_SUCCEED
@@ -482,7 +483,7 @@ def denial(tool_name: str, decision: Decision) -> ToolResult:
 
 def objection(decision: Decision) -> str:
     """Join reason and remedy of a decision."""
-    return f"{decision.reason} {decision.remedy}".strip()
+    return f"{sentence(decision.reason)} {decision.remedy}".strip() if decision.remedy else decision.reason
 
 
 def told(error: Exception) -> str:
@@ -518,5 +519,11 @@ def _standing(value: Any) -> tuple[Status, str | None]:
     word = value.get("status")
     told = _STATUSES.get(word) if isinstance(word, str) and word not in _OF_A_RUN else None
     if error is None and told not in _GOOD:
-        return "ok", None
+        return ("failed" if _exited_with_error(value) else "ok"), None
     return told or "failed", error
+
+
+def _exited_with_error(value: Mapping[str, Any]) -> bool:
+    """Whether this is the result of a command with a non-zero exit code, such as a failed test run."""
+    code = value.get("return_code")
+    return "command" in value and isinstance(code, int) and code != 0

@@ -21,6 +21,7 @@ STREAMS = ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__", "prin
 READS_THE_ENVIRONMENT = {"settings.py"}
 # A worker, or a command that runs a program in its place, is the whole of its process: nobody else sees what it sets.
 OWN_PROCESS = {
+    "cli/approvals.py",
     "cli/chat/repl.py",
     "cli/loading.py",
     "cli/replay.py",

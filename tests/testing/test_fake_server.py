@@ -469,3 +469,9 @@ def test_threads_get_a_line_each():
     with FakeServer(*map(str, range(40))) as server, _client(server) as client, ThreadPoolExecutor(8) as pool:
         said = list(pool.map(lambda _: _said(_chat(client))[0], range(40)))
     assert sorted(said, key=int) == [str(number) for number in range(40)]
+
+
+def test_a_repeated_line_need_not_be_requested():
+    """A server that repeats its last line fits any number of requests, also none."""
+    with FakeServer("Hi!", repeat=True) as server:
+        assert server.requests == []
