@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -16,14 +17,14 @@ from agentkit.llm.compat.adjustments import Adjustment, joined
 from agentkit.llm.compat.content_fallback import advise
 from agentkit.llm.compat.conversion import Converter
 from agentkit.llm.compat.receivers import Receiver, receiver_of
-from agentkit.llm.embeddings import EMBEDDINGS_PATH, BatchLimits, EmbeddingAnswer, embedding_steps, read_vectors
+from agentkit.llm.embeddings import BatchLimits, EmbeddingAnswer, embedding_steps, embeddings_path, read_vectors
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.pipeline import Effect, Stage, Steps, arun, mapped, partial_answer, pause, run
 from agentkit.llm.pricing import tariff_of
 from agentkit.llm.protocols import StreamReader, WireProtocol, wire_named
 from agentkit.llm.protocols.anthropic import is_paused
 from agentkit.llm.protocols.encoding import EncodingCache, written
-from agentkit.llm.protocols.error_mapping import json_object
+from agentkit.llm.protocols.error_mapping import ended, json_object
 from agentkit.llm.protocols.sse import EventStream
 from agentkit.messages import AssistantMessage, Request, Response
 from agentkit.usage import Price
@@ -78,6 +79,9 @@ class _Parts:
 
 _MAX_ADAPTATIONS = 8
 _MAX_ERROR_CHARS, _END_CHARS = 2_200, 100
+
+_NEEDS_VERSION = re.compile(r"enabled only for api[- ]?versions?|api[- ]?version.{0,40} not supported", re.IGNORECASE)
+_VERSION_ADVICE = "Pass a newer azure_api_version=, or 'v1', or set AZURE_OPENAI_API_VERSION."
 
 _STREAM_STARTS = ("data:", "event:", ":", "id:", "retry:")
 
@@ -257,7 +261,7 @@ class RemoteModel(Stage):
         """Send one request for vectors; returns the answer and the number of unanswered attempts."""
         retries = self._transport.retries()
         with self._scrubbed(retries):
-            text = (yield from self._transport.request(EMBEDDINGS_PATH, written(body), retries)).text
+            text = (yield from self._transport.request(embeddings_path(self._wire.name), written(body), retries)).text
             with suppress(ModelError):
                 return read_vectors(text, count), retries.unanswered
             return read_vectors(self._transport.scrub(text), count), retries.unanswered
@@ -269,6 +273,8 @@ class RemoteModel(Stage):
             yield
         except ModelError as error:
             retries.record(error)
+            if self._endpoint.provider == "azure" and _NEEDS_VERSION.search(str(error)):
+                error.args = (f"{ended(str(error))} {_VERSION_ADVICE}",)
             error.args = tuple(_shortened(self._transport.scrub(str(text))) for text in error.args)
             error.code = error.code and self._transport.scrub(error.code)
             error.parameter = error.parameter and self._transport.scrub(error.parameter)

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
 from agentkit.events import Event, TextDelta, ToolCallDelta
@@ -23,7 +23,6 @@ from agentkit.messages import (
     ToolMessage,
     ToolSpec,
     UserMessage,
-    without_extra,
 )
 
 if TYPE_CHECKING:
@@ -89,16 +88,16 @@ class Converter:
             content = message.content
             named = f"{message.name}: {content}" if isinstance(content, str) else (f"{message.name}:", *content)
             return replace(message, content=named, name="")
-        if not isinstance(message, AssistantMessage):
-            return message
-        has_data = message.origin != self._origin and (message.extra or any(call.extra for call in message.tool_calls))
-        sent: Any = without_extra(message) if has_data else message
-        sent = replace(sent, name="") if sent.name and not self._takes(sent.name) else sent
-        ids = [self._id(call.id) for call in sent.tool_calls]
-        if any(call.id != call_id for call, call_id in zip(sent.tool_calls, ids, strict=True)):
-            calls = [replace(call, id=call_id) for call, call_id in zip(sent.tool_calls, ids, strict=True)]
-            sent = replace(sent, tool_calls=tuple(calls))
-        return cast("Message", sent)
+        return self._answer(message) if isinstance(message, AssistantMessage) else message
+
+    def _answer(self, message: AssistantMessage) -> AssistantMessage:
+        if message.origin != self._origin and (message.extra or any(call.extra for call in message.tool_calls)):
+            calls = tuple(replace(call, extra={}) for call in message.tool_calls)
+            message = replace(message, extra={}, tool_calls=calls)
+        if message.name and not self._takes(message.name):
+            message = replace(message, name="")
+        calls = tuple(replace(call, id=self._id(call.id)) for call in message.tool_calls)
+        return message if calls == message.tool_calls else replace(message, tool_calls=calls)
 
     def _takes(self, name: str) -> bool:
         """Whether a participant's name can be sent in a field."""

@@ -200,4 +200,28 @@ def no_reasoning(refusal: RequestRefusal) -> Adjustment | None:
     return Adjustment("items are sent without ids", _unnumbered) if has_ids else None
 
 
-RULE_LESSONS = (no_reasoning, other_ids, plain_properties, shorter_descriptions, simpler_schemas, lenient_schemas)
+def no_generation_setting(refusal: RequestRefusal) -> Adjustment | None:
+    """A setting of Gemini's generation that the server does not know is left out."""
+    settings = refusal.body.get("generationConfig")
+    if not isinstance(settings, dict) or not refusal.is_unsupported:
+        return None
+    named = next((name for name in settings if name not in _WANTED and refusal.names(name)), None)
+
+    def apply(body: Body) -> Body:
+        return {**body, "generationConfig": without(body.get("generationConfig", {}), str(named))}
+
+    return Adjustment(f"{named} is left out", apply) if named else None
+
+
+_WANTED = frozenset({"responseJsonSchema", "responseMimeType", "responseModalities", "maxOutputTokens"})
+"""Settings without which the request would be another one, or would cost more."""
+
+RULE_LESSONS = (
+    no_generation_setting,
+    no_reasoning,
+    other_ids,
+    plain_properties,
+    shorter_descriptions,
+    simpler_schemas,
+    lenient_schemas,
+)
