@@ -181,15 +181,16 @@ def _can_be_pickled(value: object) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class SystemMessage:
     """A system instruction inside a conversation."""
 
     role: ClassVar[Literal["system"]] = "system"
+    labels: ClassVar[frozenset[Label]] = frozenset()
     text: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class UserMessage:
     """A message in the user role. `by_person` is False if the run wrote it, in which case it can quote the model.
 
@@ -197,12 +198,13 @@ class UserMessage:
     """
 
     role: ClassVar[Literal["user"]] = "user"
+    labels: ClassVar[frozenset[Label]] = frozenset()
     content: Content
     by_person: bool = field(default=True, repr=False)
     name: str = field(default="", repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class AssistantMessage:
     """A message of the model: text, tool calls, or both.
 
@@ -220,7 +222,7 @@ class AssistantMessage:
     name: str = field(default="", repr=False)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ToolMessage:
     """The result of tool call `call_id`, for the model. `labels` classifies what text, images and files can contain."""
 
@@ -246,7 +248,7 @@ class ToolMessage:
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ToolSpec:
     """The definition of a tool sent to a model. `parameters` is a JSON schema of type object.
 
@@ -269,7 +271,7 @@ def digest_of(data: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class OutputSchema:
     """The JSON schema of a structured answer. `strict` asks the provider to enforce it."""
 
@@ -430,6 +432,8 @@ def reading_call(handle: str, start: int | None = None) -> str:
 def without_extra(message: Message) -> Message:
     """Remove provider-specific data from a message."""
     if not isinstance(message, AssistantMessage):
+        return message
+    if not message.extra and not any(call.extra for call in message.tool_calls):
         return message
     calls = tuple(replace(call, extra={}) if call.extra else call for call in message.tool_calls)
     return replace(message, extra={}, tool_calls=calls)

@@ -68,7 +68,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7, help="seed of the sample")
     parser.add_argument("--only", default="", help="only modules whose path contains this text")
     parser.add_argument("--slice", default="1/1", help="2/5 runs the second fifth of the sample")
-    parser.add_argument("--seconds", type=float, default=240, help="time limit of the tests of one mutant")
+    parser.add_argument("--seconds", type=float, default=600, help="time limit of the tests of one mutant")
     parser.add_argument("--demand", type=float, default=0.95, help="the least share of killed mutants")
     options = parser.parse_args()
     mutants = sample(options.functions, options.seed, options.only)
@@ -190,30 +190,29 @@ def survives(mutant: Mutant, tree: Path, seconds: float) -> bool:
     original = target.read_text("utf-8")
     target.write_text(mutant.source, "utf-8")
     try:
-        survived = all(passes(tests, tree, seconds) for tests in test_sets(mutant.path))
+        survived = all(passes(arguments, tree, seconds) for arguments in test_runs(mutant.path))
     finally:
         target.write_text(original, "utf-8")
     print("SURVIVED" if survived else "killed", mutant, flush=True)
     return survived
 
 
-def test_sets(path: Path) -> Iterator[list[str]]:
-    """The tests that may notice a change: those with the module's name, then all of the mirror folder."""
+def test_runs(path: Path) -> Iterator[list[str]]:
+    """The arguments of the test runs that may notice a change: the module's own tests, its folder, the slow tests."""
     *folders, name = path.with_suffix("").parts[1:]
     folder = ROOT.joinpath("tests", *folders)
     named = sorted([*folder.glob(f"test_{name}.py"), *folder.glob(f"test_{name}_*.py")])
-    if named:
-        yield [test.relative_to(ROOT).as_posix() for test in named]
     while not any(folder.glob("test_*.py")):
         folder = folder.parent
     rest = sorted(set(folder.glob("test_*.py")) - set(named))
-    if rest:
-        yield [test.relative_to(ROOT).as_posix() for test in rest]
+    for tests, marks in ((named, "not rule and not slow"), (rest, "not rule and not slow"), (named + rest, "slow")):
+        if tests:
+            yield ["-m", marks, *(test.relative_to(ROOT).as_posix() for test in tests)]
 
 
-def passes(tests: list[str], tree: Path, seconds: float) -> bool:
+def passes(arguments: list[str], tree: Path, seconds: float) -> bool:
     """Whether tests pass in the copied tree; a test run that exceeds its time notices the change, too."""
-    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", "-m", "not rule", *tests]
+    command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.Popen(
         command, cwd=tree, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True

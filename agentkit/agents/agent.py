@@ -242,6 +242,7 @@ class ConversationMixin(Runner):
     def reset(self) -> None:
         """Forget the conversation and start a new one; a stored conversation is not deleted."""
         self.session = self.session.anew()
+        self._room.estimates.forget()
 
     def on(self, kind: type[_Kind], listener: Callable[[_Kind], object]) -> Callable[[_Kind], object]:
         """Call `listener` with every event of this type in all future runs. Raises ConfigError."""

@@ -84,6 +84,13 @@ def test_a_text_without_settings(text):
     assert parse_manifesto(text) == AgentFile("agent", text)
 
 
+def test_a_file_of_the_largest_size_is_read(tmp_path):
+    """A file of exactly 1,000,000 bytes is read."""
+    path = tmp_path / "agent.md"
+    path.write_bytes(b"x" * 1_000_000)
+    assert len(read_manifesto(path).instruction) == 1_000_000
+
+
 def test_a_file(tmp_path):
     """The name is by default the file's, and the session the file's own; the workspace is meant from its folder."""
     path = tmp_path / "trip.txt"

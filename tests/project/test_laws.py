@@ -1,6 +1,7 @@
-"""Does the source keep the laws that no tool checks: nothing global, nothing printed, one reader of the environment?"""
+"""Rules about the source that no linter checks: no global changes, no printing, one reader of the environment."""
 
 import ast
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,9 +52,21 @@ def name_of(path):
 MODULES = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
+@cache
+def nodes(source):
+    """The calls, attributes and subscripts of a module."""
+    return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Call | ast.Attribute | ast.Subscript)]
+
+
+@cache
+def text_of(node):
+    """The text of an expression; of a call without its arguments."""
+    return f"{ast.unparse(node.func)}(" if isinstance(node, ast.Call) else ast.unparse(node)
+
+
 def expressions(source, kind):
     """The text of each expression of this kind in a module, with its line."""
-    return [(ast.unparse(node), node.lineno) for node in ast.walk(ast.parse(source)) if isinstance(node, kind)]
+    return [(text_of(node), node.lineno) for node in nodes(source) if isinstance(node, kind)]
 
 
 def global_calls(source):
@@ -64,11 +77,14 @@ def global_calls(source):
 
 def global_assignments(source):
     """The assignments, deletions and updates of what the whole process shares."""
-    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Attribute | ast.Subscript)]
-    changed = [node for node in nodes if isinstance(node.ctx, ast.Store | ast.Del)]
+    targets = [node for node in nodes(source) if not isinstance(node, ast.Call)]
     updates = {f"os.environ.{verb}" for verb in ("update", "pop", "setdefault", "clear", "popitem")}
-    found = [(ast.unparse(node), node.lineno) for node in changed if ast.unparse(node).startswith(GLOBAL_TARGETS)]
-    return found + [(ast.unparse(node), node.lineno) for node in nodes if ast.unparse(node) in updates]
+    return [
+        (text_of(node), node.lineno)
+        for node in targets
+        if text_of(node) in updates
+        or (isinstance(node.ctx, ast.Store | ast.Del) and text_of(node).startswith(GLOBAL_TARGETS))
+    ]
 
 
 def environment_reads(source):
