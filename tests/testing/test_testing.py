@@ -42,4 +42,9 @@ def test_the_plugin_imports_nothing_else():
     """Starting pytest costs the import of the plugin's module, and of nothing that it may need later."""
     code = "import sys, agentkit.testing.pytest_plugin; print(*(m for m in sys.modules if m.startswith('agentkit')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.split() == ["agentkit._version", "agentkit", "agentkit.testing", "agentkit.testing.pytest_plugin"]
+    assert done.stdout.split() == [
+        "agentkit._version",
+        "agentkit",
+        "agentkit.testing",
+        "agentkit.testing.pytest_plugin",
+    ]
