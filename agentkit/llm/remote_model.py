@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -79,7 +80,8 @@ class _Parts:
 _MAX_ADAPTATIONS = 8
 _MAX_ERROR_CHARS, _END_CHARS = 2_200, 100
 
-_STREAM_STARTS = ("data:", "event:", ":", "id:", "retry:")
+_STREAM = re.compile(r"\s*(?:[a-zA-Z][\w-]*(?::[^\n]*)?\n\s*){0,9}(?:data|event|id|retry|):")
+"""The start of an event stream, which can have a few unknown fields."""
 
 
 class RemoteModel(Stage):
@@ -240,7 +242,7 @@ class RemoteModel(Stage):
 
     def _read(self, text: str) -> Response:
         """Parse a response from JSON; some servers send an event stream even when it was not requested."""
-        if not text.lstrip().startswith(_STREAM_STARTS):
+        if not _STREAM.match(text):
             return self._wire.decode(json_object(text))
         stream, reader = EventStream(self._transport.scrub), self._wire.reader()
         for chunk in _readable(chain(stream.feed(text.encode()), stream.flush()), reader):
