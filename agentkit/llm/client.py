@@ -378,6 +378,13 @@ class Configured(Embedding, Extraction):
         other.__setstate__(self.__getstate__() | state)
         return other
 
+    def with_text_tools(self) -> Self:
+        """Return a similar client that describes tools as text, and allows one call in each response."""
+        other = object.__new__(type(self))
+        settings = {**self._settings, "parallel_tool_calls": False}
+        other.__setstate__(self.__getstate__() | {"_tool_calling": "text", "_settings": settings})
+        return other
+
     def equals(self, other: Configured) -> bool:
         """Whether `other` would send the same requests to the same endpoint."""
         names = ("_endpoint", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price")
