@@ -12,7 +12,7 @@ from agentkit.errors import ToolError
 from agentkit.redaction import redact
 from agentkit.settings import secret_values
 
-MOST_SHOWN_BYTES = 256_000
+MAX_SHOWN_BYTES = 256_000
 """Maximum size of one read result."""
 
 _BOMS = (
@@ -28,7 +28,7 @@ _KEY_BLOCK = re.compile(
 _NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _SAMPLE_BYTES = 8_000
 _STRIDE = 65_536  # characters counted at once
-_MOST_CONTROL_BYTES = 0.02
+_MAX_CONTROL_BYTES = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +72,7 @@ def decode(content: bytes, name: str, size: int | None = None) -> Text:
         text = _utf8(content, cut=cut)
         if text is not None:
             return Text(text)
-        if len(_NO_TEXT.findall(content[:_SAMPLE_BYTES])) <= _MOST_CONTROL_BYTES * len(content[:_SAMPLE_BYTES]):
+        if len(_NO_TEXT.findall(content[:_SAMPLE_BYTES])) <= _MAX_CONTROL_BYTES * len(content[:_SAMPLE_BYTES]):
             return _legacy(content)
     wide = _utf16(content, cut=cut)
     if wide is None:
@@ -95,7 +95,7 @@ def hidden(text: str) -> str:
 
 
 def select(text: str, offset: int | None, limit: int | None, *, complete: bool = True) -> LineRange:
-    """Return `limit` lines starting at line `offset` (counted from 1), as many as fit in MOST_SHOWN_BYTES.
+    """Return `limit` lines starting at line `offset` (counted from 1), as many as fit in MAX_SHOWN_BYTES.
 
     `complete` states whether the text is the whole file. Raises ToolError if the line does not exist.
     """
@@ -105,7 +105,7 @@ def select(text: str, offset: int | None, limit: int | None, *, complete: bool =
     first = offset or 1
     if first > max(total, 1):
         ending = "" if complete else " in the part of it that can be read"
-        raise ToolError(f"There is no line {first:,}; the file has {total:,} lines{ending}.")
+        raise ToolError(f"Line {first:,} does not exist; the file has {total:,} lines{ending}.")
     if first == 1 and limit is None and complete and _fits(text):
         return LineRange(text, total)
     wanted = islice(_lines_from(text, _start_of(text, first)), limit)
@@ -130,14 +130,14 @@ def _lines_from(text: str, start: int) -> Iterator[str]:
 
 
 def _bounded(wanted: Iterable[str], first: int, total: int, *, complete: bool) -> LineRange:
-    room = MOST_SHOWN_BYTES
+    room = MAX_SHOWN_BYTES
     shown: list[str] = []
     note = ""
     for line in wanted:
         data = line.encode("utf-8", "surrogatepass")
         room -= len(data)
         if room < 0 and not shown:
-            shown = [data[:MOST_SHOWN_BYTES].decode("utf-8", "ignore")]
+            shown = [data[:MAX_SHOWN_BYTES].decode("utf-8", "ignore")]
             note = f"Line {first:,} is longer than can be shown; only its beginning is here."
         if room < 0:
             break
@@ -145,12 +145,12 @@ def _bounded(wanted: Iterable[str], first: int, total: int, *, complete: bool) -
     content, count = "".join(shown), len(shown)
     following: int | None = first + count if first + count <= total else None
     if following is None and not complete:
-        note = f"The file goes on after line {total:,}, beyond what can be read."
+        note = f"The file continues after line {total:,}, beyond the limit of what can be read."
     return LineRange(content, total, following, note)
 
 
 def _fits(text: str) -> bool:
-    return len(text) * 4 <= MOST_SHOWN_BYTES or len(text.encode("utf-8", "surrogatepass")) <= MOST_SHOWN_BYTES
+    return len(text) * 4 <= MAX_SHOWN_BYTES or len(text.encode("utf-8", "surrogatepass")) <= MAX_SHOWN_BYTES
 
 
 def _utf8(content: bytes, *, cut: bool) -> str | None:

@@ -88,7 +88,7 @@ PAY = "euros = price('Hue')\ntry:\n    print(refund('Hue', euros))\nexcept ToolE
 
 
 def in_process(*arguments):
-    """What a process of its own has told."""
+    """What a separate process has told."""
     command = [sys.executable, str(PROGRAM), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=PROGRAM.parents[2])
     return json.loads(done.stdout)

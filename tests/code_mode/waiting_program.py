@@ -1,4 +1,4 @@
-"""Begins a run whose program waits for a person, or goes on with it, each in a process of its own.
+"""Begins a run whose program waits for a person, or goes on with it, each in a separate process.
 
 python waiting_program.py PLACE LOG [ANSWERS]: without answers, which are JSON, the run begins. What the tools do is a
 line each in the file LOG.

@@ -63,7 +63,7 @@ def test_drawing_has_every_branch():
 
 
 # `agentkit.testing` fails a test as pytest expects it: by an AssertionError. What the guard refuses is raised to
-# untrusted code, in a process of its own, and nowhere else. What is wrong with a typed answer, or with a request to a
+# untrusted code, in a separate process, and nowhere else. What is wrong with a typed answer, or with a request to a
 # served agent, never leaves its folder.
 def test_exceptions_live_in_one_module():
     """Every public exception is defined in `agentkit.errors`."""

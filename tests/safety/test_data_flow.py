@@ -1,4 +1,4 @@
-"""When must a call be asked for because of what the conversation has read?"""
+"""Approval of calls because of the labels of a conversation."""
 
 import time
 
@@ -57,7 +57,7 @@ def test_denial_stays_a_denial():
 
 
 def test_question_keeps_its_own_reason_too():
-    """A call that had to be asked for anyway is asked for with both reasons."""
+    """A call that needs approval anyway states both reasons."""
     asked = Decision(Verdict.ASK, "shell.network", "It needs the network.", egress=True)
     decision = judge_flow(conversation(*BOTH), "send", {"command": "curl https://a.example"}, asked)
     assert (decision.rule, "It needs the network." in decision.reason) == ("flow", True)
@@ -230,7 +230,7 @@ def test_part_of_a_word_is_not_said(value, words):
     ],
 )
 def test_a_whole_word_is_said(value, words):
-    """Quotes, marks and units beside a word make no other one of it."""
+    """Quotes, punctuation and units next to a word do not change it."""
     assert said_in([UserMessage(words)], {"x": value})
 
 
@@ -241,7 +241,7 @@ def test_only_the_person_says():
 
 
 def test_words_of_the_person_leave_no_more_often_at_once():
-    """Many calls of one response tell as much as many responses: together they are no few."""
+    """Many calls in one response count like calls of many responses."""
     for count in (5, 6):
         calls = tuple(ToolCall(f"s{index}", "send", '{"to": "bob"}') for index in range(count))
         messages = [*conversation(*BOTH, said="Send it to bob"), AssistantMessage(tool_calls=calls)]

@@ -52,7 +52,7 @@ def test_copies_and_variants_of_secrets_are_secret(path):
     ],
 )
 def test_copies_of_ordinary_files_are_no_secret(path):
-    """A copy of a template or a text is none."""
+    """A copy of a template or a text is not secret."""
     assert paths.secret(path) is None
 
 
@@ -182,7 +182,7 @@ def test_a_path_is_resolved_from_a_folder(path, resolved):
 
 
 def test_a_home_that_is_not_given_is_not_guessed():
-    """Without a home folder, ~ cannot be told."""
+    """Without a home folder, ~ is not resolved."""
     assert paths.resolve("~/x", "/w") is None
 
 
@@ -231,7 +231,7 @@ def test_the_quick_search_misses_nothing(path):
 
 
 def test_ordinary_names_of_repositories_and_packages_are_not_locked_or_hidden():
-    """Branches may have any name, and packages bring certificates and settings of their own."""
+    """Branches can have any name, and packages contain certificates and settings."""
     assert not paths.locked(".git/refs/heads/config")
     assert not paths.locked(".git/modules/x/refs/heads/hooks")
     assert not paths.hidden("node_modules/x/cert.pem", packaged=True)

@@ -21,7 +21,7 @@ REQUEST = ApprovalRequest(
 
 @pytest.fixture
 def terminal():
-    """A real terminal: what is typed into the first end is read from the second."""
+    """A real terminal: input written to the first end is read from the second."""
     keyboard, screen = pty.openpty()
     with os.fdopen(keyboard, "w", buffering=1) as typed, os.fdopen(screen, "r") as read:
         yield typed, read
@@ -111,7 +111,7 @@ def test_what_was_typed_before_the_question_is_no_answer(terminal):
 
 
 def test_a_narrow_terminal_breaks_no_word(terminal):
-    """The reason is broken between words; what stands in an argument is not broken by us."""
+    """The reason is wrapped between words; arguments are not wrapped."""
     typed, read = terminal
     fcntl.ioctl(read, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
 
@@ -130,7 +130,7 @@ def test_a_narrow_terminal_breaks_no_word(terminal):
 
 
 def test_choices_say_what_calls_are_like_it(terminal):
-    """Calls to the same origin can be approved together; what the flow rule asks about only once."""
+    """Calls to the same origin can be approved together, except those of the data flow rule."""
     keyboard, screen = terminal
     for request, choices in (
         (

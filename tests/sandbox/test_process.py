@@ -1,4 +1,4 @@
-"""Does a command stay in its workspace and within its limits, and leave nothing behind?"""
+"""Isolation, limits and cleanup of shell commands."""
 
 import asyncio
 import contextlib
@@ -96,7 +96,7 @@ def test_a_command_runs_in_its_workspace(way, workspace):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("command", ["-x", "--help", "", "true #", "cat", "read x; echo $x", "exit 300"])
 def test_any_text_is_a_command(way, command, workspace):
-    """A command may look like an option, be empty or want input: it is bash's, and there is none to read."""
+    """A command can look like an option, be empty or read input, which is empty."""
     outcome = run_command(command, workspace, WAYS[way])
     assert outcome.status == "ok"
     assert outcome.return_code in {0, 1, 44, 127}
@@ -177,7 +177,7 @@ def test_landlock_alone_keeps_files_outside_closed(command, workspace, monkeypat
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way not in STRONG])
 def test_a_folder_that_looks_like_a_repository_runs_nothing(way, workspace):
-    """Where no strong boundary stands, git follows no settings that lie in a folder as ordinary files."""
+    """Without a strong boundary, git ignores repositories that are made of ordinary files."""
     planted = workspace / "data"
     for folder in ("objects", "refs"):
         (planted / folder).mkdir(parents=True)
@@ -359,7 +359,7 @@ DAEMONS = [
 @pytest.mark.parametrize("command", DAEMONS)
 @pytest.mark.parametrize("waits", [True, False])
 def test_nothing_survives_a_command(way, command, waits, workspace):
-    """What a command started ends with it, also in a session of its own, whether it ran out of time or not."""
+    """What a command started ends with it, also in a separate session, whether it ran out of time or not."""
     mark = f"{9_000_000 + abs(hash((way, command, waits))) % 900_000}"
     text = command.format(mark=mark)
     if not waits:
@@ -455,7 +455,7 @@ def test_what_no_program_can_be_given_is_refused(command, workspace):
 
 @pytest.mark.parametrize("folder", ["/", "/does/not/exist", "/etc/passwd"])
 def test_a_workspace_is_a_folder(folder):
-    """A command without a folder of its own, or with the whole system as one, is not run."""
+    """A command without a workspace folder, or with the root folder as workspace, is not run."""
     with pytest.raises(SandboxError, match="workspace"):
         run_command("true", folder)
 
@@ -492,7 +492,7 @@ def test_a_command_can_be_awaited_and_cancelled(workspace):
 
 
 def test_a_command_can_be_cancelled_from_another_thread(workspace):
-    """A command ends when its cancellation is wished."""
+    """A command ends when it is cancelled."""
     cancellation = Cancellation()
     threading.Timer(0.3, cancellation.cancel).start()
     outcome = run_command("sleep 60", workspace, Confinement(), cancellation)
@@ -604,7 +604,7 @@ def test_bash_runs_nothing_to_agree(tmp_path):
 
 @IN_BUBBLEWRAP
 def test_bubblewrap_is_tried_before_it_is_trusted(monkeypatch, tmp_path):
-    """Where there is no bubblewrap, or too little is wanted of it, it puts up nothing."""
+    """Without bubblewrap, or with too few mechanisms requested, it provides none."""
     assert bubblewrap.mechanisms(MECHANISMS) >= {"bubblewrap", "mount", "seccomp"}
     assert bubblewrap.mechanisms(MECHANISMS - {"mount"}) == frozenset()
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -659,7 +659,7 @@ def test_nothing_piles_up_after_commands(workspace):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_settings_that_a_command_makes_are_set_aside(way, tmp_path):
-    """New settings of editors, of repositories and of the agent itself are removed and told, with what they said."""
+    """New settings of editors, repositories and the agent are removed and reported, with their contents."""
     command = "mkdir -p .git/hooks .vscode .agentkit/x; echo x > agentkit.toml; ln -s /etc .idea; echo y > .vscode/y"
     outcome = run_command(f"{command}; echo x > .git/hooks/pre-commit", tmp_path, WAYS[way])
     assert {*outcome.created.removed} == {".git/hooks", "agentkit.toml", ".agentkit", ".vscode", ".idea"}

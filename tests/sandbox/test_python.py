@@ -1,4 +1,4 @@
-"""Does code that nobody trusts stay where it runs, and is its result its own?"""
+"""Isolation of untrusted Python code, and the integrity of its result."""
 
 import asyncio
 import json
@@ -90,7 +90,7 @@ def test_nothing_outside_is_reached(code, outside, monkeypatch):
 
 @pytest.mark.parametrize("code", rows("resources.jsonl"))
 def test_every_excess_is_ended(code):
-    """Whatever it does with time, memory, output, files or processes, code is ended, and told why in a sentence."""
+    """Code that exceeds time, memory, output, files or processes is ended with a reason."""
     before, started = set(psutil.Process().children(recursive=True)), time.monotonic()
     outcome = plain(code, limits=SHORT)
     assert time.monotonic() - started < 10
@@ -141,7 +141,7 @@ def test_what_is_no_code_is_not_run(code, word):
     ],
 )
 def test_every_end_is_one_sentence(code, words):
-    """Time, memory, a crash, a silent exit, a flood and an exception are told apart in words."""
+    """Time, memory, a crash, a silent exit, a flood and an exception have distinct messages."""
     outcome = plain(code, limits=SHORT)
     assert words in outcome.error
     assert "\n" not in outcome.error
@@ -161,7 +161,7 @@ def test_exit_is_an_end_like_any_other():
     ("number", "words"), [(31, "rule of the sandbox"), (24, "computed for more than 0.6 seconds"), (62, "signal 62")]
 )
 def test_a_signal_is_told_by_who_saw_it(number, words):
-    """The kernel's signals for forbidden calls and spent time are told apart from exit codes that look alike."""
+    """The kernel's signals for forbidden calls and spent time are distinguished from similar exit codes."""
     code = f"import os\nos.kill(os.getpid(), {number})"
     assert words in plain(code, limits=SHORT, available=frozenset({"landlock"})).error
 
@@ -189,7 +189,7 @@ for n in range(3, 64):
     ],
 )
 def test_code_that_owns_its_process_cannot_say_how_it_ended(end, words):
-    """Whatever code writes to whatever it holds, its end, its limits and its boundary are told by who saw them."""
+    """Code cannot forge its end, its limits or its boundary by writing to its descriptors."""
     outcome = plain(FORGERY + end, limits=SHORT)
     assert outcome.status != "ok"
     assert words in outcome.error
@@ -246,7 +246,7 @@ def test_many_threads_may_run_code_at_once():
 
 
 def test_code_can_be_awaited():
-    """Awaiting a snippet lets others go on meanwhile."""
+    """Awaiting a snippet does not block the event loop."""
 
     async def main():
         waiting = asyncio.create_task(awaited("import time\ntime.sleep(0.3)\nprint('slept')"))
@@ -360,7 +360,7 @@ def test_a_fork_of_the_host_has_workers_of_its_own():
 
 
 def test_a_waiting_worker_is_used_once_and_not_kept_for_long():
-    """A pool keeps as many workers as it was told, and none beyond its time."""
+    """A pool holds a limited number of workers for a limited time."""
     before = len(psutil.Process().children())
     pool = WorkerPool(size=1, idle_seconds=0.5)
     specs = [WorkerSpec(guard=False), WorkerSpec(PYTHON_LIMITS, MECHANISMS - {"uts"}, guard=False)]
@@ -432,7 +432,7 @@ def test_values_and_errors_are_bounded(code):
 
 
 def test_an_error_that_names_another_is_told_as_what_it_is():
-    """Only an exception of that type is told as a lack of memory."""
+    """Only an exception of that type is reported as out of memory."""
     outcome = run_python("raise ValueError('MemoryError: no')")
     assert (outcome.kind, "ValueError: MemoryError: no" in outcome.error) == ("raised", True)
     assert run_python("raise MemoryError('no')").error.startswith("It ran out of memory")
@@ -477,7 +477,7 @@ def test_the_package_may_be_installed_below_tmp(tmp_path):
 
 
 def test_nothing_outside_is_truncated_where_nothing_can_be_mounted(outside):
-    """Without a root of its own, code can shorten no file outside, by name or by opening it."""
+    """Without a private root, code cannot truncate files outside, by name or by opening them."""
     for change in ("os.truncate({path!r}, 0)", "os.open({path!r}, os.O_WRONLY | os.O_TRUNC)"):
         code = "import os\n" + change.format(path=str(outside["CANARY"]))
         assert "PermissionError" in plain(code, available=MECHANISMS - {"mount"}).error
@@ -485,7 +485,7 @@ def test_nothing_outside_is_truncated_where_nothing_can_be_mounted(outside):
 
 
 def test_a_landlock_that_lets_files_be_truncated_is_no_boundary():
-    """A kernel whose Landlock knows no truncation keeps files only behind a root of its own."""
+    """On a kernel whose Landlock cannot restrict truncation, only a private root protects files."""
     assert [landlock.is_complete(version, own_root=False) for version in (1, 2, 3, 6)] == [False, False, True, True]
     assert landlock.is_complete(1, own_root=True)
 

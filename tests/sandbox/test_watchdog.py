@@ -23,7 +23,7 @@ from agentkit.sandbox.watchdog import (
 
 
 def start(script):
-    """A shell script in a session of its own."""
+    """A shell script in a separate session."""
     return subprocess.Popen(
         ["bash", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     )
@@ -113,7 +113,7 @@ def test_a_tree_is_ended_to_its_last_leaf():
 
 @given(st.lists(st.binary(max_size=30)), st.integers(1, 60))
 def test_a_capture_keeps_beginning_and_end(pieces, room):
-    """Of an output that is too long, the first four fifths and the last fifth of the room are kept, never more."""
+    """A long output is cut to its limit: four fifths from the beginning, one fifth from the end."""
     capture = Capture(room)
     for piece in pieces:
         capture.add(piece)
@@ -125,7 +125,7 @@ def test_a_capture_keeps_beginning_and_end(pieces, room):
 
 
 def test_a_capture_says_what_is_missing():
-    """A cut output tells how many bytes are missing between its beginning and its end."""
+    """A cut output states how many bytes are missing between its beginning and its end."""
     capture = Capture(10)
     capture.add(b"a" * 8 + b"x" * 200_000)
     capture.add(b"bc")
@@ -151,7 +151,7 @@ def test_blocking_work_can_be_awaited():
 
 
 def test_cancelled_work_is_told_and_awaited():
-    """When the one who awaits is cancelled, the work learns of it and has ended before the cancellation goes on."""
+    """Cancelling an awaited call ends its work before the cancellation propagates."""
     ended = []
 
     def work(cancellation):

@@ -15,7 +15,7 @@ from agentkit.safety.shell.judge import judge_command
 from agentkit.sandbox.process import command_boundary
 from agentkit.tools.files import edit_file_tool, read_file_tool, write_file_tool
 from agentkit.tools.system import shell_tool, shell_tool_in
-from agentkit.workspace.change_detection import MOST_FILES
+from agentkit.workspace.change_detection import MAX_FILES
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
 
@@ -96,7 +96,7 @@ def test_undoable_destruction_runs_unasked_in_a_run_alone(folder):
 @pytest.mark.skipif(not command_boundary().is_strong, reason="this machine lacks a strong boundary")
 def test_confirmed_destruction_runs_though_it_cannot_be_restored(folder):
     """A confirmed call deletes more than the journal can keep, and says that it cannot be undone."""
-    for number in range(MOST_FILES + 1):
+    for number in range(MAX_FILES + 1):
         (folder / "build" / f"{number}.o").touch()
     assert not shell_tool.decide({"command": "rm -rf build"})[1].allowed
     assert shell_tool.invoke({"command": "rm -rf build"}).status == "denied"
@@ -203,7 +203,7 @@ def test_calls_that_change_nothing_leave_nothing_behind():
 
 
 def test_records_of_calls_are_bounded_and_spare_those_of_runs():
-    """Of very many calls the newest hundred are kept, and no run is forgotten for them."""
+    """The newest hundred records of calls are stored, without displacing records of runs."""
     run = Journal.of_this_machine().begin("a run", "kept")
     run.note("begun")
     for number in range(130):

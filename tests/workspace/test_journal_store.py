@@ -32,7 +32,7 @@ def test_no_file_is_no_notes(store):
 
 
 def test_no_folder_is_no_notes(tmp_path):
-    """Where the folder is none, as below a home that is /dev/null, nothing is read or mended."""
+    """If the folder cannot exist, as below /dev/null, nothing is read or mended."""
     (tmp_path / "home").touch()
     store = FileJournalStore(tmp_path / "home" / "notes")
     store.mend()
@@ -57,7 +57,7 @@ def test_torn_note_is_left_out_wherever_it_was_torn(store):
     "garbage", [b"[]\n\n", b"1\n\n", b'{"sizes": 3}\n\n', b"{}\n\n", b"\xff\n", b'{"sizes": ["a"]}\n\n']
 )
 def test_garbage_ends_the_notes(garbage, store):
-    """What is no note ends the reading."""
+    """Reading ends at an invalid note."""
     store.add(NOTES)
     with store.path.open("ab") as file:
         file.write(garbage)
@@ -65,7 +65,7 @@ def test_garbage_ends_the_notes(garbage, store):
 
 
 def test_note_that_cannot_be_written_is_an_error(tmp_path):
-    """When notes cannot be written, nothing is done and the reason is told."""
+    """If notes cannot be written, nothing is done, with the reason in the error."""
     with pytest.raises(ToolError, match=r"journal cannot be written \(Is a directory\), so nothing was done"):
         FileJournalStore(tmp_path).add(NOTES)
 

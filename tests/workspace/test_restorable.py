@@ -90,7 +90,7 @@ def test_what_cannot_be_told_or_kept_is_refused(patterns, why, root):
 
 
 def test_what_cannot_be_listed_or_read_is_refused(root):
-    """A folder that may not be listed and a file with attributes of its own could not be put back."""
+    """Folders that cannot be listed and files with extended attributes cannot be restored."""
     inner = Path(root.folder, "a/b")
     inner.chmod(0o300)
     with pytest.raises(ToolError, match="cannot be listed"):

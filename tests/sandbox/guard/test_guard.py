@@ -1,4 +1,4 @@
-"""What guarded code can do, what it cannot, and how it is told."""
+"""The guarded language: what code can do, what is refused, and how errors are reported."""
 
 import json
 import os
@@ -17,7 +17,7 @@ MARKER = "MARKER_ESCAPED"
 
 
 def rows(name):
-    """The rows of a data file beside this test."""
+    """The rows of a data file of this folder."""
     return [json.loads(line) for line in (HERE / name).read_text("utf-8").splitlines()]
 
 
@@ -168,7 +168,7 @@ def test_streams_are_told_apart():
 
 @pytest.mark.parametrize("name", sorted(TABLE.keys() - {"__future__"}))
 def test_every_module_can_be_imported(name):
-    """Each module that is said to be available can be imported, in all three ways."""
+    """Each module listed as available can be imported, in all three ways."""
     ending, printed = outcome(f"import {name}\nimport {name} as m\nfrom {name} import *\nprint(m)")
     assert ending.ok, ending.text()
     assert printed == f"<module {name!r}>\n"

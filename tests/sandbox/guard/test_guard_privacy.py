@@ -29,7 +29,7 @@ def test_methods_and_attributes_of_python_are_private():
 
 
 def test_names_meant_for_heirs_are_not_private():
-    """A queue of one's own is made by naming `_put` and its like."""
+    """A subclass of a queue overrides `_put` and similar methods."""
     assert not private_names(queue.Queue) & {"_init", "_qsize", "_put", "_get"}
 
 
