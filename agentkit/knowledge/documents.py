@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import pairwise
 from pathlib import PurePath
 
@@ -245,8 +245,10 @@ def read(body: bytes, name: str, content_type: str = "") -> Content:
             "pdf", document.title, tuple(DocumentBlock(text, (), 0, page) for text, page in found), document.note
         )
     kind = _kind(body, name, content_type)
-    text = without_controls(decode(body, content_type))
-    return _read_html(text, name) if kind == "html" else read_text(text, kind)
+    decoded = decode(body, content_type)
+    text = without_controls(decoded.text)
+    content = _read_html(text, name) if kind == "html" else read_text(text, kind)
+    return replace(content, note=" ".join(filter(None, (decoded.note, content.note))))
 
 
 def read_text(text: str, kind: str) -> Content:

@@ -495,8 +495,8 @@ class LLM(Configured):
     """A client for one model at one provider.
 
     The provider is chosen by, in this order: the arguments; `AGENTKIT_PROVIDER`; `AZURE_OPENAI_API_KEY` with
-    `AZURE_OPENAI_ENDPOINT`; `OPENAI_API_KEY` or a base URL; `ANTHROPIC_API_KEY`. `describe()` shows the choice and the
-    reason for it.
+    `AZURE_OPENAI_ENDPOINT`; `OPENAI_API_KEY` or a base URL; `ANTHROPIC_API_KEY`; `GEMINI_API_KEY`. `describe()`
+    shows the choice and the reason for it.
 
     Args:
         provider: `openai`, `azure`, `anthropic`, `offline`, or a service such as `ollama`, `groq`, `openrouter`.
@@ -507,7 +507,7 @@ class LLM(Configured):
         azure_api_version: A date, or `v1` for the v1 style; default `2024-02-01`.
         base_url: The URL of an OpenAI-compatible server; a key is then optional.
         azure_token_provider: A function that returns an Entra ID token, used instead of a key.
-        protocol: `responses`, `chat` or `messages`, to override the provider's default.
+        protocol: `responses`, `chat`, `messages` or `gemini`, to override the provider's default.
         tool_calling: `native`: use the server's tool calling; `text`: describe and parse tool calls as text, for models
             without tool support; `auto`: switch to text once the server refuses tools.
         timeout_seconds: Timeout for a response, or for the next chunk of a stream; connecting takes at most 10 seconds.

@@ -16,7 +16,7 @@ from agentkit.llm.compat.adjustments import Adjustment, joined
 from agentkit.llm.compat.content_fallback import advise
 from agentkit.llm.compat.conversion import Converter
 from agentkit.llm.compat.receivers import Receiver, receiver_of
-from agentkit.llm.embeddings import EMBEDDINGS_PATH, BatchLimits, EmbeddingAnswer, embedding_steps, read_vectors
+from agentkit.llm.embeddings import BatchLimits, EmbeddingAnswer, embedding_steps, embeddings_path, read_vectors
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.pipeline import Effect, Stage, Steps, arun, mapped, partial_answer, pause, run
 from agentkit.llm.pricing import tariff_of
@@ -187,7 +187,8 @@ class RemoteModel(Stage):
             reading = _StreamedAnswer(self._wire, self._decode, self._own, self._transport.scrub) if streaming else None
             try:
                 if reading is None:
-                    response = self._decode((yield from self._transport.post(path, content, retries)))
+                    received = yield from self._transport.request(path, content, retries)
+                    response = self._decode(received.text)
                 else:
                     yield from self._transport.stream(path, content, reading, retries)
                     response = yield from reading.finish()
@@ -256,7 +257,7 @@ class RemoteModel(Stage):
         """Send one request for vectors; returns the answer and the number of unanswered attempts."""
         retries = self._transport.retries()
         with self._scrubbed(retries):
-            text = yield from self._transport.post(EMBEDDINGS_PATH, written(body), retries)
+            text = (yield from self._transport.request(embeddings_path(self._wire.name), written(body), retries)).text
             with suppress(ModelError):
                 return read_vectors(text, count), retries.unanswered
             return read_vectors(self._transport.scrub(text), count), retries.unanswered

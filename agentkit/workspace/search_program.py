@@ -14,7 +14,6 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-_MAX_LINE_CHARS = 10_000
 _MAX_SHOWN_CHARS = 300
 _MAX_MEMORY_BYTES = 1_000_000_000
 
@@ -29,7 +28,7 @@ def matches(request: dict[str, Any], files: Iterator[str]) -> Iterator[dict[str,
     left = request["most_matches"]
     for number, text in enumerate(files):
         for line_number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
-            found = pattern.search(line.removesuffix("\r")[:_MAX_LINE_CHARS])
+            found = pattern.search(line.removesuffix("\r"))
             if found is None:
                 continue
             if not left:

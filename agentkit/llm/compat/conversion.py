@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
 from agentkit.events import Event, TextDelta, ToolCallDelta
@@ -23,7 +23,6 @@ from agentkit.messages import (
     ToolMessage,
     ToolSpec,
     UserMessage,
-    without_extra,
 )
 
 if TYPE_CHECKING:
@@ -89,16 +88,16 @@ class Converter:
             content = message.content
             named = f"{message.name}: {content}" if isinstance(content, str) else (f"{message.name}:", *content)
             return replace(message, content=named, name="")
-        if not isinstance(message, AssistantMessage):
-            return message
-        has_data = message.origin != self._origin and (message.extra or any(call.extra for call in message.tool_calls))
-        sent: Any = without_extra(message) if has_data else message
-        sent = replace(sent, name="") if sent.name and not self._takes(sent.name) else sent
-        ids = [self._id(call.id) for call in sent.tool_calls]
-        if any(call.id != call_id for call, call_id in zip(sent.tool_calls, ids, strict=True)):
-            calls = [replace(call, id=call_id) for call, call_id in zip(sent.tool_calls, ids, strict=True)]
-            sent = replace(sent, tool_calls=tuple(calls))
-        return cast("Message", sent)
+        return self._answer(message) if isinstance(message, AssistantMessage) else message
+
+    def _answer(self, message: AssistantMessage) -> AssistantMessage:
+        if message.origin != self._origin and (message.extra or any(call.extra for call in message.tool_calls)):
+            calls = tuple(replace(call, extra={}) for call in message.tool_calls)
+            message = replace(message, extra={}, tool_calls=calls)
+        if message.name and not self._takes(message.name):
+            message = replace(message, name="")
+        calls = tuple(replace(call, id=self._id(call.id)) for call in message.tool_calls)
+        return message if calls == message.tool_calls else replace(message, tool_calls=calls)
 
     def _takes(self, name: str) -> bool:
         """Whether a participant's name can be sent in a field."""
@@ -135,14 +134,14 @@ class Converter:
             yield from restoration.flush()
         return restoration.response(response)
 
-    def _names(self, request: Request) -> _Names | None:
+    def _names(self, request: Request) -> _ReceiverNames | None:
         """The names that were changed in a request; None if there are none, which is the usual case."""
         tools = [self._tool(tool) for tool in request.tools]
         properties = {sent: name for tool in tools for sent, name in tool.renamed.items()}
         renamed = zip(request.tools, tools, strict=True)
         names = {tool.spec.name: given.name for given, tool in renamed if tool.spec.name != given.name}
         answers = self._output(request.output_schema)[2] if request.output_schema else {}
-        return _Names(names, properties, answers) if names or properties or answers else None
+        return _ReceiverNames(names, properties, answers) if names or properties or answers else None
 
     def _tool(self, tool: ToolSpec) -> _ConvertedTool:
         found = self._tools.get(id(tool))
@@ -213,7 +212,7 @@ def _tool_name(name: str, pattern: str) -> str:
     return shortened if re.fullmatch(pattern, shortened) else f"t_{shortened}"[:63]
 
 
-class _Names:
+class _ReceiverNames:
     """The names changed in a request: original names by sent names of tools, of properties, and in the answer."""
 
     def __init__(self, tools: Mapping[str, str], properties: Mapping[str, str], answers: Mapping[str, str]) -> None:
@@ -256,7 +255,7 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
 class Restoration:
     """Restores the original names in a response: of tools, of properties in arguments, and of those in an answer."""
 
-    def __init__(self, names: _Names) -> None:
+    def __init__(self, names: _ReceiverNames) -> None:
         self._names = names
         self._text = _KeyReplacer(names.answers)
         self._calls: dict[int, _KeyReplacer] = {}

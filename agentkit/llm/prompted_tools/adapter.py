@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from agentkit.errors import ModelError
 from agentkit.events import Event, TextDelta, ToolCallDelta, deltas_of
@@ -253,14 +253,14 @@ class PromptedToolsProvider(Stage):
 
     def _translated(self, request: Request, *, streaming: bool, is_hasty: bool) -> Steps[Response]:
         while True:
-            form = self._form(request)
+            form = self._form(request) if self._learnt else _Form(request)
             steps = steps_of(self.provider, form.request, streaming=streaming, is_hasty=is_hasty)
             try:
                 response = yield from mapped(steps, form.events) if streaming and form.translation else steps
             except ModelError as error:
                 refusal = error
             else:
-                return (yield from form.finish(response, streaming=streaming))
+                return response if form.translation is None else (yield from form.finish(response, streaming=streaming))
             attempt = form.attempt(refusal)
             if attempt is not None:
                 if streaming:
@@ -322,11 +322,12 @@ class _Translation(Protocol):
         ...
 
 
-class _Form:
+class _Form(NamedTuple):
     """A request as sent, the translation of its response, and the name of the tool added to it, if any."""
 
-    def __init__(self, request: Request, translation: _Translation | None = None, own_tool: str = "") -> None:
-        self.request, self.own_tool, self.translation = request, own_tool, translation
+    request: Request
+    translation: _Translation | None = None
+    own_tool: str = ""
 
     def attempt(self, refusal: ModelError) -> Response | None:
         """Recover a response from model output that its server rejected as an invalid call.

@@ -141,11 +141,12 @@ def _read_page(reply: WebResponse) -> Page | WebFailure:
     kind = kind_of(content_type, reply.body)
     if kind == "binary":
         return _unreadable(reply, "only web pages, text, PDF and office documents are supported")
-    text = without_controls(decode(reply.body, content_type))
-    if kind == "text":
-        return Page("", text)
-    page = read_html(text, reply.url)
-    return WebFailure("failed", page.error, http_status=reply.http_status) if page.error else page
+    decoded = decode(reply.body, content_type, is_cut=bool(reply.cut))
+    text = without_controls(decoded.text)
+    page = Page("", text) if kind == "text" else read_html(text, reply.url)
+    if page.error:
+        return WebFailure("failed", page.error, http_status=reply.http_status)
+    return page._replace(note=" ".join(filter(None, (decoded.note, page.note))))
 
 
 def _read_document(reply: WebResponse) -> Page | WebFailure:
