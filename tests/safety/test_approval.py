@@ -27,7 +27,7 @@ def test_anything_else_denies(answer):
     assert "level" not in decision.remedy
 
 
-def test_refusal_is_told_apart_from_silence():
+def test_refusal_differs_from_a_missing_answer():
     """The reason distinguishes a refusal, a missing approver and a failed one."""
     assert "refused" in answered(ASK, ApproverAnswer.of(False)).reason
     assert "nobody" in answered(ASK, ApproverAnswer.of(None)).reason
@@ -44,7 +44,7 @@ def test_words_end_as_a_sentence(words, shown):
 
 
 @pytest.mark.parametrize("said", ["y", "Yes", " ok.", "TRUE", "once", "Always!", "later"])
-def test_text_that_reads_as_a_yes_is_told_to_be_none(said):
+def test_affirmative_text_is_explained_and_refused(said):
     """Text never approves; affirmative text gets an explanation of how to approve."""
     decision = answered(ASK, ApproverAnswer.of(said))
     assert decision.denied
@@ -52,12 +52,12 @@ def test_text_that_reads_as_a_yes_is_told_to_be_none(said):
 
 
 @pytest.mark.parametrize(("said", "kind"), [(1, "int"), ([True], "list"), (object(), "object")])
-def test_value_that_is_no_answer_is_told_by_its_kind(said, kind):
+def test_invalid_answer_is_reported_with_its_type(said, kind):
     """Invalid answers deny the call, and are not reported as a refusal by the user."""
     assert f"returned {kind};" in answered(ASK, ApproverAnswer.of(said)).reason
 
 
-def test_without_an_approver_the_remedy_stands():
+def test_without_an_approver_the_remedy_is_unchanged():
     """Where there was nobody to ask, the decision still says how the call would be allowed."""
     decision = answered(ASK, ApproverAnswer.of(None))
     assert (decision.denied, decision.remedy) == (True, "Raise the level.")
@@ -70,7 +70,7 @@ def test_every_kind_of_yes_allows(answer):
 
 
 @pytest.mark.parametrize("answer", [Approval.NO, "once", "always", 1, None])
-def test_no_is_what_is_no_approval(answer):
+def test_everything_but_approval_is_a_refusal(answer):
     """Only True and an Approval approve; a text that spells one does not."""
     assert ApproverAnswer.of(answer).approval is Approval.NO
 
@@ -138,7 +138,7 @@ def test_question_says_how_much_is_not_shown(text, shown):
         assert shown + int(lines[1].replace(",", "")) == text.count("\n") + 1
 
 
-def test_grants_last_as_long_as_was_said():
+def test_grants_last_as_long_as_requested():
     """Approvals for a run end with it, approvals for always stay, and approvals for once are not stored."""
     agents = Grants()
     first = agents.for_run()
@@ -190,7 +190,7 @@ def test_question_shows_what_could_deceive(trick):
     assert "helper wants to call use" in text
 
 
-def test_question_shows_values_that_are_no_text():
+def test_question_shows_values_that_are_not_text():
     """Numbers and lists are shown as JSON."""
     assert 'tags: ["a", 1]' in str(request(tags=["a", 1]))
 
@@ -242,7 +242,7 @@ def test_the_question_is_a_text():
         *((text, []) for text in ("https://example.com/é?ü=ö", "đây là tiếng Việt", "a://", "https://" * 9_000 + "a")),
     ],
 )
-def test_question_tells_which_host_looks_like_another(text, shown):
+def test_question_warns_of_look_alike_hosts(text, shown):
     """A host that is not written in plain letters is shown as it is looked up, and an ordinary one is not."""
     question = ApprovalRequest("helper", "post", {"text": text}, ASK)
     assert [line for line in str(question).split("\n") if line.startswith("  !")] == shown

@@ -144,7 +144,7 @@ def test_later_is_offered_only_where_the_run_can_wait():
 
 
 @pytest.mark.parametrize("unclear", ["maybe", "yy", "y please", "always!"])
-def test_what_is_not_understood_is_asked_again(unclear):
+def test_invalid_input_repeats_the_question(unclear):
     """Other input is neither an approval nor a refusal."""
     person = Person(unclear, "y")
     assert person.decide(REQUEST) is Approval.ONCE

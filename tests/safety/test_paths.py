@@ -1,4 +1,4 @@
-"""What does a path's name alone say?"""
+"""Kinds of secret and protected paths, by their names."""
 
 from pathlib import Path
 
@@ -51,12 +51,12 @@ def test_copies_and_variants_of_secrets_are_secret(path):
         *("notes.md~", "#notes.md#", "main.py.orig", "id_rsa.pub.bak", "terraform.tfvars.example", "a/##"),
     ],
 )
-def test_copies_of_ordinary_files_are_no_secret(path):
+def test_copies_of_ordinary_files_are_not_secret(path):
     """A copy of a template or a text is not secret."""
     assert paths.secret(path) is None
 
 
-def test_long_names_are_told_at_once():
+def test_long_names_are_judged_quickly():
     """The length of a path does not hold anything up."""
     for path in (
         "/" * 20_000,
@@ -95,7 +95,7 @@ def test_long_names_are_told_at_once():
         *("monkey.txt", "token_count.py", "src/keyboard.js", "history.md", "aws/client.py", "shadow.css"),
     ],
 )
-def test_ordinary_names_are_no_secret(path):
+def test_ordinary_names_are_not_secret(path):
     """A name that only resembles a secret's is not one."""
     assert paths.secret(path) is None
 

@@ -1,4 +1,4 @@
-"""What does an agent's judge say?"""
+"""Decisions of a policy."""
 
 import pytest
 
@@ -14,7 +14,7 @@ OWN = {verdict: Decision(verdict, "own", f"The tool's judge says {verdict}.") fo
 
 @pytest.mark.parametrize("highest", SafetyLevel)
 @pytest.mark.parametrize("level", SafetyLevel)
-def test_calls_above_the_level_must_be_asked_for(level, highest):
+def test_calls_above_the_level_need_approval(level, highest):
     """A tool up to the agent's level runs unasked; above it somebody must be asked."""
     decision = Policy(highest).judge("erase", level, OWN[Verdict.ALLOW])
     assert decision.verdict == ("allow" if level <= highest else "ask")
@@ -84,7 +84,7 @@ def test_rules_are_about_their_own_tool():
     assert Policy(rules=RULES).judge("sender", SafetyLevel.SYSTEM, OWN[Verdict.ALLOW], {"to": "bob"}).verdict == "ask"
 
 
-def test_what_the_judge_saw_is_kept():
+def test_evidence_of_the_judge_is_preserved():
     """Whether a call could carry data out is the tool's knowledge, whatever rule decides."""
     own = Decision(Verdict.ALLOW, "own", "It is fine.", egress=True)
     assert Policy(rules=RULES).judge("send", SafetyLevel.NETWORK, own, {"to": "bob"}).egress

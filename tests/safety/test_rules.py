@@ -1,4 +1,4 @@
-"""Which calls does a rule fit, and what does it say of them?"""
+"""Matching of rules, and their decisions."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -130,7 +130,7 @@ def test_rules_that_make_no_sense_are_refused(fields, shown):
 
 
 @pytest.mark.parametrize("entries", [Rule("deny", "send"), {"verdict": "deny", "tool": "send"}, "deny send"])
-def test_one_rule_is_no_list(entries):
+def test_single_rule_is_not_a_list(entries):
     """A single rule instead of a list gets a specific error."""
     with pytest.raises(ConfigError, match=r"rules= takes a list of rules: \[Rule\(...\)\]"):
         rules_from(entries)
@@ -162,7 +162,7 @@ MAIL = Rule("allow", "send_email", {"to": {"said": True}, "body": {}})
         ({"to": "bob"}, {"to"}, True),
     ],
 )
-def test_what_the_person_said_is_allowed(arguments, said, fits):
+def test_words_of_the_user_are_allowed(arguments, said, fits):
     """A rule that allows by `said` matches if the user wrote these and all arguments that the rule does not name."""
     assert MAIL.fits("send_email", arguments, said) is fits
 
@@ -175,17 +175,17 @@ def test_what_the_person_said_is_allowed(arguments, said, fits):
         ({"body": "hi"}, set(), False),
     ],
 )
-def test_what_the_person_has_not_said_is_asked_about(arguments, said, fits):
+def test_other_words_need_approval(arguments, said, fits):
     """A rule that tightens looks at the arguments that it names alone."""
     assert Rule("ask", "send_email", {"to": {"said": False}}).fits("send_email", arguments, said) is fits
 
 
-def test_nothing_was_said_unless_somebody_says_so():
+def test_no_argument_counts_as_user_text_by_default():
     """Who judges a call without a conversation has no person's words."""
     assert not MAIL.fits("send_email", {"to": "bob", "body": "hi"})
 
 
-def test_examples_leave_aside_what_was_said():
+def test_examples_ignore_user_text():
     """Examples are about the arguments: they are judged as if the person had written what the rule wants."""
     rule = Rule(
         "allow",
@@ -198,7 +198,7 @@ def test_examples_leave_aside_what_was_said():
 
 
 @pytest.mark.parametrize(("verdict", "operand"), [("allow", False), ("allow", "yes"), ("ask", 1)])
-def test_words_that_were_not_said_allow_nothing(verdict, operand):
+def test_words_of_others_allow_nothing(verdict, operand):
     """A rule cannot allow what the person has not said, and `said` is true or false."""
     with pytest.raises(ConfigError, match="said"):
         Rule(verdict, "pay", {"to": {"said": operand}})
@@ -261,7 +261,7 @@ def test_other_values_are_not_the_same(one, other):
 
 
 @pytest.mark.parametrize("value", [Decimal("NaN"), Decimal("sNaN"), float("nan")])
-def test_what_is_no_number_is_within_no_bounds(value):
+def test_values_other_than_numbers_are_out_of_bounds(value):
     """What is not a number lets nothing through, and slips below no rule that forbids."""
     assert not Rule("allow", "pay", {"euros": {"at_most": 5}}).fits("pay", {"euros": value})
     assert Rule("deny", "pay", {"euros": {"at_least": 5}}).fits("pay", {"euros": value})

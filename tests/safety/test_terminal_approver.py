@@ -1,4 +1,4 @@
-"""What does a person at a terminal see, and what does the answer mean?"""
+"""Approval at a terminal: the displayed request and the answers."""
 
 import fcntl
 import io
@@ -102,7 +102,7 @@ def test_arguments_are_edited(terminal, edit, typed):
     assert TerminalApprover(screen, Typist(keyboard, ""), edit=edit)(REQUEST) == {"command": "ls"}
 
 
-def test_what_was_typed_before_the_question_is_no_answer(terminal):
+def test_earlier_input_is_not_an_answer(terminal):
     """Only who has seen the question can answer it."""
     keyboard, screen = terminal
     keyboard.write("a\n")
@@ -145,7 +145,7 @@ def test_choices_say_what_calls_are_like_it(terminal):
         assert choices in shown.getvalue()
 
 
-def test_nobody_is_asked_without_a_terminal():
+def test_without_a_terminal_the_call_is_refused():
     """Where the input is a file or a pipe, a yes in it is not a person's."""
     shown = io.StringIO()
     assert TerminalApprover(io.StringIO("y\n"), shown)(REQUEST) is Approval.NO

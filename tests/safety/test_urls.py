@@ -1,4 +1,4 @@
-"""Is every address refused that leads away from the public web, and none that does not?"""
+"""Refusal of addresses outside of the public web."""
 
 import ipaddress
 import json
@@ -116,7 +116,7 @@ def test_any_text_is_judged(text):
 
 
 @given(st.from_regex(r"[0-9a-fx]{1,5}(\.[0-9a-fx]{1,5}){0,3}", fullmatch=True))
-def test_number_like_host_is_no_private_address(host):
+def test_number_like_host_is_not_a_private_address(host):
     """However a number is written as host, it is refused unless it is a public address in four decimal numbers."""
     decision = AddressRules().judge(f"http://{host}/")
     last = host.rpartition(".")[2]

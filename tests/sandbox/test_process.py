@@ -410,7 +410,7 @@ def test_long_output_is_cut_in_the_middle(way, workspace):
     assert outcome.return_code == 0
 
 
-def test_partial_output_is_kept():
+def test_partial_output_is_returned():
     """What a command wrote before its time was up is returned."""
     outcome = run_command(
         "echo so far; sleep 60", "/usr", Confinement(writable=False, limits=ProcessLimits(timeout_seconds=0.5))
@@ -429,7 +429,7 @@ def test_partial_output_is_kept():
         pytest.param("landlock", "bubblewrap", marks=IN_BUBBLEWRAP),
     ],
 )
-def test_a_masked_mechanism_is_told_or_refused(masked, way, workspace):
+def test_masked_mechanism_is_reported_or_refused(masked, way, workspace):
     """Without one mechanism, a command runs behind others and says which, or is refused where all are required."""
     confinement = Confinement(available=MECHANISMS - {masked})
     outcome = run_command("echo x", workspace, confinement)
@@ -471,7 +471,7 @@ def test_a_command_that_is_too_long_is_refused_in_words(way, workspace):
     assert isinstance(outcome_or_error, SandboxError) or outcome_or_error.return_code != 0
 
 
-def test_an_unknown_isolation_is_no_isolation():
+def test_unknown_isolation_is_rejected():
     """A misspelt isolation is an error."""
     with pytest.raises(ConfigError, match="auto"):
         Confinement(isolation="none")
@@ -713,7 +713,7 @@ def test_more_can_be_hidden(way, workspace):
 
 
 @pytest.mark.parametrize("way", STRONG)
-def test_a_command_is_not_told_which_machine_it_is_on(way, workspace):
+def test_command_does_not_see_the_host_name(way, workspace):
     """Inside, the machine is called sandbox."""
     assert run_command("uname -n", workspace, WAYS[way]).output == "sandbox\n"
 

@@ -1,4 +1,4 @@
-"""Are frames data to whoever reads them, whatever they are?"""
+"""Encoding and parsing of frames."""
 
 import os
 
@@ -56,7 +56,7 @@ def test_a_frame_is_received_whole():
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\0\0\0\0"])
-def test_the_end_is_no_frame(data):
+def test_end_of_input_is_not_a_frame(data):
     """A side that closes says nothing more."""
     assert received(data) is None
 

@@ -119,7 +119,7 @@ def test_the_boundary_is_named():
     ("code", "word"),
     [("x" * 100_001, "100,001 bytes"), ("a\0b", "NUL"), ("'\ud800'", "surrogate"), ("é" * 60_000, "120")],
 )
-def test_what_is_no_code_is_not_run(code, word):
+def test_invalid_text_is_not_run(code, word):
     """Text that is too long or no text is refused at once, with a reason."""
     outcome = plain(code)
     assert (outcome.status, outcome.kind) == ("failed", "refused")
@@ -147,7 +147,7 @@ def test_every_end_is_one_sentence(code, words):
     assert "\n" not in outcome.error
 
 
-def test_output_before_the_end_is_kept():
+def test_output_before_the_end_is_returned():
     """What was printed before the time was up is returned."""
     assert plain("print('so far', flush=True)\nwhile True: pass", limits=SHORT).output == "so far\n"
 
@@ -160,7 +160,7 @@ def test_exit_is_an_end_like_any_other():
 @pytest.mark.parametrize(
     ("number", "words"), [(31, "rule of the sandbox"), (24, "computed for more than 0.6 seconds"), (62, "signal 62")]
 )
-def test_a_signal_is_told_by_who_saw_it(number, words):
+def test_signal_is_reported_by_the_supervisor(number, words):
     """The kernel's signals for forbidden calls and spent time are distinguished from similar exit codes."""
     code = f"import os\nos.kill(os.getpid(), {number})"
     assert words in plain(code, limits=SHORT, available=frozenset({"landlock"})).error
@@ -275,7 +275,7 @@ def test_a_cancelled_snippet_is_ended():
 
 
 @pytest.mark.parametrize("missing", ["landlock", "seccomp", "user", "pid", "net"])
-def test_a_missing_mechanism_is_told_or_refused(missing):
+def test_missing_mechanism_is_reported_or_refused(missing):
     """Without one mechanism, code runs behind the others and says so, or does not run where all are required."""
     available = MECHANISMS - {missing}
     outcome = plain("print(1)", available=available)
@@ -359,7 +359,7 @@ def test_a_fork_of_the_host_has_workers_of_its_own():
     assert "seccomp" in mechanisms
 
 
-def test_a_waiting_worker_is_used_once_and_not_kept_for_long():
+def test_waiting_worker_is_used_once_and_expires():
     """A pool holds a limited number of workers for a limited time."""
     before = len(psutil.Process().children())
     pool = WorkerPool(size=1, idle_seconds=0.5)
@@ -431,7 +431,7 @@ def test_values_and_errors_are_bounded(code):
     assert outcome.status == ("failed" if "raise" in code else "ok")
 
 
-def test_an_error_that_names_another_is_told_as_what_it_is():
+def test_error_is_reported_by_its_own_type():
     """Only an exception of that type is reported as out of memory."""
     outcome = run_python("raise ValueError('MemoryError: no')")
     assert (outcome.kind, "ValueError: MemoryError: no" in outcome.error) == ("raised", True)
@@ -446,7 +446,7 @@ def test_what_the_library_prints_is_output():
     assert plain("import sys\nsys.stdout.write('no line end')").output == "no line end"
 
 
-def test_code_is_not_told_which_machine_it_is_on():
+def test_code_does_not_see_the_host_name():
     """Inside, the machine is called sandbox."""
     assert plain("import os\nprint(os.uname().nodename)").output == "sandbox\n"
 
@@ -484,7 +484,7 @@ def test_nothing_outside_is_truncated_where_nothing_can_be_mounted(outside):
     assert outside["CANARY"].read_text() == TOKEN
 
 
-def test_a_landlock_that_lets_files_be_truncated_is_no_boundary():
+def test_landlock_without_truncation_rights_is_weak():
     """On a kernel whose Landlock cannot restrict truncation, only a private root protects files."""
     assert [landlock.is_complete(version, own_root=False) for version in (1, 2, 3, 6)] == [False, False, True, True]
     assert landlock.is_complete(1, own_root=True)

@@ -1,4 +1,4 @@
-"""Does code in the sandbox get the answer to its own call, and to no other?"""
+"""Calls of host functions, from inside the sandbox."""
 
 import os
 from datetime import date
@@ -50,7 +50,7 @@ def line():
         ((date(2026, 1, 2), Decimal("1.5")), {}, '{"a": "2026-01-02", "b-c": "1.5"}'),
     ],
 )
-def test_arguments_are_told_by_the_names_of_their_parameters(line, given, named, arguments):
+def test_arguments_are_sent_by_parameter_name(line, given, named, arguments):
     """Arguments by position and by name come to the host as JSON, under the names that the tool has for them."""
     line.reply(protocol.encode(value='[{"sum": 1}]'))
     assert line.add(*given, **named) == {"sum": 1}
@@ -89,7 +89,7 @@ def test_code_ends_with_its_host(line):
         line.add()
 
 
-def test_after_a_call_that_was_cut_off_there_is_no_other(line):
+def test_no_call_follows_an_interrupted_one(line):
     """After an answer that could not be read, no further calls are made."""
     line.reply(b"\xff\xff\xff\xff")
     with pytest.raises(ValueError, match="too long"):

@@ -66,7 +66,7 @@ def test_a_call_is_answered_when_it_is_whole(asking):
     ],
     ids=["too long", "without arguments", "with more", "no frame", "nothing", "two at once"],
 )
-def test_what_is_no_call_ends_the_program(asking, data):
+def test_invalid_call_ends_the_program(asking, data):
     """Whoever has got around the guard may send anything; nothing of it is taken for a call."""
     with pytest.raises(SandboxError, match="invalid function call"):
         takers(asking, answer)[7](data)
@@ -82,7 +82,7 @@ def test_nothing_is_done_for_code_that_has_ended(asking):
     assert asking.replies == []
 
 
-def test_code_that_may_call_nothing_is_not_heard(asking):
+def test_calls_without_functions_are_ignored(asking):
     """Without functions there is nothing to take."""
     assert takers(asking, None) == {}
     asking.calls = None
@@ -90,7 +90,7 @@ def test_code_that_may_call_nothing_is_not_heard(asking):
 
 
 @strong
-def test_a_reply_that_nobody_takes_is_given_up():
+def test_unread_reply_is_abandoned():
     """A process that does not read what it has asked for holds nobody up."""
     keeper = WorkerHandle({"mechanisms": "", "calls": "yes", "task": "python"})
     try:
@@ -114,7 +114,7 @@ def test_a_reply_to_code_that_has_died_is_given_up():
 
 
 @strong
-def test_what_was_printed_before_a_wrong_call_is_kept():
+def test_output_before_an_invalid_call_is_returned():
     """Code that is ended for an invalid call keeps its output and boundary."""
 
     def refusing(_function, _arguments):
@@ -164,7 +164,7 @@ def test_values_come_and_go_as_json(code, shown):
         ("raise ToolError('mine')", "ToolError: mine"),
     ],
 )
-def test_what_cannot_be_called_so_is_told(code, error):
+def test_wrong_use_of_a_function_is_explained(code, error):
     """A wrong call is an error of the code's line, as one that failed is."""
 
     def failing(_function, _arguments):
@@ -185,7 +185,7 @@ def test_what_cannot_be_called_so_is_told(code, error):
         "async def go():\n    asyncio.create_task(add(1))\nasyncio.run(go())",
     ],
 )
-def test_who_awaits_a_function_is_told_not_to(code):
+def test_awaiting_a_function_is_explained(code):
     """Where a program awaits what a function gave, the error says that functions are called without it."""
     outcome = run_program(f"import asyncio\n{code}", {"add": ["a"]}, lambda *_: {"value": "[3]"})
     assert "call functions without await, and without asyncio" in outcome.error

@@ -1,4 +1,4 @@
-"""Is a program ended when it must be, with all it started, and is what it wrote kept?"""
+"""Limits, output and termination of programs."""
 
 import asyncio
 import subprocess
@@ -43,7 +43,7 @@ def test_a_program_that_ends_is_left_alone():
     assert attended("echo out; echo err >&2; exit 3") == (None, "out\nerr\n", 3)
 
 
-def test_a_late_program_is_ended_and_its_output_kept():
+def test_late_program_is_ended_and_its_output_returned():
     """A program that takes too long is ended, and what it had written is there."""
     stop, output, code = attended("echo before; sleep 60", timeout_seconds=0.3)
     assert (stop.word, output, code) == ("timed_out", "before\n", -9)
@@ -150,7 +150,7 @@ def test_blocking_work_can_be_awaited():
         asyncio.run(run_cancellable(fail))
 
 
-def test_cancelled_work_is_told_and_awaited():
+def test_cancelled_work_is_notified_and_awaited():
     """Cancelling an awaited call ends its work before the cancellation propagates."""
     ended = []
 

@@ -64,7 +64,7 @@ def test_other_commands_need_no_confirmation(text):
     assert not decision.denied
 
 
-def test_unconfirmed_destruction_is_blocked_and_told_how_to_confirm(folder):
+def test_unconfirmed_destruction_is_blocked_with_remedy(folder):
     """A direct call that destroys changes nothing, and its error names the way to confirm it."""
     told = shell_tool(command="rm -rf build")
     assert told["error"].startswith("Command blocked for safety: it deletes recursively or by force.")
@@ -230,7 +230,7 @@ def test_calls_in_threads_have_records_of_their_own(folder):
     assert len(list(folder.glob("*.txt"))) == 4
 
 
-def test_call_works_where_the_journal_cannot_be_kept(folder, monkeypatch):
+def test_call_works_without_a_writable_journal(folder, monkeypatch):
     """With a state folder that cannot be made the call works, and says that it cannot be undone later."""
     (folder / "file").write_text("")
     monkeypatch.setenv("AGENTKIT_STATE", str(folder / "file" / "state"))

@@ -1,4 +1,4 @@
-"""Do the two tools that run things tell what they did, where, and what they would not do?"""
+"""The system tools: results, limits, boundaries and decisions."""
 
 import asyncio
 import os
@@ -50,7 +50,7 @@ def test_isolation_is_misspelt_when_the_tool_is_made():
         python_tool_with(sandbox="requird")
 
 
-def test_a_command_tells_what_it_printed(shell):
+def test_command_returns_its_output(shell):
     """A command's result has its output, its two streams, its return code and what it was confined by."""
     result = shell(command="cat notes.txt missing.txt")
     assert result["command"] == "cat notes.txt missing.txt"
@@ -85,7 +85,7 @@ def test_descriptions_tell_the_limits_that_hold(tmp_path):
     assert "after 10 seconds, or when it wants more than 512 MB" in python_tool.description
 
 
-def test_a_long_output_is_told_as_truncated(tmp_path):
+def test_long_output_is_reported_as_truncated(tmp_path):
     """When the middle of an output was left out, the status says it."""
     tool = shell_tool_in(Workspace(tmp_path), Confinement(limits=ProcessLimits(output_bytes=100)))
     result = tool(command="seq 1000")
@@ -109,7 +109,7 @@ def test_reading_is_allowed_and_the_unreadable_is_not(shell):
     assert shell.judge({"command": "echo 'x"}).verdict is not Verdict.ALLOW
 
 
-def test_what_cannot_be_run_is_told(shell):
+def test_invalid_command_is_reported(shell):
     """A command that cannot be given to a shell is a failure in words."""
     result = shell.function(command="echo \ud800")
     assert (result["status"], result["boundary"]) == ("failed", "none: it was not run")
@@ -151,7 +151,7 @@ def test_keys_that_nothing_hides_are_not_read_by_accident(tmp_path):
     assert strong.judge(search).verdict is Verdict.ALLOW
 
 
-def test_code_tells_what_it_printed():
+def test_code_returns_its_output():
     """The result of code has what it printed, then the value of a last expression."""
     result = python_tool(code="print('one')\n6 * 7")
     assert (result["output"], result["status"]) == ("one\n42\n", "ok")
@@ -193,7 +193,7 @@ def test_the_output_is_what_a_notebook_shows(code, output):
         ("```bash\nls\n```", "write the Python code alone"),
     ],
 )
-def test_an_error_of_code_is_told_with_what_was_printed(code, words):
+def test_error_of_code_includes_its_output(code, words):
     """Code that fails or is refused has an error in words, and the output until then."""
     result = python_tool(code=code)
     assert words in result["error"]
@@ -215,7 +215,7 @@ def test_contained_code_runs_unasked():
     assert python_tool.level is shell_tool.level is SafetyLevel.SYSTEM
 
 
-def test_uncontained_code_must_be_asked_for():
+def test_uncontained_code_needs_approval():
     """Without isolation the code needs approval, and the reason names the missing mechanisms."""
     decision = python_tool_with("off").judge({"code": "1"})
     assert (decision.verdict, decision.rule) == (Verdict.ASK, "python.uncontained")
@@ -344,7 +344,7 @@ def test_a_command_in_a_dry_run_changes_nothing(tmp_path):
     assert "note" not in shell(command="ls")
 
 
-def test_a_dry_run_that_could_not_be_kept_is_a_no(tmp_path):
+def test_dry_run_without_confinement_is_denied(tmp_path):
     """Where nothing can keep a command from writing, a dry run allows only commands that read."""
     weak = shell_tool_in(Workspace(tmp_path, dry_run=True), Confinement(available=SECCOMP_ONLY))
     assert weak.judge({"command": "touch x.txt"}).rule == "shell.dry-run"
@@ -407,7 +407,7 @@ def test_keys_at_any_depth_are_hidden(tmp_path, monkeypatch):
     assert told["stdout"] == "\nplanted-91"
 
 
-def test_settings_that_a_script_makes_are_set_aside_and_told(tmp_path):
+def test_settings_created_by_a_script_are_removed_and_reported(tmp_path):
     """Settings that a script creates are removed, reported with the remedy, and stored in the journal."""
     (tmp_path / "make.py").write_text("import os; os.mkdir('.vscode'); open('.vscode/tasks.json', 'w').write('evil-1')")
     workspace = Workspace(tmp_path)
@@ -476,7 +476,7 @@ def repository(tmp_path):
 
 
 @pytest.mark.parametrize("way", BOTH_LAUNCHERS)
-def test_deleted_objects_of_git_are_told(repository, way):
+def test_deleted_objects_of_git_are_reported(repository, way):
     """Deleted git objects are reported, and files of the sandbox do not count as changes."""
     workspace = Workspace(repository)
     (repository / "wipe.py").write_text("import shutil\nshutil.rmtree('.git/objects', ignore_errors=True)\n")

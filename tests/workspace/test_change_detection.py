@@ -1,4 +1,4 @@
-"""What did a command change in the workspace?"""
+"""Detection of changes made by commands."""
 
 import subprocess
 import time

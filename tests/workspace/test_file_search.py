@@ -1,4 +1,4 @@
-"""Which files are searched, and what came of it?"""
+"""Search in the files of a workspace."""
 
 import time
 
@@ -52,7 +52,7 @@ def test_lines_that_match_are_found(pattern, path, glob, found, root):
     assert matches.left_out == ""
 
 
-def test_files_can_be_kept_out(root):
+def test_files_can_be_excluded(root):
     """Files that must not be read are not searched."""
     matches = search(root, Query("TODO", skips=lambda place: place.endswith((".py", ".md"))))
     assert [match.path for match in matches.matches] == ["src/web/page.js"]

@@ -96,7 +96,7 @@ def test_folder_that_others_use_stays(journal, folder):
     assert not (folder / "new/c.txt").exists()
 
 
-def test_change_that_failed_is_none(journal, folder):
+def test_failed_change_is_not_recorded(journal, folder):
     """A change that could not be made is not recorded, and the folders made for it are gone."""
     (folder / "l").symlink_to("a.txt")
     run = Workspace(folder, journal=journal).for_run()
@@ -177,7 +177,7 @@ def test_journal_outlives_its_process(tmp_path, folder):
     assert Journal(tmp_path / "j").find("r").is_undone
 
 
-def test_file_that_is_no_record_is_passed_over(tmp_path, folder):
+def test_invalid_record_is_skipped(tmp_path, folder):
     """Something else in the journal's folder does no harm."""
     journal = Journal(tmp_path / "j")
     Workspace(folder, journal=journal).for_run("r").write("a.txt", "x")
@@ -248,7 +248,7 @@ def test_change_of_a_killed_process_is_undone(tmp_path, folder):
 
 
 @pytest.mark.parametrize("was_made", [True, False])
-def test_disk_tells_whether_the_last_change_was_made(was_made, tmp_path, folder):
+def test_disk_shows_whether_the_last_change_was_made(was_made, tmp_path, folder):
     """If a process was killed while making a recorded change, the disk shows whether it was made."""
     before = contents(folder)
     rest = f"""
@@ -265,7 +265,7 @@ with run.record.making([change]):
     assert contents(folder) == before
 
 
-def test_what_followed_tells_whether_a_change_was_made(tmp_path, folder):
+def test_later_changes_show_whether_a_change_was_made(tmp_path, folder):
     """A change that nobody saw done is undone with the one that followed it at its place, when the run went on."""
     before = contents(folder)
     rest = """
@@ -333,7 +333,7 @@ def test_full_disk_never_belies_what_was_done(change, tmp_path, folder, room_for
         assert contents(folder) == before
 
 
-def test_undo_on_a_full_disk_is_no_failure(tmp_path, folder, room_for):
+def test_undo_works_on_a_full_disk(tmp_path, folder, room_for):
     """An undo is reported as done even if the journal cannot record it."""
     before = contents(folder)
     run = Workspace(folder, journal=Journal(tmp_path / "j")).for_run("r")
@@ -568,7 +568,7 @@ def test_half_an_undo_is_taken_back(tries, problem, left, folder):
     assert not record.is_undone
 
 
-def test_what_is_not_kept_is_left_and_named(folder):
+def test_unstored_content_is_left_and_named(folder):
     """One file that cannot come back does not keep the others from it."""
     record = Journal().begin()
     root = Root(folder)
@@ -581,7 +581,7 @@ def test_what_is_not_kept_is_left_and_named(folder):
     assert ((folder / "a.txt").read_text(), (folder / "sub/b.txt").read_text()) == ("x", "b\n")
 
 
-def test_run_that_goes_on_can_be_undone_again(tmp_path, folder):
+def test_continued_run_can_be_undone_again(tmp_path, folder):
     """After an undo by another process, what the run changes later can be undone by itself."""
     before = contents(folder)
     journal = Journal(tmp_path / "j")

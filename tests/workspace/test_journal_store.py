@@ -1,4 +1,4 @@
-"""How are notes and their contents kept?"""
+"""Storage of notes and their contents."""
 
 import stat
 
@@ -24,14 +24,14 @@ def test_notes_are_read_as_they_were_added(store):
     assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
 
 
-def test_no_file_is_no_notes(store):
+def test_missing_file_has_no_notes(store):
     """Where nothing was added nothing is read, mended or removed."""
     store.mend()
     store.remove()
     assert list(store.read()) == []
 
 
-def test_no_folder_is_no_notes(tmp_path):
+def test_missing_folder_has_no_notes(tmp_path):
     """If the folder cannot exist, as below /dev/null, nothing is read or mended."""
     (tmp_path / "home").touch()
     store = FileJournalStore(tmp_path / "home" / "notes")
@@ -103,7 +103,7 @@ def test_malformed_note_ends_the_reading(line, tmp_path):
     assert list(store.read()) == [({"first": 1}, (b"content",))]
 
 
-def test_folder_is_no_store(tmp_path):
+def test_folder_is_not_a_store(tmp_path):
     """A folder in the place of the file is an error in words."""
     with pytest.raises(ToolError, match="cannot be read"):
         list(FileJournalStore(tmp_path).read())

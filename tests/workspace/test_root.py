@@ -1,4 +1,4 @@
-"""How are files below one folder read, written and listed?"""
+"""Reading, writing and listing of files below a folder."""
 
 import contextlib
 import itertools
@@ -72,7 +72,7 @@ def test_only_a_file_can_be_written(path, problem, root):
         root.write(path, b"x")
 
 
-def test_reading_gives_as_much_as_was_asked_for(root, tmp_path):
+def test_reading_returns_the_requested_size(root, tmp_path):
     """A file's beginning, its whole size, and how many names it has."""
     (tmp_path / "a").write_bytes(b"x" * 3_000_000)
     (tmp_path / "b").hardlink_to(tmp_path / "a")
@@ -81,7 +81,7 @@ def test_reading_gives_as_much_as_was_asked_for(root, tmp_path):
     assert len(root.read("a").content) == 3_000_000
 
 
-def test_real_place_is_told_and_checked_before_reading(root, tmp_path):
+def test_real_location_is_checked_before_reading(root, tmp_path):
     """Whoever reads may refuse the real place of a file."""
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/a").write_text("a")
@@ -152,7 +152,7 @@ def test_link_is_not_written_through(root, tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o755, 0o444])
-def test_permissions_are_kept(mode, root, tmp_path):
+def test_permissions_are_preserved(mode, root, tmp_path):
     """A file that is replaced keeps its permissions."""
     (tmp_path / "a").write_text("a")
     (tmp_path / "a").chmod(mode)
@@ -171,7 +171,7 @@ def test_new_file_has_the_usual_permissions(root, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_owner_is_kept(root, tmp_path):
+def test_owner_is_preserved(root, tmp_path):
     """A file that is replaced keeps its owner."""
     (tmp_path / "a").write_text("a")
     os.chown(tmp_path / "a", 65_534, 65_534)
@@ -247,7 +247,7 @@ def test_killed_writer_leaves_one_whole_file(tmp_path):
         assert len(names(tmp_path)) <= 2
 
 
-def test_states_tell_what_stands_there(root, tmp_path):
+def test_states_describe_paths(root, tmp_path):
     """Inspecting a path does not follow links."""
     (tmp_path / "a").write_text("a")
     (tmp_path / "l").symlink_to("nowhere")
@@ -318,7 +318,7 @@ def test_name_is_the_plain_path(tmp_path):
     assert Root(tmp_path).name(".") == ""
 
 
-def test_extended_attributes_are_kept(tmp_path):
+def test_extended_attributes_are_preserved(tmp_path):
     """A file that is written again has the attributes that it had."""
     (tmp_path / "a").write_text("a")
     try:

@@ -64,7 +64,7 @@ def test_git_can_apply_the_diff(old, new, path, tmp_path_factory):
         (State("file", None, 0o644, "1 2", 7), file("a"), "Too large to show: a file of 7 bytes became a file of 1"),
     ],
 )
-def test_every_kind_of_change_is_told(before, after, text):
+def test_every_kind_of_change_is_rendered(before, after, text):
     """New, deleted, binary, linked and large files have specific renderings."""
     assert text in unified([change(before, after)])
 

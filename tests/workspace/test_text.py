@@ -23,7 +23,7 @@ GREETING = "Xin chào, thế giới\n" * 3
         (GREETING.encode("utf-16-be"), "utf-16-be"),
     ],
 )
-def test_encoding_is_found_and_kept(content, encoding):
+def test_encoding_is_detected_and_preserved(content, encoding):
     """The text is read by its mark, as UTF-8 or as UTF-16, and can be written again to the same bytes."""
     text = decode(content, "f")
     assert (text.text, text.encoding) == (GREETING, encoding)

@@ -1,4 +1,4 @@
-"""What may tools touch?"""
+"""Reading and editing of files in a workspace."""
 
 import pickle
 import time

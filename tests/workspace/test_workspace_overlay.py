@@ -1,4 +1,4 @@
-"""What would the workspace look like?"""
+"""The overlay of dry runs."""
 
 import pytest
 

@@ -218,8 +218,9 @@ def _variants(pattern: str) -> Iterator[str]:
     """A pattern, and its variants with a part replaced by a name that may be protected."""
     yield pattern
     parts = pattern.split("/")
-    for index, part in enumerate(parts[:_MAX_PARTS]):
-        names = (name for name in paths.PROTECTED_NAMES if set("*?[") & set(part) and _matches(name, part))
+    patterns = ((index, part) for index, part in enumerate(parts) if set("*?[") & set(part))
+    for index, part in islice(patterns, _MAX_PARTS):
+        names = (name for name in paths.PROTECTED_NAMES if _matches(name, part))
         yield from ("/".join([*parts[:index], name, *parts[index + 1 :]]) for name in names)
 
 

@@ -79,7 +79,7 @@ def everyday(command, unrestorable=lambda _: ""):
     return judge_command(command, workspace="/srv/work/app", unrestorable=unrestorable)
 
 
-def test_what_is_undone_must_be_told_to_the_journal():
+def test_journal_decides_on_undoable_commands():
     """The journal is asked about everything that a command deletes, moves and writes; it has the last word."""
     asked = []
 
@@ -122,7 +122,7 @@ def test_every_rule_keeps_its_own_examples():
     assert check_examples() == []
 
 
-def test_every_command_is_told_of_once():
+def test_every_command_has_one_table():
     """No command has two tables of one kind, of which the second would silently be in the place of the first."""
     data = tomllib.loads((Path(tables.__file__).parent / "commands.toml").read_text("utf-8"))
     for kind in ("commands", "launchers", "languages"):
@@ -278,7 +278,7 @@ def test_without_a_sandbox_everything_but_reading_is_asked(command):
 @pytest.mark.parametrize(
     "command", ["curl https://example.com", "pip install requests", "git clone https://example.com/x", "ping -c1 a.b"]
 )
-def test_a_granted_network_is_not_asked_for_again(command):
+def test_granted_network_needs_no_further_approval(command):
     """The network needs approval; a call with network access is marked as possible egress."""
     asked, granted = judge(command), judge(command, network=True)
     assert (asked.verdict, asked.rule, asked.egress) == (Verdict.ASK, "shell.network", True)

@@ -154,12 +154,12 @@ def test_ok_has_no_text():
     assert outcome("1")[0].text() == ""
 
 
-def test_output_before_an_error_is_kept():
+def test_output_before_an_error_is_returned():
     """What was printed before an error has been printed."""
     assert outcome("print('a')\n1 / 0")[1] == "a\n"
 
 
-def test_streams_are_told_apart():
+def test_streams_are_separate():
     """Standard error is named as such."""
     written = []
     run("import sys\nprint('a')\nprint('b', file=sys.stderr)", lambda *piece: written.append(piece))
@@ -175,7 +175,7 @@ def test_every_module_can_be_imported(name):
 
 
 @pytest.mark.parametrize("name", ["os", "pathlib", "threading", "requests", "nope"])
-def test_a_missing_module_is_told_in_short(name):
+def test_missing_module_is_reported_briefly(name):
     """What is available is named once, in a text of at most 400 characters."""
     text = outcome(f"import {name}")[0]
     assert len(f"{text.message} {text.hint}") <= 400
