@@ -44,7 +44,7 @@ def program(tmp_path):
 
 
 def run(script, **environment):
-    """What a Python program prints that runs in a process of its own."""
+    """What a Python program prints that runs in a separate process."""
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(script)]
     done = subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=PATIENCE, check=False
