@@ -137,7 +137,7 @@ def delete_session(*, name: str, place: str | None, yes: bool) -> int:
 
 def _session(name: str, place: str | None) -> Session:
     """Open an existing session. Raises SessionError if it does not exist."""
-    from agentkit.cli.ask_options import known_session
+    from agentkit.cli.conversations import known_session
 
     return known_session(place, name)
 

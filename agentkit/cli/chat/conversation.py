@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from agentkit.agents.agent import Agent
 from agentkit.agents.result import Resumption, RunFinished, RunResult
 from agentkit.cli.ask import agent_of
-from agentkit.cli.ask_options import chosen_session, new_session, text_of
+from agentkit.cli.ask_options import text_of
+from agentkit.cli.conversations import chosen_session, new_session
 from agentkit.cli.settings import Settings
 from agentkit.errors import SessionError, ToolError
 from agentkit.events import Event, ResponseReceived, RunStarted, TextDelta

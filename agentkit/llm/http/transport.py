@@ -81,6 +81,10 @@ class Transport:
             return self._answer(path, content, attempts, whole=True).text
         raise foreign.translated
 
+    def get(self, path: str, attempts: AttemptCounter) -> str:
+        """Send a request without a body and return the response text. Raises ModelError."""
+        return self.post(path, b"", attempts)
+
     async def apost(self, path: str, content: bytes, attempts: AttemptCounter) -> str:
         """Async version of `post`."""
         with Translation(self, attempts) as foreign:
@@ -190,7 +194,8 @@ class Transport:
             self._said = key, always
         # Passed as a stream, because the library then uses the headers unchanged instead of scanning them three times.
         stream, headers = httpx2.ByteStream(content), [*always, (b"Content-Length", b"%d" % len(content))]
-        return httpx2.Request("POST", address.url, headers=headers, stream=stream, extensions=address.extensions)
+        method = "POST" if content else "GET"
+        return httpx2.Request(method, address.url, headers=headers, stream=stream, extensions=address.extensions)
 
     def _address(self, path: str) -> _Address:
         """URL and extensions for a path. The query goes into the target, which is not logged: it could be secret."""
