@@ -3,6 +3,8 @@
 Importing the package loads almost nothing: each public name is imported on first use.
 """
 
+from agentkit._version import __version__ as __version__
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from agentkit.agents.agent import Agent as Agent
@@ -58,7 +60,6 @@ if TYPE_CHECKING:
     from agentkit.usage import Limits as Limits
     from agentkit.usage import Usage as Usage
 
-__version__ = "0.1.0"
 
 _HOMES = {
     "Agent": "agents.agent",

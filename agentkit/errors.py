@@ -67,12 +67,14 @@ class ModelError(AgentKitError):
     `context_length_exceeded` for every provider; `limit_tokens` is then the context size, when the provider reports it.
     `unanswered` counts the requests that were sent without receiving a complete answer, whose cost is unknown. If
     several models were tried in turn, `missed` describes each failure. `written` is the model's output when the
-    provider rejected it, such as a malformed tool call.
+    provider rejected it, such as a malformed tool call. `partial` is the part of the answer that had arrived, as an
+    AssistantMessage; None if nothing had.
     """
 
     unanswered: int = 0
     written: str = ""
     missed: tuple[Any, ...] = ()
+    partial: Any = None
 
     def __init__(
         self,

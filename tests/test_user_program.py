@@ -10,6 +10,8 @@ import pytest
 
 import agentkit
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 PROGRAM = ROOT / "tests/typing/user_program.py"
 MISTAKES = {

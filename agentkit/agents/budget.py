@@ -137,7 +137,7 @@ class Budget:
         """Reserve the worst case of a request; returns the limit that it would exceed.
 
         `max_tokens` returns the user's maximum answer length, if set. A request with room for fewer than `fewest`
-        answer tokens is refused.
+        answer tokens is refused, unless the user wants no more.
         """
         late = self.out_of_time()
         if late is not None:
@@ -146,6 +146,7 @@ class Budget:
         if not any(_limits_requests(budget.limits) for budget in chain):
             return Reservation(input_tokens)
         room, narrowed, is_limited = max_tokens() or _MAX_RESERVED_TOKENS, None, False
+        fewest = min(fewest, room)
         with self.lock:
             prices = [_price_under(budget.limits, price) for budget in chain]
             for budget, known in zip(chain, prices, strict=True):

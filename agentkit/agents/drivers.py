@@ -6,7 +6,6 @@ import asyncio
 import inspect
 import math
 import queue
-import threading
 import time
 from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
@@ -22,7 +21,7 @@ from agentkit.agents.run_config import LINEAGE, HandoffCall, HandoffTarget, Pare
 from agentkit.agents.tool_policy import JudgedCall
 from agentkit.errors import ReplayError, Unreachable
 from agentkit.events import Approved, Event, ResponseReceived, ToolCallFinished
-from agentkit.llm.fallback import IS_AWAITED
+from agentkit.llm.pipeline import CANCELLATION, RequestCancellation
 from agentkit.messages import ToolResult
 from agentkit.recording import TAPE, Attempt, active, ataped, attempted, is_replaying, taped
 from agentkit.safety.approval import Approver
@@ -329,19 +328,19 @@ def _in_time_each(ask: Callable[[], Iterator[_Value]], seconds_left: float) -> G
         yield from until(ask(), ends)
         return
     came: queue.SimpleQueue[tuple[_Value] | BaseException | None] = queue.SimpleQueue()
-    is_given_up = threading.Event()
+    cancellation = RequestCancellation(seconds_left)
     with attempted() as attempt:
         with _on(attempt):
             context = copy_context()
-        context.run(IS_AWAITED.set, lambda: not is_given_up.is_set())
-        execution.start(partial(context.run, _pump, ask, came, is_given_up))
+        context.run(CANCELLATION.set, cancellation)
+        execution.start(partial(context.run, _pump, ask, came, cancellation))
         try:
             while (item := _next(came, ends - time.monotonic(), attempt)) is not None:
                 if isinstance(item, BaseException):
                     raise item
                 yield item[0]
         finally:
-            is_given_up.set()
+            cancellation.cancel()
 
 
 def _on(attempt: Attempt) -> AbstractContextManager[None]:
@@ -372,13 +371,13 @@ def _next(
 def _pump(
     ask: Callable[[], Iterator[_Value]],
     came: queue.SimpleQueue[tuple[_Value] | BaseException | None],
-    is_given_up: threading.Event,
+    cancellation: RequestCancellation,
 ) -> None:
     """Put values and exceptions into the queue until the consumer gives up."""
     try:
         events = ask()
         for value in events:
-            if is_given_up.is_set():
+            if cancellation.is_cancelled:
                 break
             came.put((value,))
         came.put(None)

@@ -21,10 +21,11 @@ from agentkit.cli.completion import COLLECTIONS, PLACE, limits_option, safety_le
 from agentkit.cli.loading import parted, run_file
 from agentkit.cli.settings import Settings, limit_of, option_value, settings_here, split_names
 from agentkit.cli.templates import find_template, template_names
-from agentkit.content import File, Image, part_of
+from agentkit.content import File, Image, part_of, quoted_file
 from agentkit.levels import SafetyLevel
 from agentkit.lines import split_lines
 from agentkit.messages import Content
+from agentkit.text_encoding import decode_text
 
 FILE = click.Path(path_type=Path)
 Command = Callable[..., Any]
@@ -270,11 +271,13 @@ def _is_file(name: str) -> bool:
 
 
 def _shown(name: str) -> str | Image | File:
+    advice = f"To say @{name} itself, write @@{name}."
     try:
         return part_of(Path(name))
-    except (OSError, ValueError) as error:
-        told = f"The file {name!r} cannot be read: {error.strerror}" if isinstance(error, OSError) else error
-        raise click.UsageError(f"{told}. To say @{name} itself, write @@{name}.") from None
+    except OSError as error:
+        raise click.UsageError(f"The file {name!r} cannot be read: {error.strerror}. {advice}") from None
+    except ValueError as error:  # neither UTF-8 nor a file that models read
+        return quoted_file(Path(name).name, decoded(Path(name).read_bytes(), f"{error}. {advice}"))
 
 
 def text_of(question: Content) -> str:
@@ -301,8 +304,8 @@ def _read(word: str) -> str | Image | File:
         raise click.UsageError(
             f"The file {word[1:]!r} cannot be read: {error.strerror}. To say {word} itself, write @{word}."
         ) from None
-    except ValueError as error:
-        raise click.UsageError(NO_TEXT if is_piped else f"{error}.") from None
+    except ValueError as error:  # neither UTF-8 nor a file that models read
+        return decoded(data, NO_TEXT if is_piped else f"{error}.")
     return decoded(data, NO_TEXT) if isinstance(part, str) else part
 
 
@@ -311,11 +314,16 @@ def _piped() -> bytes:
 
 
 def decoded(data: bytes, complaint: str) -> str:
-    """Decode UTF-8 text and strip surrounding whitespace. Raises UsageError with the complaint."""
-    try:
-        return data.decode("utf-8-sig").replace("\r\n", "\n").strip()
-    except UnicodeDecodeError:
-        raise click.UsageError(complaint) from None
+    """Decode text and strip surrounding whitespace; a note on its encoding goes to stderr.
+
+    Raises UsageError with the complaint for binary data.
+    """
+    found = decode_text(data)
+    if found is None:
+        raise click.UsageError(complaint)
+    if found.note:
+        click.echo(f"Note on the input: {found.note}", err=True)
+    return found.text.replace("\r\n", "\n").strip()
 
 
 EXAMPLE = "name, age int, mood happy|sad, tags list[text]"

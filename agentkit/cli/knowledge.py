@@ -167,6 +167,8 @@ def _tell(report: AddResult) -> None:
     click.echo(report.counts)
     for source, reason in report.skipped.items():
         click.echo(clean(f"skipped {source}: {reason}"), err=True)
+    for source, note in report.notes.items():
+        click.echo(clean(f"note on {source}: {note}"), err=True)
     for each in report.outside:
         click.echo(visible(f"outside {each}: not read; to read it, add --outside"), err=True)
 

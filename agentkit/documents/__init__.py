@@ -12,8 +12,4 @@ def text_of(body: bytes, read_seconds: float | None = None) -> str | None:
     from agentkit.documents.parsing import parse_document
 
     document = parse_document(body, read_seconds)
-    if document is None:
-        return None
-    if document.kind == "office":
-        return document.pages[0]
-    return "\n\n".join(f"[Page {number}]\n{text}" for number, text in enumerate(document.pages, 1))
+    return None if document is None else document.text

@@ -31,6 +31,10 @@ Ordinary documents have about five. The time of later processing, such as indexi
 _REQUEST_BYTES = 2 * MAX_DOCUMENT_BYTES + 1_000  # a byte takes up to two bytes in UTF-8
 _WORKER = "agentkit.documents.worker"
 _PDF, _ZIP, _OLE = b"%PDF-", b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+_MAX_PDF_OFFSET = 1_024
+"""Readers of PDF accept other bytes before the header, such as those of an e-mail or a web form."""
+
+OLD_FORMAT = "it is encrypted, or of an old format; save it as DOCX, XLSX, PPTX or OpenDocument"
 _ADVICE = "Save a part of it as a file of its own, or all of it as plain text or CSV"
 _NO_TEXT = "the document holds no text: its pages may be pictures, which are not read"
 
@@ -38,20 +42,28 @@ Kind = Literal["pdf", "office"]
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ParsedDocument:
     """A parsed document: its kind, its title, and the text of each page.
 
-    The text of an office document is Markdown, and all of it is one page.
+    The text of other documents than PDF is Markdown, and all of it is one page. `note` says what is missing.
     """
 
     kind: Kind
     title: str
     pages: tuple[str, ...]
+    note: str = ""
+
+    @property
+    def text(self) -> str:
+        """The text of all pages; those of a PDF are numbered."""
+        if self.kind != "pdf":
+            return self.pages[0]
+        return "\n\n".join(f"[Page {number}]\n{text}" for number, text in enumerate(self.pages, 1))
 
 
 def parse_document(
     body: bytes, seconds: float | None = None, *, available: frozenset[str] = MECHANISMS
-) -> Document | None:
+) -> ParsedDocument | None:
     """Parse a document in the isolated worker, within limits of time, memory and output.
 
     Args:
@@ -66,9 +78,11 @@ def parse_document(
         ToolError: The document is damaged, encrypted, holds no text, or exceeds a limit.
         MissingExtra: It is a PDF, and pypdf is not installed.
     """
-    kind = _kind(body)
+    kind = document_kind(body)
     if kind is None:
         return None
+    if body.startswith(_OLE):
+        raise ToolError(OLD_FORMAT)
     if len(body) > MAX_DOCUMENT_BYTES:
         raise ToolError(f"the document has {len(body):,} bytes; at most {MAX_DOCUMENT_BYTES:,} are read. {_ADVICE}")
     limit = READ_SECONDS[kind] if seconds is None else seconds
@@ -99,13 +113,11 @@ def parse_document(
     return document
 
 
-def _kind(body: bytes) -> Kind | None:
-    """Detect the kind of document by its first bytes. Raises ToolError for old binary formats."""
-    if body.startswith(_OLE):
-        raise ToolError("it is encrypted, or of an old format; save it as DOCX, XLSX, PPTX or OpenDocument")
-    if body.startswith(_PDF):
+def document_kind(body: bytes) -> Kind | None:
+    """Detect the kind of document by its first bytes; None for any other file."""
+    if _PDF in body[:_MAX_PDF_OFFSET]:
         return "pdf"
-    return "office" if body.startswith(_ZIP) else None
+    return "office" if body.startswith((_ZIP, _OLE)) else None
 
 
 def _pypdf() -> tuple[str, ...]:
@@ -125,7 +137,7 @@ def _exceeded(status: Status, seconds: float) -> str:
     }.get(status, "the document is damaged, encrypted, or too large to be read. Open it and save it again")
 
 
-def _document(kind: Kind, frames: list[dict[str, str]]) -> Document | None:
+def _document(kind: Kind, frames: list[dict[str, str]]) -> ParsedDocument | None:
     """Build the document from the worker's frames. Raises ToolError for an error that they report."""
     if not frames:
         return None
@@ -135,4 +147,4 @@ def _document(kind: Kind, frames: list[dict[str, str]]) -> Document | None:
     pages = tuple(frame["page"] for frame in frames if "page" in frame)
     if not any(page.strip() for page in pages):
         raise ToolError(_NO_TEXT)
-    return Document(kind, frames[0].get("title", ""), pages)
+    return ParsedDocument(kind, frames[0].get("title", ""), pages)

@@ -118,7 +118,8 @@ class Chunk:
 class AddResult:
     """The result of adding documents: the sources by outcome; `skipped` maps the sources not added to the reason.
 
-    `outside` are the places that `refresh` did not read because they lie outside the allowed folders.
+    `outside` are the places that `refresh` did not read because they lie outside the allowed folders. `notes` maps
+    sources that were added to what was left out of them, or is uncertain about their encoding.
     """
 
     added: tuple[str, ...] = ()
@@ -129,6 +130,7 @@ class AddResult:
     passages: int = 0
     """The number of chunks created."""
     outside: tuple[str, ...] = ()
+    notes: Mapping[str, str] = field(default_factory=dict)
 
     def __add__(self, other: AddResult) -> AddResult:
         return AddResult(
@@ -139,12 +141,14 @@ class AddResult:
             {**self.skipped, **other.skipped},
             self.passages + other.passages,
             self.outside + other.outside,
+            {**self.notes, **other.notes},
         )
 
     def __str__(self) -> str:
-        """Render the counts, followed by a line for each skipped source, up to a maximum."""
+        """Render the counts, followed by a line for each skipped source and each note, up to a maximum."""
         left = {f"outside {place}": "not read; refresh(outside=True) reads it" for place in self.outside}
         left |= {f"skipped {source}": reason for source, reason in self.skipped.items()}
+        left |= {f"note on {source}": note for source, note in self.notes.items()}
         told = [visible(f"{what}: {why}").replace("\n", "\\n") for what, why in left.items()]
         more = [f"and {len(told) - _MOST_TOLD} more"] if len(told) > _MOST_TOLD else []
         return "\n".join([self.counts, *told[:_MOST_TOLD], *more])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from itertools import pairwise
 from pathlib import PurePath
 
@@ -14,7 +14,7 @@ from agentkit.documents.parsing import parse_document
 from agentkit.errors import ToolError
 from agentkit.knowledge.chunks import DocumentBlock
 from agentkit.safety.urls import Url, read_url
-from agentkit.tools.web.page_text import MAX_HTML_BYTES, decode, kind_of, read_html, without_controls
+from agentkit.tools.web.page_text import decode, kind_of, read_html, without_controls
 
 _HEADING = re.compile(r" {0,3}(#{1,6})\s+(.+?)\s*#*\s*$")
 _UNDERLINE = re.compile(r"(={3,}|-{3,}|~{3,}|\^{3,})\s*$")
@@ -192,7 +192,7 @@ def _begins(lines: list[str], number: int) -> bool:
     return bool(line) and not line[0].isspace() and line[0] not in "})]" and not lines[number - 2].strip()
 
 
-READING_VERSION = 1
+READING_VERSION = 2
 """Increased when parsing changes, so that documents are parsed again."""
 
 _NOWHERE = Url("http", "file.invalid", 80, "/")
@@ -223,11 +223,12 @@ _SUFFIXES = {suffix: kind for kind, suffixes in _KINDS_OF_SUFFIXES.items() for s
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A parsed document: its kind, title and blocks."""
+    """A parsed document: its kind, title and blocks. `note` says what was left out or is uncertain."""
 
     kind: str
     title: str
     blocks: tuple[DocumentBlock, ...]
+    note: str = ""
 
 
 def read(body: bytes, name: str, content_type: str = "") -> Content:
@@ -237,13 +238,17 @@ def read(body: bytes, name: str, content_type: str = "") -> Content:
     """
     document = parse_document(body)
     if document is not None and document.kind == "office":
-        return Content("office", document.title, _without_lines(blocks_of_markdown(document.pages[0])))
+        return Content("office", document.title, _without_lines(blocks_of_markdown(document.text)), document.note)
     if document is not None:
         found = ((block.text, page) for page, text in enumerate(document.pages, 1) for block in blocks_of_text(text))
-        return Content("pdf", document.title, tuple(DocumentBlock(text, (), 0, page) for text, page in found))
+        return Content(
+            "pdf", document.title, tuple(DocumentBlock(text, (), 0, page) for text, page in found), document.note
+        )
     kind = _kind(body, name, content_type)
-    text = without_controls(decode(body, content_type))
-    return _read_html(text, name) if kind == "html" else read_text(text, kind)
+    decoded = decode(body, content_type)
+    text = without_controls(decoded.text)
+    content = _read_html(text, name) if kind == "html" else read_text(text, kind)
+    return replace(content, note=" ".join(filter(None, (decoded.note, content.note))))
 
 
 def read_text(text: str, kind: str) -> Content:
@@ -269,11 +274,12 @@ def _read_html(text: str, name: str) -> Content:
     """Parse a web page as Markdown, without line numbers, since they differ from those of the source."""
     parsed = read_url(name)
     base = parsed if isinstance(parsed, Url) else _NOWHERE
-    page = read_html(text[:MAX_HTML_BYTES], base)
-    if page.remark:
-        raise ToolError(page.remark)
+    page = read_html(text, base)
+    if page.error:
+        raise ToolError(page.error)
     plain = _LINK_NOWHERE.sub(r"\1", page.text)
-    return Content("html", page.title, _without_lines(blocks_of_markdown(plain)))
+    note = " ".join(filter(None, [page.note, f"{page.cut}." if page.cut else ""]))
+    return Content("html", page.title, _without_lines(blocks_of_markdown(plain)), note)
 
 
 def _without_lines(blocks: Iterable[DocumentBlock]) -> tuple[DocumentBlock, ...]:

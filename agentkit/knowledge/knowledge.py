@@ -487,8 +487,10 @@ class Knowledge(Collection):
             vectors = self._vectors.of_passages(texts)
         document = Document(source, content.title, content.kind, fingerprint, time.time(), metadata)
         self.store.put(self._space, StoredDocument(document, pieces, vectors))
-        sources = (source,)
-        return AddResult(updated=sources if before else (), added=() if before else sources, passages=len(pieces))
+        sources, notes = (source,), {source: content.note} if content.note else {}
+        return AddResult(
+            updated=sources if before else (), added=() if before else sources, passages=len(pieces), notes=notes
+        )
 
     def _fingerprint(self, body: bytes, settings: list[Any]) -> str:
         """A hash that changes when a document must be stored again."""

@@ -14,15 +14,15 @@ from agentkit import settings as config
 from agentkit.content import File, Image, worded
 from agentkit.errors import BadResponse, ConfigError, NoProvider
 from agentkit.events import Event
-from agentkit.llm import providers
+from agentkit.llm import pipeline
 from agentkit.llm.compat import LIMITS, merged
 from agentkit.llm.detection import detect, wishes_beside, wishes_instead
 from agentkit.llm.embeddings import embedder
 from agentkit.llm.endpoint import Description, Endpoint, LLMArguments, ProtocolName, TokenProvider, read_headers
+from agentkit.llm.pipeline import Provider, adjustments_of
 from agentkit.llm.pricing import tariff_of
 from agentkit.llm.prompted_tools.adapter import PromptedToolsProvider, ToolCalling
 from agentkit.llm.protocols.chat_format import Rereading, typed_messages
-from agentkit.llm.providers import Provider, adjustments_of
 from agentkit.llm.providers.unconfigured import AbsentModel, absent_endpoint
 from agentkit.messages import Message, OutputSchema, Request, Response, ToolSpec, UserMessage, VectorsAsked, VectorsMade
 from agentkit.recording import ataped, ataped_stream, is_replaying, taped, taped_stream
@@ -495,8 +495,8 @@ class LLM(Configured):
     """A client for one model at one provider.
 
     The provider is chosen by, in this order: the arguments; `AGENTKIT_PROVIDER`; `AZURE_OPENAI_API_KEY` with
-    `AZURE_OPENAI_ENDPOINT`; `OPENAI_API_KEY` or a base URL; `ANTHROPIC_API_KEY`. `describe()` shows the choice and the
-    reason for it.
+    `AZURE_OPENAI_ENDPOINT`; `OPENAI_API_KEY` or a base URL; `ANTHROPIC_API_KEY`; `GEMINI_API_KEY`. `describe()`
+    shows the choice and the reason for it.
 
     Args:
         provider: `openai`, `azure`, `anthropic`, `offline`, or a service such as `ollama`, `groq`, `openrouter`.
@@ -507,7 +507,7 @@ class LLM(Configured):
         azure_api_version: A date, or `v1` for the v1 style; default `2024-02-01`.
         base_url: The URL of an OpenAI-compatible server; a key is then optional.
         azure_token_provider: A function that returns an Entra ID token, used instead of a key.
-        protocol: `responses`, `chat` or `messages`, to override the provider's default.
+        protocol: `responses`, `chat`, `messages` or `gemini`, to override the provider's default.
         tool_calling: `native`: use the server's tool calling; `text`: describe and parse tool calls as text, for models
             without tool support; `auto`: switch to text once the server refuses tools.
         timeout_seconds: Timeout for a response, or for the next chunk of a stream; connecting takes at most 10 seconds.
@@ -572,14 +572,13 @@ class LLM(Configured):
         if not endpoint.base_url:
             return [endpoint.model]
         from agentkit.event_rendering import json_value
-        from agentkit.llm.http.attempts import AttemptCounter
         from agentkit.llm.http.transport import Transport
+        from agentkit.llm.pipeline import run
         from agentkit.llm.protocols import wire_named
 
-        headers = wire_named(endpoint.protocol).headers
-        transport = Transport(endpoint, self._timeout_seconds, self._max_retries, headers)
+        transport = Transport(endpoint, self._timeout_seconds, self._max_retries, wire_named(endpoint.protocol))
         try:
-            answer = json_value(transport.get("/models", AttemptCounter()))
+            answer = json_value(run(transport.request("/models", b"", transport.retries())).text)
         finally:
             transport.close()
         rows = answer.get("data") if isinstance(answer, dict) else None
@@ -701,15 +700,15 @@ class LLM(Configured):
 
     def prepare(self) -> None:
         """Load the HTTP client now instead of with the first request. Nothing is sent."""
-        providers.prepare(self._provider)
+        pipeline.prepare(self._provider)
 
     def close(self) -> None:
         """Close the connections of the blocking methods. The LLM stays usable."""
-        providers.close(self._provider)
+        pipeline.close(self._provider)
 
     async def aclose(self) -> None:
         """Close the connections of the async methods on the running event loop. The LLM stays usable."""
-        await providers.aclose(self._provider)
+        await pipeline.aclose(self._provider)
 
     def request_of(
         self,
@@ -750,7 +749,7 @@ def _spec(tool: ToolSpec | HasSpec) -> ToolSpec:
     raise ConfigError(f"tools= takes tools, as from Tool(function), and no {type(tool).__name__}. {hint}")
 
 
-def _provider(endpoint: Endpoint, timeout_seconds: float, max_retries: int, price: Price | None) -> providers.Provider:
+def _provider(endpoint: Endpoint, timeout_seconds: float, max_retries: int, price: Price | None) -> Provider:
     """Create the provider for an endpoint; its module is imported on demand."""
     if endpoint.provider == "offline":
         from agentkit.llm.providers.offline.model import OfflineModel

@@ -80,6 +80,7 @@ _ORDER: tuple[tuple[tuple[str, ...], Callable[[Values], str | None]], ...] = (
     (("OPENAI_API_KEY",), lambda _: "openai"),
     (("OPENAI_BASE_URL",), lambda _: "openai"),
     (("ANTHROPIC_API_KEY",), lambda _: "anthropic"),
+    (("GEMINI_API_KEY",), lambda _: "gemini"),
 )
 
 _VARIABLES = (
@@ -228,7 +229,8 @@ def _nothing_found(values: Values) -> str:
         return _no_service(model)
     return (
         f"No API key found. {f'Ignored: {half[1]}. ' if half else ''}Set OPENAI_API_KEY; or AZURE_OPENAI_API_KEY and "
-        "AZURE_OPENAI_ENDPOINT; or OPENAI_BASE_URL for a server that needs no key; or ANTHROPIC_API_KEY. "
+        "AZURE_OPENAI_ENDPOINT; or OPENAI_BASE_URL for a server that needs no key; or ANTHROPIC_API_KEY "
+        "or GEMINI_API_KEY. "
         f"{_offline_way()}"
     )
 
@@ -238,7 +240,7 @@ def _no_service(model: str) -> str:
     return (
         f"No provider here is called {_shortened(name)!r} (in the model's name, {model!r}).{_meant(name)} Known: "
         f"{', '.join(PROVIDERS)}. For another server that speaks OpenAI's protocols give base_url= and api_key=, "
-        "for one that speaks Anthropic's protocol='messages' too."
+        "for one that speaks Anthropic's or Google's protocol='messages' or 'gemini' too."
     )
 
 

@@ -9,17 +9,13 @@ from __future__ import annotations
 import math
 import re
 import struct
-from abc import abstractmethod
 from base64 import b64decode
-from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, cast
 
 from agentkit.errors import BadResponse, ConfigError, ModelError, Rejected
-from agentkit.llm.http.attempts import AttemptCounter
-from agentkit.llm.protocols.encoding import written
+from agentkit.llm.pipeline import Provider, Steps
 from agentkit.llm.protocols.error_mapping import ended, json_object, raise_error_inside
 from agentkit.llm.protocols.parsing import dictionaries, dictionary, usage_of, word
 from agentkit.usage import NO_USAGE, Cost, Tariff, Usage, is_whole, unreported
@@ -27,18 +23,20 @@ from agentkit.usage import NO_USAGE, Cost, Tariff, Usage, is_whole, unreported
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from agentkit.llm.http.transport import Transport
-    from agentkit.llm.providers import Provider
-
 
 Vector = list[float]
 
-PATH = "/embeddings"
+_PATHS = {"gemini": "/openai/embeddings"}
 
 _COUNTS, _DETAILS = ("prompt_tokens", "completion_tokens"), ("prompt_tokens_details", "completion_tokens_details")
 _MOST_SHOWN_CHARS, _FLOAT_BYTES = 60, 4
 _MOST_DIGITS = 9
 _TRY = "Try again, or take another model."
+
+
+def embeddings_path(protocol: str) -> str:
+    """The path of a request for embeddings. Google's servers take it in OpenAI's form, too."""
+    return _PATHS.get(protocol, "/embeddings")
 
 
 class Embeddings(list[Vector]):
@@ -72,7 +70,7 @@ def body_of(texts: Sequence[str], model: str, settings: Mapping[str, Any]) -> di
     return {"model": model, "input": list(texts), **settings}
 
 
-def read(text: str, count: int) -> EmbeddingAnswer:
+def read_vectors(text: str, count: int) -> EmbeddingAnswer:
     """Parse the response for `count` texts. Raises ModelError for an error, BadResponse for an invalid response."""
     data = json_object(text)
     raise_error_inside(data)
@@ -198,12 +196,12 @@ _NAME_ONE = (
 )
 
 Body = dict[str, Any]
-Asking = Generator[tuple[Body, int], tuple[EmbeddingAnswer, int], Embeddings]
-"""Yields request bodies with their number of texts; receives responses with the number of unanswered attempts."""
+SendTexts = Callable[[Body, int], Steps[tuple[EmbeddingAnswer, int]]]
+"""Sends a body with a number of texts; returns the response and the number of unanswered attempts."""
 
 
 @dataclass
-class LearntLimits:
+class BatchLimits:
     """Limits of one server, learnt from its rejections."""
 
     most_texts: int = MOST_TEXTS
@@ -231,17 +229,19 @@ def checked_settings(dimensions: int | None, settings: Mapping[str, Any]) -> dic
     return said if dimensions is None else {**said, "dimensions": dimensions}
 
 
-def asking(texts: Sequence[str], settings: Mapping[str, Any], tariff: Tariff, lessons: LearntLimits) -> Asking:
-    """Request vectors for all texts in batches, in order. Raises ModelError."""
-    made, most_texts = Embeddings(), lessons.most_texts
+def embedding_steps(
+    texts: Sequence[str], settings: Mapping[str, Any], tariff: Tariff, limits: BatchLimits, send: SendTexts
+) -> Steps[Embeddings]:
+    """The steps that request vectors for all texts in batches, in order. Raise ModelError."""
+    made, most_texts = Embeddings(), limits.most_texts
     while len(made) < len(texts):
         batch = _batch(texts, len(made), most_texts)
-        packed = {_PACKING: _BASE64} if lessons.takes_packed else {}
+        packed = {_PACKING: _BASE64} if limits.takes_packed else {}
         body = body_of(batch, tariff.model, {**packed, **settings})
         try:
-            answer, in_vain = yield body, len(batch)
+            answer, unanswered = yield from send(body, len(batch))
         except ModelError as error:
-            if _learnt(error, body, settings, lessons):
+            if _learnt(error, body, settings, limits):
                 continue
             if len(batch) == 1 or not _is_too_much(error):
                 _explain(error, batch, len(made), tariff.model)
@@ -251,8 +251,8 @@ def asking(texts: Sequence[str], settings: Mapping[str, Any], tariff: Tariff, le
         made += answer.vectors
         check_lengths(made, settings.get("dimensions"))
         made.model = answer.model or made.model
-        made.usage += _charged(answer, in_vain, tariff)
-    lessons.most_texts = most_texts
+        made.usage += _charged(answer, unanswered, tariff)
+    limits.most_texts = most_texts
     return made
 
 
@@ -266,12 +266,12 @@ def _batch(texts: Sequence[str], first: int, most_texts: int) -> Sequence[str]:
     return texts[first : first + most_texts]
 
 
-def _learnt(error: ModelError, body: Body, settings: Mapping[str, Any], lessons: LearntLimits) -> bool:
+def _learnt(error: ModelError, body: Body, settings: Mapping[str, Any], limits: BatchLimits) -> bool:
     """Whether the server rejects the encoding format that agentkit added, so that it is dropped."""
     is_named = error.parameter == _PACKING or _PACKING in str(error)
     if not isinstance(error, Rejected) or _PACKING not in body or _PACKING in settings or not is_named:
         return False
-    lessons.takes_packed = False
+    limits.takes_packed = False
     return True
 
 
@@ -294,90 +294,7 @@ def _explain(error: ModelError, batch: Sequence[str], first: int, model: str) ->
         error.args = (f"{ended(str(error))} {advice}",)
 
 
-def _charged(answer: EmbeddingAnswer, in_vain: int, tariff: Tariff) -> Usage:
+def _charged(answer: EmbeddingAnswer, unanswered: int, tariff: Tariff) -> Usage:
     """The usage of a response, including unanswered attempts."""
     charged = tariff.of_request(answer.model, answer.usage.input_tokens)
-    return answer.usage.under(charged) + unreported(in_vain, charged)
-
-
-class RemoteEmbedding:
-    """Embedding methods of a remote model."""
-
-    _tariff: Tariff
-
-    @property
-    @abstractmethod
-    def _transport(self) -> Transport:
-        """The transport to the server."""
-
-    @abstractmethod
-    def _scrubbed(self) -> AbstractContextManager[AttemptCounter]:
-        """Scrub keys from errors and count unanswered attempts."""
-
-    @cached_property
-    def _lessons(self) -> LearntLimits:
-
-        return LearntLimits()
-
-    def embed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
-        """Embed texts, one vector each, blocking."""
-        asked = _EmbeddingRequest(texts, settings, self._tariff, self._lessons)
-        while asked.made is None:
-            try:
-                with self._scrubbed() as sent:
-                    text = self._transport.post(asked.path, written(asked.body), sent)
-                    answer = self._vectors(text, asked.count)
-            except ModelError as error:
-                asked.failed(error)
-            else:
-                asked.answered(answer, sent.unanswered)
-        return asked.made
-
-    async def aembed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
-        """Async version of `embed`."""
-        asked = _EmbeddingRequest(texts, settings, self._tariff, self._lessons)
-        while asked.made is None:
-            try:
-                with self._scrubbed() as sent:
-                    text = await self._transport.apost(asked.path, written(asked.body), sent)
-                    answer = self._vectors(text, asked.count)
-            except ModelError as error:
-                asked.failed(error)
-            else:
-                asked.answered(answer, sent.unanswered)
-        return asked.made
-
-    def _vectors(self, text: str, count: int) -> EmbeddingAnswer:
-        """Parse the vectors in a text. On failure the scrubbed text is parsed again, because errors quote it."""
-        with suppress(ModelError):
-            return read(text, count)
-        return read(self._transport.scrub(text), count)
-
-
-class _EmbeddingRequest:
-    """The current request of a series, until `made` contains the result."""
-
-    body: dict[str, Any]
-    count: int
-
-    def __init__(
-        self, texts: Sequence[str], settings: Mapping[str, Any], tariff: Tariff, lessons: LearntLimits
-    ) -> None:
-
-        self.path, self.made = PATH, cast("Embeddings | None", None)
-        self._requests: Asking = asking(texts, settings, tariff, lessons)
-        self._go_on(next, self._requests)
-
-    def answered(self, answer: EmbeddingAnswer, in_vain: int) -> None:
-        """Continue after a response."""
-        self._go_on(self._requests.send, (answer, in_vain))
-
-    def failed(self, error: ModelError) -> None:
-        """Continue after an error. Raises it if it cannot be handled."""
-        self._go_on(self._requests.throw, error)
-
-    def _go_on(self, move: Any, *given: Any) -> None:
-        try:
-            self.body, self.count = move(*given)
-        except StopIteration as done:
-            self.made = done.value
+    return answer.usage.under(charged) + unreported(unanswered, charged)

@@ -13,7 +13,7 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.settings import Secret
 
-ProtocolName = Literal["responses", "chat", "messages"]
+ProtocolName = Literal["responses", "chat", "messages", "gemini"]
 TokenProvider = Callable[[], str]
 
 _PASTED_PATHS = ("/chat/completions", "/responses", "/messages", "/embeddings")
@@ -78,7 +78,7 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         if self.protocol not in get_args(ProtocolName):
-            raise ConfigError(f"protocol= is 'responses', 'chat' or 'messages', not {self.protocol!r}.")
+            raise ConfigError(f"protocol= is 'responses', 'chat', 'messages' or 'gemini', not {self.protocol!r}.")
         if self.api_key and not is_header_text(self.api_key.reveal()):
             raise ConfigError(f"The API key for {self.provider} has characters that no key has; was it pasted whole?")
 
@@ -107,11 +107,8 @@ class Endpoint:
     @property
     def authorization(self) -> str:
         """User and password of the base URL as an Authorization header; empty if the URL has neither."""
-        user, _, password = self._user_and_password()
+        user, _, password = urlsplit(self.base_url).netloc.rpartition("@")[0].partition(":")
         return f"Basic {b64encode(unquote(f'{user}:{password}').encode()).decode()}" if user or password else ""
-
-    def _user_and_password(self) -> tuple[str, str, str]:
-        return urlsplit(self.base_url).netloc.rpartition("@")[0].partition(":")
 
     def _secrets(self) -> Iterator[str]:
         if self.api_key:
@@ -120,7 +117,7 @@ class Endpoint:
         last_words = (value.split()[-1] for value in self.headers.values())
         yield from (word for word in last_words if len(word) >= _LEAST_KEY_CHARS)
         yield self.authorization.removeprefix("Basic ")
-        user, _, password = self._user_and_password()
+        user, _, password = urlsplit(self.base_url).netloc.rpartition("@")[0].partition(":")
         yield from (password or user, unquote(password or user))
 
 

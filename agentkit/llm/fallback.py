@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing
-from contextvars import ContextVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized
 from agentkit.event_rendering import cut
-from agentkit.events import Event, ResponseReceived
-from agentkit.llm import providers
+from agentkit.llm import pipeline
 from agentkit.llm.compat import merged
+from agentkit.llm.pipeline import Provider, Stage, Steps, is_cancelled, steps_of
 from agentkit.llm.protocols.error_mapping import is_spent
 from agentkit.messages import Missed, Request, Response, usage_of
 from agentkit.usage import NO_USAGE, Tariff, unreported
-
-if TYPE_CHECKING:
-    from agentkit.llm.providers import Provider
-
 
 _NOT_SERVED = frozenset({402, 404, 410})
 """Statuses that concern the service and not the request: payment required, model or path not found, gone."""
@@ -172,11 +166,7 @@ def told_apart(members: Sequence[FallbackMember]) -> tuple[FallbackMember, ...]:
     )
 
 
-IS_AWAITED: ContextVar[Callable[[], bool]] = ContextVar("IS_AWAITED", default=lambda: True)
-"""Whether the caller still waits for the response: a run that timed out leaves its worker thread behind."""
-
-
-class FallbackProvider:
+class FallbackProvider(Stage):
     """A provider that sends a request to the first of several models, and to the next one when it fails.
 
     A model that failed is skipped for a while unless all others fail too. Once a stream has emitted an event it stays
@@ -189,7 +179,7 @@ class FallbackProvider:
     @property
     def adjustments(self) -> tuple[str, ...]:
         """The adjustments that the first model's provider makes to requests."""
-        return providers.adjustments_of(self.members[0].provider)
+        return pipeline.adjustments_of(self.members[0].provider)
 
     @property
     def away(self) -> tuple[str, ...]:
@@ -205,77 +195,33 @@ class FallbackProvider:
 
     def prepare(self) -> None:
         """Load the HTTP client of the first model. Nothing is sent."""
-        providers.prepare(self.members[0].provider)
+        pipeline.prepare(self.members[0].provider)
 
     def close(self) -> None:
         """Close the connections of the blocking methods."""
         for member in self.members:
-            providers.close(member.provider)
+            pipeline.close(member.provider)
 
     async def aclose(self) -> None:
         """Close the connections of the async methods on the running event loop."""
         for member in self.members:
-            await providers.aclose(member.provider)
+            await pipeline.aclose(member.provider)
 
-    def complete(self, request: Request) -> Response:
-        """Answer one request, blocking."""
-        asking = self._asking(request)
-        asked = next(asking)
-        while True:
-            try:
-                return asked.response(asked.provider.complete(asked.request))
-            except ModelError as error:
-                asked = asking.throw(error)
-
-    async def acomplete(self, request: Request) -> Response:
-        """Answer one request, async."""
-        asking = self._asking(request)
-        asked = next(asking)
-        while True:
-            try:
-                return asked.response(await asked.provider.acomplete(asked.request))
-            except ModelError as error:
-                asked = asking.throw(error)
-
-    def stream(self, request: Request) -> Iterator[Event]:
-        """Stream the response to one request, blocking."""
-        asking = self._asking(request)
-        asked = next(asking)
-        while True:
-            try:
-                with closing(providers.streamed(asked.provider, asked.request)) as events:
-                    for event in events:
-                        yield asked.event(event)
-            except ModelError as error:
-                asked = asking.throw(error)
-            else:
-                return
-
-    async def astream(self, request: Request) -> AsyncIterator[Event]:
-        """Stream the response to one request, async."""
-        asking = self._asking(request)
-        asked = next(asking)
-        while True:
-            try:
-                inner = cast("AsyncGenerator[Event]", asked.provider.astream(asked.request))
-                async with aclosing(inner) as events:
-                    async for event in events:
-                        yield asked.event(event)
-            except ModelError as error:
-                asked = asking.throw(error)
-            else:
-                return
-
-    def _asking(self, request: Request) -> Generator[_Attempt, None, None]:
-        """Yield attempts; an error thrown in yields the next attempt, or is raised when all models failed."""
+    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> Steps[Response]:
+        """The steps that answer a request: those of each model in turn, until one answers."""
         all_missed: list[Missed] = []
         before: ModelError | None = None
-        for member, is_hasty in self._candidates(all_missed):
-            asked, began = _Attempt(member, request, tuple(all_missed), is_hasty=is_hasty), self._now()
+        for member, has_next in self._candidates(all_missed):
+            missed_before, began = tuple(all_missed), self._now()
             try:
-                yield asked
+                response = yield from steps_of(
+                    member.provider, member.sent(request), streaming=streaming, is_hasty=has_next or is_hasty
+                )
             except ModelError as error:
                 failed = error
+            else:
+                member.absence.has_answered()
+                return _with_missed(response, missed_before)
             all_missed.append(missed(member.name, failed, member.tariff))
             is_away = goes_on(failed)
             if is_away:
@@ -284,7 +230,7 @@ class FallbackProvider:
                 member.absence.has_answered()
             failed.__cause__ = failed.__cause__ or before
             before = failed
-            if asked.has_begun or not is_away or not IS_AWAITED.get()():
+            if failed.partial is not None or not is_away or is_cancelled():
                 break
         if len(all_missed) == 1:
             raise failed
@@ -305,25 +251,8 @@ class FallbackProvider:
             yield member, True
 
 
-class _Attempt:
-    """One attempt with one model: its provider, the request to send, and the handling of its response."""
-
-    def __init__(
-        self, member: FallbackMember, request: Request, all_missed: tuple[Missed, ...], *, is_hasty: bool
-    ) -> None:
-        self.provider: providers.Provider = providers.in_haste(member.provider) if is_hasty else member.provider
-        self.request = member.sent(request)
-        self.has_begun = False
-        self._absence, self._missed = member.absence, all_missed
-
-    def response(self, response: Response) -> Response:
-        """The response with the earlier failed attempts and their usage added."""
-        self._absence.has_answered()
-        if not self._missed:
-            return response
-        return replace(response, usage=response.usage + usage_of(self._missed), missed=self._missed)
-
-    def event(self, event: Event) -> Event:
-        """The event, with failed attempts added to ResponseReceived; after it the request stays with this model."""
-        self.has_begun = True
-        return ResponseReceived(self.response(event.response)) if isinstance(event, ResponseReceived) else event
+def _with_missed(response: Response, all_missed: tuple[Missed, ...]) -> Response:
+    """The response with the earlier failed attempts and their usage added."""
+    if not all_missed:
+        return response
+    return replace(response, usage=response.usage + usage_of(all_missed), missed=all_missed)

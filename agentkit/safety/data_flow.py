@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
+from operator import attrgetter
 from typing import Any
 from unicodedata import category
 
@@ -39,10 +40,12 @@ _ITSELF = "the call itself"
 _BY_PROVIDER = "a tool that the provider has used"
 
 
+_labels = attrgetter("labels")
+
+
 def labels_of(messages: Iterable[Message]) -> frozenset[Label]:
     """All labels of the tool results in a conversation and of the content that hosted tools added to answers."""
-    found = [message.labels for message in messages if isinstance(message, ToolMessage | AssistantMessage)]
-    return frozenset[Label]().union(*found)
+    return frozenset[Label]().union(*set(map(_labels, messages)))
 
 
 def judge_flow(

@@ -47,9 +47,9 @@ def run_module(
     report, written = bytearray(), bytearray()
     with contextlib.closing(keeper):
         keeper.send(request)
+        MODULE_POOL.refill(spec)
         takers = {keeper.report: report.extend, keeper.stdout: written.extend, keeper.stderr: _discard}
         stop = attend(keeper.program, takers, limits)
-    MODULE_POOL.refill(spec)
     frames = protocol.split(bytes(written))
     if stop is not None:
         known: dict[str, Status] = {"timed_out": "timed_out", "memory": "memory", "flood": "flood"}

@@ -149,9 +149,8 @@ def _run(
         boundary = Boundary(mechanisms, PYTHON_NEEDS)
         boundary.require(sandbox)
         keeper.send(task)
-        outcome = _attended(keeper, spec.limits, boundary, cancellation, answer)
-    POOL.refill(spec)
-    return outcome
+        POOL.refill(spec)  # the next worker starts while this one runs
+        return _attended(keeper, spec.limits, boundary, cancellation, answer)
 
 
 def _objection(code: str) -> str:

@@ -8,8 +8,8 @@ from base64 import b64decode
 from collections.abc import Mapping
 from typing import Any
 
-import agentkit
 from agentkit._dataclass import dataclass
+from agentkit._version import __version__
 from agentkit.agents.agent import Agent
 from agentkit.agents.result import Resumption
 from agentkit.content import File, Image, part_of
@@ -59,7 +59,7 @@ class ChatAPI:
                 "session": self.session,
                 "safety": agent.policy.level.name.lower(),
                 "folder": agent.workspace.folder,
-                "version": agentkit.__version__,
+                "version": __version__,
             }
         )
 

@@ -23,7 +23,7 @@ from agentkit.events import (
     ResponseReceived,
     RunEnded,
 )
-from agentkit.messages import Message, ToolMessage
+from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agentkit.redaction import redact, redact_data, written_redactor
 from agentkit.sessions.codec import Data, decode_entry, decode_message, encode_entry, encode_part, from_line, to_line
 from agentkit.sessions.conversation import fault_in, with_distinct_calls
@@ -74,7 +74,9 @@ def given(messages: Sequence[Message]) -> list[Message]:
 
 
 def _as_kept(index: int, message: Message) -> Message:
-    """Encode and decode the message. Raises SessionError if it cannot be stored."""
+    """Return the message as a store would. Raises SessionError if it cannot be stored."""
+    if _is_plain(message):
+        return message
     error = ""
     if isinstance(message, Message):
         try:
@@ -85,6 +87,17 @@ def _as_kept(index: int, message: Message) -> Message:
         f"messages[{index}] is no message that can be kept: {message!r:.200}. Use UserMessage, AssistantMessage and"
         f" ToolMessage of agentkit.messages.{error}"
     )
+
+
+def _is_plain(message: object) -> bool:
+    """Whether a message consists of texts alone, so that a store returns it unchanged."""
+    if type(message) is UserMessage:
+        return type(message.content) is str and type(message.by_person) is bool
+    if type(message) is AssistantMessage:
+        is_text = type(message.text) is type(message.reasoning) is type(message.origin) is str
+        rest = (message.tool_calls, message.extra, message.labels)
+        return is_text and rest == ((), {}, frozenset()) and type(message.labels) is frozenset
+    return False
 
 
 def first(messages: Sequence[Message], count: int | None) -> Sequence[Message]:

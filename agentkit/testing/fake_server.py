@@ -26,6 +26,7 @@ from agentkit.testing.fake_responses import (
     reply_of,
     reply_with_vectors,
 )
+from agentkit.testing.request_rules import Receiver, faults
 from agentkit.testing.scripted_llm import Script, ScriptError, is_function, resolve, with_call_ids
 
 _EVENT_STREAM = "text/event-stream"
@@ -59,6 +60,10 @@ _PROTOCOLS = {
         fake_responses.is_responses_delta,
         "event: {type}\n",
         (),
+    ),
+    **dict.fromkeys(
+        fake_responses.GEMINI_PATHS,
+        _Protocol(fake_responses.gemini_body, fake_responses.gemini_chunks, fake_responses.is_gemini_delta, "", ()),
     ),
     "/messages": _Protocol(
         fake_responses.message, fake_responses.messages_events, fake_responses.is_messages_delta, "event: {type}\n", ()
@@ -116,7 +121,7 @@ def _protocol(request: RecordedRequest) -> _Protocol:
 
 
 def _headers(request: RecordedRequest) -> dict[str, str]:
-    return {"Content-Type": _EVENT_STREAM if request.json.get("stream") else "application/json"}
+    return {"Content-Type": _EVENT_STREAM if request.is_streamed else "application/json"}
 
 
 def _body(content: ScriptedAnswer | Raw, request: RecordedRequest, number: int) -> Iterator[_Piece]:
@@ -124,7 +129,7 @@ def _body(content: ScriptedAnswer | Raw, request: RecordedRequest, number: int) 
         return (_Piece(piece, is_delta=True) for piece in content.pieces)
     protocol = _protocol(request)
     answer = replace(content, response=with_call_ids(content.response, number))
-    if request.json.get("stream"):
+    if request.is_streamed:
         return _events(protocol, answer, request, number)
     return _halves(_json(protocol.whole(answer, request, number)))
 
@@ -175,8 +180,8 @@ class FakeServer:
 
     A line is a text, `call(...)` or a list of them, `say(...)`, an `AssistantMessage`, a `Response`; one of
     `refuse`, `filtered`, `fail`, `raw`, `slow`, `cut`, `drop`; or a function from the `RecordedRequest` to a line.
-    Each can be served over Chat Completions, Responses or Anthropic's Messages, as JSON or streamed, as requested, also
-    on Azure's paths. With `repeat` the last line is repeated forever, for example for a load test.
+    Each can be served over Chat Completions, Responses, Anthropic's Messages or Gemini's protocol, as JSON or streamed,
+    as requested, also on Azure's paths. With `repeat` the last line is repeated forever, for example for a load test.
 
         with FakeServer(call("calculator", expression="2+2"), "It is 4.") as server:
             llm = LLM(base_url=server.base_url, model="any")
@@ -184,11 +189,22 @@ class FakeServer:
     Embedding requests use no line: they are answered with deterministic vectors, which are similar for texts that share
     words. The first of them are answered with the lines in `embeddings` instead.
 
+    With `rules` the server refuses requests that a real server would refuse, such as `rules="mistral"`: they are
+    answered with status 400 and the reason, use no line, and are listed in `refusals`.
+
     A request beyond the last line is answered with status 500 and the reason. At the end of the block,
     `done` is called unless the block raised. Any number of connections can be open at once; each has a thread.
     """
 
-    def __init__(self, *lines: ServerLine, repeat: bool = False, embeddings: Sequence[ServerLine] = ()) -> None:
+    def __init__(
+        self,
+        *lines: ServerLine,
+        repeat: bool = False,
+        embeddings: Sequence[ServerLine] = (),
+        rules: Receiver | None = None,
+    ) -> None:
+        self.refusals: list[str] = []
+        self._rules = rules
         self._script = _script(lines, repeat=repeat)
         self._of_vectors = _script(embeddings, repeat=False)
         self._objections: list[Exception] = []
@@ -291,7 +307,7 @@ class FakeServer:
 
     def _delivery(self, request: RecordedRequest) -> Delivery:
         """Serialise the next line. Script errors are sent to the client, and raised again by `done`."""
-        unscripted = objection(request)
+        unscripted = objection(request) or self._refusal(request)
         if unscripted is not None:
             self.requests.append(request)
             return deliver(unscripted, request, 0)
@@ -302,6 +318,12 @@ class FakeServer:
             self._objections.append(error)
             told = fail(500, f"{type(error).__name__}: {error}", code="script", headers=_DO_NOT_RETRY)
             return deliver(told, request, 0)
+
+    def _refusal(self, request: RecordedRequest) -> ScriptedReply | None:
+        """The error response to a request that breaks the rules of the server; None if it is accepted."""
+        broken = faults(self._rules, request.json) if self._rules and not request.path.endswith(PATH) else []
+        self.refusals += broken
+        return fail(400, broken[0]) if broken else None
 
     def _line(self, request: RecordedRequest) -> tuple[int, object]:
         """The number of a request and the next line for it. Raises ScriptError if all lines are used."""

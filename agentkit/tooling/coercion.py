@@ -12,8 +12,8 @@ from itertools import pairwise
 from typing import Any
 
 from agentkit.tooling.datetimes import moment, seconds
-from agentkit.tooling.schema_references import referred
-from agentkit.tooling.strict_schema import PYTHON, SUMMED, Schema
+from agentkit.tooling.schema_references import Schema, referred
+from agentkit.tooling.strict_schema import PYTHON, SUMMED
 
 _FENCE = re.compile(r"```\w*[ \t\r]*\n")
 _FOREIGN = re.compile(
@@ -129,11 +129,14 @@ def reason(kind: str, message: str) -> str:
 
 
 def untold(context: Mapping[str, Any], given: Any) -> tuple[str, str, Any] | None:
-    """Return the name of the discriminator field at fault, the reason, and its value or else the object.
+    """Return the name of the discriminator field at fault, the reason, and its value, if any.
 
     None if the error is not about a discriminator field.
     """
     name = str(context.get("discriminator", ""))
+    if "agentkit_union" in context:
+        tag = given.get(name.strip("'"))
+        return name.strip("'"), MISSING if tag is None else f"should be {context['agentkit_union']}", tag
     if not name.startswith("'"):
         return None
     if "expected_tags" not in context:

@@ -8,7 +8,7 @@ from typing import Any
 from agentkit._dataclass import dataclass
 from agentkit.tooling import arguments as reading
 from agentkit.tooling.coercion import MISSING, joined, written_at
-from agentkit.tooling.strict_schema import Schema
+from agentkit.tooling.schema_references import Schema
 
 Path = tuple[str | int, ...]
 Branch = tuple[Path, str | int]

@@ -7,16 +7,18 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterator
+from operator import or_
 from typing import Any, Generic, TypeVar, cast, get_args, get_origin, overload
 
 from agentkit._dataclass import dataclass
-from agentkit.errors import BadResponse
+from agentkit.errors import BadResponse, ConfigError
 from agentkit.messages import OutputSchema
 from agentkit.tooling.arguments import complaint, shown
 from agentkit.tooling.output_errors import OutputMismatch, sentences
 from agentkit.tooling.output_validation import Validator
 from agentkit.tooling.partial_json import GrowingJSON
-from agentkit.tooling.strict_schema import Schema, strict
+from agentkit.tooling.schema_references import Schema
+from agentkit.tooling.strict_schema import strict
 
 _DECODER = json.JSONDecoder(strict=False)
 _MOST = 10
@@ -143,7 +145,12 @@ class OutputType(Generic[_T]):
 
     @classmethod
     def of(cls, kind: Any) -> OutputType[Any]:
-        """Return the cached output type for a Python type. Raises ConfigError."""
+        """Return the cached output type for a Python type, or for a list of types, one of which an answer has.
+
+        Raises ConfigError.
+        """
+        if isinstance(kind, list):
+            kind = _union_of(kind)
         try:
             return _shared(kind)
         except TypeError:  # an annotation is unhashable, so the type cannot be cached
@@ -188,12 +195,12 @@ class OutputType(Generic[_T]):
         """Serialise a value to text that `parse` reads back."""
         if self._validator is None:
             return str(value)
-        data = self.plain(value)
+        data = self._validator.encode(value)
         return json.dumps(data if self._is_object else {WRAPPER: data}, ensure_ascii=False)
 
     def plain(self, value: _T) -> Any:
         """Convert a value to JSON data: dictionaries, lists, texts and numbers."""
-        return value if self._validator is None else self._validator.encode(value)
+        return value if self._validator is None else self._validator.encode(value, is_tagged=False)
 
     def _whole_schema(self) -> Schema:
         """Return the schema of the whole answer, which is an object."""
@@ -267,6 +274,16 @@ class GrowingAnswer:
     @property
     def _is_due(self) -> bool:
         return self._chars <= _SHORT_CHARS or self._told_chars * 65 <= self._chars * 64
+
+
+def _union_of(kinds: list[Any]) -> Any:
+    """The union of a list of types. Raises ConfigError for an empty list, and for an invalid member."""
+    try:
+        return functools.reduce(or_, kinds)
+    except TypeError as error:
+        raise ConfigError(
+            f"output_type= takes a type or a list of types, such as [Fruit, Vehicle]. Got {kinds!r:.200}."
+        ) from error
 
 
 @functools.lru_cache(256)

@@ -13,8 +13,10 @@ from agentkit.tooling import arguments as reading
 from agentkit.tooling.annotations import AnnotationContext, readable
 from agentkit.tooling.coercion import first_sentence, reason, untold
 from agentkit.tooling.output_errors import OutputError, OutputMismatch, placed
-from agentkit.tooling.schema import generator, refuse_lazy
-from agentkit.tooling.strict_schema import Schema, tidied
+from agentkit.tooling.schema import adapter_of, json_schema_of, refuse_lazy
+from agentkit.tooling.schema_references import Schema
+from agentkit.tooling.strict_schema import tidied
+from agentkit.tooling.unions import TAGGED
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
@@ -51,9 +53,10 @@ class Validator:
                 meant = reading.repaired(meant, places, ())
         raise OutputMismatch(faults)
 
-    def encode(self, value: Any) -> Any:
-        """Convert a Python value to JSON data that `check` reads back."""
-        return self._adapter.dump_python(value, mode="json", by_alias=True, round_trip=True, warnings=False)
+    def encode(self, value: Any, *, is_tagged: bool = True) -> Any:
+        """Convert a Python value to JSON data that `check` reads back, if the members of unions are tagged."""
+        how: dict[str, Any] = {"mode": "json", "by_alias": True, "round_trip": True, "warnings": False}
+        return self._adapter.dump_python(value, context=TAGGED if is_tagged else None, **how)
 
     def _value(self, value: Any) -> Any:
         from pydantic import ValidationError
@@ -92,12 +95,11 @@ def _refuse_what_is_no_type(kind: Any) -> None:
 
 
 def _built(kind: Any) -> tuple[TypeAdapter[Any], Schema]:
-    from pydantic import Field, TypeAdapter
-    from pydantic.json_schema import GenerateJsonSchema
+    from pydantic import Field
 
     annotations = AnnotationContext({}, lambda text: Field(description=text), {})
-    adapter: TypeAdapter[Any] = TypeAdapter(readable(kind, annotations))
-    schema = tidied(adapter.json_schema(schema_generator=generator(GenerateJsonSchema)))
+    adapter = adapter_of(readable(kind, annotations))
+    schema = tidied(json_schema_of(adapter))
     refuse_lazy(adapter.core_schema)
     return adapter, _open_at_the_top(schema)
 

@@ -10,8 +10,8 @@ from enum import Enum
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from agentkit._dataclass import dataclass
+from agentkit.tooling.schema_references import Schema
 from agentkit.tooling.signature import REQUIRED, Parameter
-from agentkit.tooling.strict_schema import Schema
 
 _SCALARS: dict[Any, str] = {str: "string", int: "integer", float: "number", bool: "boolean"}
 _PLAIN_DEFAULTS = (str, int, float, bool, types.NoneType)

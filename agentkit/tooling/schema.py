@@ -16,6 +16,7 @@ from typing import (
     ForwardRef,
     Protocol,
     TypeVar,
+    cast,
     get_type_hints,
 )
 
@@ -23,21 +24,18 @@ from agentkit.errors import ConfigError
 from agentkit.tooling import arguments as reading
 from agentkit.tooling import signature as reflection
 from agentkit.tooling.annotations import AnnotationContext, narrowed, readable, text_of
-from agentkit.tooling.argument_binding import gathered, is_spread, spread
+from agentkit.tooling.argument_binding import by_first_place, gathered, is_spread, spread
 from agentkit.tooling.coercion import KEY, as_json, first_sentence, reason, untold
 from agentkit.tooling.json_schema import checked_against, closed, refuse_what_is_around, usual
 from agentkit.tooling.plain_types import exact, plain_forms, plain_schema
 from agentkit.tooling.run_context import RunContext, check_value, is_of_run, with_context
-from agentkit.tooling.schema_references import with_plain_references
+from agentkit.tooling.schema_references import Schema, with_plain_references
 from agentkit.tooling.signature import UNRESOLVABLE, Documentation, Parameter, documented
-from agentkit.tooling.strict_schema import PYTHON, SUMMED, Schema, has_unions, refuse_malformed, strict, tidied
+from agentkit.tooling.strict_schema import PYTHON, SUMMED, has_unions, refuse_malformed, strict, tidied
+from agentkit.tooling.unions import NO_SCHEMAS, discriminated, json_members, with_tags
 
 if TYPE_CHECKING:
-    from pydantic import BaseModel, ValidationError
-
-
-_NO_SCHEMAS = {"default", "metadata", "serialization"}
-"""Keys of a core schema that do not contain schemas."""
+    from pydantic import BaseModel, TypeAdapter, ValidationError
 
 
 def generator(base: type) -> Any:
@@ -67,9 +65,31 @@ def refuse_lazy(core_schema: Any) -> None:
         raise TypeError("a generator can be read only once; let it be a list")
 
 
+def adapter_of(kind: Any) -> TypeAdapter[Any]:
+    """Create pydantic's adapter for a type, whose unions of objects are told apart by a tag."""
+    from pydantic import TypeAdapter
+    from pydantic_core import SchemaSerializer, SchemaValidator
+
+    adapter: TypeAdapter[Any] = TypeAdapter(kind)
+    schema: Any = discriminated(dict(adapter.core_schema))
+    if schema is not None:
+        adapter.core_schema = schema
+        # The validators that model classes have built for themselves know nothing of tags.
+        adapter.validator = SchemaValidator(schema, _use_prebuilt=False)
+        adapter.serializer = SchemaSerializer(schema, _use_prebuilt=False)
+    return adapter
+
+
+def json_schema_of(adapter: TypeAdapter[Any]) -> Schema:
+    """Generate the JSON schema of a type."""
+    from pydantic.json_schema import GenerateJsonSchema
+
+    return with_tags(adapter.json_schema(schema_generator=generator(GenerateJsonSchema)))
+
+
 def _is_lazy(schema: Any) -> bool:
     if isinstance(schema, dict):
-        skipped = _NO_SCHEMAS if isinstance(schema.get("type"), str) else ()
+        skipped = NO_SCHEMAS if isinstance(schema.get("type"), str) else ()
         inner = (value for key, value in schema.items() if key not in skipped)
         return schema.get("type") == "generator" or any(map(_is_lazy, inner))
     return isinstance(schema, list | tuple) and any(map(_is_lazy, schema))
@@ -111,9 +131,15 @@ def _literal_schema(self: Any, schema: Any) -> Schema:
     return _with_choices(node, [(getattr(each, "name", ""), each) for each in schema["expected"]])
 
 
+def _tagged_union_schema(self: Any, schema: Any) -> Schema:
+    if "agentkit_union" not in schema.get("metadata", {}):
+        return _written(super(type(self), self).tagged_union_schema(schema))
+    return json_members(self, schema)
+
+
 _METHODS = (
     *(_named_tuple_schema, _dataclass_schema, _dataclass_args_schema, _model_schema, _typed_dict_schema),
-    *(_enum_schema, _literal_schema),
+    *(_enum_schema, _literal_schema, _tagged_union_schema),
 )
 
 
@@ -289,7 +315,7 @@ class FunctionParameters:
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """Validate arguments into keyword arguments, defaults included. Raises BadArguments."""
-        read = reading.read_arguments(arguments)
+        read = reading.read_arguments(arguments, has_parameters=bool(self._parameters))
         given = gathered(self._signature, read) if self._is_spread else read
         checked = exact(self._parameters, self._plain, given) if self._plain is not None else None
         return self._rich.check(given) if checked is None else checked
@@ -309,6 +335,8 @@ class FunctionParameters:
         """Bind validated arguments and the run context to the function, after the positional ones in `by_place`."""
         arguments = with_context(arguments, self._of_run, self._tool_name) if self._of_run else arguments
         rest, named = spread(self._signature, arguments) if self._is_spread else ((), arguments)
+        if not rest and reflection.dispatches_by_type(function):
+            rest, named = by_first_place(self._signature, named)
         return functools.partial(function, *by_place, *rest, **named)
 
     def check_context(self, value: Any) -> None:
@@ -373,7 +401,7 @@ class _RichParameters:
     def __init__(self, parameters: Sequence[Parameter], tool_name: str, names: Mapping[str, Any]) -> None:
         self._tool_name = tool_name
         fields = {f"agentkit_parameter_{index}": parameter for index, parameter in enumerate(parameters)}
-        self._fields, self._model, self._schema = _built_or_refused(fields, tool_name, names)
+        self._fields, self._model, self._adapter, self._schema = _built_or_refused(fields, tool_name, names)
         self.parameters = tuple(self._fields.values())
         self._has_unions = has_unions(self._schema)
         self._properties = self._schema.get("properties", {})
@@ -423,7 +451,7 @@ class _RichParameters:
         if found is not None:
             return found
         try:
-            return self._model.model_validate(given)
+            return cast("BaseModel", self._adapter.validate_python(given))
         except ValidationError:
             found = None if self._has_unions else self._from_json(given)
             if found is None:
@@ -435,14 +463,15 @@ class _RichParameters:
 
         text = as_json(given)
         try:
-            return None if text is None else self._model.model_validate_json(text)
+            return None if text is None else cast("BaseModel", self._adapter.validate_json(text))
         except ValidationError:
             return None
 
 
-def _built(fields: Mapping[str, Parameter], names: Mapping[str, Any]) -> tuple[type[BaseModel], Schema]:
+def _built(
+    fields: Mapping[str, Parameter], names: Mapping[str, Any]
+) -> tuple[type[BaseModel], TypeAdapter[Any], Schema]:
     from pydantic import ConfigDict, Field, create_model
-    from pydantic.json_schema import GenerateJsonSchema
 
     annotations = AnnotationContext(names, lambda text: Field(description=text), {})
     definitions: dict[str, Any] = {
@@ -461,14 +490,15 @@ def _built(fields: Mapping[str, Parameter], names: Mapping[str, Any]) -> tuple[t
     model.model_rebuild(_types_namespace=names)
     if model.model_fields.keys() != fields.keys():
         raise TypeError("it is no type of a parameter")
-    schema = model.model_json_schema(schema_generator=generator(GenerateJsonSchema))
-    refuse_lazy(model.__pydantic_core_schema__)
-    return model, schema
+    adapter = adapter_of(model)
+    schema = json_schema_of(adapter)
+    refuse_lazy(adapter.core_schema)
+    return model, adapter, schema
 
 
 def _built_or_refused(
     fields: Mapping[str, Parameter], tool_name: str, names: Mapping[str, Any]
-) -> tuple[Mapping[str, Parameter], type[BaseModel], Schema]:
+) -> tuple[Mapping[str, Parameter], type[BaseModel], TypeAdapter[Any], Schema]:
     """Build the model and schema of the fields that JSON can represent; other fields with a default are dropped."""
     try:
         return fields, *_built(fields, names)

@@ -206,7 +206,7 @@ MOST_LISTED = 1_000
 _READ_CHARS = 300_000
 _MOST_MATCHES = 200
 _SEARCH_SECONDS = 5.0
-_OF_DOCUMENT = "This is what stands in the document; it cannot be edited as text."
+_OF_DOCUMENT = "This is the text of the document, which cannot be edited as text."
 
 Result = dict[str, Any]
 
@@ -234,8 +234,8 @@ def _file_tool(
 def read_file_in(workspace: Workspace) -> FileTool:
     """Create the tool that reads text files of a workspace."""
 
-    def read_file(path: str, offset: int | None = None, limit: int | None = None) -> Result:
-        """Read a file in the workspace: a text, or what stands in a PDF, Word, Excel, PowerPoint or OpenDocument file.
+    def read_file(path: str, offset: int | None = None, limit: int | None = None, column: int | None = None) -> Result:
+        """Read a file in the workspace: text, or the text of a PDF, office document, RTF, notebook or e-mail.
 
         A long file comes in parts: call again with offset=next_offset.
 
@@ -243,16 +243,19 @@ def read_file_in(workspace: Workspace) -> FileTool:
             path: The file, relative to the workspace, for example "src/app.py".
             offset: The first line to read, counted from 1; leave it out to begin at the top.
             limit: How many lines to read; leave it out to read to the end, up to 256 kB.
+            column: The character of the first line to begin at, counted from 1; only to read on in a very long line.
 
         Returns:
-            path, content, total_lines and bytes (of the whole file); next_offset when there is more, encoding when
-            it is not UTF-8; or path and error.
+            path, content, total_lines and bytes (of the whole file); next_offset when there are more lines,
+            next_column when the last line is longer, encoding when it is not UTF-8; or path and error.
         """
         try:
-            reading = workspace.read(path, offset, limit, check=checking(workspace, path, "read"), words=text_of)
+            check = checking(workspace, path, "read")
+            reading = workspace.read(path, offset, limit, column=column, check=check, words=text_of)
         except (ToolError, MissingExtra) as error:
             return {"path": path, **_failure(error)}
         lines = reading.lines
+        notes = (reading.note, lines.note, "" if reading.is_text else _OF_DOCUMENT)
         is_cut = bool(lines.note) or (lines.next_offset is not None and limit is None)
         return _without_blanks(
             {
@@ -261,8 +264,9 @@ def read_file_in(workspace: Workspace) -> FileTool:
                 "total_lines": lines.total_lines,
                 "bytes": reading.size,
                 "next_offset": lines.next_offset,
+                "next_column": lines.next_column,
                 "encoding": None if reading.encoding == "utf-8" else reading.encoding,
-                "note": " ".join(filter(None, (lines.note, "" if reading.is_text else _OF_DOCUMENT))) or None,
+                "note": " ".join(filter(None, notes)) or None,
                 "status": "truncated" if is_cut else None,
             }
         )

@@ -59,6 +59,10 @@ _LOST_OBJECTS = (
 )
 _GIT = re.compile(r"\bgit\b")
 _MOST_RESTORABLE = 1_000
+_FENCED = re.compile(
+    r"\s*^(?P<fence>`{3,}|~{3,})[ \t]*(python3?|py|ipython)?[ \t]*\r?\n(?P<code>((?!(?P=fence)).*\n)*?)(?P=fence)\s*",
+    re.IGNORECASE | re.MULTILINE,
+)
 _REMEDY = "Run it on Linux with user namespaces, Landlock and seccomp, or approve it."
 
 
@@ -467,10 +471,16 @@ class _Python:
 
     def _run(self, code: str, cancellation: Cancellation | None = None) -> dict[str, Any]:
         try:
-            outcome = run_python(code, sandbox=self.sandbox, limits=self.limits, cancellation=cancellation)
+            outcome = run_python(_unfenced(code), sandbox=self.sandbox, limits=self.limits, cancellation=cancellation)
         except SandboxError as error:
             return {"code": code, "error": str(error), "status": "failed", "boundary": NOT_RUN}
         return told_of_code(code, outcome)
+
+
+def _unfenced(code: str) -> str:
+    """The code of a single fenced Markdown block, with the same line numbers; other code unchanged."""
+    match = _FENCED.fullmatch(code)
+    return match[0][: match.start("code")].count("\n") * "\n" + match["code"] if match else code
 
 
 def _impossible(tool: str, error: SandboxError) -> Decision:

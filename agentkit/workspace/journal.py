@@ -506,8 +506,7 @@ class Journal:
 
     def continued(self, label: str, run_id: str) -> Record:
         """Return the record of a resumed run, or a new one if it has changed nothing yet."""
-        known = next((record for record in reversed(self.runs()) if record.id == run_id), None)
-        return known or self.begin(label, run_id)
+        return self._known(run_id) or self.begin(label, run_id)
 
     def runs(self) -> list[Record]:
         """Return the records of runs that changed something, the oldest first.
@@ -531,13 +530,22 @@ class Journal:
 
     def find(self, run_id: str) -> Record:
         """Return the record of a run. Raises ToolError if it does not exist."""
-        for record in reversed(self.runs()):
-            if record.id == run_id:
-                return record
-        raise ToolError(f"The journal has no run {shown(run_id)}.")
+        known = self._known(run_id)
+        if known is None:
+            raise ToolError(f"The journal has no run {shown(run_id)}.")
+        return known
 
-    def _files(self) -> list[Path]:
-        return sorted(self.folder.glob(f"*{_SUFFIX}")) if self.folder else []
+    def _known(self, run_id: str) -> Record | None:
+        """Return the newest record of a run, reading no other record; None if it does not exist."""
+        if self.folder is None:
+            return next((record for record in reversed(self.runs()) if record.id == run_id), None)
+        for path in reversed(self._files(f"*~{run_id}") if _ID.fullmatch(run_id) else []):
+            with contextlib.suppress(ToolError):  # a damaged record
+                return Record.kept(FileJournalStore(path))
+        return None
+
+    def _files(self, pattern: str = "*") -> list[Path]:
+        return sorted(self.folder.glob(f"{pattern}{_SUFFIX}")) if self.folder else []
 
     def _prepare_for_call(self) -> None:
         """Create the folder; old records are removed only on some calls, because that is slow. Raises ToolError."""

@@ -24,6 +24,7 @@ MOST_BYTES = 50_000_000
 MOST_FILE_BYTES = 2_000_000
 MOST_PATTERN_CHARS = 1_000
 _MOST_GLOBS = 64
+_MAX_NAMED = 5
 _MOST_GLOB_CHARS, _MOST_GLOB_PARTS = 500, 50
 _PROGRAM = str(Path(__file__).with_name("search_program.py"))
 
@@ -69,9 +70,10 @@ def search(root: Root, query: Query) -> Matches:
         raise ToolError(f"A pattern has 1 to {MOST_PATTERN_CHARS:,} characters.")
     deadline = time.monotonic() + query.seconds
     texts: list[tuple[str, bytes]] = []
+    large: list[str] = []
     left_out = ""
     left = MOST_BYTES
-    for place, text in _texts(root, query):
+    for place, text in _texts(root, query, large):
         left -= len(text or b"")
         if left < 0 or len(texts) == query.most_files or time.monotonic() > deadline:
             left_out = f"Only the first {len(texts):,} files were searched; give a narrower path or glob."
@@ -87,11 +89,15 @@ def search(root: Root, query: Query) -> Matches:
         left_out = f"The search did not end within {query.seconds:g} seconds; simplify the pattern or narrow the path."
     elif not ends[0]["complete"]:
         left_out = f"There are more than {query.most_matches:,} matches; these are the first."
+    left_out = " ".join(filter(None, [left_out, _not_searched(large)]))
     return Matches(matches, len(texts), left_out, not ends)
 
 
-def _texts(root: Root, query: Query) -> Iterator[tuple[str, bytes | None]]:
-    """Yield every file with its redacted UTF-8 text; None for binary, excluded or unreadable files."""
+def _texts(root: Root, query: Query, large: list[str]) -> Iterator[tuple[str, bytes | None]]:
+    """Yield every file with its redacted UTF-8 text; None for binary, excluded or unreadable files.
+
+    Files that are too large to be searched whole are added to `large`.
+    """
     globs = _expanded(query.glob) if query.glob else ()
     _, place = root.locate(query.path)
     is_file = bool(place) and root.inspect(place, 0).kind == "file"
@@ -99,16 +105,31 @@ def _texts(root: Root, query: Query) -> Iterator[tuple[str, bytes | None]]:
         root.named(query.path)
     found = [(place, 0)] if is_file else _listed(root, query.path)
     for each, size in found:
-        is_asked = size <= MOST_FILE_BYTES and (not globs or _named(each, globs)) and not query.skips(each)
-        yield each, _text(root, each) if is_asked else None
+        is_asked = (not globs or _named(each, globs)) and not query.skips(each)
+        if is_asked and size > MOST_FILE_BYTES:
+            large.append(each)
+        yield each, _text(root, each, large) if is_asked and size <= MOST_FILE_BYTES else None
 
 
-def _text(root: Root, place: str) -> bytes | None:
+def _text(root: Root, place: str, large: list[str]) -> bytes | None:
     try:
         read = root.read(place, MOST_FILE_BYTES)
-        return hidden(decode(read.content, place, read.size).text).encode("utf-8", "replace")
+        text = hidden(decode(read.content, place, read.size).text).encode("utf-8", "replace")
     except ToolError:  # binary, deleted meanwhile, or not permitted
         return None
+    if read.size > MOST_FILE_BYTES:
+        large.append(place)
+    return text
+
+
+def _not_searched(large: Sequence[str]) -> str:
+    if not large:
+        return ""
+    more = f" and {len(large) - _MAX_NAMED:,} more" if len(large) > _MAX_NAMED else ""
+    return (
+        f"Files of more than {MOST_FILE_BYTES:,} bytes were not searched, or only at their beginning: "
+        f"{', '.join(large[:_MAX_NAMED])}{more}."
+    )
 
 
 def _listed(root: Root, path: str) -> Iterator[tuple[str, int]]:

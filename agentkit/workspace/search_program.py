@@ -13,7 +13,6 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-_MOST_LINE_CHARS = 10_000
 _MOST_SHOWN_CHARS = 300
 _MOST_MEMORY_BYTES = 1_000_000_000
 
@@ -28,7 +27,7 @@ def matches(asked: dict[str, Any], files: Iterator[str]) -> Iterator[dict[str, A
     left = asked["most_matches"]
     for number, text in enumerate(files):
         for line_number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
-            found = pattern.search(line.removesuffix("\r")[:_MOST_LINE_CHARS])
+            found = pattern.search(line.removesuffix("\r"))
             if found is None:
                 continue
             if not left:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import codecs
 import re
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -11,73 +10,41 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import ToolError
 from agentkit.redaction import redact
 from agentkit.settings import secret_values
+from agentkit.text_encoding import DecodedText, Errors, decode_text
 
 MOST_SHOWN_BYTES = 256_000
 """Maximum size of one read result."""
 
-_BOMS = (
-    (codecs.BOM_UTF8, "utf-8"),
-    (codecs.BOM_UTF32_LE, "utf-32-le"),
-    (codecs.BOM_UTF32_BE, "utf-32-be"),
-    (codecs.BOM_UTF16_LE, "utf-16-le"),
-    (codecs.BOM_UTF16_BE, "utf-16-be"),
-)
 _KEY_BLOCK = re.compile(
     r"-----BEGIN [A-Z0-9 ]{0,100}PRIVATE KEY(?: BLOCK)?-----.*?(?:-----END [A-Z0-9 ]{0,100}-----|\Z)", re.DOTALL
 )
-_NO_TEXT = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
-_SAMPLE_BYTES = 8_000
 _STRIDE = 65_536  # characters counted at once
-_MOST_CONTROL_BYTES = 0.02
-
-
-@dataclass(frozen=True, slots=True)
-class Text:
-    """Decoded text: `encoding` is the codec's name, `mark` the byte order mark before the text."""
-
-    text: str
-    encoding: str = "utf-8"
-    mark: bytes = b""
-
-    def encode(self, text: str) -> bytes:
-        """Encode another text in the same way. Raises ToolError if the encoding lacks a character."""
-        try:
-            return self.mark + text.encode(self.encoding)
-        except UnicodeEncodeError as error:
-            character = text[error.start]
-            raise ToolError(f"The file is encoded as {self.encoding}, which has no {character!r}.") from None
 
 
 @dataclass(frozen=True, slots=True)
 class LineRange:
-    """A range of lines. `next_offset` is the first line after it, None at the end of the text."""
+    """A range of lines.
+
+    `next_offset` is the first line after it, None at the end of the text; `next_column` is the next character of a
+    line that is too long to be shown whole.
+    """
 
     content: str
     total_lines: int
     next_offset: int | None = None
     note: str = ""
+    next_column: int | None = None
 
 
-def decode(content: bytes, name: str, size: int | None = None) -> Text:
-    """Decode bytes by byte order mark, as UTF-8, or by heuristics.
+def decode(content: bytes, name: str, size: int | None = None, *, errors: Errors = "replace") -> DecodedText:
+    """Decode the content of a file like `decode_text`. Raises ToolError for binary content.
 
-    `size` is that of the whole file if the bytes are only its beginning. Raises ToolError for binary content.
+    `size` is that of the whole file if the bytes are only its beginning.
     """
-    cut = size is not None and size > len(content)
-    marked = next(((mark, encoding) for mark, encoding in _BOMS if content.startswith(mark)), None)
-    if marked:
-        mark, encoding = marked
-        return Text(content[len(mark) :].decode(encoding, "replace"), encoding, mark)
-    if b"\0" not in content:
-        text = _utf8(content, cut=cut)
-        if text is not None:
-            return Text(text)
-        if len(_NO_TEXT.findall(content[:_SAMPLE_BYTES])) <= _MOST_CONTROL_BYTES * len(content[:_SAMPLE_BYTES]):
-            return _legacy(content)
-    wide = _utf16(content, cut=cut)
-    if wide is None:
+    decoded = decode_text(content, is_cut=size is not None and size > len(content), errors=errors)
+    if decoded is None:
         raise ToolError(f"{name} is a binary file of {size or len(content):,} bytes; it has no text to read.")
-    return wide
+    return decoded
 
 
 def hidden(text: str) -> str:
@@ -94,22 +61,30 @@ def hidden(text: str) -> str:
     return redact(text)
 
 
-def select(text: str, offset: int | None, limit: int | None, *, complete: bool = True) -> LineRange:
+def select(
+    text: str, offset: int | None, limit: int | None, *, column: int | None = None, complete: bool = True
+) -> LineRange:
     """Return `limit` lines starting at line `offset` (counted from 1), as many as fit in MOST_SHOWN_BYTES.
 
-    `complete` states whether the text is the whole file. Raises ToolError if the line does not exist.
+    The first line begins at character `column` (counted from 1). `complete` states whether the text is the whole file.
+    Raises ToolError if the line or the column does not exist.
     """
-    if any(count is not None and count < 1 for count in (offset, limit)):
-        raise ToolError("offset and limit count lines from 1.")
+    if any(count is not None and count < 1 for count in (offset, limit, column)):
+        raise ToolError("offset and limit count lines from 1, and column characters from 1.")
     total = text.count("\n") + bool(text and not text.endswith("\n"))
     first = offset or 1
     if first > max(total, 1):
         ending = "" if complete else " in the part of it that can be read"
         raise ToolError(f"There is no line {first:,}; the file has {total:,} lines{ending}.")
-    if first == 1 and limit is None and complete and _fits(text):
+    column = column or 1
+    if (first, column, limit) == (1, 1, None) and complete and _fits(text):
         return LineRange(text, total)
-    wanted = islice(_lines_from(text, _start_of(text, first)), limit)
-    return _bounded(wanted, first, total, complete=complete)
+    start = _start_of(text, first)
+    end = text.find("\n", start)
+    if column > 1 and start + column > (len(text) if end < 0 else end):
+        raise ToolError(f"Line {first:,} has fewer than {column:,} characters.")
+    wanted = islice(_lines_from(text, start + column - 1), limit)
+    return _bounded(wanted, first, column, total, complete=complete)
 
 
 def _start_of(text: str, number: int) -> int:
@@ -129,16 +104,20 @@ def _lines_from(text: str, start: int) -> Iterator[str]:
         start = end
 
 
-def _bounded(wanted: Iterable[str], first: int, total: int, *, complete: bool) -> LineRange:
+def _bounded(wanted: Iterable[str], first: int, column: int, total: int, *, complete: bool) -> LineRange:
     room = MOST_SHOWN_BYTES
     shown: list[str] = []
-    note = ""
+    note, next_column = "", None
     for line in wanted:
         data = line.encode("utf-8", "surrogatepass")
         room -= len(data)
         if room < 0 and not shown:
             shown = [data[:MOST_SHOWN_BYTES].decode("utf-8", "ignore")]
-            note = f"Line {first:,} is longer than can be shown; only its beginning is here."
+            next_column = column + len(shown[0])
+            note = (
+                f"Line {first:,} is longer than can be shown; to read on in it, use offset={first} and"
+                f" column={next_column}."
+            )
         if room < 0:
             break
         shown.append(line)
@@ -146,35 +125,8 @@ def _bounded(wanted: Iterable[str], first: int, total: int, *, complete: bool) -
     following: int | None = first + count if first + count <= total else None
     if following is None and not complete:
         note = f"The file goes on after line {total:,}, beyond what can be read."
-    return LineRange(content, total, following, note)
+    return LineRange(content, total, following, note, next_column)
 
 
 def _fits(text: str) -> bool:
     return len(text) * 4 <= MOST_SHOWN_BYTES or len(text.encode("utf-8", "surrogatepass")) <= MOST_SHOWN_BYTES
-
-
-def _utf8(content: bytes, *, cut: bool) -> str | None:
-    try:
-        return codecs.utf_8_decode(content, "strict", not cut)[0]
-    except UnicodeDecodeError:
-        return None
-
-
-def _legacy(content: bytes) -> Text:
-    try:
-        return Text(content.decode("cp1252"), "cp1252")
-    except UnicodeDecodeError:
-        return Text(content.decode("latin-1"), "latin-1")
-
-
-def _utf16(content: bytes, *, cut: bool) -> Text | None:
-    """Decode UTF-16 without a mark: text in most scripts has its zeros on one side, and no control characters."""
-    if len(content) % 2 and not cut:
-        return None
-    sample = content[:_SAMPLE_BYTES]
-    even, odd = sample[::2].count(0), sample[1::2].count(0)
-    encoding = "utf-16-be" if even > odd else "utf-16-le"
-    if max(even, odd) < 0.4 * (len(sample) // 2) or min(even, odd) > 0.05 * (len(sample) // 2):
-        return None
-    text = content[: len(content) // 2 * 2].decode(encoding, "replace")
-    return None if _NO_TEXT.search(text[:_SAMPLE_BYTES].encode()) else Text(text, encoding)

@@ -8,12 +8,14 @@ import re
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import Blocked, ToolError
 from agentkit.lines import split_lines
+from agentkit.text_encoding import DecodedText
 from agentkit.undo import Undone, written
 from agentkit.workspace.journal import Journal, Record
 from agentkit.workspace.journal_store import InMemoryJournalStore
@@ -28,7 +30,7 @@ from agentkit.workspace.root import (
 )
 from agentkit.workspace.safe_open import Opener, explained, shown
 from agentkit.workspace.snapshots import ABSENT, FOLDER, FileChange, State, unified
-from agentkit.workspace.text import LineRange, Text, decode, hidden, select
+from agentkit.workspace.text import LineRange, decode, hidden, select
 
 if TYPE_CHECKING:
     from agentkit.workspace.search import Matches, Query
@@ -129,12 +131,16 @@ Remarks = list[str]
 
 @dataclass(frozen=True, slots=True)
 class FileText:
-    """Lines of a file, its size in bytes, its encoding, and whether the file itself is text."""
+    """Lines of a file, its size in bytes, its encoding, and whether the file itself is text.
+
+    `note` states damage, and how certain a detected encoding is.
+    """
 
     lines: LineRange
     size: int
     encoding: str
     is_text: bool = True
+    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,11 +264,11 @@ class Workspace:
 
     def name(self, path: str) -> str:
         """Normalise a path relative to the folder, without file access."""
-        return self._root().name(path)
+        return self._root().name(_expanded(path))
 
     def locate(self, path: str) -> tuple[str, str]:
         """Return the normalised path, and the real path with links resolved, both relative to the folder."""
-        return self._root().locate(path)
+        return self._root().locate(_expanded(path))
 
     def read(
         self,
@@ -270,23 +276,25 @@ class Workspace:
         offset: int | None = None,
         limit: int | None = None,
         *,
+        column: int | None = None,
         check: Check | None = None,
         words: Callable[[bytes], str | None] | None = None,
     ) -> FileText:
         """Read lines of a text file without its secrets, from line `offset` on (counted from 1), at most `limit`.
 
-        `words` extracts the text of a file that is not text, or returns None.
+        The first line begins at character `column` (counted from 1). `words` extracts the text of a file that is not
+        text, or returns None.
         """
-        found = self._root().read(path, check=check)
+        found = self._root().read(_expanded(path), check=check)
         is_whole = found.size <= len(found.content)
         told = words(found.content) if words is not None and is_whole else None
-        text = decode(found.content, shown(path), found.size) if told is None else Text(told)
-        lines = select(hidden(text.text), offset, limit, complete=is_whole)
-        return FileText(lines, found.size, text.encoding, is_text=told is None)
+        text = decode(found.content, shown(path), found.size) if told is None else DecodedText(told)
+        lines = select(hidden(text.text), offset, limit, column=column, complete=is_whole)
+        return FileText(lines, found.size, text.encoding, is_text=told is None, note=text.note)
 
     def write(self, path: str, content: str, *, tool: str = "write_file", check: Check | None = None) -> WriteResult:
         """Write a file, creating its folders."""
-        return self._put(path, _encoded(content), tool, check)
+        return self._put(_expanded(path), _encoded(content), tool, check)
 
     def edit(
         self, path: str, old_text: str, new_text: str, *, tool: str = "edit_file", check: Check | None = None
@@ -299,7 +307,7 @@ class Workspace:
     def preview_write(self, path: str, content: str) -> WriteResult:
         """Return the result that `write` would have now, without writing. Raises ToolError if it would fail."""
         with self._lock:
-            return self._previewed(path, _encoded(content), "write_file")
+            return self._previewed(_expanded(path), _encoded(content), "write_file")
 
     def preview_edit(self, path: str, old_text: str, new_text: str) -> WriteResult:
         """Return the result that `edit` would have now, without writing. Raises ToolError if it would fail."""
@@ -316,10 +324,14 @@ class Workspace:
 
     def _edited(self, path: str, old_text: str, new_text: str, check: Check | None) -> tuple[str, bytes]:
         """The real path of a file and its content after an edit. Raises ToolError if the edit is not possible."""
-        found = self._root().read(path, MOST_WRITTEN_BYTES + 1, check=check)
+        found = self._root().read(_expanded(path), MOST_WRITTEN_BYTES + 1, check=check)
         if found.size > MOST_WRITTEN_BYTES:
             raise ToolError(f"{shown(path)} has {found.size:,} bytes; at most {MOST_WRITTEN_BYTES:,} can be edited.")
-        text = decode(found.content, shown(path))
+        text = decode(found.content, shown(path), errors="surrogateescape")
+        if text.encode(text.text) != found.content:
+            raise ToolError(
+                f"{shown(path)} cannot be edited: decoded as {text.encoding} and encoded again, it changes."
+            )
         replaced = _replaced(text, old_text, new_text, path)
         if replaced is None:
             raise ToolError(f"old_text does not occur in {shown(path)}. {_closest(hidden(text.text), old_text)}")
@@ -328,20 +340,20 @@ class Workspace:
     def count(self, path: str, piece: str) -> int:
         """Count the occurrences of a text in a file, without redaction; 0 if the file is not text or not readable."""
         try:
-            found = self._root().read(path)
+            found = self._root().read(_expanded(path))
             return decode(found.content, shown(path), found.size).text.count(piece)
         except ToolError:
             return 0
 
     def list(self, path: str = ".", *, check: Check | None = None) -> list[DirectoryEntry]:
         """List a folder, by name."""
-        return self._root().entries(path, check=check)[1]
+        return self._root().entries(_expanded(path), check=check)[1]
 
     def search(self, query: Query) -> Matches:
         """Search the files for a regular expression."""
         from agentkit.workspace.search import search
 
-        return search(self._root(), query)
+        return search(self._root(), replace(query, path=_expanded(query.path)))
 
     @contextlib.contextmanager
     def observing(
@@ -461,6 +473,15 @@ def _encoded(content: str) -> bytes:
         raise ToolError("The content has lone surrogates, which no file can contain.") from None
 
 
+def _expanded(path: str) -> str:
+    """Expand `~` at the start of a path to the user's home, so that no folder of that name is created."""
+    if not path.startswith("~"):
+        return path
+    with contextlib.suppress(RuntimeError):  # no user has this name
+        return str(Path(path).expanduser()) + ("/" if path.endswith("/") else "")
+    return path
+
+
 @contextlib.contextmanager
 def _folders(root: Root, folders: Sequence[str]) -> Iterator[None]:
     """Create folders, and remove them again if the block fails."""
@@ -486,7 +507,7 @@ def _refuse_lasting(state: State, path: str) -> None:
         raise ToolError(f"{shown(path)} is read-only.")
 
 
-def _replaced(text: Text, old_text: str, new_text: str, path: str) -> str | None:
+def _replaced(text: DecodedText, old_text: str, new_text: str, path: str) -> str | None:
     """Return the text with the only occurrence replaced, or None without one. Adapts to the file's line endings."""
     if not old_text:
         raise ToolError("old_text is empty; give the text that is to be replaced.")

@@ -146,15 +146,6 @@ def test_what_is_no_type_is_told_at_once(kind):
     assert (llm.requests, session.messages) == ([], ())
 
 
-@pytest.mark.parametrize("word", ["output_schema", "structured_output_model", "response_model"])
-def test_words_of_others_are_explained(word):
-    """Who writes another toolkit's word is told ours."""
-    with pytest.raises(TypeError, match="output_type="):
-        Agent(llm=ScriptedLLM("Hello.")).run("Hello", **{word: Invoice})
-    with pytest.raises(TypeError, match=r"agent\.run\(prompt, output_type"):
-        Agent(llm=ScriptedLLM("Hello."))("Hello", output_type=Invoice)
-
-
 @pytest.mark.parametrize(
     ("kind", "said", "text"),
     [

@@ -93,13 +93,18 @@ SPELLINGS = [
 ]
 
 
+def spelling_pairs(kind):
+    """Every spelling of a rule with one path, and every path with one spelling of a rule."""
+    paths = PATHS[kind]
+    return [*((rule, paths[0]) for rule in SPELLINGS), *((SPELLINGS[0], path) for path in paths[1:])]
+
+
 def spelled(text, folder):
     """A path of a row in this folder."""
     return text.format(folder=folder, alias=folder.parent / "alias", other=folder.parent / "other")
 
 
-@pytest.mark.parametrize("rule", SPELLINGS)
-@pytest.mark.parametrize("path", PATHS["prod"])
+@pytest.mark.parametrize(("rule", "path"), spelling_pairs("prod"))
 def test_what_is_denied_below_a_folder_is_denied_by_every_way_there(folder, rule, path):
     """Whether the path or the rule is spelled absolute, relative, through a link, or with dots and slashes."""
     where = {"path": {"below": spelled(rule, folder)}}
@@ -107,8 +112,7 @@ def test_what_is_denied_below_a_folder_is_denied_by_every_way_there(folder, rule
     assert verdict(folder, Rule("deny", "write_file", where), "write_file", call_of) == "deny"
 
 
-@pytest.mark.parametrize("rule", SPELLINGS)
-@pytest.mark.parametrize("path", PATHS["other"])
+@pytest.mark.parametrize(("rule", "path"), spelling_pairs("other"))
 def test_what_lies_elsewhere_is_not_denied(folder, rule, path):
     """A rule says nothing of other places, whatever their names begin with."""
     where = {"path": {"below": spelled(rule, folder)}}

@@ -6,6 +6,8 @@ import pytest
 
 from agentkit.testing import FakeServer, call
 
+pytestmark = pytest.mark.slow
+
 PROGRAM = '''
 from agentkit import Agent, Limits, core_tools, tool
 

@@ -1,6 +1,7 @@
 """What is asked: words, files, images, piped text."""
 
 import base64
+import json
 
 import pytest
 
@@ -58,6 +59,18 @@ def test_a_piped_file_is_asked_about(typed_line):
     with FakeServer("Much.") as server:
         assert typed_line("What does it say?", server=server, piped=b"%PDF-1.7")[0] == "Much.\n"
     assert server.requests[0].json["messages"][-1]["content"][1]["type"] == "file"
+
+
+def test_piped_text_in_another_encoding_is_read(typed_line, tmp_path):
+    """Piped text with a Latin-1 byte, and a named file in a legacy encoding, are asked about; a note goes to stderr."""
+    (tmp_path / "list.txt").write_bytes("Příliš žluťoučký kůň úpěl".encode("cp1250"))
+    with FakeServer("Fine.", "Fine.") as server:
+        out, err, code = typed_line("Review this", server=server, piped=b"-na\xefve\n+naive\n")
+        assert (out, code, "detected as cp1252" in err) == ("Fine.\n", 0, True)
+        out, err, code = typed_line("Read", "@list.txt", server=server)
+        assert (out, code, "detected as cp1250" in err) == ("Fine.\n", 0, True)
+    texts = [json.dumps(request.json["messages"][-1], ensure_ascii=False) for request in server.requests]
+    assert ("naïve" in texts[0], "žluťoučký" in texts[1]) == (True, True)
 
 
 @pytest.mark.parametrize(

@@ -181,6 +181,7 @@ def test_options_that_do_not_go_together(kept, bot, typed_line):
     assert typed_line("manifest", bot(), "--strict")[2] == USAGE
 
 
+@pytest.mark.slow
 def test_a_published_server(tmp_path, command, monkeypatch):
     """A server that others have written is described, and its rug pull is found."""
     path, kept = tmp_path / "clock.py", tmp_path / "m.json"

@@ -190,6 +190,7 @@ def test_a_long_text_is_not_told_for_each_cell():
     assert len(text) <= 20_000_010
 
 
+@pytest.mark.slow
 def test_what_there_is_no_room_for_is_not_read():
     """A sheet whose rows are wide is read as far as it is told, and no further."""
     row = '<row><c r="ALL1"><v>1</v></c></row>'

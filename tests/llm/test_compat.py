@@ -244,11 +244,13 @@ def test_what_teaches_nothing(body, error):
 
 
 def test_a_strict_schema_that_is_refused():
-    """A refused schema makes all schemas plain, if it was strict."""
+    """Only the schema that strict mode refuses is sent without it; all of them are, if the refusal names no tool."""
     error = refusal(
         "Invalid schema for function 'f'", "tools[0].function.parameters", code="invalid_function_parameters"
     )
-    assert compat.learnt({"tools": [STRICT_TOOL]}, error) is compat.UNSTRICT
+    assert compat.learnt({"tools": [STRICT_TOOL]}, error).rules == {"lenient_tools": {"f"}}
+    unnamed = refusal("Invalid schema", "tools", code="invalid_function_parameters")
+    assert compat.learnt({"tools": [STRICT_TOOL]}, unnamed) is compat.UNSTRICT
     assert compat.UNSTRICT.apply({"tools": [STRICT_TOOL]}) == {"tools": [STRICT_TOOL]}
     assert not compat.UNSTRICT.keeps_strict
 

@@ -113,14 +113,17 @@ def test_secrets_are_struck_out():
     assert keyed.scrub("sk-secret t oken t%20oken dCBva2VuOg==") == "*** *** *** ***"
 
 
-def test_an_origin_is_one_place_and_one_protocol():
-    """Messages are told apart by the place they come from, port and path included, and by protocol; not by secrets."""
+def test_an_origin_is_one_model_of_one_account():
+    """Messages are distinguished by place, port and path included, protocol, model and account; secrets are hidden."""
     urls = ("http://host:1/v1", "http://host:2/v1", "http://host:1/v2", "http://other:1/v1")
     origins = {Endpoint(provider="openai", model="m", base_url=url).origin for url in urls}
     assert len(origins) == 4
     secretive = Endpoint(provider="openai", model="m", base_url=PASSWORD_URL, protocol="responses")
-    assert secretive.origin == "responses:https://host.example:8443/v1"
-    assert Endpoint(provider="offline", model="m").origin == "chat:offline"
+    assert secretive.origin == "responses:https://host.example:8443/v1#m"
+    assert Endpoint(provider="offline", model="m").origin == "chat:offline#m"
+    keyed = [Endpoint(provider="openai", model="m", api_key=Secret(key)).origin for key in ("sk-secret", "sk-other")]
+    assert keyed[0] != keyed[1]
+    assert "secret" not in keyed[0]
 
 
 def test_a_description_is_one_line_a_fact():

@@ -12,7 +12,8 @@ import pytest
 from agentkit.errors import BadResponse, RateLimited, Rejected, Unauthorized, Unreachable
 from agentkit.events import ResponseReceived, TextDelta
 from agentkit.llm.client import LLM
-from agentkit.llm.fallback import IS_AWAITED, CircuitBreaker, FallbackMember, FallbackProvider
+from agentkit.llm.fallback import CircuitBreaker, FallbackMember, FallbackProvider
+from agentkit.llm.pipeline import CANCELLATION, RequestCancellation
 from agentkit.messages import AssistantMessage, Request, ToolCall, ToolMessage, UserMessage
 from agentkit.testing import FakeServer, ScriptedLLM, cut, drop, fail, filtered, raw, say, slow
 from agentkit.testing.scripted_llm import ScriptedProvider
@@ -375,7 +376,9 @@ def test_nobody_waits_any_more():
     chain = FallbackProvider([*ScriptedLLM(Unreachable("gone")).members(), *second.members()])
 
     def ask_in_vain():
-        IS_AWAITED.set(lambda: False)
+        cancellation = RequestCancellation()
+        cancellation.cancel()
+        CANCELLATION.set(cancellation)
         chain.complete(REQUEST)
 
     with pytest.raises(Unreachable, match=r"^gone$"):

@@ -1,4 +1,4 @@
-"""Is each change of a program judged by what it means?"""
+"""Differences between manifests of changed programs."""
 
 import tomllib
 from pathlib import Path
@@ -35,10 +35,20 @@ def of_way(found, way):
 
 
 @pytest.mark.parametrize("change", CHANGES, ids=lambda change: change["name"])
-def test_what_is_said_of_a_change(change, manifest):
-    """A change is called wider when the agent may do more than before, narrower when it may only do less."""
+def test_a_change_is_classified_and_located(change, manifest):
+    """A change is wider if the agent may do more, is reported at its line, and is reversed when it is undone."""
     before, after = manifest(change["before"]), manifest(change["after"])
-    found = differences(before, after)
+    found, undone = differences(before, after), differences(after, before)
+    assert_classified(change, before, after, found)
+    assert_located(before, after, found)
+    assert len(found) == len(undone)
+    if not any(word in str(each) for each in found for word in UNREADABLE):
+        assert sorted(UNDONE[each.way] for each in found) == sorted(each.way for each in undone)
+    assert_parsed_back(after)
+
+
+def assert_classified(change, before, after, found):
+    """A change is wider, narrower or neutral, as its row says."""
     ways = {each.way for each in found}
     if not change["way"]:
         assert (found, str(before)) == ((), str(after))
@@ -47,12 +57,10 @@ def test_what_is_said_of_a_change(change, manifest):
         assert change["way"] == ChangeDirection.WIDER or ChangeDirection.WIDER not in ways
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change["name"])
-def test_which_line_is_told(change, manifest):
-    """The line that is told is the one that does not hold any more, or that behind which something new would stand."""
-    before, after = manifest(change["before"]), manifest(change["after"])
+def assert_located(before, after, found):
+    """A difference names the line that was removed, or the line after which the new one stands."""
     old, new = str(before).splitlines(), str(after).splitlines()
-    for each in differences(before, after):
+    for each in found:
         line = old[each.line - 1]
         if each.is_new:
             assert line.rstrip(",") in [other.rstrip(",") for other in new] or line in old
@@ -63,27 +71,15 @@ def test_which_line_is_told(change, manifest):
             assert any(part in each.text for part in name[1:]) or "rules" in name or name == ["agent"]
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change["name"])
-def test_a_change_taken_back(change, manifest):
-    """What is taken back is told the other way round, unless it is something that nobody can judge."""
-    before, after = manifest(change["before"]), manifest(change["after"])
-    there, back = differences(before, after), differences(after, before)
-    assert len(there) == len(back)
-    if not any(word in str(each) for each in there for word in UNREADABLE):
-        assert sorted(UNDONE[each.way] for each in there) == sorted(each.way for each in back)
-
-
-@pytest.mark.parametrize("change", CHANGES, ids=lambda change: change["name"])
-def test_no_change(change, manifest):
-    """A manifest that was written and read again says the same, and nothing is different from itself."""
-    derived = manifest(change["after"])
+def assert_parsed_back(derived):
+    """A manifest that was written and parsed is unchanged."""
     read = Manifest.parse(str(derived))
     assert (read.facts, read.lines, str(read)) == (derived.facts, derived.lines, str(derived))
     assert differences(derived, read) == ()
 
 
 def test_how_well_changes_are_told_apart(manifest):
-    """All that lets an agent do more is found, and nothing else is taken for it; a text diff tells none apart."""
+    """Every change that lets an agent do more is found, and no other is flagged, unlike with a text diff."""
     pairs = [(change["way"], manifest(change["before"]), manifest(change["after"])) for change in CHANGES]
     flagged = [
         (way, any(each.way == ChangeDirection.WIDER for each in differences(old, new))) for way, old, new in pairs

@@ -1,4 +1,4 @@
-"""Does the build keep its own rules?"""
+"""Rules about dependencies, import contracts and layers."""
 
 import re
 import tomllib
@@ -46,7 +46,7 @@ def test_developers_have_every_extra():
 
 
 def test_every_folder_of_the_package_is_in_a_layer():
-    """The layers are exhaustive, and neither the layers nor any other contract forgives an import."""
+    """The layers are exhaustive, and contracts ignore only the imports by which the package declares its names."""
     contracts = SETTINGS["tool"]["importlinter"]["contracts"]
     layers = next(contract for contract in contracts if contract["type"] == "layers")
     assert layers["exhaustive"] is True

@@ -1,4 +1,4 @@
-"""Does CONTRIBUTING.md lead to places that there are, and do the pages that it names tell all that is there?"""
+"""CONTRIBUTING.md names existing files, and pages list everything they promise to list."""
 
 import re
 import tomllib
@@ -39,34 +39,31 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("path", sorted(set(PATHS)))
-def test_place_that_the_guide_names_exists(path):
-    """Every file and folder that the table of changes names is there."""
-    assert (ROOT / path).exists(), f"CONTRIBUTING.md names {path}, which there is not"
+def test_files_named_in_the_guide_exist():
+    """Every file and folder that CONTRIBUTING.md names exists."""
+    assert [path for path in sorted(set(PATHS)) if not (ROOT / path).exists()] == []
 
 
-@pytest.mark.parametrize("found", list(NAMES_IN.finditer(GUIDE)), ids=lambda found: found["names"].replace("`", ""))
-def test_name_that_the_guide_gives_stands_in_its_file(found):
-    """Where the table of changes says that a name stands in a file, it does."""
-    folders = re.findall(r"`((?:agentkit|tests)/[\w/]+/)", GUIDE[: found.start()].rpartition("\n")[2])
-    place = next(path for folder in ["", *reversed(folders)] if (path := ROOT / folder / found["place"]).exists())
-    sources = [place] if place.is_file() else place.rglob("*.py")
-    text = "\n".join(path.read_text("utf-8") for path in sources)
-    names = [name.rpartition(".")[2] for name in re.findall(r"`([\w.]+)`", found["names"])]
-    missing = [name for name in names if not re.search(rf"\b{name}\b", text)]
-    assert missing == [], f"CONTRIBUTING.md says that these stand in {found['place']}"
+def test_names_in_the_guide_are_in_their_files(subtests):
+    """A name that CONTRIBUTING.md places in a file is in that file."""
+    for found in NAMES_IN.finditer(GUIDE):
+        path = ROOT / found["place"]
+        text = "\n".join(file.read_text("utf-8") for file in ([path] if path.is_file() else path.rglob("*.py")))
+        for name in re.findall(r"`(?:\w+\.)*(\w+)`", found["names"]):
+            with subtests.test(name=name, file=found["place"]):
+                assert re.search(rf"\b{name}\b", text)
 
 
 @pytest.mark.parametrize(("page", "names"), ROWS, ids=[page for page, _ in ROWS])
-def test_page_tells_all_there_is(page, names):
-    """Commands, settings, packages, scorers, limits, services, tests of rules, tools and pages stand on their page."""
+def test_page_is_complete(page, names):
+    """Commands, settings, packages, scorers, limits, services, tests of rules, tools and pages are on their page."""
     path = ROOT / page if (ROOT / page).exists() else ROOT / "docs" / page
     text = path.read_text("utf-8")
     missing = [name for name in names if name not in text]
-    assert missing == [], f"Tell of these in {path.relative_to(ROOT)}"
+    assert missing == [], f"Add these to {path.relative_to(ROOT)}"
 
 
-def test_rule_tells_its_tests():
-    """The docstring of Rule, from which the reference is made, names every test of an argument."""
+def test_rule_documents_its_tests():
+    """The docstring of Rule names every test of an argument."""
     missing = [name for name in _TESTS if f"`{name}`" not in Rule.__doc__]
-    assert missing == [], "Tell of these in the docstring of Rule, in agentkit/safety/rules.py"
+    assert missing == [], "Add these to the docstring of Rule, in agentkit/safety/rules.py"

@@ -17,29 +17,26 @@ ROWS = [json.loads(line) for line in (Path(__file__).parent / "urls.jsonl").read
 V4 = st.integers(0, 2**32 - 1).map(ipaddress.IPv4Address)
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: repr(row["url"][:60]))
-def test_url_is_judged_by_its_rule(row):
-    """Each URL is allowed or denied by the rule for its kind, on the evidence of a span of it."""
-    decision = AddressRules(row.get("allow_hosts", ())).judge(row["url"])
-    assert (decision.rule, decision.allowed) == (row["rule"], row["rule"] == "url.public"), decision
-    assert decision.evidence in row["url"]
-    assert decision.reason
+def test_urls_are_judged_by_their_rules(subtests):
+    """Each URL is allowed or denied by the rule for its kind, with a part of it as evidence and a remedy if denied."""
+    for row in ROWS:
+        with subtests.test(url=row["url"][:60]):
+            decision = AddressRules(row.get("allow_hosts", ())).judge(row["url"])
+            assert (decision.rule, decision.allowed) == (row["rule"], row["rule"] == "url.public"), decision
+            assert decision.evidence in row["url"]
+            assert decision.reason
+            assert bool(decision.remedy) == decision.denied
+            assert decision.egress
 
 
-@pytest.mark.parametrize("row", ROWS, ids=lambda row: repr(row["url"][:60]))
-def test_denial_names_what_would_be_allowed(row):
-    """Every denial says what to do instead; every allowed URL is marked as a way out."""
-    decision = AddressRules(row.get("allow_hosts", ())).judge(row["url"])
-    assert bool(decision.remedy) == decision.denied
-    assert decision.egress
-
-
-@pytest.mark.parametrize("row", [row for row in ROWS if row["rule"] == "url.public"], ids=lambda row: row["url"][:60])
-def test_reading_is_stable(row):
+def test_reading_is_stable(subtests):
     """What was read of a URL reads the same again."""
-    parsed = read_url(row["url"])
-    assert read_url(str(parsed)) == parsed
-    assert str(parsed).isascii()
+    for row in ROWS:
+        if row["rule"] == "url.public":
+            with subtests.test(url=row["url"][:60]):
+                parsed = read_url(row["url"])
+                assert read_url(str(parsed)) == parsed
+                assert str(parsed).isascii()
 
 
 def test_url_has_one_reading():

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import shutil
 import socket
@@ -18,7 +19,14 @@ from agentkit.errors import ConfigError, SandboxError
 from agentkit.sandbox import bubblewrap
 from agentkit.sandbox.isolation import MECHANISMS
 from agentkit.sandbox.mounts import command_view
-from agentkit.sandbox.process import Confinement, bash_agrees, command_boundary, run_command
+from agentkit.sandbox.process import (
+    PLAIN,
+    Confinement,
+    bash_agrees,
+    command_boundary,
+    parsed_by_bash,
+    run_command,
+)
 from agentkit.sandbox.watchdog import Cancellation, ProcessLimits, run_cancellable
 
 ROOT = Path(__file__).parents[2]
@@ -563,6 +571,29 @@ def test_bash_agrees_with_bash(command):
 def test_bash_disagrees_with_the_rest(command):
     """What bash cannot read is not agreed to, whatever it is."""
     assert not bash_agrees(command)
+
+
+def test_bash_is_not_started_for_plain_commands_nor_twice_for_others():
+    """Commands of plain words need no parsing by bash, and others are parsed once; both agree with bash."""
+    started = parsed_by_bash.cache_info().misses
+    for command in ("ls -la", "grep -rn 'a b' src | wc -l", 'git commit -m "x" && make', "if=1 echo in do done"):
+        assert bash_agrees(command), command
+    assert parsed_by_bash.cache_info().misses == started
+    for command in ("echo $(ls)", "echo $(ls)", "time ls", "ls; if", "ls | do", "echo a ||", "! ls"):
+        assert bash_agrees(command) is (command[-2:] not in ("if", "do", "||")), command
+    assert parsed_by_bash.cache_info().misses == started + 6
+
+
+@pytest.mark.parametrize(
+    "name", ["everyday.jsonl", "attacks/shell_hostile.jsonl", "attacks/shell_hostile_syntax.jsonl"]
+)
+def test_plain_commands_are_those_that_bash_parses(name):
+    """Every command that is accepted as plain is one that bash can parse."""
+    rows = Path(__file__).parents[1].joinpath("safety", name).read_text("utf-8").splitlines()
+    plain = [text for text in (json.loads(row)["input"] for row in rows) if PLAIN.fullmatch(text)]
+    assert len(plain) > 100
+    script = "".join(f"f{number}() {{ {text}; }}\n" for number, text in enumerate(plain))
+    subprocess.run(["bash", "-n"], input=script, text=True, check=True)
 
 
 def test_bash_runs_nothing_to_agree(tmp_path):

@@ -49,7 +49,7 @@ def test_tools_are_described():
     """Names, parameters, levels and descriptions are as promised."""
     described = {tool.name: list(tool.parameters["properties"]) for tool in TOOLS}
     assert described == {
-        "read_file": ["path", "offset", "limit"],
+        "read_file": ["path", "offset", "limit", "column"],
         "write_file": ["path", "content"],
         "edit_file": ["path", "old_text", "new_text"],
         "list_directory": ["path"],
@@ -103,7 +103,9 @@ def test_file_is_read_in_parts(workspace, folder):
     assert result.status == "truncated"
     assert result.value["next_offset"] == 2_561
     (folder / "old.txt").write_bytes(b"caf\xe9")
-    assert tool("old.txt") == {"path": "old.txt", "content": "café", "total_lines": 1, "bytes": 4, "encoding": "cp1252"}
+    old = tool("old.txt")
+    assert "detected as cp1252" in old.pop("note")
+    assert old == {"path": "old.txt", "content": "café", "total_lines": 1, "bytes": 4, "encoding": "cp1252"}
     (folder / "line.txt").write_text("z" * 300_000)
     assert "is longer" in tool("line.txt")["note"]
 

@@ -169,6 +169,9 @@ def test_code_tells_what_it_printed():
         ("print('no newline', end='')\n'value'", "no newline\n'value'\n"),
         ("''", "''\n"),
         ("import math\nprint(math.sqrt(2))", "1.4142135623730951\n"),
+        ("```python\nprint(1)\n2\n```", "1\n2\n"),
+        ("\n~~~ \r\n'a'\n~~~\n", "'a'\n"),
+        ("````py\nprint('```')\n````\n\n", "```\n"),
     ],
 )
 def test_the_output_is_what_a_notebook_shows(code, output):
@@ -185,6 +188,9 @@ def test_the_output_is_what_a_notebook_shows(code, output):
         ("open('/etc/passwd')", "open"),
         ("[].__class__.__base__.__subclasses__()", "line 1"),
         ("x" * 100_001, "100,001 bytes"),
+        ("```python\n1 / 0\n```", "line 2: `1 / 0`"),
+        ("```python\n1\n```\n```python\n2\n```", "in one block or without a fence"),
+        ("```bash\nls\n```", "write the Python code alone"),
     ],
 )
 def test_an_error_of_code_is_told_with_what_was_printed(code, words):

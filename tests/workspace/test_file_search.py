@@ -109,7 +109,24 @@ def test_files_and_bytes_are_bounded(root, tmp_path):
     assert "large.txt" not in [match.path for match in search(root, Query("TODO")).matches]
     matches = search(root, Query("x", most_files=3))
     assert matches.files == 3
-    assert matches.left_out == "Only the first 3 files were searched; give a narrower path or glob."
+    assert matches.left_out.startswith("Only the first 3 files were searched; give a narrower path or glob.")
+
+
+def test_large_files_are_named(root, tmp_path):
+    """Files that are too large are named; one that is asked for by name is searched at its beginning."""
+    for number in range(7):
+        (tmp_path / f"large{number}.log").write_bytes(b"x\n" * 1_000_001 + b"end")
+    found = search(root, Query("end", glob="*.log")).left_out
+    assert found.endswith("large0.log, large1.log, large2.log, large3.log, large4.log and 2 more.")
+    one = search(root, Query("^x", "large0.log", most_matches=9))
+    assert (len(one.matches), "only at their beginning: large0.log." in one.left_out) == (9, True)
+
+
+def test_whole_lines_are_searched(root, tmp_path):
+    """A match at the end of a long line is found."""
+    (tmp_path / "long.json").write_text("a" * 1_500_000 + "needle")
+    (match,) = search(root, Query("needle$", "long.json")).matches
+    assert match.text.endswith("needle")
 
 
 def test_long_lines_are_shown_around_the_match(root, tmp_path):

@@ -468,6 +468,21 @@ def test_damaged_record_is_passed_over_and_named(text, tmp_path, folder):
     assert journal.last().id == "whole"
 
 
+def test_a_record_is_found_by_its_id_without_reading_the_others(tmp_path, folder):
+    """Resuming a run and undoing one by its id cost the same, however many other runs have changed files."""
+    journal = Journal(tmp_path / "j")
+    Workspace(folder, journal=journal).for_run("mine").write("a.txt", "x")
+    for number in range(3):
+        (tmp_path / f"j/{number}~other{number}.journal").write_text("damaged")
+    assert journal.find("mine").id == "mine"
+    assert len(journal.continued("label", "mine").changes) == 1
+    assert journal.damaged == (), "no other record was read"
+    assert journal.continued("label", "other1").changes == ()
+    for unknown in ("none", "*", "min?", "../mine"):
+        with pytest.raises(ToolError, match="no run"):
+            journal.find(unknown)
+
+
 def test_counts_in_a_record_are_bounded_by_it(tmp_path):
     """What is said to be done is no more than what is written down."""
     (tmp_path / "1~r.journal").write_text(

@@ -1,4 +1,4 @@
-"""Which text do these bytes hold, and which of its lines were asked for?"""
+"""Decoding of files, selection of lines, and redaction."""
 
 import codecs
 import tracemalloc
@@ -130,6 +130,23 @@ def test_endless_line_is_shown_by_its_beginning():
     assert len(lines.content) == MOST_SHOWN_BYTES // 2
     assert "Line 1 is longer" in lines.note
     assert select("é" * 200_000 + "\nend", lines.next_offset, None).content == "end"
+
+
+def test_long_line_can_be_read_on():
+    """All parts of a long line together are the line; the last part is followed by the next lines."""
+    text = "first\n" + "é" * 300_000 + "\nend"
+    lines = select(text, 2, None)
+    parts = [lines.content]
+    while lines.next_column:
+        assert f"offset=2 and column={lines.next_column}" in lines.note
+        lines = select(text, 2, None, column=lines.next_column)
+        parts.append(lines.content)
+    assert "".join(parts) == text.removeprefix("first\n")
+    assert (len(parts), lines.next_offset, lines.note) == (3, None, "")
+    assert select("abc\nd", 1, 1, column=3).content == "c\n"
+    for column in (0, 4, 9):
+        with pytest.raises(ToolError, match=r"column characters from 1|fewer than"):
+            select("abc\nd", 1, None, column=column)
 
 
 def test_file_beyond_what_is_read_says_so():

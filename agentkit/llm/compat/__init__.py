@@ -12,6 +12,7 @@ from agentkit.llm.compat.adjustments import (
     Adjustment,
     Body,
     RequestRefusal,
+    camel_case,
     drop,
     drop_entry_field,
     rename,
@@ -20,6 +21,7 @@ from agentkit.llm.compat.adjustments import (
 )
 from agentkit.llm.compat.anthropic import MANUAL_THINKING, learnt_of, shortened
 from agentkit.llm.compat.content_fallback import no_files, no_named_files, no_pictures
+from agentkit.llm.compat.rule_lessons import RULE_LESSONS, no_reasoning
 
 ESSENTIAL = frozenset(
     {
@@ -261,6 +263,7 @@ def _no_parameter(refusal: RequestRefusal) -> Adjustment | None:
     top = re.split(r"[.\[]", refusal.parameter)[0]
     kept = ESSENTIAL | LIMITS
     droppable = [name for name in refusal.body if name not in kept]
+    top = next((name for name in droppable if top in (name, camel_case(name))), top)
     named = top if top in refusal.body else next(filter(refusal.names, droppable), None)
     if named == "include" and _ENCRYPTED in refusal.body["include"]:
         return _UNENCRYPTED
@@ -269,11 +272,11 @@ def _no_parameter(refusal: RequestRefusal) -> Adjustment | None:
 
 
 _LESSONS = (
-    *(learnt_of, _demanded, no_named_files, no_pictures, no_files, _other_limit, _no_effort, _no_strict),
+    *(learnt_of, *RULE_LESSONS, _demanded, no_named_files, no_pictures, no_files, _other_limit, _no_effort, _no_strict),
     *(_no_field, _no_parameter),
     _no_field_of_this_name,
 )
-_LESSONS_BY_STATUS = {400: _LESSONS, 422: _LESSONS, 404: (no_named_files, no_pictures)}
+_LESSONS_BY_STATUS = {400: _LESSONS, 422: _LESSONS, 404: (no_reasoning, no_named_files, no_pictures)}
 
 
 def merged(own: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:

@@ -9,8 +9,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
-from agentkit.events import Event, ResponseReceived, TextDelta, ToolCallDelta
+from agentkit.events import Event, TextDelta, ToolCallDelta
 from agentkit.llm.compat.schemas import SchemaRewriter
+from agentkit.llm.pipeline import Steps, mapped
 from agentkit.llm.protocols.parsing import json_or_text, sendable_name
 from agentkit.messages import (
     AssistantMessage,
@@ -21,8 +22,8 @@ from agentkit.messages import (
     ToolCall,
     ToolMessage,
     ToolSpec,
+    UserMessage,
 )
-from agentkit.messages import without_extra as without_provider_data
 
 if TYPE_CHECKING:
     from agentkit.llm.compat.receivers import Receiver
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _MAX_CACHED = 2_000
 _DIGEST_CHARS = 8
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+_PARTICIPANT = r"[^\s<|\\/>]{1,64}"
 _CUT = " […] (continued in the instruction)"
 _CONTINUED = "The description of the tool {name} continues:"
 
@@ -82,15 +84,24 @@ class Converter:
         if isinstance(message, ToolMessage):
             call_id = self._id(message.call_id)
             return message if call_id == message.call_id else replace(message, call_id=call_id)
-        if not isinstance(message, AssistantMessage):
-            return message
-        has_data = message.origin != self._origin and (message.extra or any(call.extra for call in message.tool_calls))
-        sent: Any = without_provider_data(message) if has_data else message
-        ids = [self._id(call.id) for call in sent.tool_calls]
-        if any(call.id != call_id for call, call_id in zip(sent.tool_calls, ids, strict=True)):
-            calls = [replace(call, id=call_id) for call, call_id in zip(sent.tool_calls, ids, strict=True)]
-            sent = replace(sent, tool_calls=tuple(calls))
-        return sent
+        if isinstance(message, UserMessage) and message.name and not self._takes(message.name):
+            content = message.content
+            named = f"{message.name}: {content}" if isinstance(content, str) else (f"{message.name}:", *content)
+            return replace(message, content=named, name="")
+        return self._answer(message) if isinstance(message, AssistantMessage) else message
+
+    def _answer(self, message: AssistantMessage) -> AssistantMessage:
+        if message.origin != self._origin and (message.extra or any(call.extra for call in message.tool_calls)):
+            calls = tuple(replace(call, extra={}) for call in message.tool_calls)
+            message = replace(message, extra={}, tool_calls=calls)
+        if message.name and not self._takes(message.name):
+            message = replace(message, name="")
+        calls = tuple(replace(call, id=self._id(call.id)) for call in message.tool_calls)
+        return message if calls == message.tool_calls else replace(message, tool_calls=calls)
+
+    def _takes(self, name: str) -> bool:
+        """Whether a participant's name can be sent in a field."""
+        return self.receiver.message_names and re.fullmatch(_PARTICIPANT, name) is not None
 
     def _id(self, call_id: str) -> str:
         return sendable_id(call_id, self.receiver.call_ids, self.receiver.call_id_chars)
@@ -112,19 +123,25 @@ class Converter:
             changed |= names.outgoing(changed.get("messages", request.messages), request.settings)
         return replace(request, **changed) if changed else request
 
-    def restoration(self, request: Request) -> Restoration | None:
-        """The restoration of names in the response to a request; None if no name was changed."""
+    def restored(self, request: Request, steps: Steps[Response], *, streaming: bool) -> Steps[Response]:
+        """The steps that answer a request, with the original names in their events and in the response."""
         names = self._names(request)
-        return Restoration(names) if names else None
+        if names is None:
+            return (yield from steps)
+        restoration = Restoration(names)
+        response = yield from mapped(steps, restoration.events)
+        if streaming:
+            yield from restoration.flush()
+        return restoration.response(response)
 
-    def _names(self, request: Request) -> _Names | None:
+    def _names(self, request: Request) -> _ReceiverNames | None:
         """The names that were changed in a request; None if there are none, which is the usual case."""
         tools = [self._tool(tool) for tool in request.tools]
         properties = {sent: name for tool in tools for sent, name in tool.renamed.items()}
         renamed = zip(request.tools, tools, strict=True)
         names = {tool.spec.name: given.name for given, tool in renamed if tool.spec.name != given.name}
         answers = self._output(request.output_schema)[2] if request.output_schema else {}
-        return _Names(names, properties, answers) if names or properties or answers else None
+        return _ReceiverNames(names, properties, answers) if names or properties or answers else None
 
     def _tool(self, tool: ToolSpec) -> _ConvertedTool:
         found = self._tools.get(id(tool))
@@ -195,7 +212,7 @@ def _tool_name(name: str, pattern: str) -> str:
     return shortened if re.fullmatch(pattern, shortened) else f"t_{shortened}"[:63]
 
 
-class _Names:
+class _ReceiverNames:
     """The names changed in a request: original names by sent names of tools, of properties, and in the answer."""
 
     def __init__(self, tools: Mapping[str, str], properties: Mapping[str, str], answers: Mapping[str, str]) -> None:
@@ -238,7 +255,7 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
 class Restoration:
     """Restores the original names in a response: of tools, of properties in arguments, and of those in an answer."""
 
-    def __init__(self, names: _Names) -> None:
+    def __init__(self, names: _ReceiverNames) -> None:
         self._names = names
         self._text = _KeyReplacer(names.answers)
         self._calls: dict[int, _KeyReplacer] = {}
@@ -263,13 +280,14 @@ class Restoration:
             replacer = self._calls.setdefault(event.index, _KeyReplacer(self._names.properties))
             name = self._names.tools.get(event.name, event.name)
             yield replace(event, name=name, arguments=replacer.feed(event.arguments))
-        elif isinstance(event, ResponseReceived):
-            if text := self._text.flush():
-                yield TextDelta(text)
-            yield from (ToolCallDelta(at, "", rest) for at, each in self._calls.items() if (rest := each.flush()))
-            yield ResponseReceived(self.response(event.response))
         else:
             yield event
+
+    def flush(self) -> Iterator[Event]:
+        """The events for the text that was held back."""
+        if text := self._text.flush():
+            yield TextDelta(text)
+        yield from (ToolCallDelta(at, "", rest) for at, each in self._calls.items() if (rest := each.flush()))
 
 
 class _KeyReplacer:

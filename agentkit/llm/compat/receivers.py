@@ -37,6 +37,7 @@ class Receiver:
         description_chars: Maximum length of a tool's description; 0 if it is unlimited.
         call_ids: Pattern of tool-call ids.
         call_id_chars: Length of the ids that replace others.
+        message_names: Whether messages can have the names of participants.
         property_names: Pattern of the names of properties in schemas; any name if it is empty.
         string_choices: Whether the values of `enum` must be texts.
         formats: Accepted values of `format`; None if any is.
@@ -51,6 +52,7 @@ class Receiver:
     description_chars: int = 0
     call_ids: str = ANY_ID
     call_id_chars: int = 40
+    message_names: bool = False
     property_names: str = ""
     string_choices: bool = False
     formats: frozenset[str] | None = None
@@ -69,10 +71,11 @@ class Receiver:
         return replace(self, **grown)
 
 
-_MISTRAL = {"call_ids": r"[a-zA-Z0-9]{9}", "call_id_chars": 9}
+_MISTRAL = {"call_ids": r"[a-zA-Z0-9]{9}", "call_id_chars": 9, "message_names": False}
 _CLAUDE = {"call_ids": NAMES, "property_names": PROPERTY_NAMES}
 _GOOGLE = {
     "tool_names": r"[a-zA-Z_][a-zA-Z0-9_-]{0,62}",
+    "message_names": False,
     "string_choices": True,
     "formats": GOOGLE_FORMATS,
     "single_types": True,
@@ -89,7 +92,7 @@ _GOOGLE = {
 }
 
 _PROTOCOLS: Mapping[str, Mapping[str, Any]] = {
-    "chat": {"call_ids": r".{1,40}", "call_id_chars": 40, "description_chars": 1_024},
+    "chat": {"call_ids": r".{1,40}", "call_id_chars": 40, "description_chars": 1_024, "message_names": True},
     "responses": {"call_ids": r".{1,64}", "call_id_chars": 64, "description_chars": 1_024},
     "messages": {**_CLAUDE, "call_id_chars": 64},
     "gemini": _GOOGLE,

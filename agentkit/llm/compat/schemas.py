@@ -186,7 +186,7 @@ class SchemaRewriter:
         if len(kinds) == 1:
             new["type"] = kinds[0]
         elif "anyOf" not in new:
-            about = {name: new.pop(name) for name in ("title", "description", "default") if name in new}
+            about: Schema = {name: new.pop(name) for name in ("title", "description", "default") if name in new}
             inner = dict(new)
             new.clear()
             new.update(about, anyOf=[_of_type(inner, kind) for kind in kinds])

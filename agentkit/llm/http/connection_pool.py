@@ -1,29 +1,181 @@
-"""Connection pools for blocking and async requests, with proxies and TLS."""
+"""Connection pools for blocking and async requests, with proxies and TLS, and the bodies of their responses."""
 
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
+import threading
 import time
+import zlib
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import suppress
 from functools import cache, partial
 from ipaddress import ip_address, ip_network
 from ssl import SSLContext
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 import httpx2
 
-from agentkit.errors import ConfigError
-from agentkit.llm.endpoint import Endpoint
-from agentkit.llm.http.response_limits import PassThroughStream
+from agentkit.errors import BadResponse, ConfigError, Unreachable
+from agentkit.llm.pipeline import CANCELLATION, RequestCancellation
 from agentkit.llm.protocols.error_mapping import ended
 from agentkit.settings import environment
 
-if TYPE_CHECKING:
-    from agentkit.llm.http.custom_client import CustomClient
+
+class PassThroughStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
+    """A response body, sync and async, that passes through the chunks of another stream."""
+
+    def __init__(self, stream: Any) -> None:
+        self.stream = stream
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self.stream)
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return aiter(self.stream)
+
+    def close(self) -> None:
+        """Release the connection."""
+        self.stream.close()
+
+    async def aclose(self) -> None:
+        """Async version of `close`."""
+        await self.stream.aclose()
+
+
+LATER = "Try again later, or allow more timeout_seconds."
+"""Advice in errors about slow servers."""
+
+MOST_BYTES = 64_000_000
+"""Maximum size of a response body, decompressed."""
+
+MOST_PACKED_BYTES = 4_000_000
+"""Maximum size of a compressed body, as received."""
+
+PATIENCE = 5
+"""Multiple of the timeout allowed for one line, or for JSON. Blank lines, comments and pings do not count."""
+
+_PIECE_BYTES = 1_000_000
+_PACKINGS = ("gzip", "x-gzip", "deflate")  # the requested encodings; any other body is read unchanged
+_MEMBER = b"\x1f"  # first byte of gzip data; other trailing bytes are ignored
+_GZIP_OR_ZLIB, _BARE = 32 + zlib.MAX_WBITS, -zlib.MAX_WBITS
+
+_JSON_STARTS = (b"{", b"[")
+_PING = rb"\{\s*(?:\}\s*$|\"type\":\s*\"(?:ping|keep-?alive|heartbeat)\")"
+_SAYS_NOTHING = rb"event:|id:|retry:|data:\s*(?:%b|$)" % _PING
+_SAYS_SOMETHING = re.compile(rb"^(?!%b)[^:\s]" % _SAYS_NOTHING, re.MULTILINE)
+_START_BYTES = 64
+"""Number of bytes needed to decide whether a line has content."""
+
+
+class BoundedBody(PassThroughStream):
+    """A body that raises an error when it is too long, or when the server sends no content for too long.
+
+    `where` names the server, `timeout_seconds` is the timeout for a single read.
+    """
+
+    def __init__(self, stream: Any, where: str, timeout_seconds: float, most_bytes: int) -> None:
+        super().__init__(stream)
+        self._where, self._patience_seconds, self._most_bytes = where, PATIENCE * timeout_seconds, most_bytes
+        self._bytes, self._heard = 0, time.monotonic()
+        self._start = self._line = b""
+
+    @classmethod
+    def bind(cls, response: httpx2.Response, where: str, timeout_seconds: float) -> None:
+        """Wrap the body of an unread response; a compressed body is decompressed on the fly.
+
+        Its text is decoded as UTF-8, whatever the declared charset.
+        """
+        response.encoding = "utf-8-sig"
+        packing = response.headers.pop("content-encoding", "").strip().lower()
+        if packing in _PACKINGS:
+            response.stream = _Packed(response.stream, where, timeout_seconds, packing)
+        else:
+            response.stream = cls(response.stream, where, timeout_seconds, MOST_BYTES)
+
+    def __iter__(self) -> Iterator[bytes]:
+        return map(self._taken, self.stream)
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self.stream:
+            yield self._taken(piece)
+
+    def _taken(self, piece: bytes) -> bytes:
+        """The chunk. Raises BadResponse if the body is too long, Unreachable if content takes too long."""
+        self._bytes += len(piece)
+        if self._bytes > self._most_bytes:
+            raise BadResponse(
+                f"{self._where} sent more than {self._most_bytes:,} bytes, longer than any answer may be. "
+                "Check the base URL."
+            )
+        if self._says_something(piece):
+            self._heard = time.monotonic()
+        elif time.monotonic() - self._heard > self._patience_seconds:
+            has_begun = self._start in _JSON_STARTS or _SAYS_SOMETHING.match(self._line)
+            what = "no whole answer" if has_begun else "nothing but blanks and comments"
+            raise Unreachable(f"{self._where} sent {what} for {self._patience_seconds:g} seconds. {LATER}")
+        return piece
+
+    def _says_something(self, piece: bytes) -> bool:
+        """Whether a line with content ends in this chunk. Lines of JSON do not count, only the whole document."""
+        self._start = self._start or piece.lstrip()[:1]
+        ended, newline, unended = piece.rpartition(b"\n")
+        says = bool(newline) and _SAYS_SOMETHING.search(self._line + ended) is not None
+        self._line = (unended if newline else self._line + piece[:_START_BYTES])[:_START_BYTES]
+        return says and self._start not in _JSON_STARTS
+
+
+class _Packed(BoundedBody):
+    """A compressed body, decompressed chunk by chunk and aborted when the output is too long."""
+
+    def __init__(self, stream: Any, where: str, timeout_seconds: float, packing: str) -> None:
+        super().__init__(stream, where, timeout_seconds, MOST_PACKED_BYTES)
+        self._packing, self._left = packing, MOST_BYTES
+        self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
+
+    def __iter__(self) -> Iterator[bytes]:
+        for piece in self.stream:
+            yield from self._unpacked(self._taken(piece))
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self.stream:
+            for unpacked in self._unpacked(self._taken(piece)):
+                yield unpacked
+
+    def _unpacked(self, data: bytes) -> Iterator[bytes]:
+        is_full = True
+        while data or is_full:
+            if self._inflater.eof and not data.startswith(_MEMBER):
+                return
+            if self._inflater.eof:  # some servers compress each event separately
+                self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
+            piece = self._inflated(data)
+            data = self._inflater.unconsumed_tail or self._inflater.unused_data
+            is_full = len(piece) == _PIECE_BYTES
+            self._left -= len(piece)
+            if self._left < 0:
+                raise BadResponse(
+                    f"{self._where} sent an answer that unpacks to more than {MOST_BYTES:,} bytes. Check the base URL."
+                )
+            if piece:
+                yield piece
+
+    def _inflated(self, data: bytes) -> bytes:
+        try:
+            return self._inflater.decompress(data, _PIECE_BYTES)
+        except zlib.error as error:
+            if self._packing != "deflate" or self._bytes > len(data):
+                raise httpx2.DecodingError(str(error)) from error
+        self._inflater = zlib.decompressobj(_BARE)  # some servers omit the two-byte zlib header
+        self._packing = "gzip"
+        return self._inflated(data)
+
+    def _says_something(self, piece: bytes) -> bool:
+        return bool(piece)
 
 
 KEPT_SECONDS = 5.0
@@ -95,50 +247,136 @@ class _BorrowedBody(PassThroughStream):
                 await give_back()
 
 
-_MOST_CONNECTIONS = httpx2.Limits(max_connections=1_000, max_keepalive_connections=100)
 _CERTIFICATES = ("SSL_CERT_FILE", "SSL_CERT_DIR")
 _VARIABLES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY", *_CERTIFICATES)
 _ALIVE_SECONDS, _ALIVE_TIMES = 60, 5
+_ALIVE = {
+    **dict.fromkeys(("TCP_KEEPINTVL", "TCP_KEEPIDLE", "TCP_KEEPALIVE"), _ALIVE_SECONDS),
+    "TCP_KEEPCNT": _ALIVE_TIMES,
+}
+_SOCKET_OPTIONS = [
+    (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
+    *((socket.IPPROTO_TCP, getattr(socket, name), value) for name, value in _ALIVE.items() if hasattr(socket, name)),
+]
+"""Options for TCP keepalive probes once a minute, since models can think for a long time."""
 
 _Made = TypeVar("_Made")
 
 
-class Connections(httpx2.HTTPTransport):
-    """Connections shared by all threads. Closed connections are not reopened."""
+class _Lane(httpx2.SyncByteStream):
+    """A blocking transport with one connection, which another thread can close while it is in use.
 
-    _is_closed = False
+    It is also the body of the response that it received last; closing the body returns the lane to its pool.
+    """
+
+    def __init__(self, pool: Connections, transport: Any) -> None:
+        self._pool, self._transport = pool, transport
+        self._body: Any = None
+        self._connection: Any = None
+        self._cancellation: RequestCancellation | None = None
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
-        """Send a request. Raises RuntimeError after `close`."""
-        if self._is_closed:
-            raise RuntimeError("Its connections were closed before the request was sent.")
-        return super().handle_request(request)
+        """Send a request; it ends when the requests of this context are cancelled."""
+        self._cancellation = cancellation = CANCELLATION.get()
+        if cancellation is not None:
+            request.extensions = {**request.extensions, "trace": self._trace}
+            cancellation.add(self._shut_down)
+        response: httpx2.Response = self._transport.handle_request(request)
+        self._connection = response.extensions.get("network_stream")
+        self._body, response.stream = response.stream, self
+        return response
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter(self._body)
 
     def close(self) -> None:
-        """Close all connections."""
+        """Close the body, then return the connection, once."""
+        body, self._body = self._body, None
+        if body is None:
+            return
+        try:
+            body.close()
+        finally:
+            self._pool.give_back(self)
+
+    def release(self) -> None:
+        """Unregister the connection: its request has ended."""
+        if self._cancellation is not None:
+            self._cancellation.remove(self._shut_down)
+            self._cancellation = None
+
+    def disconnect(self) -> None:
+        """Close the connection."""
+        self.release()
+        self._transport.close()
+
+    def _trace(self, name: str, info: dict[str, Any]) -> None:
+        """Store a connection as soon as it is made; the library reports each step of a request here."""
+        if name.endswith(("connect_tcp.complete", "start_tls.complete")):
+            self._connection = info["return_value"]
+            if self._cancellation is not None and self._cancellation.is_cancelled:
+                self._shut_down()
+
+    def _shut_down(self) -> None:
+        """Wake a thread that is waiting for this connection; closing its socket would not."""
+        connection = self._connection and self._connection.get_extra_info("socket")
+        if connection is not None:
+            with suppress(OSError):  # an SSLSocket's own method would disturb its reading thread
+                socket.socket.shutdown(connection, socket.SHUT_RDWR)
+
+
+class Connections:
+    """Blocking connections shared by all threads, built from transports with one connection each, as ConnectionPool."""
+
+    def __init__(self, make: Callable[[], Any], kept_seconds: float = KEPT_SECONDS, most: int = MOST_LANES) -> None:
+        self._make, self._kept_seconds = make, kept_seconds
+        self._idle: deque[tuple[float, _Lane]] = deque([(time.monotonic(), _Lane(self, make()))])
+        self._is_closed, self._free = False, threading.Semaphore(most)
+
+    def handle_request(self, request: httpx2.Request) -> httpx2.Response:
+        """Send a request over the most recently used connection, which is the most likely to be still open."""
+        if not self._free.acquire(timeout=request.extensions["timeout"]["pool"]):
+            raise httpx2.PoolTimeout("All connections are in use.")
+        try:
+            lane = self._idle.pop()[1]
+        except IndexError:
+            lane = _Lane(self, self._make())
+        try:
+            return lane.handle_request(request)
+        except BaseException:
+            self._free.release()
+            lane.disconnect()
+            raise
+
+    def close(self) -> None:
+        """Close idle connections; a connection in use is closed when it is returned."""
         self._is_closed = True
-        super().close()
+        with suppress(IndexError):
+            while True:
+                self._idle.pop()[1].disconnect()
+
+    def give_back(self, lane: _Lane) -> None:
+        """Return a connection to the pool, and close those that have been idle for too long."""
+        self._free.release()
+        lane.release()
+        if self._is_closed:
+            lane.disconnect()
+            return
+        now = time.monotonic()
+        self._idle.append((now, lane))
+        with suppress(IndexError):
+            while now - self._idle[0][0] > self._kept_seconds:
+                self._idle.popleft()[1].disconnect()
 
 
-def blocking(endpoint: Endpoint) -> Connections | CustomClient:
+def blocking(base_url: str) -> Connections:
     """Blocking connections to a server, for all threads. Raises ConfigError if environment variables are invalid."""
-    if endpoint.client is not None:
-        return _lent(endpoint)
-    return _set_up(lambda: Connections(limits=_MOST_CONNECTIONS, **_options(endpoint.base_url)))
+    return _set_up(lambda: Connections(partial(httpx2.HTTPTransport, **_options(base_url))))
 
 
-def awaiting(endpoint: Endpoint) -> ConnectionPool | CustomClient:
+def awaiting(base_url: str) -> ConnectionPool:
     """Async connections to a server, for one event loop. Raises ConfigError if environment variables are invalid."""
-    if endpoint.client is not None:
-        return _lent(endpoint)
-    return _set_up(lambda: ConnectionPool(partial(httpx2.AsyncHTTPTransport, **_options(endpoint.base_url))))
-
-
-def _lent(endpoint: Endpoint) -> CustomClient:
-    """The client given by the user; its package is imported only in this case."""
-    from agentkit.llm.http.custom_client import CustomClient
-
-    return CustomClient(endpoint.client)
+    return _set_up(lambda: ConnectionPool(partial(httpx2.AsyncHTTPTransport, **_options(base_url))))
 
 
 def _options(base_url: str) -> dict[str, Any]:
@@ -146,7 +384,7 @@ def _options(base_url: str) -> dict[str, Any]:
     return {
         "verify": _tls_context(*map(environment().get, _CERTIFICATES)) if is_secure else False,
         "proxy": _proxy_to(base_url),
-        "socket_options": _stays_alive(),
+        "socket_options": _SOCKET_OPTIONS,
     }
 
 
@@ -175,16 +413,6 @@ def _covers(name: str, host: str) -> bool:
         return ip_address(host) in ip_network(name.replace("[", "").replace("]", ""), strict=False)
     except ValueError:
         return False
-
-
-def _stays_alive() -> list[tuple[int, int, int]]:
-    """Socket options for TCP keepalive probes once a minute, since models can think for a long time."""
-    times = ("TCP_KEEPINTVL", "TCP_KEEPIDLE", "TCP_KEEPALIVE")  # the last two are the same option on different systems
-    wishes = {**dict.fromkeys(times, _ALIVE_SECONDS), "TCP_KEEPCNT": _ALIVE_TIMES}
-    known = [
-        (socket.IPPROTO_TCP, getattr(socket, name), wish) for name, wish in wishes.items() if hasattr(socket, name)
-    ]
-    return [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1), *known]
 
 
 def _set_up(make: Callable[[], _Made]) -> _Made:

@@ -10,7 +10,7 @@ from typing import Any, Self
 import httpx2
 
 from agentkit.errors import AgentKitError, ConfigError, Unauthorized
-from agentkit.llm.http.response_limits import PassThroughStream
+from agentkit.llm.http.connection_pool import PassThroughStream
 
 
 class CustomClient:

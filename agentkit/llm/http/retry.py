@@ -1,15 +1,30 @@
-"""Retry policy for model requests: which responses are retried, and how long to wait."""
+"""Failures of model requests: mapping of exceptions and error responses to agentkit errors, retries and backoff."""
 
 from __future__ import annotations
 
+import math
 import random
+import socket
+import ssl
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from email.utils import parsedate_to_datetime
+from typing import TYPE_CHECKING, Protocol
 
 import httpx2
 
-from agentkit.errors import ModelError
-from agentkit.llm.http.attempts import AttemptCounter
-from agentkit.llm.http.error_mapping import ConnectionInfo, refusal, retry_after_seconds
-from agentkit.llm.protocols.error_mapping import is_spent
+from agentkit.errors import AgentKitError, BadResponse, ConfigError, ModelError, RateLimited, Rejected, Unreachable
+from agentkit.llm.endpoint import shown_url
+from agentkit.llm.http.connection_pool import LATER
+from agentkit.llm.pipeline import is_cancelled
+from agentkit.llm.protocols.error_mapping import ended, is_spent
+from agentkit.llm.protocols.parsing import json_or_text
+from agentkit.messages import Response
+from agentkit.usage import unreported
+
+if TYPE_CHECKING:
+    from agentkit.llm.protocols import WireProtocol
 
 _FIRST_SECONDS, _LONGEST_SECONDS = 0.5, 8.0
 """The first pause and the longest pause; the pause doubles with each retry."""
@@ -20,8 +35,8 @@ _LONGEST_WISH_SECONDS = 120.0
 _HASTY_WISH_SECONDS = _LONGEST_SECONDS
 """The same limit when a fallback model is available: no longer than a normal backoff pause."""
 
-_SPARED = 0.25
-"""Fraction of a pause that is randomised (jitter), so that clients do not retry at the same time."""
+_JITTER = 0.25
+"""Fraction of a pause that is randomised, so that clients do not retry at the same time."""
 
 _PASSING_ERRORS = (
     httpx2.TimeoutException,
@@ -34,71 +49,230 @@ _HASTY_ERRORS = _PASSING_ERRORS[1:]
 _PASSING_STATUSES = frozenset({408, 409, 425, 429, 499})
 """Statuses that are retried, in addition to 5xx."""
 
-_TOO_MANY_REQUESTS = 429
-
-
+_NOT_IMPLEMENTED = 501
 _AT_WORK = (httpx2.ReadTimeout, httpx2.ReadError, httpx2.RemoteProtocolError, httpx2.DecodingError, ModelError)
 """Errors after which the server could have processed the request."""
 
 
-class RetryState:
-    """Retries of one request: counts unanswered attempts and returns the pause before the next one."""
+class Retries:
+    """The retries of one request, at most `max_retries`, and the count of attempts without a complete answer.
 
-    def __init__(self, connection: ConnectionInfo, attempts: AttemptCounter) -> None:
-        self._connection, self._attempts = connection, attempts
-        self._pauses = RetryPolicy(connection.max_retries, is_hasty=attempts.is_hasty)
-
-    def after_error(self, error: Exception) -> float:
-        """Seconds to wait before the next attempt. Raises the error if retries are exhausted or do not apply."""
-        self._attempts.unanswered += isinstance(error, _AT_WORK)
-        seconds = self._pauses.after_error(error)
-        if seconds is None:
-            raise error
-        return seconds
-
-    def after_refusal(self, response: httpx2.Response) -> float:
-        """Seconds to wait after an error response. Raises the mapped error if it is not retried."""
-        seconds = self._pauses.after_refusal(response)
-        if seconds is None:
-            raise refusal(response, self._connection)
-        return seconds
-
-
-class RetryPolicy:
-    """Backoff for one request, which is retried at most `max_retries` times.
-
-    In haste, when a fallback model is available, timeouts are not retried, nor are requests with a long Retry-After.
+    `is_hasty`: another model can be called, so that timeouts are not retried, nor refusals with a long Retry-After.
+    `has_begun` is set once a response has started. `unanswered` counts the attempts that the server may charge for.
     """
 
     def __init__(self, max_retries: int, *, is_hasty: bool = False) -> None:
+        self.is_hasty, self.has_begun, self.unanswered = is_hasty, False, 0
         self._left, self._seconds = max_retries, _FIRST_SECONDS
-        self._passing = _HASTY_ERRORS if is_hasty else _PASSING_ERRORS
-        self._longest_wish_seconds = _HASTY_WISH_SECONDS if is_hasty else _LONGEST_WISH_SECONDS
 
     def after_error(self, error: Exception) -> float | None:
         """Seconds to wait after a connection error; None if the request is not retried."""
-        return self._next() if isinstance(error, self._passing) else None
+        self.unanswered += isinstance(error, _AT_WORK)
+        return self._next() if isinstance(error, _HASTY_ERRORS if self.is_hasty else _PASSING_ERRORS) else None
 
-    def after_refusal(self, response: httpx2.Response) -> float | None:
+    def after_refusal(self, response: httpx2.Response, error: AgentKitError) -> float | None:
         """Seconds to wait after an error response, whose headers can set the pause; None if it is not retried."""
         wish = retry_after_seconds(response.headers) or 0.0
-        if wish > self._longest_wish_seconds or not _may_pass(response):
+        longest = _HASTY_WISH_SECONDS if self.is_hasty else _LONGEST_WISH_SECONDS
+        if wish > longest or not _may_pass(response, error):
             return None
         seconds = self._next()
         return seconds and (wish or seconds)
 
-    def _next(self) -> float | None:
-        if self._left <= 0:
+    def after_fault(self, error: ModelError) -> float | None:
+        """Seconds to wait after an error inside a response with status 200; None if it is not retried."""
+        is_passing = isinstance(error, RateLimited | Unreachable) or error.code in _PASSING_CODES
+        if not (self.has_begun and is_passing) or error.partial is not None or is_spent(f"{error.code} {error}"):
             return None
-        seconds = self._seconds * (1 - _SPARED * random.random())  # noqa: S311 - nothing secret
+        seconds = None if error.code == STALLED else self._next()
+        self.unanswered += seconds is not None
+        return seconds
+
+    def record(self, error: ModelError) -> None:
+        """Store the count in an error; a response that had begun counts as unanswered, too."""
+        error.unanswered = self.unanswered + (self.has_begun and error.status is None)
+
+    def counted(self, response: Response) -> Response:
+        """The response with the unanswered attempts added to its usage."""
+        if not self.unanswered:
+            return response
+        usage = response.usage
+        return replace(response, usage=usage + unreported(self.unanswered, usage.tariff))
+
+    def _next(self) -> float | None:
+        if self._left <= 0 or is_cancelled():
+            return None
+        seconds = self._seconds * (1 - _JITTER * random.random())  # noqa: S311 - nothing secret
         self._left, self._seconds = self._left - 1, min(2 * self._seconds, _LONGEST_SECONDS)
         return seconds
 
 
-def _may_pass(response: httpx2.Response) -> bool:
-    if response.status_code == _TOO_MANY_REQUESTS and is_spent(response.text):
+def _may_pass(response: httpx2.Response, error: AgentKitError) -> bool:
+    if isinstance(error, RateLimited) and is_spent(response.text):
         return False  # no credit left
-    said = response.headers.get("x-should-retry")
-    if said in ("true", "false"):
-        return said == "true"
+    wish = response.headers.get("x-should-retry")
+    if wish in ("true", "false"):
+        return wish == "true"
+    if response.status_code == _NOT_IMPLEMENTED or (response.is_server_error and isinstance(error, Rejected)):
+        return False
     return response.status_code in _PASSING_STATUSES or response.is_server_error
+
+
+def retry_after_seconds(headers: Mapping[str, str]) -> float | None:
+    """Seconds from `retry-after-ms` or `retry-after` (seconds or a date); None if absent or invalid."""
+    wishes = (_number(headers.get("retry-after-ms", "")) / 1000, _seconds(headers.get("retry-after", "")))
+    return next((max(seconds, 0.0) for seconds in wishes if math.isfinite(seconds)), None)
+
+
+def _seconds(wish: str) -> float:
+    seconds = _number(wish)
+    if not math.isnan(seconds):
+        return seconds
+    try:
+        return parsedate_to_datetime(wish).timestamp() - time.time()
+    except (ValueError, OverflowError):
+        return math.nan
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+STALLED = "stalled"
+"""Code of the error of a response that stopped in the middle."""
+
+_PASSING_CODES = frozenset({"generation_failed", "stream_cut_short"})
+"""Codes of errors inside a response with status 200 that are retried, apart from those that are temporary by class."""
+
+_Kinds = type[BaseException] | tuple[type[BaseException], ...]
+
+
+class ConnectionInfo(Protocol):
+    """Details of a connection for error messages: name and URL, timeouts and retries."""
+
+    where: str
+    timeout_seconds: float
+    connect_seconds: float
+    max_retries: int
+
+    def scrub(self, text: str) -> str:
+        """A text without the secrets that were sent."""
+        ...
+
+
+def translated(error: Exception, connection: ConnectionInfo, retries: Retries) -> AgentKitError:
+    """Map an exception of the HTTP library.
+
+    The result is to be raised outside of the handler, so that it is not chained to the original, which could quote the
+    key.
+    """
+    if isinstance(error, AgentKitError):
+        return error
+    translate = next(translate for theirs, translate in _TRANSLATIONS if isinstance(error, theirs))
+    if translate is _timed_out and retries.has_begun:
+        translate = _stalled
+    elif translate is _timed_out and retries.is_hasty:
+        translate = _timed_out_once
+    return translate(error, connection)
+
+
+def refusal(response: httpx2.Response, connection: ConnectionInfo, wire: WireProtocol) -> ModelError:
+    """The error for a response, already read, with a status other than success."""
+    if 300 <= response.status_code < 400:
+        target = shown_url(response.headers.get("location", "nowhere"))
+        text = f"{connection.where} redirects to {target}, which is not followed. Use the right base URL."
+        return BadResponse(text, status=response.status_code)
+    seconds = retry_after_seconds(response.headers)
+    body = json_or_text(connection.scrub(response.text))
+    return wire.error(body, status=response.status_code, retry_after_seconds=seconds)
+
+
+def _not_in_time(_: BaseException, connection: ConnectionInfo) -> AgentKitError:
+    seconds = f"{connection.connect_seconds:g} seconds"
+    return Unreachable(f"Cannot reach {connection.where}: no connection within {seconds}. Is the server running?")
+
+
+def _timed_out(_: BaseException, connection: ConnectionInfo) -> AgentKitError:
+    times = f", asked {connection.max_retries + 1} times" if connection.max_retries else ""
+    return _timed_out_once(_, connection, times)
+
+
+def _timed_out_once(_: BaseException, connection: ConnectionInfo, times: str = "") -> AgentKitError:
+    seconds = f"{connection.timeout_seconds:g} seconds"
+    return Unreachable(f"No answer from {connection.where} within {seconds}{times}. {LATER}")
+
+
+def _stalled(_: BaseException, connection: ConnectionInfo) -> AgentKitError:
+    seconds = f"{connection.timeout_seconds:g} seconds"
+    return Unreachable(f"{connection.where} stopped in the middle: nothing for {seconds}. {LATER}", code=STALLED)
+
+
+def _not_reached(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
+    return Unreachable(f"Cannot reach {connection.where}: {ended(str(error))} {_hint(error)}")
+
+
+def _broken(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
+    said = str(error) or _LOST.get(type(error).__name__, type(error).__name__)
+    is_http = not said.startswith(_NO_HTTP)
+    advice = "Try again." if is_http else "Is it an HTTP server, and is http:// or https:// right in the base URL?"
+    return Unreachable(f"The connection to {connection.where} broke: {ended(said)} {advice}")
+
+
+def _undecodable(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
+    return BadResponse(
+        f"The answer of {connection.where} is not compressed in the way that its header says: {ended(str(error))} "
+        "Try again, or look for a proxy that changes answers."
+    )
+
+
+def _hint(error: BaseException | None) -> str:
+    """Advice for an error while connecting."""
+    while error is not None:
+        hint = next((hint for kind, hint in _HINTS if isinstance(error, kind)), None)
+        if hint:
+            return hint
+        error = error.__cause__ or error.__context__
+    return "Is the server running?"
+
+
+_HINTS: tuple[tuple[_Kinds, str], ...] = (
+    (httpx2.ProxyError, "The proxy says so: check HTTPS_PROXY, ALL_PROXY and NO_PROXY."),
+    ((socket.gaierror, UnicodeError), "Check the network and the host's name."),
+    (ssl.SSLCertVerificationError, "Check the host's name, this machine's clock, and SSL_CERT_FILE."),
+    (ssl.SSLError, "Does the server speak https? Check http:// or https:// in the base URL."),
+)
+"""Advice by the type of the innermost known cause."""
+
+_LOST = {
+    "ReadError": "the server closed it while an answer was awaited",
+    "WriteError": "the server closed it while the request was sent",
+}
+"""Descriptions of errors to which the async HTTP backend adds no message."""
+
+_NO_HTTP = ("illegal status line", "illegal request line", "illegal header line")
+
+
+def _closed(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
+    return Unreachable(f"The connection to {connection.where} was closed while it was in use: {error}")
+
+
+def _no_address(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
+    return ConfigError(f"{connection.where} is not a usable address: {error}")
+
+
+_TRANSLATIONS: tuple[tuple[_Kinds, Callable[[BaseException, ConnectionInfo], AgentKitError]], ...] = (
+    (httpx2.ConnectTimeout, _not_in_time),
+    (httpx2.TimeoutException, _timed_out),
+    ((httpx2.ConnectError, httpx2.ProxyError, httpx2.UnsupportedProtocol, UnicodeError), _not_reached),
+    (httpx2.DecodingError, _undecodable),
+    (httpx2.HTTPError, _broken),
+    (httpx2.InvalidURL, _no_address),
+    (RuntimeError, _closed),
+)
+"""Maps types of errors to functions; the first match is used."""
+
+FOREIGN = (httpx2.HTTPError, httpx2.InvalidURL, UnicodeError, RuntimeError)
+"""Exceptions of the HTTP library that are mapped."""

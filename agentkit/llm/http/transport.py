@@ -3,32 +3,44 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import threading
-import time
 import weakref
-from collections.abc import AsyncGenerator, AsyncIterable, Callable, Generator, Iterable, Mapping
-from contextlib import aclosing, closing
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from urllib.parse import urlencode
 
 import httpx2
 
-from agentkit.errors import ConfigError, ModelError, Unauthorized
+from agentkit.errors import AgentKitError, ConfigError, ModelError, Unauthorized
 from agentkit.llm.endpoint import Endpoint, is_header_text
-from agentkit.llm.http.attempts import AttemptCounter
-from agentkit.llm.http.connection_pool import ConnectionPool, Connections, awaiting, blocking
-from agentkit.llm.http.error_mapping import Translation
-from agentkit.llm.http.response_limits import BoundedBody
-from agentkit.llm.http.retry import RetryState
+from agentkit.llm.http.connection_pool import BoundedBody, ConnectionPool, Connections, awaiting, blocking
+from agentkit.llm.http.retry import FOREIGN, Retries, refusal, translated
+from agentkit.llm.pipeline import CANCELLATION, READ, Effect, OpenStream, Steps, pause
 from agentkit.settings import Secret, environment
 
 if TYPE_CHECKING:
+    from agentkit.events import Event
     from agentkit.llm.http.custom_client import CustomClient
+    from agentkit.llm.protocols import WireProtocol
 
 
-class ResponseProgress(Protocol):
-    """Progress of a streamed response."""
+class _ConnectionFailed(AgentKitError):
+    """An exception of the HTTP library, on the way to the steps of the transport, which map it by `translated`."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+class ResponseReader(Protocol):
+    """Reads a streamed response."""
+
+    def feed(self, piece: bytes) -> Iterable[Event]:
+        """The events in the next chunk of bytes."""
+        ...
 
     def is_whole(self) -> bool:
         """Whether the response is complete and nothing can follow."""
@@ -42,7 +54,7 @@ class ResponseProgress(Protocol):
 CONNECT_SECONDS = 10.0
 """Timeout for opening a connection, if the response timeout is longer."""
 
-_GRACE_SECONDS = 0.1
+_GRACE_SECONDS, _LEAST_SECONDS = 0.1, 0.001
 
 _HEADERS = {
     "Accept": "application/json",
@@ -56,17 +68,15 @@ _ACCOUNT = {"OpenAI-Organization": "OPENAI_ORG_ID", "OpenAI-Project": "OPENAI_PR
 
 
 class Transport:
-    """The connection to one endpoint: opened on first use, kept alive, shared by threads, one pool per event loop.
+    """The connection to one endpoint: opened on first use, kept alive, shared by threads, one pool per event loop."""
 
-    `headers` are protocol headers, sent with every request.
-    """
-
-    def __init__(
-        self, endpoint: Endpoint, timeout_seconds: float, max_retries: int, headers: Mapping[str, str] | None = None
-    ) -> None:
+    def __init__(self, endpoint: Endpoint, timeout_seconds: float, max_retries: int, wire: WireProtocol) -> None:
         self.where = f"{endpoint.provider} at {endpoint.shown_url}"
         self.timeout_seconds, self.connect_seconds = timeout_seconds, min(CONNECT_SECONDS, timeout_seconds)
-        self.max_retries, self._endpoint, self._always = max_retries, endpoint, _HEADERS | dict(headers or {})
+        self.max_retries, self._endpoint, self._wire = max_retries, endpoint, wire
+        self._always = _HEADERS | dict(wire.headers)
+        self._timeouts = dict.fromkeys(("connect", "read", "write", "pool"), timeout_seconds)
+        self._timeouts["connect"] = self.connect_seconds
         self._token: Secret | None = None
         self._process, self._lock = os.getpid(), threading.Lock()
         self._connections: Connections | CustomClient | None = None
@@ -75,54 +85,32 @@ class Transport:
         self._addresses: dict[str, _Address] = {}
         self._said: tuple[str | None, list[tuple[bytes, bytes]]] = "", []  # "" equals no key: the cache is empty
 
-    def post(self, path: str, content: bytes, attempts: AttemptCounter) -> str:
-        """Send a request and return the response text; counts the attempts. Raises ModelError."""
-        with Translation(self, attempts) as foreign:
-            return self._answer(path, content, attempts, whole=True).text
-        raise foreign.translated
+    def retries(self, *, is_hasty: bool = False) -> Retries:
+        """The retries of one request."""
+        return Retries(self.max_retries, is_hasty=is_hasty)
 
-    def get(self, path: str, attempts: AttemptCounter) -> str:
-        """Send a request without a body and return the response text. Raises ModelError."""
-        return self.post(path, b"", attempts)
+    def stream(self, path: str, content: bytes, reader: ResponseReader, retries: Retries) -> Steps[None]:
+        """The steps that send a request and pass its response to `reader` as it arrives. Raise ModelError.
 
-    async def apost(self, path: str, content: bytes, attempts: AttemptCounter) -> str:
-        """Async version of `post`."""
-        with Translation(self, attempts) as foreign:
-            return (await self._aanswer(path, content, attempts, whole=True)).text
-        raise foreign.translated
-
-    def stream(
-        self, path: str, content: bytes, progress: ResponseProgress, attempts: AttemptCounter
-    ) -> Generator[bytes]:
-        """Send a request and yield the response bytes as they arrive. Raises ModelError.
-
-        Connection errors are ignored once `progress` reports that the response is complete.
+        Connection errors are ignored once the response is complete.
         """
-        with Translation(self, attempts) as foreign:
-            with closing(self._answer(path, content, attempts, whole=False)) as response:
-                is_framed = _is_framed(response)
-                for piece in _pieces(response):
-                    yield piece
-                    if not is_framed and progress.is_whole():
-                        break
-            return
-        if not progress.is_answered():
-            raise foreign.translated
-
-    async def astream(
-        self, path: str, content: bytes, progress: ResponseProgress, attempts: AttemptCounter
-    ) -> AsyncGenerator[bytes]:
-        """Async version of `stream`."""
-        with Translation(self, attempts) as foreign:
-            async with aclosing(await self._aanswer(path, content, attempts, whole=False)) as response:
-                is_framed = _is_framed(response)
-                async for piece in _apieces(response):
-                    yield piece
-                    if not is_framed and progress.is_whole():
-                        break
-            return
-        if not progress.is_answered():
-            raise foreign.translated
+        response = yield from self.request(path, content, retries, whole=False)
+        is_framed = _is_framed(response)
+        yield OpenStream(partial(_pieces, response), partial(_apieces, response))
+        failed = None
+        while failed is None:
+            try:
+                piece = yield READ
+            except _ConnectionFailed as failure:
+                failed = translated(failure.error, self, retries)
+            else:
+                if piece is None:
+                    return
+                yield from reader.feed(piece)
+                if not is_framed and reader.is_whole():
+                    return
+        if not reader.is_answered():
+            raise failed
 
     def prepare(self) -> None:
         """Set up the connections of the blocking methods."""
@@ -145,46 +133,49 @@ class Transport:
         """`text` without the secrets that were sent: some servers quote them."""
         return self._endpoint.scrub(self._token.scrub(text) if self._token else text)
 
-    def _answer(self, path: str, content: bytes, attempts: AttemptCounter, *, whole: bool) -> httpx2.Response:
-        """Send a request, with retries, and return its response; raises an error for an error status.
+    def request(self, path: str, content: bytes, retries: Retries, *, whole: bool = True) -> Steps[httpx2.Response]:
+        """The steps that send a request, with retries, and return its response. Raise ModelError for an error status.
 
         With `whole` the body is read here, so that a connection lost halfway through is retried.
         """
-        attempts.has_begun = False
-        tries, connections = RetryState(self, attempts), self._blocking()
+        retries.has_begun = False
+        send = Effect(partial(self._send, path, content, whole=whole), partial(self._asend, path, content, whole=whole))
         while True:
-            request = self._request(path, content, self._key())
             try:
-                response = self._bounded(connections.handle_request(request))
-                if whole or not response.is_success:
-                    response = _read(response)
-            except (httpx2.RequestError, ModelError) as error:
-                pause = tries.after_error(error)
+                response: httpx2.Response = yield send
+            except (_ConnectionFailed, ModelError) as error:
+                cause = error.error if isinstance(error, _ConnectionFailed) else error
+                seconds = retries.after_error(cause)
+                failed = translated(cause, self, retries)
             else:
                 if response.is_success:
-                    attempts.has_begun = True
+                    retries.has_begun = True
                     return response
-                pause = tries.after_refusal(response)
-            time.sleep(pause)
+                failed = refusal(response, self, self._wire)
+                seconds = retries.after_refusal(response, failed)
+            if seconds is None:
+                raise failed
+            yield pause(seconds)
 
-    async def _aanswer(self, path: str, content: bytes, attempts: AttemptCounter, *, whole: bool) -> httpx2.Response:
-        """Async version of `_answer`."""
-        attempts.has_begun = False
-        tries, connections = RetryState(self, attempts), await self._awaiting()
-        while True:
+    def _send(self, path: str, content: bytes, *, whole: bool) -> httpx2.Response:
+        """Send a request once; returns its response, read if its body is needed. Raises _ConnectionFailed."""
+        try:
+            request = self._request(path, content, self._key())
+            response = self._blocking().handle_request(request)
+            BoundedBody.bind(response, self.where, self.timeout_seconds)
+            return _read(response) if whole or not response.is_success else response
+        except FOREIGN as error:
+            raise _ConnectionFailed(error) from None
+
+    async def _asend(self, path: str, content: bytes, *, whole: bool) -> httpx2.Response:
+        """Async version of `_send`."""
+        try:
             request = self._request(path, content, await self._akey())
-            try:
-                response = self._bounded(await connections.handle_async_request(request))
-                if whole or not response.is_success:
-                    response = await _aread(response)
-            except (httpx2.RequestError, ModelError) as error:
-                pause = tries.after_error(error)
-            else:
-                if response.is_success:
-                    attempts.has_begun = True
-                    return response
-                pause = tries.after_refusal(response)
-            await asyncio.sleep(pause)
+            response = await (await self._awaiting()).handle_async_request(request)
+            BoundedBody.bind(response, self.where, self.timeout_seconds)
+            return await _aread(response) if whole or not response.is_success else response
+        except FOREIGN as error:
+            raise _ConnectionFailed(error) from None
 
     def _request(self, path: str, content: bytes, key: str | None) -> httpx2.Request:
         address = self._addresses.get(path) or self._address(path)
@@ -192,18 +183,21 @@ class Transport:
         if said != key:
             always = httpx2.Headers({"Host": address.url.netloc.decode(), **self._headers(key)}).raw
             self._said = key, always
+        extensions, cancellation = address.extensions, CANCELLATION.get()
+        if cancellation is not None:
+            left = max(cancellation.seconds_left(), _LEAST_SECONDS)
+            extensions = {**extensions, "timeout": {name: min(left, each) for name, each in self._timeouts.items()}}
         # Passed as a stream, because the library then uses the headers unchanged instead of scanning them three times.
         stream, headers = httpx2.ByteStream(content), [*always, (b"Content-Length", b"%d" % len(content))]
         method = "POST" if content else "GET"
-        return httpx2.Request(method, address.url, headers=headers, stream=stream, extensions=address.extensions)
+        return httpx2.Request(method, address.url, headers=headers, stream=stream, extensions=extensions)
 
     def _address(self, path: str) -> _Address:
         """URL and extensions for a path. The query goes into the target, which is not logged: it could be secret."""
         url, query = httpx2.URL(self._endpoint.shown_url + path), urlencode(self._endpoint.query)
-        times = httpx2.Timeout(self.timeout_seconds, connect=self.connect_seconds)
-        extensions: dict[str, object] = {"timeout": times.as_dict()}
+        extensions: dict[str, object] = {"timeout": self._timeouts}
         if query:
-            extensions["target"] = url.raw_path + b"?" + query.encode()
+            extensions["target"] = url.raw_path + (b"&" if url.query else b"?") + query.encode()
         self._addresses[path] = _Address(url, extensions)
         return self._addresses[path]
 
@@ -219,19 +213,21 @@ class Transport:
         given = {name.lower() for name in endpoint.headers}
         return {name: value for name, value in headers.items() if name.lower() not in given} | dict(endpoint.headers)
 
-    def _bounded(self, response: httpx2.Response) -> httpx2.Response:
-        """Apply size and time limits to a response; its text is decoded as UTF-8, whatever the declared charset."""
-        response.encoding = "utf-8-sig"
-        BoundedBody.bind(response, self.where, self.timeout_seconds)
-        return response
-
     def _blocking(self) -> Connections | CustomClient:
         """The blocking connections of this process."""
         with self._own_lock():
             if self._connections is None:
-                self._connections = blocking(self._endpoint)
+                self._connections = self._custom_client() or blocking(self._endpoint.base_url)
                 self._close_connections = weakref.finalize(self, _close_in, os.getpid(), self._connections)
             return self._connections
+
+    def _custom_client(self) -> CustomClient | None:
+        """The client given by the user, if any; its package is imported only in this case."""
+        if self._endpoint.client is None:
+            return None
+        from agentkit.llm.http.custom_client import CustomClient
+
+        return CustomClient(self._endpoint.client)
 
     def _own_lock(self) -> threading.Lock:
         """The lock of this process: a forked child must not use the sockets or locks of its parent."""
@@ -245,7 +241,7 @@ class Transport:
         loop = asyncio.get_running_loop()
         if loop not in self._kept:
             self._forget_ended_loops()
-            lanes = awaiting(self._endpoint)
+            lanes = self._custom_client() or awaiting(self._endpoint.base_url)
             keeper = _keep(lanes)
             await anext(keeper)
             self._kept[loop] = _LoopConnections(lanes, keeper, weakref.finalize(self, _let_go, loop, keeper))
@@ -258,20 +254,50 @@ class Transport:
                 self._kept.pop(ended).let_go.detach()
 
     def _key(self) -> str | None:
-        """The key or token to send, if any. The token provider is called for each attempt and handles expiry itself."""
+        """The key or token to send, if any. The token provider is called for each attempt and handles expiry itself.
+
+        Raises ConfigError for an async token provider.
+        """
         if self._endpoint.token_provider is None:
             return self._endpoint.api_key.reveal() if self._endpoint.api_key else None
-        try:
-            token = self._endpoint.token_provider()
-        except Exception as error:
-            raise Unauthorized(f"The token provider failed: {type(error).__name__}: {error}") from error
+        token = _provided(self._endpoint.token_provider)
+        if inspect.isawaitable(token):
+            if inspect.iscoroutine(token):
+                token.close()
+            raise ConfigError(
+                "azure_token_provider= is async, so this LLM can only be awaited, as by arun and acomplete. For "
+                "blocking calls pass the synchronous one: azure.identity.get_bearer_token_provider."
+            )
+        return self._checked_token(token)
+
+    async def _akey(self) -> str | None:
+        if self._endpoint.token_provider is None:
+            return self._key()
+        token = await asyncio.to_thread(_provided, self._endpoint.token_provider)
+        if inspect.isawaitable(token):
+            try:
+                token = await token
+            except Exception as error:
+                raise _token_error(error) from error
+        return self._checked_token(token)
+
+    def _checked_token(self, token: object) -> str:
         if not isinstance(token, str) or not is_header_text(token):
-            raise Unauthorized(f"The token provider gave no token but {type(token).__name__}.")
+            raise Unauthorized(f"The token provider returned {type(token).__name__} instead of a token.")
         self._token = Secret(token)
         return token
 
-    async def _akey(self) -> str | None:
-        return self._key() if self._endpoint.token_provider is None else await asyncio.to_thread(self._key)
+
+def _provided(provider: Callable[[], object]) -> object:
+    """Call a token provider. Raises Unauthorized if it fails."""
+    try:
+        return provider()
+    except Exception as error:
+        raise _token_error(error) from error
+
+
+def _token_error(error: Exception) -> Unauthorized:
+    return Unauthorized(f"The token provider failed: {type(error).__name__}: {error}")
 
 
 class _Address(NamedTuple):
@@ -323,15 +349,26 @@ async def _aread(response: httpx2.Response) -> httpx2.Response:
     return response
 
 
-def _pieces(response: httpx2.Response) -> Iterable[bytes]:
-    """The body in chunks, decompressed if needed."""
-    stream: Any = response.stream
-    return response.iter_bytes() if "content-encoding" in response.headers else stream
+def _pieces(response: httpx2.Response) -> Generator[bytes]:
+    """The body in chunks, decompressed if needed. Raises _ConnectionFailed."""
+    stream: Any = response.iter_bytes() if "content-encoding" in response.headers else response.stream
+    try:
+        yield from stream
+    except FOREIGN as error:
+        raise _ConnectionFailed(error) from None
+    finally:
+        response.close()
 
 
-def _apieces(response: httpx2.Response) -> AsyncIterable[bytes]:
-    stream: Any = response.stream
-    return response.aiter_bytes() if "content-encoding" in response.headers else stream
+async def _apieces(response: httpx2.Response) -> AsyncGenerator[bytes]:
+    stream: Any = response.aiter_bytes() if "content-encoding" in response.headers else response.stream
+    try:
+        async for piece in stream:
+            yield piece
+    except FOREIGN as error:
+        raise _ConnectionFailed(error) from None
+    finally:
+        await response.aclose()
 
 
 def _is_framed(response: httpx2.Response) -> bool:

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncGenerator, AsyncIterator, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing
-from copy import copy
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
-from typing import TYPE_CHECKING, Any, Literal, Protocol, Self, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol
 
 from agentkit.errors import ModelError
-from agentkit.events import Event, ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta, deltas_of
-from agentkit.llm import providers
+from agentkit.events import Event, TextDelta, ToolCallDelta, deltas_of
+from agentkit.llm import pipeline
 from agentkit.llm.embeddings import embedder
+from agentkit.llm.pipeline import Provider, Stage, Steps, mapped, steps_of
 from agentkit.messages import AssistantMessage, Request, Response, ToolSpec, with_distinct_ids
 from agentkit.usage import unreported
 
@@ -141,8 +140,8 @@ class FinalAnswer:
         self._answers: dict[int, None] = {}
         self._numbers: dict[int, int] = {}
 
-    def response(self, response: Response) -> Response:
-        """The response with the answer as its text.
+    def finish(self, response: Response) -> tuple[Iterable[Event], Response]:
+        """The response with the answer as its text; its events were emitted already.
 
         Next to calls of other tools the answer is dropped: it was given before their results were known, so that they
         are executed first, and the model is called again. Other calls are dropped if the request has no other tools.
@@ -151,20 +150,18 @@ class FinalAnswer:
         answers = [call for call in message.tool_calls if call.name == self.name]
         others = tuple(call for call in message.tool_calls if call.name != self.name)
         if not answers:
-            return response
+            return (), response
         if others and self._has_others:
-            return replace(response, message=replace(message, tool_calls=others))
+            return (), replace(response, message=replace(message, tool_calls=others))
         # The message was rewritten, so that its original form must not be sent back.
         message = replace(message, text=answers[0].arguments or message.text, tool_calls=(), extra={})
         is_cut = response.finish_reason == "length"
-        return replace(response, message=message, finish_reason="length" if is_cut else "stop")
+        return (), replace(response, message=message, finish_reason="length" if is_cut else "stop")
 
     def events(self, event: Event) -> Iterator[Event]:
         """The events to emit for one of the provider's events. The arguments of the answer are streamed as text."""
         if isinstance(event, ToolCallDelta):
             yield from self._piece(event)
-        elif isinstance(event, ResponseReceived):
-            yield ResponseReceived(self.response(event.response))
         else:
             yield event
 
@@ -205,14 +202,14 @@ _NO_CALL: frozenset[Lesson] = frozenset({"tools", "final_answer"})
 """After these lessons an answer cannot be given by calling a tool."""
 
 
-class PromptedToolsProvider:
+class PromptedToolsProvider(Stage):
     """Wraps a provider and replaces features that it rejects.
 
     A typed answer is requested by the provider's structured output, otherwise by a tool, otherwise in the instruction.
     Lessons from rejections are remembered for the lifetime of the object.
     """
 
-    def __init__(self, provider: providers.Provider, tool_calling: ToolCalling = "auto") -> None:
+    def __init__(self, provider: Provider, tool_calling: ToolCalling = "auto") -> None:
         self.provider = provider
         self._is_native = tool_calling == "native"
         self._learnt: dict[Lesson, None] = {"tools": None} if tool_calling == "text" else {}
@@ -226,25 +223,19 @@ class PromptedToolsProvider:
             "final_answer" if is_in_instruction and lesson != "tools" else lesson for lesson in learnt
         ]
         own = dict.fromkeys(_ADJUSTMENTS[lesson] for lesson in told)
-        return (*providers.adjustments_of(self.provider), *own)
-
-    def in_haste(self) -> Self:
-        """A copy with the same lessons that gives up sooner, for callers with another model to fall back to."""
-        hasty = copy(self)
-        hasty.provider = providers.in_haste(self.provider)
-        return hasty
+        return (*pipeline.adjustments_of(self.provider), *own)
 
     def prepare(self) -> None:
         """Load the HTTP client of the blocking methods. Nothing is sent."""
-        providers.prepare(self.provider)
+        pipeline.prepare(self.provider)
 
     def close(self) -> None:
         """Close the connections of the blocking methods."""
-        providers.close(self.provider)
+        pipeline.close(self.provider)
 
     async def aclose(self) -> None:
         """Close the connections of the async methods on the running event loop."""
-        await providers.aclose(self.provider)
+        await pipeline.aclose(self.provider)
 
     def embed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
         """Embed texts with the wrapped provider."""
@@ -254,96 +245,55 @@ class PromptedToolsProvider:
         """Async version of `embed`."""
         return await embedder(self.provider).aembed(texts, settings)
 
-    def complete(self, request: Request) -> Response:
-        """Answer one request, blocking."""
-        while True:
-            telling = self._telling(request)
-            try:
-                response = self.provider.complete(telling.request)
-            except ModelError as refusal:
-                attempt = self._after(refusal, telling)
-            else:
-                return telling.response(response)
-            if attempt is not None:
-                return telling.response(attempt)
+    def steps(self, request: Request, *, streaming: bool, is_hasty: bool = False) -> Steps[Response]:
+        """The steps that answer a request: those of the wrapped provider, if nothing has to be translated."""
+        if not (request.tools or request.output_schema or self._learnt):
+            return steps_of(self.provider, request, streaming=streaming, is_hasty=is_hasty)
+        return self._translated(request, streaming=streaming, is_hasty=is_hasty)
 
-    async def acomplete(self, request: Request) -> Response:
-        """Answer one request, async."""
+    def _translated(self, request: Request, *, streaming: bool, is_hasty: bool) -> Steps[Response]:
         while True:
-            telling = self._telling(request)
+            form = self._form(request) if self._learnt else _Form(request)
+            steps = steps_of(self.provider, form.request, streaming=streaming, is_hasty=is_hasty)
             try:
-                response = await self.provider.acomplete(telling.request)
-            except ModelError as refusal:
-                attempt = self._after(refusal, telling)
+                response = yield from mapped(steps, form.events) if streaming and form.translation else steps
+            except ModelError as error:
+                refusal = error
             else:
-                return telling.response(response)
+                return response if form.translation is None else (yield from form.finish(response, streaming=streaming))
+            attempt = form.attempt(refusal)
             if attempt is not None:
-                return telling.response(attempt)
+                if streaming:
+                    yield from form.unstreamed(attempt, refusal.partial)
+                return (yield from form.finish(attempt, streaming=streaming))
+            self._learn(refusal, form)
 
-    def stream(self, request: Request) -> Iterator[Event]:
-        """Stream the response to one request, blocking."""
-        while True:
-            telling = self._telling(request)
-            try:
-                with closing(providers.streamed(self.provider, telling.request)) as events:
-                    for event in events:
-                        yield from telling.events(event)
-            except ModelError as refusal:
-                attempt = self._after(refusal, telling)
-            else:
-                return
-            if attempt is not None:
-                yield from telling.last_events(attempt)
-                return
-
-    async def astream(self, request: Request) -> AsyncIterator[Event]:
-        """Stream the response to one request, async."""
-        while True:
-            telling = self._telling(request)
-            try:
-                inner = cast("AsyncGenerator[Event]", self.provider.astream(telling.request))
-                async with aclosing(inner) as events:
-                    async for event in events:
-                        for told in telling.events(event):
-                            yield told
-            except ModelError as refusal:
-                attempt = self._after(refusal, telling)
-            else:
-                return
-            if attempt is not None:
-                for told in telling.last_events(attempt):
-                    yield told
-                return
-
-    def _telling(self, request: Request) -> _TranslatedRequest:
+    def _form(self, request: Request) -> _Form:
         # Copied, because other threads can add lessons.
         learnt = frozenset(self._learnt)
         output, way = request.output_schema, _way_of_answering(request, learnt)
         if output is not None and way == "tool":
             answer = FinalAnswer(request, output)
-            return _TranslatedRequest(answer.request, answer, answer.name)
+            return _Form(answer.request, answer, answer.name)
         if way != "text" and "tools" not in learnt:
-            return _TranslatedRequest(request)
+            return _Form(request)
         from agentkit.llm.prompted_tools import requests  # imported on demand: most programs do not need it
 
         told = requests.schema_as_text(request, output) if output is not None and way == "text" else request
         if "tools" in learnt and requests.has_tools(request):
-            return _TranslatedRequest(requests.tools_as_text(told), _CallsAsText(request))
-        return _TranslatedRequest(told)
+            return _Form(requests.tools_as_text(told), _CallsAsText(request))
+        return _Form(told)
 
-    def _after(self, refusal: ModelError, telling: _TranslatedRequest) -> Response | None:
-        """The response recovered from a rejected output; None to retry in another form. Otherwise raises it."""
-        attempt = telling.attempt(refusal)
-        if attempt is None:
-            lesson = None if telling.has_begun else self._lesson(refusal, telling)
-            if lesson is None:
-                raise refusal
-            self._learnt[lesson] = None
-        return attempt
+    def _learn(self, refusal: ModelError, form: _Form) -> None:
+        """Learn from a refusal, so that the request is sent in another form. Raises it if it teaches nothing."""
+        lesson = None if refusal.partial is not None else self._lesson(refusal, form)
+        if lesson is None:
+            raise refusal
+        self._learnt[lesson] = None
 
-    def _lesson(self, refusal: ModelError, telling: _TranslatedRequest) -> Lesson | None:
+    def _lesson(self, refusal: ModelError, form: _Form) -> Lesson | None:
         """The lesson of a rejection. With native tools only the tool for the final answer is replaced."""
-        request, own = telling.request, telling.own_tool
+        request, own = form.request, form.own_tool
         lesson = lesson_of(refusal, request)
         if lesson == "tools" and self._is_native:
             return "final_answer" if own and len(request.tools) == 1 else None
@@ -360,26 +310,24 @@ def _way_of_answering(request: Request, learnt: frozenset[Lesson]) -> Literal["s
     return "tool" if learnt.isdisjoint(_NO_CALL) and can_be_called(request) else "text"
 
 
-class _AnswerTranslation(Protocol):
+class _Translation(Protocol):
     """Translates the response to a request that was sent in another form."""
 
-    def response(self, response: Response) -> Response:
-        """The response in the form that the original request asked for."""
+    def events(self, event: Event) -> Iterable[Event]:
+        """The events to emit for one of the provider's deltas."""
         ...
 
-    def events(self, event: Event) -> Iterator[Event]:
-        """The events to emit for one of the provider's events."""
+    def finish(self, response: Response) -> tuple[Iterable[Event], Response]:
+        """The last events, and the response in the form that the original request asked for."""
         ...
 
 
-class _TranslatedRequest:
+class _Form(NamedTuple):
     """A request as sent, the translation of its response, and the name of the tool added to it, if any."""
 
-    def __init__(self, request: Request, reading: _AnswerTranslation | None = None, own_tool: str = "") -> None:
-        self.request, self.own_tool = request, own_tool
-        self.has_begun = False
-        self._reading = reading
-        self._told: list[Event] = []
+    request: Request
+    translation: _Translation | None = None
+    own_tool: str = ""
 
     def attempt(self, refusal: ModelError) -> Response | None:
         """Recover a response from model output that its server rejected as an invalid call.
@@ -387,40 +335,37 @@ class _TranslatedRequest:
         The calls are returned, so that the model gets their errors. Output that was rejected because it is not a call
         is returned as text, as by servers that accept it. None for any other error, and for a call of the added tool.
         """
-        if not (refusal.written and self.request.tools) or any(
-            isinstance(event, ToolCallDelta) for event in self._told
-        ):
+        partial = refusal.partial or AssistantMessage()
+        if not (refusal.written and self.request.tools) or partial.tool_calls:
             return None
         from agentkit.llm.prompted_tools.parser import attempted_calls
 
         calls = attempted_calls(refusal.written)
         if any(call.name == self.own_tool for call in calls) or not (calls or is_want_of_call(refusal)):
             return None
-        text, reasoning = (
-            "".join(event.text for event in self._told if isinstance(event, kind))
-            for kind in (TextDelta, ReasoningDelta)
-        )
-        text = text if calls else text or refusal.written
-        message = with_distinct_ids(AssistantMessage(text, calls, reasoning), set())
+        text = partial.text if calls else partial.text or refusal.written
+        message = with_distinct_ids(AssistantMessage(text, calls, partial.reasoning), set())
         return Response(message, "tool_calls" if calls else "stop", unreported(1))
 
-    def last_events(self, response: Response) -> Iterator[Event]:
-        """The events of types that were not streamed, and the response."""
-        told = {type(event) for event in self._told}
-        for event in (*deltas_of(response), ResponseReceived(response)):
-            if type(event) not in told:
+    def unstreamed(self, response: Response, partial: AssistantMessage | None) -> Iterator[Event]:
+        """The events of a recovered response, of types that were not streamed."""
+        kinds = set() if partial is None else set(map(type, deltas_of(Response(partial))))
+        for event in deltas_of(response):
+            if type(event) not in kinds:
                 yield from self.events(event)
 
-    def response(self, response: Response) -> Response:
-        """The response to return to the caller."""
-        return response if self._reading is None else self._reading.response(response)
+    def events(self, event: Event) -> Iterable[Event]:
+        """The events to emit for one of the provider's deltas."""
+        return (event,) if self.translation is None else self.translation.events(event)
 
-    def events(self, event: Event) -> Iterator[Event]:
-        """The events to emit for one of the provider's events."""
-        self.has_begun = True
-        if self.request.tools:
-            self._told.append(event)
-        return iter((event,)) if self._reading is None else self._reading.events(event)
+    def finish(self, response: Response, *, streaming: bool) -> Steps[Response]:
+        """Emit the last events if the response is streamed; returns it in the form that was asked for."""
+        if self.translation is None:
+            return response
+        events, response = self.translation.finish(response)
+        if streaming:
+            yield from events
+        return response
 
 
 class _CallsAsText:
@@ -434,19 +379,11 @@ class _CallsAsText:
         self._fed = 0
         self._numbers: dict[tuple[str, int], int] = {}
 
-    def response(self, response: Response) -> Response:
-        """The response with the calls parsed from its text."""
-        return self._read(response)[1]
-
     def events(self, event: Event) -> Iterator[Event]:
         """The events to emit for one of the provider's events."""
         if isinstance(event, TextDelta):
             self._fed += len(event.text)
             yield from self._numbered(self._reader.feed(event.text), "read")
-        elif isinstance(event, ResponseReceived):
-            events, response = self._read(event.response)
-            yield from self._numbered(events, "read")
-            yield ResponseReceived(response)
         else:
             yield from self._numbered([event], "native")
 
@@ -459,7 +396,7 @@ class _CallsAsText:
             else:
                 yield event
 
-    def _read(self, response: Response) -> tuple[list[Event], Response]:
+    def finish(self, response: Response) -> tuple[Iterable[Event], Response]:
         """The last events, and the response. A changed message loses its original form, so that it is not sent back."""
         reader = self._reader
         is_cut = response.finish_reason == "length"
@@ -475,4 +412,5 @@ class _CallsAsText:
             )
         has_calls = bool(message.tool_calls) and not is_cut
         finish_reason = "tool_calls" if has_calls else response.finish_reason
-        return events, replace(response, message=with_distinct_ids(message, set()), finish_reason=finish_reason)
+        response = replace(response, message=with_distinct_ids(message, set()), finish_reason=finish_reason)
+        return self._numbered(events, "read"), response

@@ -15,7 +15,7 @@ from agentkit.content import File, Image
 from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.protocols import parsing
-from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, Forms
+from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, Forms, base64_source
 from agentkit.llm.protocols.error_mapping import cut_short, declined, failure, no_answer, raise_error_inside
 from agentkit.llm.protocols.hosted_tools import declared, uses_in_blocks
 from agentkit.llm.protocols.reasoning import ParagraphJoiner, ReasoningSplitter, is_spoken, without_thoughts
@@ -267,8 +267,6 @@ _DIGEST_CHARS = 8
 _NOTHING = EncodedEntry({"role": "user", "content": [{"type": "text", "text": "(Nothing was said.)"}]})
 """First turn of a conversation that does not start with a user message, which the protocol requires."""
 
-_MEDIA_TYPES = {"image/jpg": "image/jpeg"}
-
 
 def encode_message(message: Message) -> tuple[dict[str, Any], ...]:
     """Encode a message as a turn; empty if it has no content, because blank texts are rejected."""
@@ -368,14 +366,8 @@ def _source(url: str) -> dict[str, Any]:
     """The source of an image or file: its URL, or its data in base64."""
     if not url.startswith("data:"):
         return {"type": "url", "url": url}
-    head, _, data = url.removeprefix("data:").partition(",")
-    media_type = head.partition(";")[0].lower()
-    if not head.endswith(";base64"):
-        from base64 import b64encode
-        from urllib.parse import unquote_to_bytes
-
-        data = b64encode(unquote_to_bytes(data)).decode("ascii")
-    return {"type": "base64", "media_type": _MEDIA_TYPES.get(media_type, media_type), "data": data}
+    media_type, data = base64_source(url)
+    return {"type": "base64", "media_type": media_type, "data": data}
 
 
 def _encode_call(call: ToolCall) -> dict[str, Any]:

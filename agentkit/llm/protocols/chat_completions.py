@@ -18,6 +18,7 @@ from agentkit.llm.protocols.error_mapping import (
     filtered,
     no_answer,
     raise_error_inside,
+    unfinished,
 )
 from agentkit.llm.protocols.hosted_tools import declared, uses_in_message
 from agentkit.llm.protocols.parsing import REASONING_FIELDS, says
@@ -388,8 +389,7 @@ def _check(ending: _Ending, *, is_empty: bool) -> None:
     if said in _FILTERED or (is_failed and behind in _FILTERED):
         raise filtered()
     if is_failed:
-        told = behind or said
-        raise BadResponse(f"The provider failed while it wrote the answer, and says only {told!r} of it. Try again.")
+        raise unfinished(behind or said)
 
 
 def _response(
@@ -578,7 +578,7 @@ def encode_message(message: Message) -> dict[str, Any]:
     """Encode a message as a plain dictionary in the chat format."""
     match message:
         case UserMessage(content):
-            return {"role": "user", "content": _FORMS.content(content)}
+            return {"role": "user", **_named(message), "content": _FORMS.content(content)}
         case AssistantMessage():
             return _encode_answer(message, has_thoughts=bool(message.tool_calls))
         case ToolMessage(call_id):
@@ -614,7 +614,12 @@ def _encode_answer(message: AssistantMessage, *, has_thoughts: bool) -> dict[str
     text = well_formed(message.text) or (None if message.tool_calls else "")
     content = with_thoughts(message, text) if has_thoughts else text
     calls = {"tool_calls": [_encode_call(call) for call in message.tool_calls]} if message.tool_calls else {}
-    return {"role": "assistant", "content": content, **kept, **calls}
+    return {"role": "assistant", **_named(message), "content": content, **kept, **calls}
+
+
+def _named(message: UserMessage | AssistantMessage) -> dict[str, str]:
+    """The name of a participant, if it has one."""
+    return {"name": message.name} if message.name else {}
 
 
 def _encode_call(call: ToolCall) -> dict[str, Any]:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from binascii import a2b_base64
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from agentkit.content import File, Image, files_in, images_in, worded
 from agentkit.llm.protocols.chat_completions import read_message
 from agentkit.llm.protocols.encoding import MOST_BYTES, OVERHEAD_BYTES
-from agentkit.llm.protocols.parsing import dictionary, text_of, word
-from agentkit.messages import AssistantMessage, SystemMessage, ToolMessage, UserMessage
+from agentkit.llm.protocols.parsing import dictionaries, dictionary, text_of, word
+from agentkit.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage, with_distinct_ids
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -23,17 +26,20 @@ _SOUNDS = {"mp3": "mpeg", "m4a": "mp4"}
 _SHOWN = _FILES | {"image_url"}
 """Fields that identify parts other than text, in either protocol."""
 
+_TEXT_FIELDS = frozenset({"type", "text", "annotations", "cache_control", "logprobs", "citations"})
+"""Fields of a part that is a text; an object with other fields is a value."""
+
 
 def typed(entry: Mapping[str, Any]) -> Message:
     """Convert a plain dictionary in the chat format to a message. Raises ValueError if its content is unknown."""
     role, content = entry.get("role"), entry.get("content")
     match role:
         case "user":
-            return UserMessage(_content(content))
+            return UserMessage(_content(content), name=word(entry.get("name")))
         case "system" | "developer":
             return SystemMessage(text_of(content))
         case "assistant":
-            return read_message(entry)
+            return _answer(entry)
         case "tool":
             call_id, name = word(entry.get("tool_call_id")), word(entry.get("name"))
             return _result(call_id, name, content)
@@ -53,7 +59,33 @@ def typed_messages(
         return (read(prompt),)
     if not hasattr(prompt, "__iter__"):
         raise TypeError(f"Messages are a text, or a list of messages or dictionaries, not {type(prompt).__name__}")
-    return tuple([_message(entry, read) for entry in prompt])
+    messages = [_message(entry, read) for entry in prompt]
+    has_blank = any(isinstance(message, ToolMessage) and not message.call_id for message in messages)
+    return tuple(_with_call_ids(messages) if has_blank else messages)
+
+
+def _with_call_ids(messages: Sequence[Message]) -> list[Message]:
+    """Assign the results without a call id, as some servers and programs store them, to the calls before them.
+
+    A result belongs to the first call of its tool that has no result yet, or else to the first such call.
+    """
+    taken = {message.call_id for message in messages if isinstance(message, ToolMessage)}
+    waiting: list[ToolCall] = []
+    matched: list[Message] = []
+    for place, message in enumerate(messages):
+        new: Message = message
+        if isinstance(message, AssistantMessage):
+            results = takewhile(lambda each: isinstance(each, ToolMessage), messages[place + 1 :])
+            answered = {each.call_id for each in results if isinstance(each, ToolMessage)}
+            new = with_distinct_ids(message, taken - answered) if "" in answered else message
+            taken |= {call.id for call in new.tool_calls}
+            waiting = [call for call in new.tool_calls if call.id not in answered]
+        elif isinstance(message, ToolMessage) and not message.call_id and waiting:
+            call = next((call for call in waiting if call.name == message.name), waiting[0])
+            waiting.remove(call)
+            new = replace(message, call_id=call.id)
+        matched.append(new)
+    return matched
 
 
 class Rereading:
@@ -99,13 +131,43 @@ def _content(content: object) -> Content:
     return tuple(_part(part) for part in content)
 
 
+def _answer(entry: Mapping[str, Any]) -> AssistantMessage:
+    """A model's message. Its refusal, if it has one, is its text."""
+    message = read_message(entry)
+    refused = "".join(word(part.get("refusal")) for part in dictionaries(entry.get("content")))
+    refusal = refused or text_of(entry.get("refusal"))
+    return replace(message, text=message.text or refusal, name=word(entry.get("name")))
+
+
 def _result(call_id: str, name: str, content: object) -> ToolMessage:
-    """A tool result with its text, images and files; unknown parts are dropped."""
-    said: Iterable[object] = content if isinstance(content, list) else ()
-    shown = [_part(part) for part in said if isinstance(part, Image | File) or not _SHOWN.isdisjoint(dictionary(part))]
-    texts = [part for part in shown if isinstance(part, str)]
-    said = "\n".join([text_of(content), *texts])
-    return ToolMessage(call_id, name, said, images=images_in(shown), files=files_in(shown))
+    """A tool result with its text, images and files. A value that is not a content is serialised as JSON."""
+    parts: list[object] = [content] if isinstance(content, Mapping) else []
+    if isinstance(content, list | tuple):
+        parts = list(content)
+    if content is None or isinstance(content, str) or not parts or not all(map(_is_part, parts)):
+        text = content if isinstance(content, str) else "" if content is None else _as_json(content)
+        return ToolMessage(call_id, name, text)
+    read = [_part(part) for part in parts]
+    texts = "".join(text_of(part) for part in parts if not _is_shown(part))
+    shown = [part for part, given in zip(read, parts, strict=True) if _is_shown(given)]
+    worded_files = [part for part in shown if isinstance(part, str)]
+    return ToolMessage(call_id, name, "\n".join([texts, *worded_files]), images=images_in(shown), files=files_in(shown))
+
+
+def _is_shown(part: object) -> bool:
+    """Whether a part is an image or a file."""
+    return isinstance(part, Image | File) or not _SHOWN.isdisjoint(dictionary(part))
+
+
+def _is_part(part: object) -> bool:
+    """Whether a value is a content part: a text, an image or a file."""
+    fields = dictionary(part)
+    is_text = isinstance(fields.get("text"), str) and fields.keys() <= _TEXT_FIELDS
+    return isinstance(part, str) or is_text or _is_shown(part)
+
+
+def _as_json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, default=str)
 
 
 def _part(part: object) -> str | Image | File:

@@ -14,6 +14,9 @@ from agentkit.llm.protocols.parsing import dictionaries, dictionary, json_or_tex
 FILTERED = "content_filter"
 """Error code of a response withheld by the provider's content filter."""
 
+CUT_SHORT, GENERATION_FAILED = "stream_cut_short", "generation_failed"
+"""Error codes of responses that ended too early; they are retried if nothing was emitted."""
+
 _NO_MONEY, _FORBIDDEN = 402, 403
 _BY_STATUS: dict[int, type[ModelError]] = {
     401: Unauthorized,
@@ -212,10 +215,17 @@ def not_compatible(text: str) -> BadResponse:
 
 def cut_short(chars: int) -> BadResponse:
     """The error for a stream that ended early, after `chars` characters of text."""
-    return BadResponse(
+    message = (
         f"The stream was cut short after {chars} characters of text, before the server said that the answer was "
         "complete. Try again."
     )
+    return BadResponse(message, code=CUT_SHORT)
+
+
+def unfinished(reason: str) -> BadResponse:
+    """The error for a response that the provider could not finish, with its finish reason or status."""
+    message = f"The provider did not finish the answer; its reason is {reason!r}. Try again."
+    return BadResponse(message, code=GENERATION_FAILED)
 
 
 def declined(refusal: str) -> Rejected:

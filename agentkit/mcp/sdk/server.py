@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMappi
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
-from agentkit import __version__
+from agentkit._version import __version__
 from agentkit.content import File, Image
 from agentkit.errors import ConfigError
 from agentkit.http_security import checked_host, checked_token, is_local, server_of, shows

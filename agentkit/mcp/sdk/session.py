@@ -11,8 +11,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from agentkit import __version__
 from agentkit._dataclass import dataclass
+from agentkit._version import __version__
 from agentkit.content import File, Image, worded
 from agentkit.errors import AgentKitError, ConfigError, ToolError
 from agentkit.event_rendering import visible

@@ -86,18 +86,18 @@ def _short(spec: CommandSpec, word: Word, rest: list[Word]) -> Iterator[Argument
     if len(whole) > 2 and whole in spec.known:
         yield from _long(spec, word, rest)
         return
+    seen = set[str]()
     for index, letter in enumerate(word.text[1:], 2):
         flag = f"-{letter}"
-        kind = _kind(spec, flag)
-        if kind == "ask":
-            yield Argument(kind, word, flag)
-        elif kind in {"active", "flag"}:
-            yield Argument(kind, word, flag)
+        if flag in seen:
             continue
-        value = _part(word, word.text[index:])
-        if kind != "ask":
+        kind = _kind(spec, flag)
+        if kind not in {"ask", "active", "flag"}:
+            value = _part(word, word.text[index:])
             yield Argument(kind, value if value.text or kind == "optional" or not rest else rest.pop(0), flag)
             return
+        seen.add(flag)
+        yield Argument(kind, word, flag)
 
 
 def _part(word: Word, text: str) -> Word:
@@ -192,7 +192,7 @@ def searches_here(spec: CommandSpec, name: str, arguments: list[Argument], *, pi
 def perhaps_paths(name: str, words: list[Word]) -> list[Word]:
     """The arguments that could name a file, but for those that are only written, which are judged on their own."""
     known, rest = tables(), words[1:]
-    if name in known.groups["writers"]:
+    if name in known.groups["writers"] or _only_unstages(words):
         return []
     if name in known.groups["copiers"]:
         return rest[:-1]
@@ -208,6 +208,12 @@ def perhaps_paths(name: str, words: list[Word]) -> list[Word]:
     texts = [*(_sought if searching else _told)(*found), *_tasks(words)]
     chosen = _chosen(*found) if searching else ()
     return [*(word for word in rest if not (word.known and any(word is text for text in texts))), *chosen]
+
+
+def _only_unstages(words: list[Word]) -> bool:
+    """Whether it is `git rm --cached`, which neither changes nor shows the files that it names."""
+    texts = [word.text for word in words]
+    return texts[:2] == ["git", "rm"] and "--cached" in texts and not any(text.startswith("--pa") for text in texts)
 
 
 def _around_searches(rest: list[Word]) -> Iterator[Word]:

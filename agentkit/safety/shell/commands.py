@@ -48,10 +48,9 @@ _INDEX = (
     "REVERT_HEAD",
 )
 """Where git keeps, beside its files and commits, what is staged and what is under way."""
-_EVERYTHING = ("**/*", "**/.*")
+_SPLIT_AT = re.compile(r"/.*/([+-]?\d+)?|%.*%([+-]?\d+)?|\{(\d+|\*)\}", re.DOTALL)
 _MAX_WORDS = 150
 _MAX_LINE = 3_000
-_LONGEST = 300
 _EVALUATING = (
     "test [ let declare typeset local export readonly unset read mapfile readarray printf compgen complete wait getopts"
 )
@@ -155,7 +154,7 @@ def _run_by(words: list[Word]) -> Iterator[StartedCommand]:
 
 def _line(words: list[Word], scope: ShellScope) -> str:
     """The arguments as rules see them: between single spaces, white space inside as "·", the workspace as "."."""
-    texts = (re.sub(rf"^{re.escape(scope.workspace)}(?=/|$)", ".", word.text[:_LONGEST]) for word in words[1:])
+    texts = (re.sub(rf"^{re.escape(scope.workspace)}(?=/|$)", ".", word.text) for word in words[1:])
     return " " + "".join(re.sub(r"\s", "·", text) + " " for text in texts)
 
 
@@ -235,11 +234,11 @@ def _own_program(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
 
 
 def _by_arguments(spec: CommandSpec, rest: list[Word], words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    spec = spec.for_arguments("".join(re.sub(r"\s", "·", word.text[:_LONGEST]) + " " for word in rest))
+    spec = spec.for_arguments("".join(re.sub(r"\s", "·", word.text) + " " for word in rest))
     arguments = list(parsed(spec, rest))
     _note_scripts(spec, words[0], arguments, scope)
     if spec.unnamed and scope.undoable:
-        scope.destroyed.update(_EVERYTHING)
+        scope.destroyed.update(files.EVERYTHING)
         yield undoes(words[0].source)
     elif spec.unnamed:
         yield ask("delete", words[0].source, "It may change and delete files that are not named.", "Edit the files.")
@@ -480,6 +479,12 @@ def _head(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     yield from [reads(words[0].source)] if few else _by_spec("head", words, scope)
 
 
+def _csplit(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
+    """csplit, whose arguments after the file are patterns between slashes, and how often they apply."""
+    others = [word for word in words if not _SPLIT_AT.fullmatch(word.text)]
+    yield from _by_spec("csplit", others, scope)
+
+
 def _jq(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """jq, which takes a name and a text behind --arg: two arguments for one option."""
     starts = [index for index, word in enumerate(words) if word.text in {"--arg", "--argjson"}]
@@ -515,6 +520,7 @@ _SPECIAL: dict[str, Callable[[list[Word], ShellScope], Iterator[Finding]]] = {
     "mv": _mv,
     **dict.fromkeys(("fd", "fdfind"), _fd),
     **dict.fromkeys(("jq", "gojq", "jaq"), _jq),
+    "csplit": _csplit,
     "find": launchers.find,
     "head": _head,
     "xargs": _xargs,

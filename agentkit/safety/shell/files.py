@@ -39,7 +39,9 @@ _SCRATCH = re.compile(r"/(var/)?tmp(/|\Z)")
 _SINKS = re.compile(r"/dev/(null|stdout|stderr|stdin|tty|fd/\d+)$")
 _ENDLESS = re.compile(r"/dev/(zero|u?random|full)$")
 _CONNECTION = re.compile(r"/dev/(tcp|udp)/")
-_LONGEST, _MOST_PARTS = 1_000, 20
+_MOST_PARTS, _MAX_TAILS = 20, 9
+EVERYTHING = ("**/*", "**/.*")
+"""Patterns for all files of the workspace."""
 _DEVICE = re.compile(r"/dev/")
 _READABLE = re.compile(
     r"/(usr|bin|sbin|lib\w*|opt)(/|$)|/etc/(?!passwd|group|hosts|ssh|krb5|ldap|crontab|cron|fstab|exports)"
@@ -48,6 +50,7 @@ _READABLE = re.compile(
 )
 _LISTABLE = re.compile(r"/(?!root|home)\w*/?$")
 _EXAMPLE = re.compile(r"(^|[=@:,])(?=[/~.\w])")
+_SEPARATORS = re.compile(r"[=@:,]")
 
 
 def resolve(text: str, scope: ShellScope) -> str | None:
@@ -129,8 +132,9 @@ def perhaps_secret(word: Word, scope: ShellScope) -> bool:
 def secrets(word: Word, scope: ShellScope, *, listing: bool = False) -> Iterator[Decision]:
     """What objects to naming a secret anywhere in an argument: alone, after = @ : or a short flag."""
     text = word.text
-    starts = [match.end() for match in islice(_EXAMPLE.finditer(text), 9)]
-    candidates = {text, *(text[start:] for start in starts)} if len(text) <= _LONGEST else set()
+    starts = [match.end() for match in islice(_EXAMPLE.finditer(text), _MAX_TAILS)]
+    candidates = {text, *(text[start:] for start in starts)}
+    candidates |= set(_SEPARATORS.split(text)) if len(starts) == _MAX_TAILS else set()
     candidates |= {text[2:]} if re.match(r"-[A-Za-z][/~.]", text) else set()
     if text.startswith("-") or "\n" in text:
         candidates.discard(text)

@@ -240,7 +240,7 @@ _REGEX_LITERAL = re.compile(
     r"(?:(?<=\sif\s)|(?<=\sunless\s))/[\w\s^$.*+?\\\[\]|#-]*/[imsx]*(?=\s*(;|\)|$|&&|and\b|or\b))"
 )
 _FILE_NAME = re.compile(r"[\w./-]{1,200}\.\w{1,5}")
-_LONGEST, _LONGEST_PATH = 3_000, 300
+_LONGEST = 3_000
 
 
 def judge(language: str, word: Word, scope: ShellScope) -> Iterator[Finding]:
@@ -296,7 +296,7 @@ def _sed_commands(code: str) -> Iterator[str]:
 def _literal(literal: str, code: str, word: Word, scope: ShellScope) -> Iterator[Finding]:
     if _FILE_NAME.fullmatch(literal):
         files.run(Word(literal, word.source), scope)  # which the program may load
-    if len(literal) > _LONGEST_PATH or not re.match(r"[/~.]|\w+/", literal):
+    if not re.match(r"[/~.]|\w+/", literal):
         return
     path = Word(literal, word.source)
     yield from files.secrets(path, scope)
@@ -308,7 +308,7 @@ def _literal(literal: str, code: str, word: Word, scope: ShellScope) -> Iterator
 
 def _written(literal: str, word: Word, scope: ShellScope) -> Iterator[Finding]:
     """What denies writing the file that a program names; what only asks is asked anyway."""
-    if len(literal) <= _LONGEST_PATH and re.match(r"[/~]", literal):
+    if re.match(r"[/~]", literal):
         yield from (found for found in files.write(Word(literal, word.source), scope) if found.verdict == "deny")
 
 

@@ -28,6 +28,7 @@ from agentkit.safety.shell.variables import (
     ask,
     deny,
     reads,
+    undoes,
 )
 
 _SEPARATING = {"-d", "--delimiter", "-0", "--null"}
@@ -35,6 +36,10 @@ _IN_PARTS = {"-n", "-L", "-l", "--max-args", "--max-lines", "-s", "--max-chars"}
 """The options of xargs by which it starts a command several times, with a part of the arguments each."""
 _ITEMS = 20
 _SUSPICIONS = 3
+_EMPTY_FOUND = re.compile(
+    r"(-(type [fd]|depth|m(in|ax)depth \d+|print) )*-empty (-(type [fd]|depth|print) )*-delete( -print)?"
+)
+"""Tests of find with which -delete deletes empty files and folders only."""
 _SUSPECTED_WORDS = 16
 _NAME_TESTS = {"-name", "-iname", "-path", "-ipath", "-wholename", "-iwholename", "-regex", "-iregex"}
 _VALUED_TESTS = re.compile(
@@ -293,7 +298,7 @@ def find(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     for root in roots:
         yield from files.read(root, replace(scope, exposed=frozenset()))
         if any(word.text == "-delete" for word in words[start:]):
-            yield from files.delete(_below(root, found_names(words)), scope)
+            yield from _deleted(root, words, start, scope)
     yield from _chosen(words[start:], scope)
     for index, word in _tests(words, start):
         following = words[index + 1 : index + 2]
@@ -305,6 +310,18 @@ def find(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
         elif word.text.startswith("-files0"):
             yield ask("unknown-path", word.source, "It looks where a file tells it to.")
     yield reads(words[0].source)
+
+
+def _deleted(root: Word, words: list[Word], start: int, scope: ShellScope) -> Iterator[Finding]:
+    """What objects to deleting what find finds; empty files and folders can be restored whatever their names."""
+    below = _below(root, found_names(words))
+    folder, tests = files.resolve(root.text, scope), " ".join(word.text for word in words[start:])
+    is_inside = folder is not None and paths.inside(folder, scope.workspace)
+    if scope.undoable and not scope.links and is_inside and _EMPTY_FOUND.fullmatch(tests):
+        scope.destroyed.update(files.EVERYTHING)
+        yield undoes(root.source)
+    else:
+        yield from files.delete(below, scope)
 
 
 def _untold(before: Word, word: Word) -> Iterator[Finding]:

@@ -18,8 +18,7 @@ from agentkit._dataclass import dataclass
 from agentkit.decisions import Verdict
 
 T = TypeVar("T")
-_ROW = re.compile(r"^\[\[(\w+)\]\]$", re.MULTILINE)
-_NAMES = re.compile(r"""^names = (["'])(.*)\1$""", re.MULTILINE)
+_ROW = re.compile(r"""^\[\[(\w+)\]\]\n(?:(?!names)\w.*\n)*(?:names = ["'](.*)["']$)?""", re.MULTILINE)
 _RUNS = re.compile(r'^effect = "runs"$', re.MULTILINE)
 _DESTROYS = re.compile(r"^destroys = true$", re.MULTILINE)
 
@@ -173,7 +172,7 @@ class ProgramRule:
 class Lookup(Mapping[str, T]):
     """A mapping that makes each value when it is first looked up, from the rows that name its key."""
 
-    def __init__(self, rows: Mapping[str, tuple[_Row, ...]], make: Callable[[tuple[_Row, ...]], T]) -> None:
+    def __init__(self, rows: Mapping[str, tuple[Any, ...]], make: Callable[[tuple[Any, ...]], T]) -> None:
         self._rows, self._make = rows, make
         self._made: dict[str, T] = {}
 
@@ -235,10 +234,13 @@ def _split(text: str) -> frozenset[str]:
 
 @cache
 def _rows(name: str) -> tuple[dict[str, Any], list[_Row]]:
-    """What stands in a file before its first [[kind]] table, parsed, and those tables."""
-    header, *parts = _ROW.split(Path(__file__).with_name(name).read_text("utf-8"))
-    found = [(kind, _NAMES.search(text), text) for kind, text in zip(parts[::2], parts[1::2], strict=True)]
-    return tomllib.loads(header), [_Row(kind, match[2] if match else "", text) for kind, match, text in found]
+    """The part of a file before its first [[kind]] table, parsed, and those tables."""
+    text = Path(__file__).with_name(name).read_text("utf-8")
+    found = list(_ROW.finditer(text))
+    starts = [match.start() for match in found]
+    spans = zip(found, [*starts[1:], len(text)], strict=True)
+    rows = [_Row(match[1], match[2] or "", text[match.end(1) + 3 : end]) for match, end in spans]
+    return tomllib.loads(text[: starts[0]]), rows
 
 
 def _parsed(row: _Row) -> dict[str, Any]:
@@ -319,17 +321,15 @@ def _by_name(rows: list[_Row], kind: str) -> dict[str, tuple[_Row, ...]]:
     return found
 
 
-def _rules_by_name(rows: list[_Row], runners: set[str]) -> dict[str, tuple[_Row, ...]]:
-    """The rules in the order of the file under each name; those about "@runs" under every name of `runners`."""
-    indices: dict[str, list[int]] = {}
+def _rules_by_name(rows: list[_Row], runners: set[str]) -> dict[str, tuple[int, ...]]:
+    """The indices of the rules, in order, under each name; those about "@runs" under every name of `runners`."""
+    found: dict[str, tuple[int, ...]] = {}
     for index, row in enumerate(rows):
         for name in row.names.split():
-            indices.setdefault(name, []).append(index)
-    of_runners = indices.get("@runs", [])
-    found = dict.fromkeys(runners, tuple(rows[index] for index in of_runners))
-    for name, own in indices.items():
-        found[name] = tuple(rows[index] for index in (sorted({*own, *of_runners}) if name in runners else own))
-    return found
+            found[name] = (*found.get(name, ()), index)
+    of_runners = found.get("@runs", ())
+    both = {name: tuple(sorted({*found[name], *of_runners})) for name in runners & found.keys()}
+    return dict.fromkeys(runners, of_runners) | found | both
 
 
 @cache
@@ -342,8 +342,8 @@ def tables() -> CommandTables:
     runners = {name.split()[0] for names in running for name in names.split(",")}
     by_name = _rules_by_name(rules, runners)
     return CommandTables(
-        rules=Lookup(by_name, lambda rows: tuple(map(_rule, rows))),
-        every=tuple(map(_rule, by_name["*"])),
+        rules=Lookup(by_name, lambda indices: tuple(_rule(rules[index]) for index in indices)),
+        every=tuple(_rule(rules[index]) for index in by_name["*"]),
         undo=Lookup(_by_name(objections, "undo"), lambda rows: tuple(map(_undo, rows))),
         destroying=frozenset(name for row in rules if _DESTROYS.search(row.text) for name in row.names.split()),
         specs=Lookup(_by_name(rows, "commands"), _last(_spec)),

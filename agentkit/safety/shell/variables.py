@@ -53,7 +53,7 @@ SET_BY_BASH = re.compile(
     r"|BASH_(REMATCH|ARG\w*|COMMAND|LINENO|SOURCE|CMDS|ALIASES)"
 )
 """The names of the variables to which bash itself assigns texts."""
-_PERHAPS_DASHED = re.compile(r"(?!\S*\.\w+$)([*?\[]|[@+!]\()")
+_PERHAPS_DASHED = re.compile(r"(?!\S*\.[\w-]*\w$)([*?\[]|[@+!]\()")
 """Patterns that may match names which begin with a dash. One that ends in a suffix is taken to match ordinary files."""
 _OPEN_START = re.compile(r"[*?\[]|[@+!]\(")
 _NUMBER = re.compile(rf"\d+|{TAME}")

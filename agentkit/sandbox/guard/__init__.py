@@ -4,6 +4,7 @@ It is only the first layer of defence: the security boundary is the child proces
 """
 
 import gc
+import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
 
 SHOWN_LINES, SHOWN_FUNCTIONS = 8, 30
 _WITHOUT_AWAIT = "call functions without await, and without asyncio: each gives its value at once"
+_OUTSIDE_ASYNC = "write `async def main():` around it, and call asyncio.run(main())"
+_NOT_PYTHON = (
+    (r"[!%$]*\s*(python3? -m )?(pip3?|conda|mamba|uv|apt(-get)?)\s+\S", "packages cannot be installed here"),
+    (r"(\w+\s*=\s*)?!|\$ |%%?(sx|sh|bash|script|cd|ls|cat)\b", "commands are run with the run_shell tool"),
+    (r"%%?time(it)?\b", "measure with time.perf_counter()"),
+    (r"%", "leave out IPython magics: only Python runs here"),
+    (r">>> ?", "leave out the prompt >>> and what the code prints"),
+    (r"```|~~~", "write the Python code alone, in one block or without a fence"),
+)
+"""Patterns of lines that are not Python, and what to write instead."""
+
 _AWAITED = ("a coroutine was expected", "in 'await' expression", "a coroutine or an awaitable is required")
 """Python's messages for awaiting a value that is not awaitable."""
 
@@ -38,7 +50,8 @@ def run(code: str, write: Callable[[str, str], object], names: Mapping[str, Any]
 
 def _pointed(ending: GuardedOutcome, functions: list[str]) -> GuardedOutcome:
     """Add a hint about the host functions if the program awaited one or looked it up in the wrong place."""
-    if functions and not ending.hint and any(told in ending.message for told in _AWAITED):
+    is_awaited = not ending.hint and any(message in ending.message for message in _AWAITED)
+    if functions and (is_awaited or ending.hint == _OUTSIDE_ASYNC):
         return ending._replace(hint=_WITHOUT_AWAIT)
     if functions and not ending.hint and "string indices must be integers" in ending.message:
         return ending._replace(hint="it is a text; what stands in it as JSON is read with json.loads(text)")
@@ -64,8 +77,8 @@ def compiled(code: str) -> CodeType | GuardedOutcome:
                 return compile(tree, FILE, "exec", dont_inherit=True)
         except SyntaxError as error:
             line, message = error.lineno or 1, f"SyntaxError: {error.msg}"
-            hint = _WITHOUT_AWAIT if "'await' outside" in message else ""
-            return GuardedOutcome("syntax", None, message, line, source_line(code, line), hint)
+            text = source_line(code, line)
+            return GuardedOutcome("syntax", None, message, line, text, _syntax_hint(message, text))
         except (RecursionError, MemoryError):
             return GuardedOutcome(
                 "syntax", None, "the code is nested too deeply", hint="split it into shorter statements"
@@ -74,6 +87,13 @@ def compiled(code: str) -> CodeType | GuardedOutcome:
             return GuardedOutcome("syntax", None, f"the code is not text that Python reads: {error}")
     first = min(visitor.refusals)
     return GuardedOutcome("refused", None, first.message, first.line, source_line(code, first.line), first.hint)
+
+
+def _syntax_hint(message: str, line: str) -> str:
+    """What to write instead of a line that is not Python, such as a shell command of a notebook."""
+    if "outside" in message and ("await" in message or "async" in message):
+        return _OUTSIDE_ASYNC
+    return next((hint for pattern, hint in _NOT_PYTHON if re.match(pattern, line)), "")
 
 
 def language() -> "type[GuardTransformer]":

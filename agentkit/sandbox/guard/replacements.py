@@ -386,7 +386,7 @@ def substitutes(guard: Guard, streams: Streams) -> dict[str, Callable[[], dict[s
     return {
         "abc": _abc,
         "ast": _ast,
-        "asyncio": lambda: _asyncio(guard),
+        "asyncio": _asyncio,
         "bz2": lambda: packed("bz2"),
         "calendar": lambda: _calendar(streams),
         "codecs": codecs_names,
@@ -442,10 +442,10 @@ def _ast() -> dict[str, Any]:
     return {"literal_eval": literal_eval}
 
 
-def _asyncio(guard: Guard) -> dict[str, Any]:
-    from agentkit.sandbox.guard.asyncio_facade.coroutines import Coroutines
+def _asyncio() -> dict[str, Any]:
+    from agentkit.sandbox.guard.asyncio_facade import Coroutines
 
-    return Coroutines(guard).names()
+    return Coroutines().names()
 
 
 def _calendar(streams: Streams) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
+from agentkit.documents.parsing import MAX_DOCUMENT_BYTES, document_kind
 from agentkit.errors import ToolTimeout
 from agentkit.messages import Status
 from agentkit.safety.urls import AddressRules, Url, read_url
@@ -32,8 +33,11 @@ if TYPE_CHECKING:
 
 MAX_RAW_BYTES = 2_000_000
 MAX_DECODED_BYTES = 5_000_000
+"""The maximum size of a page before and after decompression. Documents can have MAX_DOCUMENT_BYTES."""
+
 MAX_GZIP_MEMBERS = 100
 
+_MAX_SIGNATURE_BYTES = 1_024
 _GZIP = 16 + zlib.MAX_WBITS
 _GZIP_MAGIC = b"\x1f\x8b"
 _ENCODINGS = {"": False, "identity": False, "gzip": True, "x-gzip": True}
@@ -50,42 +54,54 @@ class BodyReader:
     def __init__(self, content_encoding: str = "") -> None:
         self.body = bytearray()
         self.cut = ""
-        self._raw = 0
+        self._raw_bytes = 0
+        self._max_raw_bytes, self._max_bytes = MAX_RAW_BYTES, MAX_DECODED_BYTES
+        self._is_known = False
         self._members = 1
         self._inflater = zlib.decompressobj(_GZIP) if _ENCODINGS[content_encoding.strip().lower()] else None
 
     def feed(self, chunk: bytes) -> bool:
         """Process the next chunk; return whether more is wanted."""
-        taken = chunk[: MAX_RAW_BYTES - self._raw]
-        self._raw += len(taken)
+        if self._inflater is None:
+            self._detect(chunk)
+        taken = chunk[: self._max_raw_bytes - self._raw_bytes]
+        self._raw_bytes += len(taken)
         if self._inflater is None:
             self.body += taken
         else:
-            self._unfold(taken)
+            self._inflate(taken)
         if len(taken) < len(chunk):
-            self.cut = self.cut or f"only the first {MAX_RAW_BYTES:,} bytes were read"
+            self.cut = self.cut or f"only the first {self._max_raw_bytes:,} bytes were read"
         return not self.cut
 
     def finish(self) -> None:
         """Mark the end of the body."""
-        if self._inflater is not None and self._raw and not self._inflater.eof:
+        if self._inflater is not None and self._raw_bytes and not self._inflater.eof:
             self.cut = self.cut or "its compressed form ended early"
 
-    def _unfold(self, data: bytes) -> None:
+    def _inflate(self, data: bytes) -> None:
         """Decompress within the remaining limit, member by member; other data after the first member is padding."""
         while data and not self.cut and self._inflater:
             if self._inflater.eof and not self._begin_member(data):
                 return
-            room = MAX_DECODED_BYTES - len(self.body)
+            room = self._max_bytes - len(self.body) if self.body else _MAX_SIGNATURE_BYTES
             try:
                 self.body += self._inflater.decompress(data, room + 1)
             except zlib.error:
                 self.cut = "its compressed form is damaged"
                 return
-            if len(self.body) > MAX_DECODED_BYTES:
-                del self.body[MAX_DECODED_BYTES:]
-                self.cut = f"only the first {MAX_DECODED_BYTES:,} bytes after decompression were read"
+            self._detect(bytes(self.body[:_MAX_SIGNATURE_BYTES]))
+            if len(self.body) > self._max_bytes:
+                del self.body[self._max_bytes :]
+                self.cut = f"only the first {self._max_bytes:,} bytes after decompression were read"
             data = self._inflater.unconsumed_tail or self._inflater.unused_data
+
+    def _detect(self, head: bytes) -> None:
+        """Raise the limits for a document, by its first bytes."""
+        if not self._is_known and head:
+            self._is_known = True
+            if document_kind(head[:_MAX_SIGNATURE_BYTES]):
+                self._max_raw_bytes = self._max_bytes = MAX_DOCUMENT_BYTES
 
     def _begin_member(self, data: bytes) -> bool:
         if not data.startswith(_GZIP_MAGIC[: len(data)]):
@@ -209,7 +225,9 @@ class WebConnection:
     `resolver` replaces the system's, `transport` is an httpx2 transport that receives each request with its host
     already replaced by the judged address, `proxy` is the URL of a proxy, `tls` an SSL context. `deadline_seconds`
     covers everything from the first look-up to the last byte. `hosts_exist` states that all requested hosts are known
-    to exist, so that a failed look-up means that the network is down.
+    to exist, so that a failed look-up means that the network is down. Otherwise, when the system's resolver does not
+    know a host, `reference_host` is looked up to tell an unknown name from a machine without network; it is not
+    contacted.
     """
 
     def __init__(
@@ -222,6 +240,7 @@ class WebConnection:
         tls: ssl.SSLContext | None = None,
         deadline_seconds: float = DEADLINE_SECONDS,
         hosts_exist: bool = False,
+        reference_host: str = "example.com",
     ) -> None:
         self.rules = rules or AddressRules()
         self.deadline_seconds = deadline_seconds
@@ -230,6 +249,7 @@ class WebConnection:
         self._proxy = proxy
         self._given_tls = tls
         self._hosts_exist = hosts_exist
+        self._reference_host = reference_host
         self._lock = threading.Lock()
 
     @property
@@ -308,20 +328,29 @@ class WebConnection:
             error = f"The name {url.host} could not be looked up in {RESOLVE_SECONDS:g} seconds."
             raise _Stopped(WebFailure("timed_out", error)) from None
         except OSError as fault:
-            raise _Stopped(self._look_up_failure(url.host, fault)) from None
+            raise _Stopped(await self._look_up_failure(url.host, fault)) from None
         for address in addresses:
             if objection := self.rules.judge_address(url, address):
                 raise _Stopped(denied(objection))
         return addresses
 
-    def _look_up_failure(self, host: str, fault: OSError) -> WebFailure:
+    async def _look_up_failure(self, host: str, fault: OSError) -> WebFailure:
         import socket
 
-        if fault.errno == socket.EAI_AGAIN or self._hosts_exist:
-            return WebFailure(
-                "offline", f"The name {host} cannot be looked up: there is no network, or no name server."
-            )
-        return WebFailure("failed", f"There is no host named {host}.")
+        if fault.errno == socket.EAI_AGAIN or self._hosts_exist or not await self._has_network():
+            error = f"The name {host} cannot be looked up: there is no network, or no name server."
+            return WebFailure("offline", error)
+        return WebFailure("failed", f"No host is named {host}.")
+
+    async def _has_network(self) -> bool:
+        """Whether the system's resolver knows a host that exists; custom resolvers are trusted."""
+        if self._resolver is not resolve:
+            return True
+        try:
+            await execution.acall(functools.partial(resolve, self._reference_host, 443), RESOLVE_SECONDS)
+        except (ToolTimeout, OSError):
+            return False
+        return True
 
     def _admitted(self, url: str) -> Url:
         decision = self.rules.judge(url)

@@ -14,6 +14,7 @@ from markdown import block, described, joined
 import agentkit
 import agentkit.testing
 from agentkit import Tool, Toolset
+from agentkit.events import Event
 
 
 def _is_described(name: str) -> bool:
@@ -44,11 +45,12 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.code_mode.program_tool", "agentkit.code_mode.ProgramTool"),
         "agentkit.HostedTool",
     ),
-    "Judging": (
+    "Safety": (
         *("agentkit.SafetyLevel", "agentkit.Policy", "agentkit.Rule", "agentkit.Decision", "agentkit.Verdict"),
         *("agentkit.Approval", "agentkit.ApprovalRequest", "agentkit.safety.terminal_approver.TerminalApprover"),
     ),
-    "Remembering": ("agentkit.Session",),
+    "Sessions": ("agentkit.Session",),
+    "Events": ("agentkit.TextDelta",),
     "Knowledge": (
         *("agentkit.Knowledge", "agentkit.knowledge.Memory", "agentkit.knowledge.Chunk"),
         *("agentkit.knowledge.Document", "agentkit.knowledge.AddResult", "agentkit.knowledge.Between"),
@@ -80,7 +82,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 
 _LINE = 100
 _SHOWN = property | cached_property | classmethod | staticmethod | FunctionType
-_WHY_NOT_HERE = "see [tools](tools.md)", "see [errors](errors.md)"
+_WHY_NOT_HERE = "see [tools](tools.md)", "see [errors](errors.md)", "see [events](events.md)"
 
 
 def page() -> str:
@@ -106,6 +108,8 @@ def _kind(name: str) -> str:
         return _WHY_NOT_HERE[0]
     if isinstance(value, type) and issubclass(value, agentkit.AgentKitError):
         return _WHY_NOT_HERE[1]
+    if isinstance(value, type) and issubclass(value, Event):
+        return _WHY_NOT_HERE[2]
     raise KeyError(f"agentkit.{name} is public and stands in no group of docs/site/reference/api.py; add it to one.")
 
 

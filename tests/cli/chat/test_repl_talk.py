@@ -2,9 +2,13 @@
 
 import stat
 
+import pytest
+
 from agentkit.sessions.session import Session
 from agentkit.settings import state_folder
 from agentkit.testing import FakeServer, call, fail, slow
+
+pytestmark = pytest.mark.slow
 
 SUM = call("calculator", expression="1250 * 0.17")
 

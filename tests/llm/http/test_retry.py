@@ -7,26 +7,29 @@ import pytest
 
 from agentkit.errors import RateLimited, Unreachable
 from agentkit.llm.client import LLM
-from agentkit.llm.http.retry import RetryPolicy
+from agentkit.llm.http.retry import Retries
+from agentkit.llm.protocols.error_mapping import failure
+from agentkit.llm.protocols.parsing import json_or_text
 from agentkit.testing import FakeServer, fail
 
 
 def refused(status, headers=None, text=""):
-    """The answer of a server that refuses."""
-    return httpx2.Response(status, headers=headers, text=text)
+    """A response with an error status, and the error that it is mapped to."""
+    response = httpx2.Response(status, headers=headers, text=text)
+    return response, failure(json_or_text(text), status=status)
 
 
 @pytest.mark.parametrize("status", [408, 409, 429, 500, 502, 503, 504, 529])
 def test_what_may_pass_is_tried_again(status):
     """A server that is busy, or in trouble, is asked again, as often as it may be."""
-    pauses = RetryPolicy(2)
-    assert [pauses.after_refusal(refused(status)) is None for _ in range(3)] == [False, False, True]
+    pauses = Retries(2)
+    assert [pauses.after_refusal(*refused(status)) is None for _ in range(3)] == [False, False, True]
 
 
 @pytest.mark.parametrize("status", [300, 307, 400, 401, 403, 404, 413, 422])
 def test_what_will_not_pass_is_told_at_once(status):
     """What the request or the account has done wrong is not asked again."""
-    assert RetryPolicy(2).after_refusal(refused(status)) is None
+    assert Retries(2).after_refusal(*refused(status)) is None
 
 
 @pytest.mark.parametrize(
@@ -46,12 +49,12 @@ def test_what_will_not_pass_is_told_at_once(status):
 )
 def test_what_breaks_may_hold_the_next_time(error, is_tried_again):
     """Connections that break are opened again; what is wrong with the request itself stays so."""
-    assert (RetryPolicy(1).after_error(error("no")) is not None) == is_tried_again
+    assert (Retries(1).after_error(error("no")) is not None) == is_tried_again
 
 
 def test_pauses_double_up_to_eight_seconds():
     """Each pause is up to twice as long as the one before, and never longer than eight seconds."""
-    pauses = RetryPolicy(7)
+    pauses = Retries(7)
     seconds = [pauses.after_error(httpx2.ReadError("")) for _ in range(7)]
     for pause, longest in zip(seconds, [0.5, 1, 2, 4, 8, 8, 8], strict=True):
         assert longest * 0.75 <= pause <= longest
@@ -70,19 +73,19 @@ def test_pauses_double_up_to_eight_seconds():
 )
 def test_a_server_says_when_to_come_back(headers, seconds):
     """What a server wishes is done, but nobody waits longer than two minutes for it."""
-    assert RetryPolicy(1).after_refusal(refused(503, headers)) == seconds
+    assert Retries(1).after_refusal(*refused(503, headers)) == seconds
 
 
 @pytest.mark.parametrize("wish", ["0", "-3", "soon", "nan"])
 def test_a_wish_without_sense_is_a_pause_of_our_own(wish):
     """A server whose wish is no time to come is asked again after an ordinary pause."""
-    assert 0.3 < RetryPolicy(1).after_refusal(refused(429, {"Retry-After": wish})) <= 0.5
+    assert 0.3 < Retries(1).after_refusal(*refused(429, {"Retry-After": wish})) <= 0.5
 
 
 @pytest.mark.parametrize(("wish", "seconds"), [("8", 8.0), ("9", None), ("120", None)])
 def test_a_wish_in_haste(wish, seconds):
     """Where another model can be asked, nobody waits longer on a server's wish than for eight seconds."""
-    assert RetryPolicy(1, is_hasty=True).after_refusal(refused(429, {"Retry-After": wish})) == seconds
+    assert Retries(1, is_hasty=True).after_refusal(*refused(429, {"Retry-After": wish})) == seconds
 
 
 @pytest.mark.parametrize(
@@ -96,14 +99,14 @@ def test_a_wish_in_haste(wish, seconds):
 )
 def test_an_error_in_haste(error, is_tried_again):
     """Where another model can be asked, a lost connection is tried again, and a timeout is not waited for twice."""
-    assert (RetryPolicy(1, is_hasty=True).after_error(error("gone")) is not None) is is_tried_again
+    assert (Retries(1, is_hasty=True).after_error(error("gone")) is not None) is is_tried_again
 
 
 def test_a_server_may_ask_to_be_asked_again():
     """A refusal that would not be tried again is, when its server says so; a quota that is spent is not."""
-    assert RetryPolicy(1).after_refusal(refused(400, {"x-should-retry": "true"})) is not None
+    assert Retries(1).after_refusal(*refused(400, {"x-should-retry": "true"})) is not None
     spent = refused(429, {"x-should-retry": "true"}, '{"error": {"code": "insufficient_quota"}}')
-    assert RetryPolicy(1).after_refusal(spent) is None
+    assert Retries(1).after_refusal(*spent) is None
 
 
 def test_a_long_pause_is_the_callers(ask):

@@ -83,17 +83,11 @@ def facts(reader):
 
 @pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case["about"])
 def test_what_models_write(case):
-    """Calls are understood as models write them; what is only quoted, thought or invented does not run."""
-    reader, _ = read([case["answer"]], is_cut=case.get("cut", False))
-    assert [[call.name, arguments_in(call.arguments)] for call in reader.calls] == case["calls"]
-    assert (reader.text, reader.reasoning) == (case["text"], case.get("reasoning", ""))
-
-
-@pytest.mark.parametrize("case", ANSWERS, ids=lambda case: case["about"])
-def test_an_answer_character_by_character(case):
-    """Streamed in the smallest pieces, an answer is the same as in one piece."""
+    """Calls are parsed as models write them, in one piece and character by character; quoted calls do not run."""
     is_cut = case.get("cut", False)
     whole, _ = read([case["answer"]], is_cut=is_cut)
+    assert [[call.name, arguments_in(call.arguments)] for call in whole.calls] == case["calls"]
+    assert (whole.text, whole.reasoning) == (case["text"], case.get("reasoning", ""))
     streamed, events = read(case["answer"], is_cut=is_cut)
     assert facts(streamed) == facts(whole)
     assert (told(events, TextDelta), told(events, ReasoningDelta)) == (streamed.text, streamed.reasoning)
@@ -202,12 +196,12 @@ HOSTILE = [
 ]
 
 
-@pytest.mark.parametrize("start", ["", "<TOOL: calculator>", "```\n<TOOL: now></TOOL>", "```", "`"])
 @pytest.mark.parametrize("piece", HOSTILE)
-def test_half_markup_without_end_in_single_characters(piece, start):
+def test_half_markup_without_end_in_single_characters(piece):
     """Markup that is begun again and again is no more work for each character, and says the same as in one piece."""
-    answer = start + piece * (2_000 // len(piece))
-    assert facts(read(answer)[0]) == facts(read([answer])[0])
+    for start in ("", "<TOOL: calculator>", "```\n<TOOL: now></TOOL>", "```", "`"):
+        answer = start + piece * (2_000 // len(piece))
+        assert facts(read(answer)[0]) == facts(read([answer])[0]), start
 
 
 @pytest.mark.parametrize("piece", HOSTILE)

@@ -21,7 +21,7 @@ MESSAGES = st.one_of(
     st.builds(AssistantMessage, TEXTS, st.lists(CALLS, unique_by=lambda call: call.id, max_size=3).map(tuple)),
     st.builds(
         ToolMessage,
-        TEXTS,
+        st.text(min_size=1),
         st.just(""),
         TEXTS,
         images=st.lists(IMAGES, max_size=2).map(tuple),

@@ -54,11 +54,9 @@ def test_the_corpora_are_large():
     assert len({row["code"] for row in ESCAPES}) >= 250
 
 
-@pytest.mark.parametrize("row", ESCAPES, ids=[f"{row['category']}-{i}" for i, row in enumerate(ESCAPES)])
-def test_escape_is_stopped(row):
-    """No known way out of the language prints its mark."""
-    _, printed = outcome(row["code"])
-    assert MARKER not in printed.splitlines()
+def test_escapes_are_stopped():
+    """No known way out of the language prints its marker."""
+    assert [row for row in ESCAPES if MARKER in outcome(row["code"])[1].splitlines()] == []
 
 
 def wrapped(code, how):

@@ -146,6 +146,13 @@ def test_failed_look_up_is_told(number, hosts_exist, status):
     assert connection.get("http://name.example.org/").status == status
 
 
+@pytest.mark.parametrize(("reference", "status"), [("localhost", "failed"), ("no-such-host.invalid", "offline")])
+def test_unknown_host_without_network_is_offline(reference, status):
+    """When the system knows no host at all, an unknown name means that there is no network."""
+    connection = WebConnection(reference_host=reference)
+    assert connection.get("https://no-such-host.example.net/").status == status
+
+
 def test_name_without_address_fails():
     """A name that resolves to nothing is a failure."""
     assert "no address" in WebConnection(resolver=answers([])).get("http://name.example.org/").error

@@ -1,9 +1,12 @@
-"""Does fetch_url tell what a page says, or why not, in the promised keys?"""
+"""The results of fetch_url: pages, texts, documents and failures, in the promised keys."""
 
 import asyncio
 import gzip
+import io
 import json
 import socket
+import zipfile
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +14,16 @@ from agentkit.decisions import Verdict
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
 from agentkit.tools.web.fetch import PAGE_CHARS, fetch_tool, fetch_url_tool
+
+FILES = Path(__file__).parents[2] / "documents" / "files"
+
+
+def zipped():
+    """An archive that is no document."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as made:
+        made.writestr("a.txt", "x")
+    return out.getvalue()
 
 
 @pytest.fixture
@@ -88,9 +101,9 @@ def test_cut_body_is_told(fetch):
 
 
 def test_cut_page_is_told(fetch):
-    """Of a web page, the first 1,000,000 bytes are read."""
+    """The first 1,000,000 characters of a web page are read."""
     result = fetch(b"<p>word</p>" * 150_000, content_type=b"text/html")
-    assert (result["status"], "1,000,000 bytes of the page" in result["cut"]) == ("truncated", True)
+    assert (result["status"], "1,000,000 characters of the page" in result["cut"]) == ("truncated", True)
 
 
 @pytest.mark.parametrize(
@@ -106,6 +119,27 @@ def test_what_has_no_text_is_a_failure(body, content_type, words, fetch):
     """A document that is no text, and a page that is only scripts, are told as such."""
     result = fetch(body, content_type=content_type)
     assert (result["status"], words in result["error"], "content" in result) == ("failed", True, False)
+
+
+def test_documents_are_read_as_files_are(fetch):
+    """PDFs and office documents are read, also beyond the size of a page, whatever the server calls them."""
+    pdf = (FILES / "guide-libreoffice.pdf").read_bytes()
+    padded = pdf + b"\n" * 3_000_000
+    for body in (pdf, padded):
+        result = fetch(body, content_type=b"application/octet-stream")
+        assert (result["status"], "[Page 1]" in result["content"], "bowline" in result["content"]) == ("ok", True, True)
+    packed = fetch(gzip.compress(padded * 2), content_type=b"application/pdf", content_encoding=b"gzip")
+    assert "bowline" in packed["content"]
+    result = fetch((FILES / "mooring.docx").read_bytes(), content_type=b"text/html")
+    assert (result["title"], "Moor the ship" in result["content"]) == ("Mooring rules 2026", True)
+
+
+def test_document_that_does_not_come_whole_is_an_error(fetch):
+    """A document beyond the limit, an archive and an old format are errors that say why."""
+    large = fetch(b"%PDF-1.7 " + b"x" * 50_000_000, content_type=b"application/pdf")
+    assert "it did not come whole: only the first 50,000,000 bytes were read" in large["error"]
+    assert "archive of another kind" in fetch(zipped(), content_type=b"application/zip")["error"]
+    assert "old format" in fetch(b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", content_type=b"application/msword")["error"]
 
 
 @pytest.mark.parametrize(

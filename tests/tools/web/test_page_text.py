@@ -1,4 +1,4 @@
-"""Is text told from what is none, read in its own charset, and marked as foreign?"""
+"""Detection of pages and texts, their charsets, and the marking of foreign text."""
 
 import re
 import time
@@ -78,14 +78,25 @@ def test_kind_is_told_by_header_and_first_bytes(content_type, body, kind):
         (b"+AGE-", "text/html; charset=utf-7", "+AGE-"),
         (b"xn--a", "text/html; charset=idna", "xn--a"),
         (b"\\x41", "text/html; charset=unicode_escape", "\\x41"),
-        ("kä".encode()[:-1], "", "k"),
         (b"a\xffb", "text/html; charset=utf-8", "a\ufffdb"),
         (b"", "", ""),
     ],
 )
 def test_charset_is_found(body, content_type, text):
     """A text is read by its mark, the header, its own word, as UTF-8, or as Western European, in this order."""
-    assert decode(body, content_type) == text
+    assert decode(body, content_type).text == text
+
+
+def test_cut_body_can_end_within_a_character():
+    """The last character of a body that was cut is dropped if it is incomplete."""
+    assert decode("kä".encode()[:-1], "", is_cut=True).text == "k"
+
+
+def test_detected_charset_has_a_note():
+    """A charset that is neither declared nor Unicode is detected, with its confidence."""
+    decoded = decode("Příliš žluťoučký kůň".encode("cp1250"), "text/csv")
+    assert (decoded.text, decoded.encoding) == ("Příliš žluťoučký kůň", "cp1250")
+    assert "detected as cp1250" in decoded.note
 
 
 def test_slow_codec_is_not_used():

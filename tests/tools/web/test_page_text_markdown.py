@@ -1,4 +1,4 @@
-"""Does a page come out as what a reader came for?"""
+"""Conversion of web pages to Markdown."""
 
 import time
 
@@ -28,8 +28,8 @@ def read(html, url="https://example.com/"):
 
 def test_page_reads_as_markdown():
     """Headings, emphasis, links, code, tables and lists become Markdown."""
-    title, text, remark, _ = read(ARTICLE, "https://example.com/a/b")
-    assert (title, remark) == ("The title", "")
+    title, text, error, *_ = read(ARTICLE, "https://example.com/a/b")
+    assert (title, error) == ("The title", "")
     assert text.startswith("# Heading\n\nSome **bold** words and [a link](https://example.com/docs/page?x=1#y).")
     assert "```python\nx = 1\n```" in text
     assert "| a | b |\n| --- | --- |\n| 1 | 2 |" in text
@@ -89,13 +89,22 @@ def test_title_is_that_of_the_page(html, title):
         ("<div id=root></div><script src=app.js></script>", True),
         ("<p>Please enable JavaScript.<script>x</script>", True),
         ("<p>One two three four five.<script>x</script>", False),
+        ("<p>203.0.113.77<script>x</script>", False),
+        ("<p>" + "How to enable JavaScript in a browser. " * 20 + "<script>x</script>", False),
+        ('<a href="/new">Moved</a><script>location="/new"</script>', False),
         ("<p>Short", False),
         ("", False),
     ],
 )
-def test_page_of_scripts_is_told(html, needs):
-    """A page that shows nothing until its scripts run is told apart from an empty one."""
-    assert ("JavaScript" in read(html).remark) == needs
+def test_page_that_needs_scripts_is_an_error(html, needs):
+    """A page without text until its scripts run is an error; a short one and an empty one are not."""
+    assert ("JavaScript" in read(html).error) == needs
+
+
+def test_short_page_with_scripts_has_a_note():
+    """The text of a short page is returned, with a note that scripts may add to it."""
+    page = read("<p>203.0.113.77<script src=x></script>")
+    assert (page.text, "scripts, which are not run" in page.note) == ("203.0.113.77", True)
 
 
 @pytest.mark.parametrize(

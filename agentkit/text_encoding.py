@@ -1,0 +1,172 @@
+"""Decoding of text in unknown encodings: byte order marks, UTF-8 with damage, UTF-16, and detected legacy encodings."""
+
+from __future__ import annotations
+
+import codecs
+import re
+import unicodedata
+from typing import Literal
+
+from agentkit._dataclass import dataclass
+from agentkit.errors import ToolError
+
+BYTE_ORDER_MARKS = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+_CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
+_NOT_ASCII_LINE = re.compile(rb"[^\n]{0,2000}[\x80-\xff][^\n]{0,2000}")
+_WELL_FORMED = re.compile(
+    rb"[\xc2-\xdf][\x80-\xbf]|[\xe1-\xef][\x80-\xbf]{2}|\xe0[\xa0-\xbf][\x80-\xbf]|\xf0[\x90-\xbf][\x80-\xbf]{2}"
+    rb"|[\xf1-\xf4][\x80-\xbf]{3}"
+)
+_SAMPLE_BYTES, _DETECTED_BYTES = 8_000, 64_000
+_MAX_CONTROL_SHARE = 0.02
+_MIN_CONFIDENCE = 0.5
+_SUPERSETS = {"shift_jis": "cp932", "euc_kr": "cp949", "gb2312": "gb18030", "gbk": "gb18030", "iso8859-1": "cp1252"}
+"""Encodings are decoded by the superset that programs write under their names."""
+
+_RARE = frozenset({"ascii", "utf-8", "iso8859-4", "iso8859-10", "iso8859-13", "iso8859-14", "iso8859-15", "iso8859-16"})
+_MIN_LETTERS = 3
+"""With fewer different letters, an encoding without a known language is Western European."""
+
+_HUNGARIAN_ONLY = frozenset(b"\xd5\xdb\xf5\xfb")
+_HUNGARIAN = frozenset("ÁÉÍÓÖŐÚÜŰáéíóöőúüű".encode("cp1250") + b"\x84\x93\x94\x96\x97\xa0\xbb\xab")
+"""The letters and quotes of Hungarian in cp1250, which detection takes for cp1252."""
+
+_PRINTABLE = frozenset("LMNPSZ")
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedText:
+    """A decoded text.
+
+    `encoding` is the codec's name, `mark` the byte order mark before the text. `note` states damage, and how certain a
+    detected encoding is; it is empty for valid Unicode.
+    """
+
+    text: str
+    encoding: str = "utf-8"
+    mark: bytes = b""
+    note: str = ""
+
+    def encode(self, text: str) -> bytes:
+        """Encode another text in the same way. Raises ToolError if the encoding lacks a character."""
+        errors = "surrogateescape" if self.encoding == "utf-8" else "strict"
+        try:
+            return self.mark + text.encode(self.encoding, errors)
+        except UnicodeEncodeError as error:
+            character = text[error.start]
+            raise ToolError(f"The file is encoded as {self.encoding}, which has no {character!r}.") from None
+
+
+Errors = Literal["replace", "surrogateescape"]
+
+
+def decode_text(content: bytes, *, is_cut: bool = False, errors: Errors = "replace") -> DecodedText | None:
+    """Decode bytes by byte order mark, as UTF-8, as UTF-16, or by detection; None for binary content.
+
+    `is_cut` states that the bytes are only the beginning of a file, which can end within a character. `errors` is how
+    invalid UTF-8 is decoded: `surrogateescape` encodes to the same bytes again.
+    """
+    for mark, encoding in BYTE_ORDER_MARKS:
+        if content.startswith(mark):
+            if encoding.startswith("utf-16") and len(content) % 2 and not is_cut:
+                return None
+            text = content[len(mark) :].decode(encoding, errors if encoding == "utf-8" else "replace")
+            return DecodedText(text, encoding, mark)
+    if b"\0" in content:
+        return _utf16(content, is_cut=is_cut)
+    try:
+        text = codecs.utf_8_decode(content, "strict", not is_cut)[0]
+    except UnicodeDecodeError:
+        sample = content[:_SAMPLE_BYTES]
+        if len(_CONTROLS.findall(sample)) > _MAX_CONTROL_SHARE * len(sample):
+            return None
+        return _damaged_utf8(content, errors) if _is_mostly_utf8(content) else _detected(content)
+    return _iso2022(content) or DecodedText(text)
+
+
+def _is_mostly_utf8(content: bytes) -> bool:
+    """Whether at least half of the sequences that are not ASCII are UTF-8; by chance, few are in other encodings."""
+    rest, good = _WELL_FORMED.subn(b"", content)
+    bad = sum(byte >= 0x80 for byte in rest[:_DETECTED_BYTES])
+    return good >= max(bad, 1)
+
+
+def _damaged_utf8(content: bytes, errors: Errors) -> DecodedText:
+    shown = content.decode("utf-8", "replace")
+    count = shown.count("\ufffd") - content.count(b"\xef\xbf\xbd")
+    line = content.decode("utf-8", "surrogateescape")
+    first = next((number for number, char in enumerate(line) if "\udc80" <= char <= "\udcff"), 0)
+    where = f"line {line.count(chr(10), 0, first) + 1:,}"
+    verb = "character is" if count == 1 else "characters are"
+    note = f"It is not valid UTF-8: {count:,} damaged {verb} shown as \ufffd, the first in {where}."
+    return DecodedText(shown if errors == "replace" else line, note=note)
+
+
+def _detected(content: bytes) -> DecodedText:
+    """Decode text in a legacy encoding, found by the frequencies of its characters."""
+    name, language, confidence = _detect(content)
+    try:
+        text = content.decode(name)
+    except UnicodeDecodeError:
+        if name == "cp1252":
+            name = "latin-1"
+        text = content.decode(name, "replace")
+    found = f"{name} ({language})" if language else name
+    doubt = "" if confidence >= _MIN_CONFIDENCE else "; some characters may be wrong"
+    note = f"It is not UTF-8; the encoding was detected as {found} with a confidence of {confidence:.0%}{doubt}."
+    return DecodedText(text, name, note=note)
+
+
+def _detect(content: bytes) -> tuple[str, str, float]:
+    """The codec, the language or an empty string, and the confidence."""
+    from turbohtml.detect import detect
+
+    lines = b"\n".join(_NOT_ASCII_LINE.findall(content[: 10 * _DETECTED_BYTES])) or content
+    sample = lines[:_DETECTED_BYTES]
+    found = detect(sample)
+    try:
+        codec = codecs.lookup((found.encoding or "").lower().replace("windows-", "cp")).name
+    except LookupError:
+        codec = ""
+    name = _SUPERSETS.get(codec, codec)
+    letters = {byte for byte in sample if byte >= 0x80}
+    if name == "cp1252" and letters & _HUNGARIAN_ONLY and letters <= _HUNGARIAN:
+        return "cp1250", "Hungarian", found.confidence
+    is_guess = not found.language and found.confidence <= _MIN_CONFIDENCE
+    if not name or (is_guess and (name in _RARE or len(letters) < _MIN_LETTERS)):
+        return "cp1252", "", found.confidence
+    return name, found.language or "", found.confidence
+
+
+def _iso2022(content: bytes) -> DecodedText | None:
+    """Decode Japanese or Korean in seven bits, which switches between character sets by escape sequences."""
+    for sign, encoding in ((b"\x1b$)C", "iso2022_kr"), (b"\x1b$", "iso2022_jp_2")):
+        if sign in content:
+            try:
+                return DecodedText(content.decode(encoding), encoding)
+            except UnicodeDecodeError:
+                continue
+    return None
+
+
+def _utf16(content: bytes, *, is_cut: bool) -> DecodedText | None:
+    """Decode UTF-16 without a mark: its zeros are all on one side, and its characters are printable."""
+    if len(content) % 2 and not is_cut:
+        return None
+    sample = content[:_SAMPLE_BYTES]
+    even, odd = sample[::2].count(0), sample[1::2].count(0)
+    encoding = "utf-16-be" if even > odd else "utf-16-le"
+    if min(even, odd) > 0.05 * max(even, odd):
+        return None
+    text = content[: len(content) // 2 * 2].decode(encoding, "replace")
+    shown = text[: _SAMPLE_BYTES // 2]
+    odd_characters = sum(unicodedata.category(char)[0] not in _PRINTABLE and char not in "\n\r\t\f" for char in shown)
+    if odd_characters > _MAX_CONTROL_SHARE * len(shown) or _CONTROLS.search(shown.encode("utf-8", "replace")):
+        return None
+    return DecodedText(text, encoding, note=f"It has no byte order mark; it was read as {encoding}.")

@@ -1,0 +1,128 @@
+"""Closing and cancelling of requests."""
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from agentkit import Agent, Limits
+from agentkit.errors import Unreachable
+from agentkit.llm.client import LLM
+from agentkit.llm.pipeline import CANCELLATION, RequestCancellation
+from agentkit.testing import FakeServer
+
+HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
+ANSWER = b'{"choices": [{"message": {"content": "Hello"}, "finish_reason": "stop"}]}'
+WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%b" % (len(ANSWER), ANSWER)
+PIECE = b'data: {"choices": [{"delta": {"content": "Hel"}}]}\n\n'
+CHUNK = b"%x\r\n%b\r\n" % (len(PIECE), PIECE)
+
+
+class SilentServer:
+    """A server that answers its first requests as given, and then is silent until the client disconnects."""
+
+    def __init__(self, *answers):
+        self._answers = answers
+        self.has_received, self.is_disconnected = threading.Event(), threading.Event()
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.base_url = f"http://127.0.0.1:{self._listener.getsockname()[1]}/v1"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self):
+        with self._listener, self._listener.accept()[0] as connection:
+            self._answer(connection)
+        self.is_disconnected.set()
+
+    def _answer(self, connection):
+        for answer in (*self._answers, b""):
+            request = b""
+            while b"messages" not in request:
+                piece = connection.recv(65536)
+                if not piece:
+                    return
+                request += piece
+            self.has_received.set()
+            connection.sendall(answer)
+            if b"Content-Length" not in answer:
+                break
+        while connection.recv(65536):
+            pass
+
+
+@pytest.mark.parametrize("way", ["run", "stream"])
+@pytest.mark.parametrize("answers", [(), (HEAD,), (HEAD + CHUNK,), (WHOLE,)], ids=["silent", "head", "piece", "reused"])
+def test_a_time_limit_closes_the_connection(way, answers):
+    """A run that is out of time closes its connection, however far the answer had come."""
+    server = SilentServer(*answers)
+    llm = LLM(base_url=server.base_url, model="m")
+    llm.prepare()
+    if answers == (WHOLE,):
+        assert llm.chat("Hi") == "Hello"
+    agent = Agent("clerk", llm=llm, limits=Limits(seconds=0.4))
+    result = agent.run("Hi") if way == "run" else [*agent.stream("Hi")][-1].result
+    assert result.status == "limit"
+    assert server.is_disconnected.wait(5)
+
+
+@pytest.mark.parametrize("limits", ["None", "Limits(seconds=60)"])
+def test_an_interrupt_closes_the_connection(limits):
+    """After Ctrl-C the connection is closed, although the program goes on."""
+    server = SilentServer()
+    program = f"""
+import sys
+from agentkit import LLM, Agent, Limits
+agent = Agent("clerk", llm=LLM(base_url={server.base_url!r}, model="m"), limits={limits})
+print("ready", flush=True)
+try:
+    agent.run("Hi")
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+sys.stdin.read()
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout.readline() == "ready\n"
+        assert server.has_received.wait(30)
+        os.kill(process.pid, signal.SIGINT)
+        assert process.stdout.readline() == "interrupted\n"
+        assert server.is_disconnected.wait(5)
+        process.stdin.close()
+
+
+def test_a_cancelled_request_is_not_sent_again():
+    """A request that was cancelled from another thread ends, and is not retried."""
+    server = SilentServer()
+    cancellation = RequestCancellation()
+    threading.Timer(0.3, cancellation.cancel).start()
+    token = CANCELLATION.set(cancellation)
+    try:
+        with pytest.raises(Unreachable):
+            LLM(base_url=server.base_url, model="m").chat("Hi")
+    finally:
+        CANCELLATION.reset(token)
+    assert server.is_disconnected.wait(5)
+
+
+def test_closing_an_llm_in_use_ends_no_request():
+    """A request whose LLM is closed meanwhile is answered, and so is the next one."""
+    with FakeServer(lambda _: llm.close() or "Hi", "Hello") as server:
+        llm = LLM(base_url=server.base_url, model="m", max_retries=0)
+        assert (llm.chat("Hi"), llm.chat("Hi")) == ("Hi", "Hello")
+        llm.close()
+
+
+def test_an_error_that_is_not_the_connection_s_is_raised_as_it_is():
+    """What interrupts a request from outside, such as a cancellation, is not translated."""
+
+    async def cancelled():
+        async with asyncio.timeout(0):
+            await LLM(base_url="http://127.0.0.1:9/v1", model="m").achat("Hi")
+
+    with pytest.raises(TimeoutError):
+        asyncio.run(cancelled())

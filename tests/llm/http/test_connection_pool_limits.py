@@ -1,0 +1,180 @@
+"""How much may a server send, and how long may it say nothing?"""
+
+import asyncio
+import gzip
+import random
+import tracemalloc
+import zlib
+
+import httpx2
+import pytest
+
+from agentkit.errors import BadResponse, Unreachable
+from agentkit.llm.client import LLM
+from agentkit.llm.http.connection_pool import MOST_PACKED_BYTES, BoundedBody
+from agentkit.testing import FakeServer, raw
+
+LONG_SECONDS = 1_000.0
+
+
+def bounded(*pieces, timeout_seconds=LONG_SECONDS, most_bytes=100):
+    """A body of these pieces, bounded."""
+    return BoundedBody(pieces, "the server", timeout_seconds, most_bytes)
+
+
+async def agathered(body):
+    """The pieces of a body, awaiting."""
+    return [piece async for piece in body]
+
+
+async def apieces(pieces):
+    """The pieces, as they come from a connection that is awaited."""
+    for piece in pieces:
+        yield piece
+
+
+def test_a_body_within_its_bounds_passes_as_it_is():
+    """What a server sends within the bounds is read as it was sent, blocking or awaiting."""
+    pieces = [b": at work\n", b"\n", b'data: {"a": 1}\n\n', b"a" * 50]
+    assert list(bounded(*pieces)) == pieces
+    awaited = BoundedBody(apieces(pieces), "the server", LONG_SECONDS, 100)
+    assert asyncio.run(agathered(awaited)) == pieces
+
+
+def test_a_body_without_end_is_cut_off():
+    """A body that is longer than any answer may be ends with an error that says whose it was."""
+    body = iter(bounded(b"a" * 60, b"a" * 60))
+    assert next(body) == b"a" * 60
+    with pytest.raises(BadResponse, match="the server sent more than 100 bytes"):
+        next(body)
+
+
+IDLE = (
+    b": still here\n\n",
+    b"\r\n",
+    b" ",
+    b"\n: a\n: b\n",
+    b"event: ping\r\ndata: {}\r\n\r\n",
+    b'event: ping\ndata: {"type": "ping"}\n\n',
+    b'data: {"type":"keepalive","sequence_number":3}\n\n',
+    b"id: 1\nretry: 3000\ndata:\n\n",
+)
+
+
+@pytest.mark.parametrize("piece", IDLE)
+def test_comments_do_not_keep_a_connection_for_ever(piece):
+    """A server that sends nothing but comments, blank lines and pings is given five timeouts to say something."""
+    with pytest.raises(Unreachable, match="the server sent nothing but blanks and comments for 0 seconds"):
+        list(bounded(piece, piece, timeout_seconds=0.0))
+    assert list(bounded(piece, piece)) == [piece, piece]
+
+
+@pytest.mark.parametrize("piece", [b"data: 1\n", b": a\ndata: 1\n: b", b'event: ping\ndata: {"type": "pong"}\n'])
+def test_whatever_says_something_is_worth_waiting_for(piece):
+    """A server that says something, however slowly, is heard."""
+    assert list(bounded(piece, piece, timeout_seconds=0.0)) == [piece, piece]
+
+
+@pytest.mark.parametrize("piece", [b"data: 1", b'{"a"', b'{\n"a": 1,\n', b"[\n"])
+def test_a_server_cannot_drip_for_ever(piece):
+    """A server that sends its answer byte by byte is given five timeouts for a line of it, or for the whole JSON."""
+    with pytest.raises(Unreachable, match="the server sent no whole answer for 0 seconds"):
+        list(bounded(piece, piece, timeout_seconds=0.0))
+    assert list(bounded(piece, piece)) == [piece, piece]
+
+
+def test_a_compressed_body_is_not_looked_into():
+    """Where the lines of a stream cannot be seen, because it is compressed, whatever comes says something."""
+    response = httpx2.Response(200, headers={"Content-Encoding": "gzip"}, stream=httpx2.ByteStream(gzip.compress(b"a")))
+    BoundedBody.bind(response, "the server", 0.0)
+    assert response.read() == b"a"
+
+
+@pytest.mark.parametrize("size", [1, 7, 1_000])
+@pytest.mark.parametrize("behind", [b"", bytes(9), b"garbage"])
+def test_a_body_may_be_compressed_in_parts(size, behind):
+    """Several compressed parts are one body, however they are cut, and what stands behind the last belongs to none."""
+    data = gzip.compress(b"Hel") + gzip.compress(b"") + gzip.compress(b"lo") + behind
+    assert unpacked([data[start : start + size] for start in range(0, len(data), size)], "gzip") == b"Hello"
+
+
+def test_a_compressed_body_may_be_only_so_long(ask):
+    """A compressed body has a lower bound, because it grows when it is unpacked."""
+    packed = gzip.compress(b"{" + random.Random(0).randbytes(MOST_PACKED_BYTES + 100_000), 1)
+    line = raw(packed, content_type="application/json", headers={"Content-Encoding": "gzip"})
+    with FakeServer(line) as server, pytest.raises(BadResponse, match=r"sent more than 4,000,000 bytes"):
+        ask(LLM(base_url=server.base_url, model="m", max_retries=0))
+
+
+def packed_pieces(length, wbits=zlib.MAX_WBITS + 16):
+    """So many zeros, compressed, in pieces of a thousand bytes."""
+    packing = zlib.compressobj(9, zlib.DEFLATED, wbits)
+    million = bytes(1_000_000)
+    data = b"".join(packing.compress(million) for _ in range(length // 1_000_000)) + packing.flush()
+    return [data[start : start + 1_000] for start in range(0, len(data), 1_000)]
+
+
+class Pieces(httpx2.SyncByteStream):
+    """A body that comes in these pieces."""
+
+    def __init__(self, pieces):
+        self.pieces = pieces
+
+    def __iter__(self):
+        return iter(self.pieces)
+
+
+def unpacked(pieces, packing):
+    """The body of an answer that is compressed in that way, read whole."""
+    response = httpx2.Response(200, headers={"Content-Encoding": packing}, stream=Pieces(pieces))
+    BoundedBody.bind(response, "the server", LONG_SECONDS)
+    return response.read()
+
+
+@pytest.mark.parametrize(
+    ("packing", "wbits"),
+    [("gzip", zlib.MAX_WBITS + 16), ("X-GZIP", zlib.MAX_WBITS + 16), ("deflate", zlib.MAX_WBITS), ("deflate", -15)],
+)
+def test_a_compressed_body_is_unpacked_on_its_way(packing, wbits):
+    """What servers call gzip and deflate is read, with and without the bytes that it should begin with."""
+    assert unpacked(packed_pieces(3_000_000, wbits), packing) == bytes(3_000_000)
+
+
+def test_a_body_does_not_unfold_without_end():
+    """A small body that unpacks to more than any answer may be is given up before it fills the memory."""
+    pieces = packed_pieces(1_000_000_000)
+    assert sum(map(len, pieces)) < 1_100_000
+    tracemalloc.start()
+    with pytest.raises(BadResponse, match="the server sent an answer that unpacks to more than 64,000,000 bytes"):
+        for _ in unfolding(pieces):
+            pass
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20_000_000
+
+
+def unfolding(pieces):
+    """The pieces of an answer as they are unpacked, of which none is kept."""
+    response = httpx2.Response(200, headers={"Content-Encoding": "gzip"}, stream=Pieces(pieces))
+    BoundedBody.bind(response, "the server", LONG_SECONDS)
+    return response.stream
+
+
+@pytest.mark.parametrize("packing", ["br", "zstd", "gzip, gzip", "nonsense"])
+def test_only_what_was_asked_for_is_unpacked(packing):
+    """An answer that claims to be compressed in another way than the request allowed is read as it is."""
+    assert unpacked([b"data"], packing) == b"data"
+
+
+def test_a_damaged_body_is_told():
+    """What is not compressed as its header says is the HTTP library's error, as it was before."""
+    with pytest.raises(httpx2.DecodingError):
+        unpacked([b"{}"], "gzip")
+
+
+def test_a_bounded_body_is_one_of_the_library_s_streams():
+    """A response whose body is bounded is read by the HTTP library, blocking or awaiting."""
+    response, other = (httpx2.Response(200, stream=httpx2.ByteStream(b"data")) for _ in range(2))
+    for each in (response, other):
+        BoundedBody.bind(each, "the server", LONG_SECONDS)
+    assert response.read() == asyncio.run(other.aread()) == b"data"

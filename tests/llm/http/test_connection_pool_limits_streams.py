@@ -1,0 +1,32 @@
+"""How does the body of an answer pass through our hands?"""
+
+import asyncio
+
+import httpx2
+
+from agentkit.llm.http.connection_pool import PassThroughStream
+
+
+class Source(httpx2.ByteStream):
+    """A body that knows how often it was closed."""
+
+    closed = 0
+
+    def close(self):
+        """Count."""
+        self.closed += 1
+
+    async def aclose(self):
+        """Count."""
+        self.closed += 1
+
+
+def test_a_body_passes_through_unchanged():
+    """A stream that is put over another gives what the other gives, and closes it, blocking or awaiting."""
+    first, second = Source(b"one"), Source(b"two")
+    response, other = (httpx2.Response(200, stream=PassThroughStream(source)) for source in (first, second))
+    assert (response.read(), asyncio.run(other.aread())) == (b"one", b"two")
+    response.stream.close()
+    asyncio.run(other.stream.aclose())
+    assert first.closed
+    assert second.closed
