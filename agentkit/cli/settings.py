@@ -471,7 +471,7 @@ class Settings:
         if model is not None and _names_place({"model": model}):
             return self._with_options(LLM(**with_stored_key({"model": model})))
         if any(given.values()):  # fallbacks from a variable apply only if no argument is given
-            given |= {"model": self.of("model")}
+            given |= {"model": self._resolved(self.of("model"))}
         if chosen["provider"].value == "offline" and (model or chosen["model"].source == FLAG):
             named, by = model or chosen["model"].value, chosen["provider"].source
             raise ConfigError(
