@@ -181,15 +181,22 @@ def _can_be_pickled(value: object) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class SystemMessage:
     """A system instruction inside a conversation."""
 
     role: ClassVar[Literal["system"]] = "system"
+    labels: ClassVar[frozenset[Label]] = frozenset()
     text: str
+    agent: ClassVar[str] = ""
+
+    @property
+    def content(self) -> str:
+        """The text."""
+        return self.text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class UserMessage:
     """A message in the user role. `by_person` is False if the run wrote it, in which case it can quote the model.
 
@@ -197,17 +204,25 @@ class UserMessage:
     """
 
     role: ClassVar[Literal["user"]] = "user"
+    labels: ClassVar[frozenset[Label]] = frozenset()
     content: Content
     by_person: bool = field(default=True, repr=False)
     name: str = field(default="", repr=False)
+    agent: ClassVar[str] = ""
+
+    @property
+    def text(self) -> str:
+        """The texts of the content, a paragraph each, without images and files."""
+        return "\n\n".join(part for part in parts_of(self.content) if isinstance(part, str))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class AssistantMessage:
     """A message of the model: text, tool calls, or both.
 
     `extra` holds provider-specific data (reasoning items, unknown fields), which is sent back only to the `origin` it
-    came from. `labels` classifies what hosted tools can have added to it. `name` distinguishes several assistants.
+    came from. `labels` classifies what hosted tools can have added to it. `name` distinguishes several assistants;
+    `agent` is the name of the agent that wrote it.
     """
 
     role: ClassVar[Literal["assistant"]] = "assistant"
@@ -218,11 +233,20 @@ class AssistantMessage:
     origin: str = field(default="", repr=False)
     labels: frozenset[Label] = field(default=frozenset(), repr=False)
     name: str = field(default="", repr=False)
+    agent: str = field(default="", repr=False, compare=False)
+
+    @property
+    def content(self) -> str:
+        """The text."""
+        return self.text
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ToolMessage:
-    """The result of tool call `call_id`, for the model. `labels` classifies what text, images and files can contain."""
+    """The result of tool call `call_id`, for the model. `labels` classifies what text, images and files can contain.
+
+    `agent` is the name of the agent that made the call.
+    """
 
     role: ClassVar[Literal["tool"]] = "tool"
     call_id: str
@@ -231,6 +255,12 @@ class ToolMessage:
     labels: frozenset[Label] = frozenset()
     images: tuple[Image, ...] = field(default=(), repr=False)
     files: tuple[File, ...] = field(default=(), repr=False)
+    agent: str = field(default="", repr=False, compare=False)
+
+    @property
+    def text(self) -> str:
+        """The text of the result."""
+        return self.content
 
     @property
     def beside(self) -> tuple[Image | File, ...]:
@@ -246,7 +276,7 @@ class ToolMessage:
 Message = SystemMessage | UserMessage | AssistantMessage | ToolMessage
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class ToolSpec:
     """The definition of a tool sent to a model. `parameters` is a JSON schema of type object.
 
@@ -269,7 +299,7 @@ def digest_of(data: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class OutputSchema:
     """The JSON schema of a structured answer. `strict` asks the provider to enforce it."""
 
@@ -430,6 +460,8 @@ def reading_call(handle: str, start: int | None = None) -> str:
 def without_extra(message: Message) -> Message:
     """Remove provider-specific data from a message."""
     if not isinstance(message, AssistantMessage):
+        return message
+    if not message.extra and not any(call.extra for call in message.tool_calls):
         return message
     calls = tuple(replace(call, extra={}) if call.extra else call for call in message.tool_calls)
     return replace(message, extra={}, tool_calls=calls)

@@ -17,6 +17,7 @@ DEFAULT_MODEL = "gpt-5.4-mini"
 """Model used by default. `AGENTKIT_MODEL` or `OPENAI_MODEL` override it."""
 
 DEFAULT_ANTHROPIC_MODEL = "claude-haiku-5-5"
+DEFAULT_GEMINI_MODEL = "gemini-3.8-flash"
 """Anthropic model used by default. `AGENTKIT_MODEL` or `ANTHROPIC_MODEL` override it."""
 
 DEFAULT_AZURE_API_VERSION = "2024-02-01"

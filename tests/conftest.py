@@ -45,8 +45,9 @@ def pytest_runtest_makereport(item):
 
 @pytest.fixture(autouse=True)
 def own_state(monkeypatch, tmp_path_factory):
-    """Every test has a state folder of its own."""
+    """Every test has its own state folder, and no terminal width from pytest-xdist."""
     monkeypatch.setenv("AGENTKIT_STATE", str(tmp_path_factory.mktemp("state")))
+    monkeypatch.delenv("COLUMNS", raising=False)
 
 
 @pytest.fixture

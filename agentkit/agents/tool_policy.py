@@ -12,16 +12,17 @@ from typing import Any, Protocol
 from agentkit._dataclass import dataclass
 from agentkit.agents.approval_binding import lapse
 from agentkit.agents.argument_locations import expected, places_of
+from agentkit.agents.middleware import Middleware, asurrounded, surrounded
 from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict, strictest
-from agentkit.errors import UnknownTool
+from agentkit.errors import AgentKitError, UnknownTool
 from agentkit.events import Milestone
 from agentkit.levels import SafetyLevel
 from agentkit.messages import MadeCall, Message, Pause, ToolCall, ToolResult
 from agentkit.safety.approval import Grants
 from agentkit.safety.data_flow import judge_flow, labels_of, said_in
 from agentkit.safety.locations import CallFacts
-from agentkit.safety.policy import Policy
-from agentkit.tooling.results import BAD_ARGUMENTS, UNKNOWN_TOOL, denial
+from agentkit.safety.policy import BY_LEVEL, NEEDS_APPROVAL, Policy
+from agentkit.tooling.results import BAD_ARGUMENTS, UNKNOWN_TOOL, denial, failure
 from agentkit.tooling.run_context import RunContext, ToolCondition
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
@@ -29,6 +30,9 @@ from agentkit.workspace.workspace import Workspace
 
 NOT_OFFERED = "not-offered"
 """Rule name of the decision on a tool whose condition is not met."""
+
+_NO_LEVEL = "{} has no safety level, so it " + NEEDS_APPROVAL
+_SET_LEVEL = "Approve it, or give the tool a level, such as @tool(level='safe')."
 
 
 def recorded(arguments: Mapping[str, Any]) -> str:
@@ -78,7 +82,8 @@ class JudgedCall:
     `amend` converts the tool's result to the one sent to the model. `by_person` is True if a person approved the call.
     `checks` run on the result before it is emitted. `has_begun` marks a resumed call, which was counted before.
     `expected` holds the real paths that rules were matched against: the call is refused if they changed. `bound` holds
-    what the approval is bound to: the call is refused if that changed since.
+    what the approval is bound to: the call is refused if that changed since. `layers` are the middleware around the
+    call; `judge_again` judges a call that they changed.
     """
 
     call: ToolCall
@@ -91,9 +96,39 @@ class JudgedCall:
     has_begun: bool = False
     expected: Mapping[str, str] = field(default_factory=dict)
     bound: Mapping[str, str] = field(default_factory=dict)
+    layers: tuple[Middleware, ...] = ()
+    judge_again: Callable[[ToolCall], JudgedCall] | None = None
 
     def run(self, timeout_seconds: float | None = None) -> ToolResult:
-        """Run the call if the decision allows it, blocking, within the timeout."""
+        """Run the call within its middleware, blocking, within the timeout."""
+        if not self.layers:
+            return self.run_alone(timeout_seconds)
+        try:
+            called = surrounded(self.layers, lambda call: self._changed(call).run_alone(timeout_seconds))
+            result: ToolResult = called(self.call)
+        except AgentKitError as error:
+            return self.amend(failure(self.call.name, str(error), "failed", self.decision))
+        return result
+
+    async def arun(self, timeout_seconds: float | None = None) -> ToolResult:
+        """Async version of `run`."""
+        if not self.layers:
+            return await self.arun_alone(timeout_seconds)
+        try:
+            called = asurrounded(self.layers, lambda call: self._changed(call).arun_alone(timeout_seconds))
+            result: ToolResult = await called(self.call)
+        except AgentKitError as error:
+            return self.amend(failure(self.call.name, str(error), "failed", self.decision))
+        return result
+
+    def _changed(self, call: ToolCall) -> JudgedCall:
+        """The call as a middleware passed it on; a changed one is judged again."""
+        if call == self.call or self.judge_again is None:
+            return self
+        return replace(self.judge_again(replace(call, id=self.call.id)), amend=self.amend, guardrails=self.guardrails)
+
+    def run_alone(self, timeout_seconds: float | None) -> ToolResult:
+        """Run the call without its middleware if the decision allows it, blocking."""
         if self.tool is None or not self.decision.allowed:
             return self.refusal()
         lapsed = lapse(self.decision, self.bound)
@@ -104,8 +139,8 @@ class JudgedCall:
         ends = _ends(timeout_seconds)
         return self.amend(self.guardrails.run(self.tool.run(self.arguments, self.decision, timeout_seconds), ends))
 
-    async def arun(self, timeout_seconds: float | None = None) -> ToolResult:
-        """Async version of `run`."""
+    async def arun_alone(self, timeout_seconds: float | None) -> ToolResult:
+        """Async version of `run_alone`."""
         if self.tool is None or not self.decision.allowed:
             return self.refusal()
         lapsed = lapse(self.decision, self.bound)
@@ -133,7 +168,8 @@ class ToolPolicyContext:
 
     The first policy is the agent's own; the others are those of the parent agents, and `above` holds the labels of what
     these have read. `met` holds the tool conditions that are met, `context` the RunContext passed to judges; outside of
-    a run no condition is met and judges get no context.
+    a run no condition is met and judges get no context. `asks_about_unlabelled` requires approval for tools without a
+    safety level.
     """
 
     tools: Toolset
@@ -143,6 +179,7 @@ class ToolPolicyContext:
     above: frozenset[Label] = frozenset()
     met: frozenset[ToolCondition] = frozenset()
     context: RunContext[Any] | None = None
+    asks_about_unlabelled: bool = False
 
     def within(self, tools: Toolset, messages: Sequence[Message], read: frozenset[Label]) -> ToolPolicyContext:
         """The context for nested calls: with these tools, after these messages; `read` holds the labels read so far."""
@@ -198,9 +235,13 @@ def _judged_by_all(
     is_about_words = not bench.above and any(policy.is_about_words for policy in bench.policies)
     arguments, canonical, places = known
     said = _said(tool, arguments, read) if is_about_words else frozenset[str]()
+    is_unlabelled = bench.asks_about_unlabelled and not tool.is_labelled
     facts = replace(places, said=said)
-    judged = [policy.judge(tool.name, tool.level, own, arguments, canonical, facts) for policy in bench.policies]
+    level = SafetyLevel.SYSTEM if is_unlabelled else tool.level
+    judged = [policy.judge(tool.name, level, own, arguments, canonical, facts) for policy in bench.policies]
     decision, egress = strictest(judged), any(each.egress for each in judged)
+    if is_unlabelled and decision.rule == BY_LEVEL and decision.verdict is Verdict.ASK:
+        decision = replace(decision, reason=_NO_LEVEL.format(tool.name), remedy=_SET_LEVEL)
     return decision if decision.egress is egress else replace(decision, egress=egress)
 
 

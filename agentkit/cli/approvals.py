@@ -122,6 +122,7 @@ class CommandApprover:
     def __init__(self, ask: Approver | None, kept: KeptApprovals | None) -> None:
         self._ask, self._kept = ask, kept
         self._grants = Grants()
+        self._turn, self._interrupts = threading.Lock(), 0
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -133,15 +134,26 @@ class CommandApprover:
         self._grants.lasting.clear()
 
     def __call__(self, request: ApprovalRequest) -> Any:
-        """Return the answer to a request."""
-        if self._grants.applied(request).allowed or (self._kept is not None and self._kept.covers(request)):
-            return Approval.ONCE
-        if self._ask is None:
-            return Approval.LATER if request.decision.rule == WORDS else NOBODY
-        answer = self._ask(request)
-        if answer in (Approval.ALWAYS, Approval.WORKSPACE) and isinstance(answer, Approval):
-            self._store(request, answer)
-        return answer
+        """Return the answer to a request. Calls in several threads are asked about one after another.
+
+        After KeyboardInterrupt, those that wait for their turn raise it too: the person has stopped the run.
+        """
+        interrupts = self._interrupts
+        with self._turn:
+            if interrupts != self._interrupts:
+                raise KeyboardInterrupt
+            if self._grants.applied(request).allowed or (self._kept is not None and self._kept.covers(request)):
+                return Approval.ONCE
+            if self._ask is None:
+                return Approval.LATER if request.decision.rule == WORDS else NOBODY
+            try:
+                answer = self._ask(request)
+            except KeyboardInterrupt:
+                self._interrupts += 1
+                raise
+            if answer in (Approval.ALWAYS, Approval.WORKSPACE) and isinstance(answer, Approval):
+                self._store(request, answer)
+            return answer
 
     def _store(self, request: ApprovalRequest, answer: Approval) -> None:
         self._grants.enter(request, answer)

@@ -26,12 +26,17 @@ if TYPE_CHECKING:
 
 Vector = list[float]
 
-EMBEDDINGS_PATH = "/embeddings"
+_PATHS = {"gemini": "/openai/embeddings"}
 
 _COUNTS, _DETAILS = ("prompt_tokens", "completion_tokens"), ("prompt_tokens_details", "completion_tokens_details")
 _MOST_SHOWN_CHARS, _FLOAT_BYTES = 60, 4
 _MOST_DIGITS = 9
 _TRY = "Try again, or take another model."
+
+
+def embeddings_path(protocol: str) -> str:
+    """The path of a request for embeddings. Google's servers take it in OpenAI's form, too."""
+    return _PATHS.get(protocol, "/embeddings")
 
 
 class Embeddings(list[Vector]):

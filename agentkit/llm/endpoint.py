@@ -13,7 +13,7 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
 from agentkit.settings import Secret
 
-ProtocolName = Literal["responses", "chat", "messages"]
+ProtocolName = Literal["responses", "chat", "messages", "gemini"]
 TokenProvider = Callable[[], str]
 
 _PASTED_PATHS = ("/chat/completions", "/responses", "/messages", "/embeddings")
@@ -23,6 +23,7 @@ _HEADER_VALUE = re.compile(r"[ \t]*[!-~][ \t!-~]*")
 _OWN_HEADERS = frozenset(
     ("host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding")
 )
+_QUOTES = "\"'`\u2018\u2019\u201c\u201d"
 _DIGEST_CHARS = 8
 _LEAST_KEY_CHARS = 8
 """Shorter words of a header are not treated as keys: scrubbing them would change unrelated words."""
@@ -78,9 +79,9 @@ class Endpoint:
 
     def __post_init__(self) -> None:
         if self.protocol not in get_args(ProtocolName):
-            raise ConfigError(f"protocol= is 'responses', 'chat' or 'messages', not {self.protocol!r}.")
-        if self.api_key and not is_header_text(self.api_key.reveal()):
-            raise ConfigError(f"The API key for {self.provider} has characters that no key has; was it pasted whole?")
+            raise ConfigError(f"protocol= is 'responses', 'chat', 'messages' or 'gemini', not {self.protocol!r}.")
+        if self.api_key:
+            _check_key(self.api_key.reveal(), self.provider)
 
     @property
     def shown_url(self) -> str:
@@ -107,11 +108,8 @@ class Endpoint:
     @property
     def authorization(self) -> str:
         """User and password of the base URL as an Authorization header; empty if the URL has neither."""
-        user, _, password = self._user_and_password()
+        user, _, password = urlsplit(self.base_url).netloc.rpartition("@")[0].partition(":")
         return f"Basic {b64encode(unquote(f'{user}:{password}').encode()).decode()}" if user or password else ""
-
-    def _user_and_password(self) -> tuple[str, str, str]:
-        return urlsplit(self.base_url).netloc.rpartition("@")[0].partition(":")
 
     def _secrets(self) -> Iterator[str]:
         if self.api_key:
@@ -120,7 +118,7 @@ class Endpoint:
         last_words = (value.split()[-1] for value in self.headers.values())
         yield from (word for word in last_words if len(word) >= _LEAST_KEY_CHARS)
         yield self.authorization.removeprefix("Basic ")
-        user, _, password = self._user_and_password()
+        user, _, password = urlsplit(self.base_url).netloc.rpartition("@")[0].partition(":")
         yield from (password or user, unquote(password or user))
 
 
@@ -164,6 +162,14 @@ class Description:
         """A one-line summary, including the fallbacks."""
         own = f"{self.provider}:{self.model} at {self.endpoint} (decided by {self.decided_by})"
         return ", then ".join([own, *(each.line for each in self.fallbacks)])
+
+
+def _check_key(key: str, provider: str) -> None:
+    """Raise ConfigError for a key that was pasted wrongly; the message omits it."""
+    if key[0] in _QUOTES or key[-1] in _QUOTES:
+        raise ConfigError(f"The API key for {provider} is in quotes. Remove them: they are not part of the key.")
+    if not is_header_text(key):
+        raise ConfigError(f"The API key for {provider} has characters that no key has; was it pasted whole?")
 
 
 def _digest(secret: str) -> str:

@@ -207,23 +207,19 @@ def partial_answer(events: Iterable[Event]) -> AssistantMessage | None:
 
 def run(steps: Steps[_T]) -> _T:
     """Perform all steps, blocking, and return their result."""
-    items: list[_T] = [*drive(steps, _unchanged)]
+    items: list[_T] = [*drive(steps)]
     return items[-1]
 
 
 async def arun(steps: Steps[_T]) -> _T:
     """Async version of `run`."""
-    async with aclosing(adrive(steps, _unchanged)) as results:
+    async with aclosing(adrive(steps)) as results:
         items: list[_T] = [item async for item in results]
     return items[-1]
 
 
-def _unchanged(result: Any) -> Any:
-    return result
-
-
-def drive(steps: Steps[Any], finish: Callable[[Any], Any]) -> Generator[Any]:
-    """Perform the steps, blocking; yields their events, and `finish` of their result last."""
+def drive(steps: Steps[Any], finish: Callable[[Any], Any] | None = None) -> Generator[Any]:
+    """Perform the steps, blocking; yields their events, and last their result, or `finish` of it."""
     move: Callable[[Any], Step] = steps.send
     given: Any = None
     source: Any = None
@@ -248,10 +244,10 @@ def drive(steps: Steps[Any], finish: Callable[[Any], Any]) -> Generator[Any]:
                     given = next(source, None)
             except AgentKitError as error:
                 move, given = steps.throw, error
-        yield finish(result)
+        yield result if finish is None else finish(result)
 
 
-async def adrive(steps: Steps[Any], finish: Callable[[Any], Any]) -> AsyncGenerator[Any]:
+async def adrive(steps: Steps[Any], finish: Callable[[Any], Any] | None = None) -> AsyncGenerator[Any]:
     """Async version of `drive`."""
     move: Callable[[Any], Step] = steps.send
     given: Any = None
@@ -278,10 +274,10 @@ async def adrive(steps: Steps[Any], finish: Callable[[Any], Any]) -> AsyncGenera
                         given = await anext(source, None)
                 except AgentKitError as error:
                     move, given = steps.throw, error
-            yield finish(result)
+            yield result if finish is None else finish(result)
 
 
-class Cancellation:
+class RequestCancellation:
     """Cancels blocking requests from another thread: at a deadline, or when their caller was interrupted.
 
     Connections in use are registered with a function that closes them. After `cancel` nothing is retried.
@@ -329,7 +325,7 @@ class Cancellation:
         self._cancelled.wait(seconds)
 
 
-CANCELLATION: ContextVar[Cancellation | None] = ContextVar("CANCELLATION", default=None)
+CANCELLATION: ContextVar[RequestCancellation | None] = ContextVar("CANCELLATION", default=None)
 """The cancellation of the blocking requests in this context; None if only their own thread can end them."""
 
 

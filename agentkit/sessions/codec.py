@@ -274,14 +274,18 @@ def _usage_reader() -> _Read:
 
 
 def _union_reader(kinds: Sequence[Any]) -> _Read:
-    tagged = {_TAGS[kind]: _reader(kind) for kind in kinds if kind in _TAGS}
+    tagged: dict[str, dict[str, _Read]] = {}
+    for kind in kinds:
+        if kind in _TAGS:
+            key, tag = _TAGS[kind]
+            tagged.setdefault(key, {})[tag] = _reader(kind)
     others = [_reader(kind) for kind in kinds if kind not in _TAGS]
 
     def read(data: Any) -> Any:
-        if tagged and isinstance(data, dict):
-            found = next((read_one for (key, tag), read_one in tagged.items() if data.get(key) == tag), None)
-            if found is not None:
-                return found(data)
+        for key, readers in tagged.items() if isinstance(data, dict) else ():
+            tag = data.get(key)
+            if isinstance(tag, str) and tag in readers:
+                return readers[tag](data)
         for read_one in others:
             try:
                 return read_one(data)

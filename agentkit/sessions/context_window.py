@@ -123,7 +123,7 @@ def fit(
     newest prompt and the newest iteration are never omitted. `newest` is the index at which the newest exchange begins,
     by default the last user message. `with_handles` adds to each shortened result how `read_more` reads it.
     """
-    cut = Truncation(messages, estimates or Estimates(), newest)
+    cut = Truncation(messages, Estimates() if estimates is None else estimates, newest)
     if cut.tokens <= room_tokens:
         return Fitted(tuple(messages), cut.tokens)
     window = window or Window()

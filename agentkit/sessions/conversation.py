@@ -38,6 +38,9 @@ class Conversation:
 
     def messages_with(self, left: Iterable[str]) -> tuple[Message, ...]:
         """The messages, followed by those of runs that were cut off, as they would be added."""
+        left = tuple(left)
+        if not left:
+            return tuple(self.messages)
         messages, owners = list(self.messages), dict(self._owners)
         for run in left:
             new, ids = _new_messages(run, self.unended[run], self._entered.get(run, 0), owners)

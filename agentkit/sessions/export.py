@@ -23,7 +23,7 @@ from agentkit.events import (
     ResponseReceived,
     RunEnded,
 )
-from agentkit.messages import Message, ToolMessage
+from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agentkit.redaction import redact, redact_data, written_redactor
 from agentkit.sessions.codec import Data, decode_entry, decode_message, encode_entry, encode_part, from_line, to_line
 from agentkit.sessions.conversation import fault_in, with_distinct_calls
@@ -44,6 +44,11 @@ def new_name(prompt: str) -> str:
 def old_name(name: str) -> str:
     """The name of a session after a reset: its name, truncated if necessary, and the time."""
     return f"{name[:_MOST_OLD_NAME_CHARS]}, until {datetime.now(UTC).strftime('%Y-%m-%d %H:%M:%S.%f')}"
+
+
+def branch_name(name: str) -> str:
+    """The name of the branch of a conversation that a repeated prompt replaces: its name and the time."""
+    return f"{name[:_MOST_OLD_NAME_CHARS]}, before {datetime.now(UTC).astimezone():%Y-%m-%d %H:%M:%S.%f}"
 
 
 def entries_of(messages: Sequence[Message]) -> list[SessionEntry]:
@@ -69,7 +74,9 @@ def given(messages: Sequence[Message]) -> list[Message]:
 
 
 def _as_kept(index: int, message: Message) -> Message:
-    """Encode and decode the message. Raises SessionError if it cannot be stored."""
+    """Return the message as a store would. Raises SessionError if it cannot be stored."""
+    if _is_plain(message):
+        return message
     error = ""
     if isinstance(message, Message):
         try:
@@ -80,6 +87,17 @@ def _as_kept(index: int, message: Message) -> Message:
         f"messages[{index}] is no message that can be kept: {message!r:.200}. Use UserMessage, AssistantMessage and"
         f" ToolMessage of agentkit.messages.{error}"
     )
+
+
+def _is_plain(message: object) -> bool:
+    """Whether a message consists of texts alone, so that a store returns it unchanged."""
+    if type(message) is UserMessage:
+        return type(message.content) is str and type(message.by_person) is bool
+    if type(message) is AssistantMessage:
+        is_text = type(message.text) is type(message.reasoning) is type(message.origin) is str
+        rest = (message.tool_calls, message.extra, message.labels)
+        return is_text and rest == ((), {}, frozenset()) and type(message.labels) is frozenset
+    return False
 
 
 def first(messages: Sequence[Message], count: int | None) -> Sequence[Message]:

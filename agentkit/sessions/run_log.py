@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Iterable, Sequence
-from functools import partial
+from functools import cached_property, partial
 from typing import Protocol
 
 from agentkit.errors import SessionError
@@ -69,8 +69,11 @@ class SessionRun:
         self._kept = {_key(milestone): milestone for milestone in progress.milestones}
         self._has_failed = self._is_closed = self._has_wholes = False
         self._looked_at = 0
-        told = {message.call_id for message in history if isinstance(message, ToolMessage)}
-        self._told_before = frozenset(told)
+
+    @cached_property
+    def _earlier_calls(self) -> frozenset[str]:
+        """The ids of the calls whose results are in the history."""
+        return frozenset(message.call_id for message in self.history if isinstance(message, ToolMessage))
 
     def new_record_id(self) -> str:
         """A new id for a record of the run's changes. Matching a record to its run requires the run's id."""
@@ -91,7 +94,8 @@ class SessionRun:
         calls, looked_at = self.progress.tool_calls, self._looked_at
         self._has_wholes = self._has_wholes or any(used.result.whole is not None for used in calls[looked_at:])
         self._looked_at = len(calls)
-        return self._has_wholes or not self._told_before.isdisjoint(tuple(self._session.conversation.wholes))
+        wholes = tuple(self._session.conversation.wholes)
+        return self._has_wholes or (bool(wholes) and not self._earlier_calls.isdisjoint(wholes))
 
     def whole(self, call_id: str) -> str | None:
         """The full text of a tool call's result, of this run or of its history."""
@@ -100,7 +104,7 @@ class SessionRun:
                 return used.result.whole
         told = (message for message in (*self.progress.messages, *self.history) if isinstance(message, ToolMessage))
         shown = next((message.content for message in told if message.call_id == call_id), None)
-        return (self._session.conversation.wholes.get(call_id) if call_id in self._told_before else None) or shown
+        return (self._session.conversation.wholes.get(call_id) if call_id in self._earlier_calls else None) or shown
 
     def keep(self, milestone: Milestone) -> None:
         """Store a milestone; after this returns, it survives the process.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import weakref
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from itertools import islice
 from typing import Any
@@ -45,7 +46,6 @@ _PDFS = ("JVBERi0", "data:application/pdf")
 _FEWEST_CHARS_OF_DATA = 1_000
 """Prefixes of encoded pictures and PDFs in provider data; their cost depends on the content, not the length."""
 
-_MOST_KEPT = 20_000
 _MOST_LEAVES = 1_000
 _MOST_RATIOS = 9
 _LOWEST_RATIO, _HIGHEST_RATIO = 0.4, 4.0
@@ -171,40 +171,56 @@ def _texts(value: Any) -> Iterable[str]:
             waiting.extend(each)
 
 
+class _EntryRef(weakref.ref[Entry]):
+    """A weak reference to an entry, with its estimate and the messages derived from it."""
+
+    __slots__ = ("derived", "tokens")
+
+    tokens: int
+    derived: dict[Hashable, Message]
+
+
 class Estimates:
     """Caches token estimates of messages, since a conversation is measured at every request.
 
-    Thread-safe.
+    An estimate lives as long as its message: the cache keeps no text of a conversation that is gone. Thread-safe.
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Entry, int]] = {}
-        self._made: dict[tuple[int, Hashable], tuple[Message, Message]] = {}
+        self._known: dict[int, _EntryRef] = {}
         self._ordered: tuple[str, tuple[ToolSpec, ...], OutputSchema | None, int] = ("", (), None, 0)
         self._said: tuple[list[Message], int] = ([], 0)
 
     def of(self, entry: Entry) -> int:
         """Estimate the tokens of a message, an offered tool or the output schema."""
-        # Storing the entry keeps its id from being reused.
         known = self._known.get(id(entry))
-        if known is not None:
-            return known[1]
-        tokens = tokens_of(entry)
-        if len(self._known) >= _MOST_KEPT:
-            self._known.clear()
-        self._known[id(entry)] = entry, tokens
-        return tokens
+        return self._remembered(entry).tokens if known is None else known.tokens
+
+    def _remembered(self, entry: Entry) -> _EntryRef:
+        """Return the reference to an entry, which is removed from the cache before the id can be reused."""
+        key, known = id(entry), self._known
+        found = known.get(key)
+        if found is None:
+            found = _EntryRef(entry, lambda _: known.pop(key, None))
+            found.tokens, found.derived = tokens_of(entry), {}
+            known[key] = found
+        return found
 
     def made(self, message: Message, way: Hashable, make: Callable[[], Message]) -> Message:
         """Return the result of `make` for a message, cached under `way`, since it is sent in many requests."""
-        known = self._made.get((id(message), way))
-        if known is not None:
-            return known[1]
-        other = make()
-        if len(self._made) >= _MOST_KEPT:
-            self._made.clear()
-        self._made[id(message), way] = message, other
-        return other
+        derived = self._remembered(message).derived
+        if way not in derived:
+            derived[way] = make()
+        return derived[way]
+
+    def forget(self) -> None:
+        """Release the messages of the latest request."""
+        self._said = [], 0
+
+    @property
+    def count(self) -> int:
+        """The number of cached estimates."""
+        return len(self._known)
 
     def total(
         self,
@@ -227,6 +243,8 @@ class Estimates:
 
     def _total_said(self, messages: list[Message]) -> int:
         """The tokens of a conversation; extends the previous total, since most requests only add a few messages."""
+        if not messages:
+            return 0
         known, tokens = self._said
         rest = messages[len(known) :] if messages[: len(known)] == known else None
         tokens = sum(map(self.of, messages)) if rest is None else tokens + sum(map(self.of, rest))

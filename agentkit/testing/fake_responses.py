@@ -16,6 +16,9 @@ from agentkit.testing.fake_embeddings import LENGTH, vector_of, words_in
 from agentkit.testing.scripted_llm import LINE_USAGE, Saying, describe, pieces, response_of
 from agentkit.usage import Usage
 
+WHOLE_PATH, STREAM_PATH = GEMINI_PATHS = (":generateContent", ":streamGenerateContent")
+"""Ends of the paths of Gemini's protocol."""
+
 
 @dataclass(frozen=True, slots=True)
 class RecordedRequest:
@@ -34,8 +37,15 @@ class RecordedRequest:
         return "/openai/deployments/" in self.path
 
     @property
+    def is_streamed(self) -> bool:
+        """Whether a streamed response is requested: by a field of the body, or by the path."""
+        return self.path.endswith(STREAM_PATH) or bool(isinstance(self.json, dict) and self.json.get("stream"))
+
+    @property
     def model(self) -> str:
-        """The requested model, or else the Azure deployment; empty if neither is given."""
+        """The requested model, or else the one in the path, as in Azure's and Gemini's; empty if neither is given."""
+        if self.path.endswith(GEMINI_PATHS):
+            return self.path.rpartition("/")[2].partition(":")[0]
         deployment = self.path.partition("/deployments/")[2].partition("/")[0]
         return str((isinstance(self.json, dict) and self.json.get("model")) or deployment)
 
@@ -48,7 +58,7 @@ class RecordedRequest:
     def question(self) -> str:
         """The address and the last message, for a readable error."""
         asked = self.json if isinstance(self.json, dict) else {}
-        said = asked.get("messages") or asked.get("input") or ""
+        said = asked.get("messages") or asked.get("input") or asked.get("contents") or ""
         last = said[-1] if isinstance(said, list) else said
         return f"{self.method} {self.path} {json.dumps(last, ensure_ascii=False)}"
 
@@ -602,6 +612,72 @@ def _responses_usage(usage: Usage) -> dict[str, Any] | None:
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.total_tokens,
     }
+
+
+def gemini_body(answer: ScriptedAnswer, request: RecordedRequest, number: int) -> dict[str, Any]:
+    """The body of an answer that is not streamed, in Gemini's protocol."""
+    parts = _gemini_parts(answer, number)
+    return _gemini_chunk(answer, request, number, parts, is_last=True)
+
+
+def gemini_chunks(answer: ScriptedAnswer, request: RecordedRequest, number: int) -> Iterator[dict[str, Any]]:
+    """The chunks of a streamed answer in Gemini's protocol: whole responses with the next parts."""
+    for part in _gemini_parts(answer, number):
+        texts = pieces(part["text"]) if "text" in part else []
+        for piece in texts:
+            yield _gemini_chunk(answer, request, number, [{**part, "text": piece}], is_last=False)
+        if not texts:
+            yield _gemini_chunk(answer, request, number, [part], is_last=False)
+    yield _gemini_chunk(answer, request, number, [], is_last=True)
+
+
+def is_gemini_delta(chunk: Mapping[str, Any]) -> bool:
+    """Whether a chunk contains a part of the answer."""
+    return "finishReason" not in chunk["candidates"][0]
+
+
+def _gemini_parts(answer: ScriptedAnswer, number: int) -> list[dict[str, Any]]:
+    message = answer.response.message
+    signature = {"thoughtSignature": b64encode(f"signature {number}".encode()).decode("ascii")}
+    parts: list[dict[str, Any]] = [{"text": message.reasoning, "thought": True}] if message.reasoning else []
+    has_thought = bool(message.reasoning or answer.response.usage.reasoning_tokens)
+    if message.text:
+        parts.append({"text": message.text, **(signature if has_thought and not message.tool_calls else {})})
+    for position, call in enumerate(message.tool_calls):
+        function = {"id": call.id, "name": call.name, "args": _input(call.arguments)}
+        parts.append({"functionCall": function, **({} if position else signature), **call.extra})
+    return parts
+
+
+def _gemini_chunk(
+    answer: ScriptedAnswer, request: RecordedRequest, number: int, parts: list[dict[str, Any]], *, is_last: bool
+) -> dict[str, Any]:
+    is_blocked = answer.filtered or bool(answer.refusal)
+    reason = "SAFETY" if is_blocked else _GEMINI_REASONS.get(answer.response.finish_reason, "STOP")
+    candidate = {"content": {"role": "model", "parts": parts}, "index": 0}
+    return {
+        "candidates": [{**candidate, **({"finishReason": reason} if is_last else {})}],
+        "modelVersion": answer.response.model or request.model,
+        "responseId": f"resp_{number}",
+        **_gemini_usage(answer.response.usage),
+    }
+
+
+_GEMINI_REASONS = {"length": "MAX_TOKENS"}
+
+
+def _gemini_usage(usage: Usage) -> dict[str, Any]:
+    """The usage in Gemini's format, in which thoughts are counted apart from the output."""
+    if usage.unreported:
+        return {}
+    counts = {
+        "promptTokenCount": usage.input_tokens,
+        "candidatesTokenCount": usage.output_tokens - usage.reasoning_tokens,
+        "thoughtsTokenCount": usage.reasoning_tokens,
+        "cachedContentTokenCount": usage.cached_tokens,
+        "totalTokenCount": usage.total_tokens,
+    }
+    return {"usageMetadata": counts}
 
 
 PATH = "/embeddings"

@@ -61,6 +61,10 @@ _PROTOCOLS = {
         "event: {type}\n",
         (),
     ),
+    **dict.fromkeys(
+        fake_responses.GEMINI_PATHS,
+        _Protocol(fake_responses.gemini_body, fake_responses.gemini_chunks, fake_responses.is_gemini_delta, "", ()),
+    ),
     "/messages": _Protocol(
         fake_responses.message, fake_responses.messages_events, fake_responses.is_messages_delta, "event: {type}\n", ()
     ),
@@ -117,7 +121,7 @@ def _protocol(request: RecordedRequest) -> _Protocol:
 
 
 def _headers(request: RecordedRequest) -> dict[str, str]:
-    return {"Content-Type": _EVENT_STREAM if request.json.get("stream") else "application/json"}
+    return {"Content-Type": _EVENT_STREAM if request.is_streamed else "application/json"}
 
 
 def _body(content: ScriptedAnswer | Raw, request: RecordedRequest, number: int) -> Iterator[_Piece]:
@@ -125,7 +129,7 @@ def _body(content: ScriptedAnswer | Raw, request: RecordedRequest, number: int) 
         return (_Piece(piece, is_delta=True) for piece in content.pieces)
     protocol = _protocol(request)
     answer = replace(content, response=with_call_ids(content.response, number))
-    if request.json.get("stream"):
+    if request.is_streamed:
         return _events(protocol, answer, request, number)
     return _halves(_json(protocol.whole(answer, request, number)))
 
@@ -176,8 +180,8 @@ class FakeServer:
 
     A line is a text, `call(...)` or a list of them, `say(...)`, an `AssistantMessage`, a `Response`; one of
     `refuse`, `filtered`, `fail`, `raw`, `slow`, `cut`, `drop`; or a function from the `RecordedRequest` to a line.
-    Each can be served over Chat Completions, Responses or Anthropic's Messages, as JSON or streamed, as requested, also
-    on Azure's paths. With `repeat` the last line is repeated forever, for example for a load test.
+    Each can be served over Chat Completions, Responses, Anthropic's Messages or Gemini's protocol, as JSON or streamed,
+    as requested, also on Azure's paths. With `repeat` the last line is repeated forever, for example for a load test.
 
         with FakeServer(call("calculator", expression="2+2"), "It is 4.") as server:
             llm = LLM(base_url=server.base_url, model="any")

@@ -112,7 +112,7 @@ def _tools(body: Body) -> Iterator[str]:
     for place, function in _functions(body):
         if not re.fullmatch(_TOOL_NAME, str(function.get("name"))):
             yield f"{place}: name {function.get('name')!r} does not match '{_TOOL_NAME}'"
-        if not isinstance(function["parameters"], dict):
+        if not isinstance(function["parameters"], dict) and "contents" not in body:
             yield f"{place}: parameters must be an object schema"
 
 

@@ -15,6 +15,7 @@ from agentkit.events import Event, ReasoningDelta, ResponseReceived, TextDelta, 
 from agentkit.llm.client import LLM
 from agentkit.llm.embeddings import Embeddings
 from agentkit.llm.endpoint import Endpoint
+from agentkit.llm.prompted_tools.adapter import PromptedToolsProvider
 from agentkit.messages import AssistantMessage, FinishReason, Request, Response, ToolCall
 from agentkit.testing.fake_embeddings import LENGTH, vector_of, words_in
 from agentkit.usage import Usage, unreported
@@ -157,8 +158,8 @@ class Script(Generic[_Asked, _Line]):
         return number, self._lines[min(number, len(self._lines)) - 1]
 
     def done(self) -> None:
-        """Raise ScriptError if lines are unused."""
-        if self._taken < len(self._lines):
+        """Raise ScriptError if lines are unused; a script that repeats its last line fits any number of requests."""
+        if self._taken < len(self._lines) and not self._repeat:
             raise ScriptError(
                 f"Only {self._taken} of the script's {len(self._lines)} lines were asked for. Unsaid:\n"
                 f"{self._shown(self._taken)}"
@@ -268,6 +269,13 @@ class ScriptedLLM(LLM):
         self._endpoint = Endpoint(provider="scripted", model=self._wishes.model or "")
         self._decided_by, self._ignored, self._behind = "the script", (), ()
         self._provider = self._scripted
+
+    def with_text_tools(self) -> Self:
+        """Return a client with the same script that describes tools as text, and allows one call in each response."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, _settings={**self._settings, "parallel_tool_calls": False})
+        other._provider = PromptedToolsProvider(self._scripted, "text")
+        return other
 
     @property
     def requests(self) -> list[Request]:

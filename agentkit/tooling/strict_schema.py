@@ -6,7 +6,9 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from agentkit.tooling.schema_references import Schema, referred
+from agentkit.tooling.schema_references import referred
+
+Schema = dict[str, Any]
 
 PYTHON = "agentkit-python"
 """The keyword under which a schema stores the name and Python value of each choice until it is tidied."""

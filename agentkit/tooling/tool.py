@@ -191,12 +191,17 @@ class Tool(reflection.Portable, Generic[P, R]):
     value of a denied direct call, which otherwise raises Blocked. `asynchronous` is an equivalent coroutine function
     for asynchronous callers, and can be cancelled. An `idempotent` tool can be called again if a run was killed during
     the call. The value of a tool with `ends_run` is the run's answer. With `when`, a function of nothing or of the
-    RunContext, the tool is offered in a request only if it returns True. Raises ConfigError if the function cannot be a
+    RunContext, the tool is offered in a request only if it returns True.
+    Without a `level` a tool counts as SAFE, and `is_labelled` is False. Raises ConfigError if the function cannot be a
     tool.
     """
 
+    plugin = ""
+    """The name of the plugin that offers the tool."""
+
     name: str
     level: SafetyLevel
+    is_labelled: bool
     timeout_seconds: float | None
     max_chars: int
     labels: frozenset[Label]
@@ -220,7 +225,7 @@ class Tool(reflection.Portable, Generic[P, R]):
         name: str | None = None,
         description: str | None = None,
         *,
-        level: SafetyLevel | str = SafetyLevel.SAFE,
+        level: SafetyLevel | str | None = None,
         timeout_seconds: float | None = 60.0,
         max_chars: int = 50_000,
         judge: Judge | None = None,
@@ -235,14 +240,16 @@ class Tool(reflection.Portable, Generic[P, R]):
         **unknown: NoReturn,
     ) -> None:
         refuse_made(Tool, unknown)
+        own_level = SafetyLevel.SAFE if level is None else SafetyLevel.of(level)
         bare = _bare(function)
         may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
         self.__dict__.update(
             name=checked_name(reflection.name_of(bare) if name is None else name),
-            level=SafetyLevel.of(level),
+            level=own_level,
+            is_labelled=level is not None,
             timeout_seconds=checked_limit(timeout_seconds),
             max_chars=checked_max_chars(max_chars),
-            labels=_LABELS[SafetyLevel.of(level)] if labels is None else checked_labels(labels),
+            labels=_LABELS[own_level] if labels is None else checked_labels(labels),
             function=bare if isinstance(function, staticmethod) else function,
             idempotent=idempotent,
             ends_run=ends_run,
@@ -458,6 +465,20 @@ class Tool(reflection.Portable, Generic[P, R]):
         within = None if self._within is None else functools.partial(_described_within, self._within, description)
         return self._with(_description=checked_text(description), _within=within)
 
+    def renamed(self, name: str) -> Self:
+        """Return the same tool, in every workspace, under another name. Raises ConfigError if providers reject it."""
+        within = None if self._within is None else functools.partial(_renamed_within, self._within, name)
+        return self._with(name=checked_name(name), _within=within)
+
+    def of_plugin(self, plugin: str, level: SafetyLevel, labels: frozenset[Label] | None = None) -> Self:
+        """Return the same tool as one of a plugin, with this level and these labels, in every workspace.
+
+        Without `labels`, those of the level are added to its own.
+        """
+        labels = labels or self.labels | _LABELS[level]
+        within = self._within and functools.partial(_of_plugin_within, self._within, plugin, level, labels)
+        return self._with(plugin=plugin, level=level, labels=labels, _within=within)
+
     def _with(self, **changed: Any) -> Self:
         """Copy the tool with other attributes and without the cached spec."""
         other = type(self).__new__(type(self))
@@ -505,7 +526,7 @@ class ToolOptions(TypedDict, total=False):
 
     name: str | None
     description: str | None
-    level: SafetyLevel | str
+    level: SafetyLevel | str | None
     timeout_seconds: float | None
     max_chars: int
     judge: Judge | None
@@ -548,8 +569,18 @@ def _check_parameters(read: Callable[[], Parameters], *, may_bind: bool) -> None
             raise
 
 
+def _of_plugin_within(
+    within: Within, plugin: str, level: SafetyLevel, labels: frozenset[Label] | None, workspace: Any
+) -> Tool[..., Any]:
+    return within(workspace).of_plugin(plugin, level, labels)
+
+
 def _described_within(within: Within, description: str, workspace: Any) -> Tool[..., Any]:
     return within(workspace).described(description)
+
+
+def _renamed_within(within: Within, name: str, workspace: Any) -> Tool[..., Any]:
+    return within(workspace).renamed(name)
 
 
 def _recorded(records: Sequence[Reversible], result: ToolResult) -> ToolResult:

@@ -218,10 +218,12 @@ def megabytes_after(runs: int) -> float:
         return f"{number} {next(texts)}"
 
     lines = [call("page", number=1), call("page", number=2), "Done."]
-    agent = Agent("helper", [page], llm=ScriptedLLM(*(lines * runs)))
+    llm = ScriptedLLM(*(lines * runs))
+    agent = Agent("helper", [page], llm=llm)
     for _ in range(runs):
         agent.run("Read both.").raise_for_status()
         agent.reset()
+        llm.requests.clear()  # kept for assertions in tests
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1_024
 
 

@@ -52,7 +52,7 @@ FAULTS = [
     ("aexplode", "{}", "ValueError: boom"),
     ("sleep", "{}", "0.1 seconds"),
     ("asleep", "{}", "0.1 seconds"),
-    ("erase", '{"a": 1, "b": 2}', "SYSTEM"),
+    ("erase", '{"a": 1, "b": 2}', "needs approval"),
 ]
 
 

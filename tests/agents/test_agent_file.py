@@ -84,6 +84,13 @@ def test_a_text_without_settings(text):
     assert parse_manifesto(text) == AgentFile("agent", text)
 
 
+def test_a_file_of_the_largest_size_is_read(tmp_path):
+    """A file of exactly 1,000,000 bytes is read."""
+    path = tmp_path / "agent.md"
+    path.write_bytes(b"x" * 1_000_000)
+    assert len(read_manifesto(path).instruction) == 1_000_000
+
+
 def test_a_file(tmp_path):
     """The name is by default the file's, and the session the file's own; the workspace is meant from its folder."""
     path = tmp_path / "trip.txt"
@@ -213,7 +220,7 @@ LOOK_LIKE_SETTINGS = {
 
 def test_every_argument_of_agent_is_a_setting_or_known_to_be_none():
     """What Agent takes can be set in a file, or is refused there by name."""
-    assert PYTHON_ONLY | {"model", "safety", "session", "limits", "workspace"} == {
+    assert PYTHON_ONLY | {"description", "model", "safety", "session", "limits", "workspace"} == {
         *AgentOptions.__annotations__,
         "output_type",
     }

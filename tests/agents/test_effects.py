@@ -1,10 +1,12 @@
-"""What counts as an answer when asking fails?"""
+"""Answers to effects whose execution raised an error."""
+
+import math
 
 import pytest
 
 from agentkit.agents.effects import AskModel, AskPerson
 from agentkit.decisions import Decision, Verdict
-from agentkit.errors import RateLimited
+from agentkit.errors import RateLimited, ToolTimeout
 from agentkit.messages import Request
 from agentkit.safety.approval import Approval, ApprovalRequest
 from agentkit.testing import ScriptedLLM
@@ -46,3 +48,16 @@ def test_what_ends_the_program_is_no_answer_of_an_approver(error):
     with pytest.raises(type(error)), question.asking():
         raise error
     assert question.answer is None
+
+
+@pytest.mark.parametrize(
+    ("seconds_left", "text"),
+    [(math.inf, "(ToolTimeout: too slow)"), (5.0, "The time of the run is up")],
+)
+def test_a_timeout_is_the_runs_only_if_its_time_is_limited(seconds_left, text):
+    """A timeout that an approver raises itself is reported as its failure if the run has no time limit."""
+    question = AskPerson(APPROVAL, seconds_left=seconds_left)
+    with question.asking():
+        raise ToolTimeout("too slow")
+    assert question.answer.answer == Approval.NO
+    assert text in question.answer.text

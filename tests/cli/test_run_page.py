@@ -91,6 +91,13 @@ def test_the_page_has_only_our_elements(html):
     assert html.count("<script") == html.count("<img") == 0
 
 
+def test_decisions_without_a_remedy_have_no_empty_line(html):
+    """The line "Instead:" appears only for decisions that name a remedy."""
+    remedies = re.findall(r"Instead: ([^<]*)", html)
+    assert remedies
+    assert all(remedies)
+
+
 def test_the_page_may_load_nothing(html):
     """The page forbids everything but its own style sheet, which is named by its digest."""
     style = re.search(r"<style>(.*?)</style>", html, re.DOTALL)[1]

@@ -715,7 +715,7 @@ WHOLE_FAILURES = {
     "error as reason": (
         '{"choices": [{"finish_reason": "error", "message": {"content": "H"}}]}',
         BadResponse,
-        "failed",
+        "did not finish the answer",
     ),
     "filtered": (json.dumps(whole(content="H", finish_reason="content_filter")), Rejected, "content filter"),
     "filtered, no message": (
@@ -771,7 +771,7 @@ STREAM_FAILURES = {
         "Boom",
     ),
     "error in the choice": ([{"choices": [{"error": {"code": 502, "message": "Boom"}}]}], Unreachable, "Boom"),
-    "error as reason": ([chunk("error", content="H")], BadResponse, "failed"),
+    "error as reason": ([chunk("error", content="H")], BadResponse, "did not finish the answer"),
     "event: error": (
         ['event: error\ndata: {"message": "Boom", "code": "rate_limit_exceeded"}\n\n'],
         RateLimited,

@@ -160,7 +160,12 @@ def test_names_that_are_alike(file):
 
 @pytest.mark.parametrize(
     ("content", "told"),
-    [(b"\xff", "no text in UTF-8"), (b" " * 1_000_001, "more than 1,000,000 bytes"), (None, "read")],
+    [
+        (b"\xff", "no text in UTF-8"),
+        (b" " * 1_000_000, "JSON"),
+        (b" " * 1_000_001, "more than 1,000,000 bytes"),
+        (None, "read"),
+    ],
 )
 def test_files_that_cannot_be_read(tmp_path, content, told):
     """A file that is not there, too long or no text is told as that."""

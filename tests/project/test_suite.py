@@ -1,7 +1,8 @@
-"""Do the tests prove something about the real thing, and say what?"""
+"""Rules about the tests: each states its behaviour, and nothing is mocked or patched."""
 
 import ast
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -20,9 +21,15 @@ def name_of(path):
     return path.relative_to(ROOT).as_posix()
 
 
+@cache
+def parse(path):
+    """The syntax tree of a file."""
+    return ast.parse(path.read_text("utf-8"))
+
+
 def find_tests(path):
     """The test functions of a file."""
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    for node in ast.walk(parse(path)):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_"):
             yield node
 
@@ -65,18 +72,18 @@ def test_no_test_hides_another():
 
 def test_nothing_is_mocked():
     """No test imports a mocking library."""
-    imported = {name_of(path): set(imported_modules(ast.parse(path.read_text("utf-8")))) for path in FILES}
+    imported = {name_of(path): set(imported_modules(parse(path))) for path in FILES}
     assert [name for name, modules in imported.items() if modules & MOCKING] == []
 
 
 def test_nothing_is_patched():
     """No test replaces a part of the program; only environment variables may be set."""
-    found = {name_of(path): patches(ast.parse(path.read_text("utf-8"))) for path in FILES}
+    found = {name_of(path): patches(parse(path)) for path in FILES}
     assert {name: lines for name, lines in found.items() if lines} == {}
 
 
 def is_mirror(folder):
-    """Whether a folder of the tests has the name of a folder of the package, or tests all of the package."""
+    """Whether a folder of tests mirrors a folder of the package, or covers all of it."""
     mirrored = folder.relative_to(ROOT / "tests")
     return mirrored.parts[:1] in {("project",), ("damaged",)} or (ROOT / "agentkit" / mirrored).is_dir()
 

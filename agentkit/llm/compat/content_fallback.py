@@ -76,6 +76,8 @@ def _telling(is_refused: Callable[[Body], bool], words: str) -> Callable[[Body],
 
     def apply(body: Body) -> Body:
         name = "messages" if "messages" in body else "input"
+        if name not in body:
+            return body
         return {**body, name: [_result_told(entry, is_refused, words) for entry in body[name]]}
 
     return apply

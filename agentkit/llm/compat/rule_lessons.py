@@ -72,10 +72,10 @@ def plain_properties(refusal: RequestRefusal) -> Adjustment | None:
 def simpler_schemas(refusal: RequestRefusal) -> Adjustment | None:
     """Schemas without choices, formats, lists of types or keywords that the server does not know."""
     text = refusal.text
-    if re.search(_CHOICES, text):
-        return rule("choices that are not texts are described in words", string_choices=True)
     if re.search(_FORMATS_NAMED, text):
         return rule("formats are described in words", formats=GOOGLE_FORMATS)
+    if re.search(_CHOICES, text):
+        return rule("choices that are not texts are described in words", string_choices=True)
     if re.search(_NO_TYPE_LIST, text) and "type" in text:
         return rule("lists of types are sent as alternatives", single_types=True)
     if not (refusal.is_unsupported and re.search(_SCHEMA_NAMED, text)):
@@ -200,4 +200,28 @@ def no_reasoning(refusal: RequestRefusal) -> Adjustment | None:
     return Adjustment("items are sent without ids", _unnumbered) if has_ids else None
 
 
-RULE_LESSONS = (no_reasoning, other_ids, plain_properties, shorter_descriptions, simpler_schemas, lenient_schemas)
+def no_generation_setting(refusal: RequestRefusal) -> Adjustment | None:
+    """A setting of Gemini's generation that the server does not know is left out."""
+    settings = refusal.body.get("generationConfig")
+    if not isinstance(settings, dict) or not refusal.is_unsupported:
+        return None
+    named = next((name for name in settings if name not in _WANTED and refusal.names(name)), None)
+
+    def apply(body: Body) -> Body:
+        return {**body, "generationConfig": without(body.get("generationConfig", {}), str(named))}
+
+    return Adjustment(f"{named} is left out", apply) if named else None
+
+
+_WANTED = frozenset({"responseJsonSchema", "responseMimeType", "responseModalities", "maxOutputTokens"})
+"""Settings without which the request would be another one, or would cost more."""
+
+RULE_LESSONS = (
+    no_generation_setting,
+    no_reasoning,
+    other_ids,
+    plain_properties,
+    shorter_descriptions,
+    simpler_schemas,
+    lenient_schemas,
+)

@@ -14,10 +14,10 @@ from urllib.parse import urlencode
 
 import httpx2
 
-from agentkit.errors import ConfigError, ModelError, Unauthorized
-from agentkit.llm.endpoint import Endpoint, is_header_text
-from agentkit.llm.http.connection_pool import BoundedBody, ConnectionPool, Connections, awaiting, blocking
-from agentkit.llm.http.retry import FOREIGN, ConnectionFailed, Retries, refusal, translated
+from agentkit.errors import AgentKitError, ConfigError, ModelError, Unauthorized
+from agentkit.llm.endpoint import Endpoint, is_header_text, shown_url
+from agentkit.llm.http.connection_pool import BoundedBody, ConnectionPool, Connections, awaiting, blocking, proxy_to
+from agentkit.llm.http.retry import FOREIGN, Retries, refusal, translated
 from agentkit.llm.pipeline import CANCELLATION, READ, Effect, OpenStream, Steps, pause
 from agentkit.settings import Secret, environment
 
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
     from agentkit.events import Event
     from agentkit.llm.http.custom_client import CustomClient
     from agentkit.llm.protocols import WireProtocol
+
+
+class _ConnectionFailed(AgentKitError):
+    """An exception of the HTTP library, on the way to the steps of the transport, which map it by `translated`."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class ResponseReader(Protocol):
@@ -67,6 +75,9 @@ class Transport:
         self.timeout_seconds, self.connect_seconds = timeout_seconds, min(CONNECT_SECONDS, timeout_seconds)
         self.max_retries, self._endpoint, self._wire = max_retries, endpoint, wire
         self._always = _HEADERS | dict(wire.headers)
+        self._timeouts = dict.fromkeys(("connect", "read", "write", "pool"), timeout_seconds)
+        self._timeouts["connect"] = self.connect_seconds
+        self.proxy = shown_url(proxy_to(endpoint.base_url) or "")
         self._token: Secret | None = None
         self._process, self._lock = os.getpid(), threading.Lock()
         self._connections: Connections | CustomClient | None = None
@@ -79,24 +90,19 @@ class Transport:
         """The retries of one request."""
         return Retries(self.max_retries, is_hasty=is_hasty)
 
-    def post(self, path: str, content: bytes, retries: Retries) -> Steps[str]:
-        """The steps that send a request and return the text of its response. Raise ModelError."""
-        response: httpx2.Response = yield from self._answer(path, content, retries, whole=True)
-        return response.text
-
     def stream(self, path: str, content: bytes, reader: ResponseReader, retries: Retries) -> Steps[None]:
         """The steps that send a request and pass its response to `reader` as it arrives. Raise ModelError.
 
         Connection errors are ignored once the response is complete.
         """
-        response = yield from self._answer(path, content, retries, whole=False)
+        response = yield from self.request(path, content, retries, whole=False)
         is_framed = _is_framed(response)
         yield OpenStream(partial(_pieces, response), partial(_apieces, response))
         failed = None
         while failed is None:
             try:
                 piece = yield READ
-            except ConnectionFailed as failure:
+            except _ConnectionFailed as failure:
                 failed = translated(failure.error, self, retries)
             else:
                 if piece is None:
@@ -128,8 +134,8 @@ class Transport:
         """`text` without the secrets that were sent: some servers quote them."""
         return self._endpoint.scrub(self._token.scrub(text) if self._token else text)
 
-    def _answer(self, path: str, content: bytes, retries: Retries, *, whole: bool) -> Steps[httpx2.Response]:
-        """Send a request, with retries, and return its response; raises an error for an error status.
+    def request(self, path: str, content: bytes, retries: Retries, *, whole: bool = True) -> Steps[httpx2.Response]:
+        """The steps that send a request, with retries, and return its response. Raise ModelError for an error status.
 
         With `whole` the body is read here, so that a connection lost halfway through is retried.
         """
@@ -138,8 +144,8 @@ class Transport:
         while True:
             try:
                 response: httpx2.Response = yield send
-            except (ConnectionFailed, ModelError) as error:
-                cause = error.error if isinstance(error, ConnectionFailed) else error
+            except (_ConnectionFailed, ModelError) as error:
+                cause = error.error if isinstance(error, _ConnectionFailed) else error
                 seconds = retries.after_error(cause)
                 failed = translated(cause, self, retries)
             else:
@@ -153,14 +159,14 @@ class Transport:
             yield pause(seconds)
 
     def _send(self, path: str, content: bytes, *, whole: bool) -> httpx2.Response:
-        """Send a request once and return its response, which is read if its body is needed. Raises ConnectionFailed."""
+        """Send a request once; returns its response, read if its body is needed. Raises _ConnectionFailed."""
         try:
             request = self._request(path, content, self._key())
             response = self._blocking().handle_request(request)
             BoundedBody.bind(response, self.where, self.timeout_seconds)
             return _read(response) if whole or not response.is_success else response
         except FOREIGN as error:
-            raise ConnectionFailed(error) from None
+            raise _ConnectionFailed(error) from None
 
     async def _asend(self, path: str, content: bytes, *, whole: bool) -> httpx2.Response:
         """Async version of `_send`."""
@@ -170,7 +176,7 @@ class Transport:
             BoundedBody.bind(response, self.where, self.timeout_seconds)
             return await _aread(response) if whole or not response.is_success else response
         except FOREIGN as error:
-            raise ConnectionFailed(error) from None
+            raise _ConnectionFailed(error) from None
 
     def _request(self, path: str, content: bytes, key: str | None) -> httpx2.Request:
         address = self._addresses.get(path) or self._address(path)
@@ -178,17 +184,19 @@ class Transport:
         if said != key:
             always = httpx2.Headers({"Host": address.url.netloc.decode(), **self._headers(key)}).raw
             self._said = key, always
+        extensions, cancellation = address.extensions, CANCELLATION.get()
+        if cancellation is not None:
+            left = max(cancellation.seconds_left(), _LEAST_SECONDS)
+            extensions = {**extensions, "timeout": {name: min(left, each) for name, each in self._timeouts.items()}}
         # Passed as a stream, because the library then uses the headers unchanged instead of scanning them three times.
         stream, headers = httpx2.ByteStream(content), [*always, (b"Content-Length", b"%d" % len(content))]
-        return httpx2.Request(
-            "POST", address.url, headers=headers, stream=stream, extensions=_in_time(address.extensions)
-        )
+        method = "POST" if content else "GET"
+        return httpx2.Request(method, address.url, headers=headers, stream=stream, extensions=extensions)
 
     def _address(self, path: str) -> _Address:
         """URL and extensions for a path. The query goes into the target, which is not logged: it could be secret."""
         url, query = httpx2.URL(self._endpoint.shown_url + path), urlencode(self._endpoint.query)
-        times = httpx2.Timeout(self.timeout_seconds, connect=self.connect_seconds)
-        extensions: dict[str, object] = {"timeout": times.as_dict()}
+        extensions: dict[str, object] = {"timeout": self._timeouts}
         if query:
             extensions["target"] = url.raw_path + (b"&" if url.query else b"?") + query.encode()
         self._addresses[path] = _Address(url, extensions)
@@ -342,22 +350,13 @@ async def _aread(response: httpx2.Response) -> httpx2.Response:
     return response
 
 
-def _in_time(extensions: dict[str, Any]) -> dict[str, Any]:
-    """The extensions, with timeouts that end with the time that is left for the requests of this context."""
-    cancellation = CANCELLATION.get()
-    if cancellation is None:
-        return extensions
-    seconds = max(cancellation.seconds_left(), _LEAST_SECONDS)
-    return {**extensions, "timeout": {name: min(value, seconds) for name, value in extensions["timeout"].items()}}
-
-
 def _pieces(response: httpx2.Response) -> Generator[bytes]:
-    """The body in chunks, decompressed if needed. Raises ConnectionFailed."""
+    """The body in chunks, decompressed if needed. Raises _ConnectionFailed."""
     stream: Any = response.iter_bytes() if "content-encoding" in response.headers else response.stream
     try:
         yield from stream
     except FOREIGN as error:
-        raise ConnectionFailed(error) from None
+        raise _ConnectionFailed(error) from None
     finally:
         response.close()
 
@@ -368,7 +367,7 @@ async def _apieces(response: httpx2.Response) -> AsyncGenerator[bytes]:
         async for piece in stream:
             yield piece
     except FOREIGN as error:
-        raise ConnectionFailed(error) from None
+        raise _ConnectionFailed(error) from None
     finally:
         await response.aclose()
 

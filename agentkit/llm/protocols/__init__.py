@@ -72,7 +72,11 @@ class WireProtocol(Protocol):
 
 
 def wire_named(name: str) -> WireProtocol:
-    """The protocol named `responses`, `chat` or `messages`."""
+    """The protocol named `responses`, `chat`, `messages` or `gemini`."""
+    if name == "gemini":
+        from agentkit.llm.protocols.gemini import GeminiContents
+
+        return GeminiContents()
     if name == "messages":
         from agentkit.llm.protocols.anthropic import AnthropicMessages
 

@@ -15,7 +15,7 @@ from agentkit.content import File, Image
 from agentkit.errors import BadResponse
 from agentkit.events import ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.protocols import parsing
-from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, Forms
+from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, Forms, base64_source
 from agentkit.llm.protocols.error_mapping import cut_short, declined, failure, no_answer, raise_error_inside
 from agentkit.llm.protocols.hosted_tools import declared, uses_in_blocks
 from agentkit.llm.protocols.reasoning import ParagraphJoiner, ReasoningSplitter, is_spoken, without_thoughts
@@ -267,8 +267,6 @@ _DIGEST_CHARS = 8
 _NOTHING = EncodedEntry({"role": "user", "content": [{"type": "text", "text": "(Nothing was said.)"}]})
 """First turn of a conversation that does not start with a user message, which the protocol requires."""
 
-_MEDIA_TYPES = {"image/jpg": "image/jpeg"}
-
 
 def encode_message(message: Message) -> tuple[dict[str, Any], ...]:
     """Encode a message as a turn; empty if it has no content, because blank texts are rejected."""
@@ -344,6 +342,14 @@ def _joined(role: str, entries: list[EncodedEntry]) -> EncodedEntry:
     return EncodedEntry({"role": role, "content": blocks}, b'{"role":"%b","content":[%b]}' % (role.encode(), texts))
 
 
+def _without_trailing_blanks(turn: EncodedEntry) -> EncodedEntry:
+    """The last turn of the model, to be continued, without blanks at its end, which the server refuses."""
+    *blocks, last = turn["content"]
+    if not _is_of(last, "text") or last["text"] == last["text"].rstrip():
+        return turn
+    return EncodedEntry({**turn, "content": [*blocks, {**last, "text": last["text"].rstrip()}]})
+
+
 def _encode_content(content: Content) -> list[dict[str, Any]]:
     blocks = (_FORMS.part(part) for part in parts_of(content))
     return [block for block in blocks if not _is_blank(block)]
@@ -368,14 +374,8 @@ def _source(url: str) -> dict[str, Any]:
     """The source of an image or file: its URL, or its data in base64."""
     if not url.startswith("data:"):
         return {"type": "url", "url": url}
-    head, _, data = url.removeprefix("data:").partition(",")
-    media_type = head.partition(";")[0].lower()
-    if not head.endswith(";base64"):
-        from base64 import b64encode
-        from urllib.parse import unquote_to_bytes
-
-        data = b64encode(unquote_to_bytes(data)).decode("ascii")
-    return {"type": "base64", "media_type": _MEDIA_TYPES.get(media_type, media_type), "data": data}
+    media_type, data = base64_source(url)
+    return {"type": "base64", "media_type": media_type, "data": data}
 
 
 def _encode_call(call: ToolCall) -> dict[str, Any]:
@@ -815,6 +815,8 @@ class AnthropicMessages:
         """Encode a request as the body of a POST. The token limit is always sent, because it is required."""
         before = before or EncodingCache()
         orders, turns = in_turns(before.entries(request.messages, encode_message))
+        if turns[-1]["role"] == "assistant":
+            turns[-1] = _without_trailing_blanks(turns[-1])
         body: dict[str, Any] = {"model": model, "messages": turns}
         for container in before.entries(going_on(request.messages), container_entry):
             body |= container

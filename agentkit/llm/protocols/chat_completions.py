@@ -18,6 +18,7 @@ from agentkit.llm.protocols.error_mapping import (
     filtered,
     no_answer,
     raise_error_inside,
+    unfinished,
 )
 from agentkit.llm.protocols.hosted_tools import declared, uses_in_message
 from agentkit.llm.protocols.parsing import REASONING_FIELDS, says
@@ -388,8 +389,7 @@ def _check(ending: _Ending, *, is_empty: bool) -> None:
     if said in _FILTERED or (is_failed and behind in _FILTERED):
         raise filtered()
     if is_failed:
-        told = behind or said
-        raise BadResponse(f"The provider failed while it wrote the answer, and says only {told!r} of it. Try again.")
+        raise unfinished(behind or said)
 
 
 def _response(

@@ -46,6 +46,20 @@ class Forms:
         return self.file(given)
 
 
+def base64_source(url: str) -> tuple[str, str]:
+    """Media type and base64 data of a data: URL."""
+    head, _, data = url.removeprefix("data:").partition(",")
+    media_type = head.partition(";")[0].lower()
+    if not head.endswith(";base64"):
+        from base64 import b64encode
+        from urllib.parse import unquote_to_bytes
+
+        data = b64encode(unquote_to_bytes(data)).decode("ascii")
+    return _MEDIA_TYPES.get(media_type, media_type), data
+
+
+_MEDIA_TYPES = {"image/jpg": "image/jpeg"}
+
 MOST_BYTES = 16_000_000
 """Maximum size of the cache; beyond it the cache is cleared."""
 

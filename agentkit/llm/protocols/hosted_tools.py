@@ -20,6 +20,8 @@ _DECLARED: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("responses", "code_execution"): {"type": "code_interpreter", "container": {"type": "auto"}},
     ("messages", "web_search"): {"type": "web_search_20250305", "name": "web_search"},
     ("messages", "code_execution"): {"type": "code_execution_20250825", "name": "code_execution"},
+    ("gemini", "web_search"): {"googleSearch": {}},
+    ("gemini", "code_execution"): {"codeExecution": {}},
 }
 """Declarations of the tools that several providers offer; any other tool is declared in the provider's own format."""
 
@@ -53,7 +55,7 @@ def declared(tool: ToolSpec, protocol: str) -> dict[str, Any]:
     if protocol != "messages":
         said.pop("name", None)  # used by the Messages protocol only
     if kind not in _EVERYWHERE:
-        return {"type": kind, **said}
+        return {kind: said} if protocol == "gemini" else {"type": kind, **said}
     own = _DECLARED.get((protocol, kind))
     if own is None:
         raise ConfigError(
@@ -63,6 +65,8 @@ def declared(tool: ToolSpec, protocol: str) -> dict[str, Any]:
         )
     if protocol == "responses" and "allowed_domains" in said:
         said["filters"] = {**said.get("filters", {}), "allowed_domains": said.pop("allowed_domains")}
+    if protocol == "gemini":
+        return {name: {**settings, **said} for name, settings in own.items()}
     return {**own, **said}
 
 
@@ -112,6 +116,14 @@ def uses_in_message(message: Mapping[str, Any]) -> tuple[HostedUse, ...]:
         found = parsing.dictionary(tool.get("search_results")).get("results")
         uses.append(_use({}, parsing.word(tool.get("type")), given, found))
     return _citing(uses or [_use({}, "web_search", {}) for _ in cited[:1]], cited)
+
+
+def grounded_search(grounding: Mapping[str, Any]) -> tuple[HostedUse, ...]:
+    """The web search behind an answer that Google grounds in pages; empty if it did not search."""
+    queries = grounding.get("webSearchQueries")
+    chunks = [parsing.dictionary(chunk.get("web")) for chunk in parsing.dictionaries(grounding.get("groundingChunks"))]
+    pages = [{"url": page.get("uri"), "title": page.get("title")} for page in chunks]
+    return (_use({}, "web_search", {"queries": queries}, pages),) if queries or any(chunks) else ()
 
 
 def _use(told: Mapping[str, Any], name: str, given: object, found: object = ()) -> HostedUse:

@@ -21,6 +21,7 @@ from agentkit.llm.protocols.error_mapping import (
     filtered,
     no_answer,
     raise_error_inside,
+    unfinished,
 )
 from agentkit.llm.protocols.hosted_tools import declared, raise_unanswerable, uses_in_items
 from agentkit.llm.protocols.reasoning import ParagraphJoiner, ReasoningSplitter, without_thoughts
@@ -121,7 +122,7 @@ def _finish_reason(data: Mapping[str, Any]) -> FinishReason:
     if status in _FINISHED:
         return "stop"
     if status != "incomplete":
-        raise BadResponse(f"The provider did not finish the answer: it is marked {status!r}. Try again.")
+        raise unfinished(status)
     if parsing.dictionary(data.get("incomplete_details")).get("reason") == FILTERED:
         raise filtered()
     return "length"

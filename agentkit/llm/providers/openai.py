@@ -12,18 +12,27 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError, NoProvider
 from agentkit.llm.endpoint import Endpoint, ProtocolName, TokenProvider, is_header_text, read_url
 from agentkit.llm.setting_sources import Sources
-from agentkit.settings import DEFAULT_ANTHROPIC_MODEL, DEFAULT_AZURE_API_VERSION, DEFAULT_MODEL, Secret
+from agentkit.settings import (
+    DEFAULT_ANTHROPIC_MODEL,
+    DEFAULT_AZURE_API_VERSION,
+    DEFAULT_GEMINI_MODEL,
+    DEFAULT_MODEL,
+    Secret,
+)
 
 _OPENAI_URL = "https://api.openai.com/v1"
+_VERSIONS = {"messages": "v1", "gemini": "v1beta"}
 _MESSAGES_KEY_HEADER = "x-api-key"
-"""Key header of Anthropic's protocol; other services with this protocol use their usual header."""
+_KEY_HEADERS: Mapping[str, str] = {"messages": _MESSAGES_KEY_HEADER, "gemini": "x-goog-api-key"}
+"""Key headers of the protocols of Anthropic and Google; other services with these protocols use their usual header."""
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
     """A service known by name: its URL, and the variables with its key, URL and model.
 
-    Without `key_variable` it is a local server that needs no key. Without `model` the user must name one.
+    Without `key_variable` it is a local server that needs no key; `other_key_variable` is a second name for the key.
+    Without `model` the user must name one. `chat_url` is the URL of its Chat Completions if they have their own.
     """
 
     base_url: str
@@ -33,6 +42,8 @@ class Service:
     model: str = ""
     protocol: ProtocolName = "chat"
     key_header: str | None = None
+    other_key_variable: str = ""
+    chat_url: str = ""
 
 
 SERVICES: Mapping[str, Service] = {
@@ -46,7 +57,17 @@ SERVICES: Mapping[str, Service] = {
         key_header=_MESSAGES_KEY_HEADER,
     ),
     "deepseek": Service("https://api.deepseek.com/v1", "DEEPSEEK_API_KEY"),
-    "gemini": Service("https://generativelanguage.googleapis.com/v1beta/openai", "GEMINI_API_KEY"),
+    "gemini": Service(
+        "https://generativelanguage.googleapis.com/v1beta",
+        "GEMINI_API_KEY",
+        "GEMINI_BASE_URL",
+        "GEMINI_MODEL",
+        DEFAULT_GEMINI_MODEL,
+        protocol="gemini",
+        key_header=_KEY_HEADERS["gemini"],
+        other_key_variable="GOOGLE_API_KEY",
+        chat_url="https://generativelanguage.googleapis.com/v1beta/openai",
+    ),
     "groq": Service("https://api.groq.com/openai/v1", "GROQ_API_KEY"),
     "lmstudio": Service("http://127.0.0.1:1234/v1", url_variable="LMSTUDIO_BASE_URL"),
     "mistral": Service("https://api.mistral.ai/v1", "MISTRAL_API_KEY"),
@@ -76,7 +97,7 @@ def openai_endpoint(sources: Sources) -> Endpoint:
         base_url=based(base_url, protocol),
         protocol=protocol,
         api_key=api_key,
-        key_header=_MESSAGES_KEY_HEADER if protocol == "messages" else None,
+        key_header=_KEY_HEADERS.get(protocol),
         query=query,
         headers=sources.value("headers=") or {},
         strict=is_own,
@@ -94,11 +115,13 @@ def service_endpoint(name: str, sources: Sources) -> Endpoint:
     if not model:
         raise ConfigError(f"{name} needs a model's name: pass model='{name}:MODEL' or set AGENTKIT_MODEL.")
     own_url = sources.value("base_url=", service.url_variable)
-    api_key = sources.secret("api_key=", service.key_variable)
+    api_key = sources.secret("api_key=", service.key_variable, service.other_key_variable)
     if service.key_variable and not own_url and api_key is None:
         raise NoProvider(f"No API key found: {name} API key required. Set {service.key_variable} or pass api_key=.")
-    base_url, query = read_url(own_url or service.base_url)
-    protocol: ProtocolName = sources.value("protocol=") or service.protocol
+    is_compatible = service.chat_url and (own_url or "").rstrip("/").endswith("/openai")
+    protocol: ProtocolName = sources.value("protocol=") or ("chat" if is_compatible else service.protocol)
+    usual_url = service.chat_url if protocol == "chat" and service.chat_url else service.base_url
+    base_url, query = read_url(own_url or usual_url)
     return Endpoint(
         provider=name,
         model=model,
@@ -112,9 +135,9 @@ def service_endpoint(name: str, sources: Sources) -> Endpoint:
 
 
 def based(base_url: str, protocol: ProtocolName) -> str:
-    """The base URL; for Anthropic's protocol with the version added if it is missing."""
-    is_bare = protocol == "messages" and not re.search(r"/v\d+\w*$", base_url)
-    return f"{base_url}/v1" if is_bare else base_url
+    """The base URL; for the protocols of Anthropic and Google with the version added if it is missing."""
+    version = _VERSIONS.get(protocol)
+    return f"{base_url}/{version}" if version and not re.search(r"/v\d+\w*(?:/|$)", base_url) else base_url
 
 
 def is_openai(base_url: str) -> bool:

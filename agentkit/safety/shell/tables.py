@@ -18,17 +18,16 @@ from agentkit._dataclass import dataclass
 from agentkit.decisions import Verdict
 
 T = TypeVar("T")
-_ROW = re.compile(r"^\[\[(\w+)\]\]$", re.MULTILINE)
-_NAMES = re.compile(r"""^names = (["'])(.*)\1$""", re.MULTILINE)
+_ROW = re.compile(r"""^\[\[(\w+)\]\]\n(?:(?!names)\w.*\n)*(?:names = ["'](.*)["']$)?""", re.MULTILINE)
 _RUNS = re.compile(r'^effect = "runs"$', re.MULTILINE)
 _DESTROYS = re.compile(r"^destroys = true$", re.MULTILINE)
 
 
 @dataclass(frozen=True, slots=True)
 class CommandRule:
-    """One objection: commands of these names whose arguments match `when` and not `unless` get the verdict.
+    """A rule: commands with these names whose arguments match `when` and not `unless` get the verdict.
 
-    The name "*" stands for every command but those with a "!" before them, "@runs" for each that runs code of the
+    The name "*" means every command except those with a "!" before them, "@runs" each command that runs code of the
     workspace.
 
     Patterns are searched in " a b c ": the arguments between single spaces, where white space inside an argument is
@@ -53,9 +52,9 @@ class CommandRule:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """What a journal can put back of what a rule with the id `rule` objects to: commands that match `when`.
+    """Commands matching `when` whose changes a journal can undo, although the rule with the id `rule` objects to them.
 
-    What they change are the files they are given (`paths`), and what git has staged (`index`).
+    They change the files in their arguments (`paths`), and git's staging area (`index`).
     """
 
     rule: str
@@ -66,11 +65,11 @@ class Undo:
 
 @dataclass(frozen=True, slots=True)
 class CommandSpec:
-    """How a command treats its arguments.
+    """The treatment of arguments by a command.
 
     `paths` says what its free arguments are (read, list, write, copy, delete, text, run), after `text` of them that
-    are text unless a flag of `instead` is given; `effect` what it does beside that (reads, writes, runs, network).
-    Each flag with a value stands in the field that says what its value is: any text (`value`), a text that is never
+    are text unless a flag of `instead` is given; `effect` what else it does (reads, writes, runs, network).
+    Each flag with a value is listed in the field for the kind of its value: any text (`value`), a text that is never
     a path (`pattern`), a text that is never in the next argument (`optional`), a path (`read`, `write`), the folder
     to work in (`cd`), shell text (`script`), a program in the command's own language (`program`), a module's name.
     `flag` are those without a value, of which `active` make it run code or change files of the workspace; `ask` those
@@ -122,7 +121,7 @@ class CommandSpec:
         object.__setattr__(self, "known", frozenset().union(*(getattr(self, kind) for kind in self.KINDS)))
 
     def for_arguments(self, text: str) -> CommandSpec:
-        """How the command treats these arguments."""
+        """The specification for these arguments."""
         if not self.reading or not re.fullmatch(self.reading, text):
             return self
         paths = "read" if self.paths in {"write", "copy"} else self.paths
@@ -173,7 +172,7 @@ class ProgramRule:
 class Lookup(Mapping[str, T]):
     """A mapping that makes each value when it is first looked up, from the rows that name its key."""
 
-    def __init__(self, rows: Mapping[str, tuple[_Row, ...]], make: Callable[[tuple[_Row, ...]], T]) -> None:
+    def __init__(self, rows: Mapping[str, tuple[Any, ...]], make: Callable[[tuple[Any, ...]], T]) -> None:
         self._rows, self._make = rows, make
         self._made: dict[str, T] = {}
 
@@ -222,7 +221,7 @@ class CommandTables:
 
 
 class _Row(NamedTuple):
-    """One [[kind]] table of a file, not parsed yet: the text of its `names`, and all of its text."""
+    """A [[kind]] table of a file before parsing: the text of its `names`, and its whole text."""
 
     kind: str
     names: str
@@ -235,10 +234,13 @@ def _split(text: str) -> frozenset[str]:
 
 @cache
 def _rows(name: str) -> tuple[dict[str, Any], list[_Row]]:
-    """What stands in a file before its first [[kind]] table, parsed, and those tables."""
-    header, *parts = _ROW.split(Path(__file__).with_name(name).read_text("utf-8"))
-    found = [(kind, _NAMES.search(text), text) for kind, text in zip(parts[::2], parts[1::2], strict=True)]
-    return tomllib.loads(header), [_Row(kind, match[2] if match else "", text) for kind, match, text in found]
+    """The part of a file before its first [[kind]] table, parsed, and those tables."""
+    text = Path(__file__).with_name(name).read_text("utf-8")
+    found = list(_ROW.finditer(text))
+    starts = [match.start() for match in found]
+    spans = zip(found, [*starts[1:], len(text)], strict=True)
+    rows = [_Row(match[1], match[2] or "", text[match.end(1) + 3 : end]) for match, end in spans]
+    return tomllib.loads(text[: starts[0]]), rows
 
 
 def _parsed(row: _Row) -> dict[str, Any]:
@@ -255,7 +257,7 @@ def _rule(row: _Row) -> CommandRule:
         reason=fields["reason"],
         when=re.compile(fields.get("when", "")),
         unless=re.compile(fields["unless"]) if "unless" in fields else None,
-        remedy=fields.get("remedy", "Do it in the workspace, or leave it to a person."),
+        remedy=fields.get("remedy", "Work inside the workspace, or ask the user to do it."),
         egress=fields.get("egress", False),
         destroys=fields.get("destroys", False),
         match=tuple(fields["match"]),
@@ -319,17 +321,15 @@ def _by_name(rows: list[_Row], kind: str) -> dict[str, tuple[_Row, ...]]:
     return found
 
 
-def _rules_by_name(rows: list[_Row], runners: set[str]) -> dict[str, tuple[_Row, ...]]:
-    """The rules in the order of the file under each name; those about "@runs" under every name of `runners`."""
-    indices: dict[str, list[int]] = {}
+def _rules_by_name(rows: list[_Row], runners: set[str]) -> dict[str, tuple[int, ...]]:
+    """The indices of the rules, in order, under each name; those about "@runs" under every name of `runners`."""
+    found: dict[str, tuple[int, ...]] = {}
     for index, row in enumerate(rows):
         for name in row.names.split():
-            indices.setdefault(name, []).append(index)
-    of_runners = indices.get("@runs", [])
-    found = dict.fromkeys(runners, tuple(rows[index] for index in of_runners))
-    for name, own in indices.items():
-        found[name] = tuple(rows[index] for index in (sorted({*own, *of_runners}) if name in runners else own))
-    return found
+            found[name] = (*found.get(name, ()), index)
+    of_runners = found.get("@runs", ())
+    both = {name: tuple(sorted({*found[name], *of_runners})) for name in runners & found.keys()}
+    return dict.fromkeys(runners, of_runners) | found | both
 
 
 @cache
@@ -342,8 +342,8 @@ def tables() -> CommandTables:
     runners = {name.split()[0] for names in running for name in names.split(",")}
     by_name = _rules_by_name(rules, runners)
     return CommandTables(
-        rules=Lookup(by_name, lambda rows: tuple(map(_rule, rows))),
-        every=tuple(map(_rule, by_name["*"])),
+        rules=Lookup(by_name, lambda indices: tuple(_rule(rules[index]) for index in indices)),
+        every=tuple(_rule(rules[index]) for index in by_name["*"]),
         undo=Lookup(_by_name(objections, "undo"), lambda rows: tuple(map(_undo, rows))),
         destroying=frozenset(name for row in rules if _DESTROYS.search(row.text) for name in row.names.split()),
         specs=Lookup(_by_name(rows, "commands"), _last(_spec)),

@@ -4,6 +4,7 @@ It is only the first layer of defence: the security boundary is the child proces
 """
 
 import gc
+import re
 import sys
 import warnings
 from collections.abc import Callable, Mapping
@@ -18,6 +19,17 @@ if TYPE_CHECKING:
 
 SHOWN_LINES, SHOWN_FUNCTIONS = 8, 30
 _WITHOUT_AWAIT = "call functions without await, and without asyncio: each gives its value at once"
+_OUTSIDE_ASYNC = "write `async def main():` around it, and call asyncio.run(main())"
+_NOT_PYTHON = (
+    (r"[!%$]*\s*(python3? -m )?(pip3?|conda|mamba|uv|apt(-get)?)\s+\S", "packages cannot be installed here"),
+    (r"(\w+\s*=\s*)?!|\$ |%%?(sx|sh|bash|script|cd|ls|cat)\b", "commands are run with the run_shell tool"),
+    (r"%%?time(it)?\b", "measure with time.perf_counter()"),
+    (r"%", "leave out IPython magics: only Python runs here"),
+    (r">>> ?", "leave out the prompt >>> and what the code prints"),
+    (r"```|~~~", "write the Python code alone, in one block or without a fence"),
+)
+"""Patterns of lines that are not Python, and what to write instead."""
+
 _AWAITED = ("a coroutine was expected", "in 'await' expression", "a coroutine or an awaitable is required")
 """Python's messages for awaiting a value that is not awaitable."""
 
@@ -38,10 +50,11 @@ def run(code: str, write: Callable[[str, str], object], names: Mapping[str, Any]
 
 def _pointed(ending: GuardedOutcome, functions: list[str]) -> GuardedOutcome:
     """Add a hint about the host functions if the program awaited one or looked it up in the wrong place."""
-    if functions and not ending.hint and any(told in ending.message for told in _AWAITED):
+    is_awaited = not ending.hint and any(message in ending.message for message in _AWAITED)
+    if functions and (is_awaited or ending.hint == _OUTSIDE_ASYNC):
         return ending._replace(hint=_WITHOUT_AWAIT)
     if functions and not ending.hint and "string indices must be integers" in ending.message:
-        return ending._replace(hint="it is a text; what stands in it as JSON is read with json.loads(text)")
+        return ending._replace(hint="the value is text; parse JSON with json.loads(text)")
     is_module = ending.message.startswith("module ") and ending.message.endswith(" is not available here")
     is_hinted = bool(ending.hint) and not ending.hint.startswith("available: ")
     if not functions or is_hinted or not (is_module or ending.message.startswith("NameError: name ")):
@@ -64,8 +77,8 @@ def compiled(code: str) -> CodeType | GuardedOutcome:
                 return compile(tree, FILE, "exec", dont_inherit=True)
         except SyntaxError as error:
             line, message = error.lineno or 1, f"SyntaxError: {error.msg}"
-            hint = _WITHOUT_AWAIT if "'await' outside" in message else ""
-            return GuardedOutcome("syntax", None, message, line, source_line(code, line), hint)
+            text = source_line(code, line)
+            return GuardedOutcome("syntax", None, message, line, text, _syntax_hint(message, text))
         except (RecursionError, MemoryError):
             return GuardedOutcome(
                 "syntax", None, "the code is nested too deeply", hint="split it into shorter statements"
@@ -74,6 +87,13 @@ def compiled(code: str) -> CodeType | GuardedOutcome:
             return GuardedOutcome("syntax", None, f"the code is not text that Python reads: {error}")
     first = min(visitor.refusals)
     return GuardedOutcome("refused", None, first.message, first.line, source_line(code, first.line), first.hint)
+
+
+def _syntax_hint(message: str, line: str) -> str:
+    """A hint for a line that is not Python, such as a shell command of a notebook."""
+    if "outside" in message and ("await" in message or "async" in message):
+        return _OUTSIDE_ASYNC
+    return next((hint for pattern, hint in _NOT_PYTHON if re.match(pattern, line)), "")
 
 
 def language() -> "type[GuardTransformer]":
@@ -108,15 +128,15 @@ def execute(
     try:
         exec(program, namespace)
         ending = GuardedOutcome("ok", shown[-1] if shown else None)
-    except SystemExit as leaving:
-        ending = left(leaving)
+    except SystemExit as exit_error:
+        ending = exit_outcome(exit_error)
     except BaseException as error:
-        ending = told(error, code)
-    let_go(namespace)
+        ending = failure_outcome(error, code)
+    release(namespace)
     return ending
 
 
-def let_go(namespace: dict[str, Any]) -> None:
+def release(namespace: dict[str, Any]) -> None:
     """Release the program's objects while its functions still work, as Python does on exit."""
     for name in [name for name in namespace if not name.startswith((".", "__"))]:
         namespace[name] = None
@@ -138,9 +158,9 @@ def new_namespace(
     namespace: dict[str, Any] = {**names, "__name__": MAIN, "__doc__": None}
     guard = Guard(namespace)
     for given in names.values():
-        guard.know(given)
+        guard.register(given)
     streams = Streams(write)
-    importer = Importer(substitutes(guard, streams), guard.know, {"sys": system_facade(guard, streams)})
+    importer = Importer(substitutes(guard, streams), guard.register, {"sys": system_facade(guard, streams)})
 
     def show(value: object) -> None:
         if value is not None:
@@ -160,14 +180,14 @@ def new_namespace(
     return namespace
 
 
-def left(leaving: SystemExit) -> GuardedOutcome:
+def exit_outcome(exit_error: SystemExit) -> GuardedOutcome:
     """The outcome of a program that called exit()."""
-    if leaving.code in (None, 0):
+    if exit_error.code in (None, 0):
         return GuardedOutcome("ok")
-    return GuardedOutcome("raised", None, f"the code called exit({leaving.code!r})")
+    return GuardedOutcome("raised", None, f"the code called exit({exit_error.code!r})")
 
 
-def told(error: BaseException, code: str) -> GuardedOutcome:
+def failure_outcome(error: BaseException, code: str) -> GuardedOutcome:
     """The outcome of a program that raised an unhandled error."""
     frames = own_frames(error)
     line = frames[-1][0] if frames else None
@@ -180,7 +200,7 @@ def told(error: BaseException, code: str) -> GuardedOutcome:
     message = text if refused else f"{type(error).__name__}: {text}" if text else type(error).__name__
     hint = error.hint if isinstance(error, Refused) else ""
     if type(error) is AttributeError and type(error.obj) is dict and type(error.name) is str:
-        hint = f"what a dictionary holds is read with [{error.name!r}]"
+        hint = f"read the value of a dictionary with [{error.name!r}]"
     kind = "refused" if refused else "raised"
     return GuardedOutcome(kind, None, message, line, source_line(code, line), hint, trace)
 

@@ -18,11 +18,7 @@ LISTS = {
     "abc": "ABC ABCMeta abstractmethod abstractproperty abstractclassmethod abstractstaticmethod",
     "array": "array typecodes",
     "ast": "literal_eval",
-    "asyncio": """ALL_COMPLETED BoundedSemaphore CancelledError Condition Event FIRST_COMPLETED FIRST_EXCEPTION Future
-        InvalidStateError LifoQueue Lock PriorityQueue Queue QueueEmpty QueueFull Semaphore Task TaskGroup TimeoutError
-        all_tasks as_completed create_task current_task ensure_future gather get_event_loop get_running_loop iscoroutine
-        iscoroutinefunction isfuture run shield sleep timeout timeout_at to_thread wait
-        wait_for""",
+    "asyncio": "create_task gather run sleep",
     "base64": """b64encode b64decode standard_b64encode standard_b64decode urlsafe_b64encode urlsafe_b64decode
         b32encode b32decode b32hexencode b32hexdecode b16encode b16decode a85encode a85decode b85encode b85decode
         encodebytes decodebytes""",
@@ -151,6 +147,7 @@ OFTEN_USED = words(
 
 FILES = "files are read with the read_file tool and written with the write_file tool; join paths as text"
 HINTS = {
+    "asyncio": "the code runs in one thread: call functions in turn, or await them in asyncio.run(main())",
     **dict.fromkeys(("os", "pathlib", "shutil", "glob", "fileinput", "tempfile"), FILES),
     **dict.fromkeys(("subprocess", "pty", "pexpect"), "commands are run with the run_shell tool"),
     **dict.fromkeys(
@@ -200,8 +197,9 @@ def missing(module: str) -> tuple[str, str]:
 
 def missing_name(module: str, name: str) -> tuple[str, str]:
     """Message and hint for a name that a module does not provide."""
-    hint = HINTS.get(f"{module}.{name}") or "available: " + ", ".join(TABLE[module])
-    return f"module {module!r} has no {name!r} here", hint
+    hint = HINTS.get(f"{module}.{name}") or HINTS.get(module, "")
+    offered = "" if f"{module}.{name}" in HINTS else "available: " + ", ".join(TABLE[module])
+    return f"module {module!r} has no {name!r} here", "; ".join(filter(None, (hint, offered)))
 
 
 def names_of(module: str) -> list[str]:

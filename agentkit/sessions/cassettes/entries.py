@@ -443,9 +443,12 @@ def _packed(vector: Sequence[float]) -> str:
 
 
 def _unpacked(text: str) -> list[float]:
-    """Decode a vector encoded by `_packed`. Raises ValueError if the text is not hex."""
+    """Decode a vector encoded by `_packed`. Raises ValueError if the text is not hex, or a number is incomplete."""
     packed = bytes.fromhex(text)
-    return list(struct.unpack(f"<{len(packed) // 4}f", packed[: len(packed) // 4 * 4]))
+    count, rest = divmod(len(packed), 4)
+    if rest:
+        raise ValueError(f"A vector has {rest} bytes after its last number.")
+    return list(struct.unpack(f"<{count}f", packed))
 
 
 def _encode_value(result: ToolResult) -> Data:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping, Sequence
 from itertools import chain
 from os import PathLike
@@ -31,7 +31,9 @@ _ASKS: Mapping[str, str] = {
     "person": "a person is asked about a call",
     "vectors": "a model is asked for vectors",
 }
-_MOST_FORMS = 20_000
+_MAX_ROWS = 64
+"""The number of conversations whose latest requests are remembered."""
+
 _REMEDY = "If the program was changed on purpose, record the cassette again; with pytest: pytest --record=all"
 
 
@@ -56,7 +58,7 @@ class Player(Recording):
         live = {0, *(asking.number for asking in askings if asking.is_live)}
         self._unused = [asking for asking in askings if asking.inside in live]
         self._now = min((asking.at - asking.seconds for asking in askings), default=0.0)
-        self._forms: dict[int, tuple[Message, str]] = {}
+        self._rows: deque[tuple[list[Message], tuple[str, ...]]] = deque(maxlen=_MAX_ROWS)
         self._lock = threading.Lock()
         self.divergence: ReplayError | None = None
         """The first question without a recorded answer, even if the program caught the error."""
@@ -101,6 +103,8 @@ class Player(Recording):
             same = (place for place in chain([first], fitting) if _is_alike(self._unused[place], form, call))
             asking = self._unused.pop(next(same, first))
             self._now = max(self._now, asking.at)
+            if isinstance(question, Request):
+                self._rows.append((list(question.messages), tuple(asking.form.parts)))
             return asking
         error = ReplayError(self._tell_difference(form))
         self.divergence = self.divergence or error
@@ -122,15 +126,18 @@ class Player(Recording):
     def _form(self, question: Question) -> RequestKey:
         if not isinstance(question, Request):
             return question_form(question)
-        return request_form(question, [self._message_form(message) for message in question.messages])
+        messages = list(question.messages)
+        known = self._known_parts(messages)
+        return request_form(question, (*known, *map(message_form, messages[len(known) :])))
 
-    def _message_form(self, message: Message) -> str:
-        known = self._forms.get(id(message))
-        if known is None:
-            if len(self._forms) >= _MOST_FORMS:
-                self._forms.clear()
-            known = self._forms[id(message)] = message, message_form(message)  # the reference keeps the id valid
-        return known[1]
+    def _known_parts(self, messages: list[Message]) -> tuple[str, ...]:
+        """Remove the earlier request that this one continues, and return the keys of its messages as recorded."""
+        for place in range(len(self._rows) - 1, -1, -1):
+            earlier, parts = self._rows[place]
+            if earlier and earlier == messages[: len(earlier)]:
+                del self._rows[place]
+                return parts
+        return ()
 
     def _tell_difference(self, asked: RequestKey) -> str:
         """Render a diff of the question and the most similar recorded one."""

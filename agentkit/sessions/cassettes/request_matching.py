@@ -40,6 +40,8 @@ class RequestKey:
         """Whether `asked` matches this recorded question. Redacted texts match anything."""
         if (self.kind, len(self.parts)) != (asked.kind, len(asked.parts)):
             return False
+        if self.head == asked.head and self.parts == asked.parts:
+            return True
         pairs = zip((self.head, *reversed(self.parts)), (asked.head, *reversed(asked.parts)), strict=True)
         return all(recorded is text or _fits(recorded, text) for recorded, text in pairs)
 

@@ -205,6 +205,7 @@ HISTORIES: dict[str, list[Any]] = {
     "ids with signs": [UserMessage("Hi"), answer(("a b/ç", "look")), result("a b/ç")],
     "an empty answer": [UserMessage("Hi"), answer(text=""), UserMessage("Hello?")],
     "a blank answer": [UserMessage("Hi"), answer(text=" \n"), UserMessage("Hello?")],
+    "reasoning alone of another model": [UserMessage("Hi"), answer(extra=REASONED, origin="responses:x")],
     "an answer first": [answer(text="Welcome.")],
     "two questions in a row": [UserMessage("Hi"), UserMessage("Are you there?")],
     "an order in between": [UserMessage("Hi"), SystemMessage("Be brief."), answer(text="Hello.")],
@@ -304,10 +305,37 @@ def cells(receiver):
         return {name: outcome(RECEIVERS[receiver](server), server, kind) for name, kind in KINDS.items()}
 
 
+@pytest.fixture(scope="module")
+def outcomes():
+    """The outcomes of all kinds of request at each receiver, computed once."""
+    return {}
+
+
 @pytest.mark.parametrize("receiver", get_args(Receiver))
-def test_every_kind_of_request_is_valid_for_its_receiver(receiver):
+def test_every_kind_of_request_is_valid_for_its_receiver(receiver, outcomes):
     """A receiver accepts every kind of request as it is sent first, without a refusal to learn from."""
-    assert {name: told for name, told in cells(receiver).items() if told != "taken"} == {}
+    outcomes[receiver] = cells(receiver)
+    assert {name: told for name, told in outcomes[receiver].items() if told != "taken"} == {}
+
+
+def table(outcomes):
+    """The matrix of receivers and groups of requests as a Markdown table."""
+    groups = list(dict.fromkeys(kind.group for kind in KINDS.values()))
+    lines = ["| receiver | " + " | ".join(groups) + " |", "|---" * (len(groups) + 1) + "|"]
+    for receiver, told in outcomes.items():
+        counts = []
+        for group in groups:
+            names = [name for name, kind in KINDS.items() if kind.group == group]
+            counts.append(f"{sum(told[name] == 'taken' for name in names)} of {len(names)}")
+        lines.append(f"| {receiver} | " + " | ".join(counts) + " |")
+    return "\n".join([BEGIN, *lines, END])
+
+
+def test_the_matrix_is_in_the_documentation(outcomes):
+    """The matrix in docs/models.md is the one that these tests measure; it is written here to be copied there."""
+    measured = table({receiver: outcomes.get(receiver) or cells(receiver) for receiver in get_args(Receiver)})
+    documented = DOCUMENTATION.read_text(encoding="utf-8")
+    assert measured in documented, measured
 
 
 SEEDS = 50

@@ -5,7 +5,7 @@ import pytest
 from agentkit.content import File
 from agentkit.errors import Rejected
 from agentkit.llm.compat import learnt
-from agentkit.llm.compat.content_fallback import DocumentsRead
+from agentkit.llm.compat.content_fallback import DocumentsRead, advise
 
 PICTURE = {"type": "image_url", "image_url": {"url": "https://example.com/a.png"}}
 
@@ -79,3 +79,22 @@ def test_what_a_refusal_teaches_of_files(said, parts, name):
     """A refusal that may speak of a file teaches to send the text of PDFs; one of a picture does not."""
     adjustment = learnt(body_of(*parts), Rejected(said, status=400))
     assert (adjustment and adjustment.name) == name
+
+
+PDF = file_of("https://example.com/a.pdf")
+
+
+@pytest.mark.parametrize(
+    ("text", "parts", "advised"),
+    [
+        ("Unknown part type: file", [PDF], True),
+        ("The model is overloaded.", [PDF], False),
+        ("Unknown part type: file", [PICTURE], False),
+        ("Unknown part type: file", [], False),
+    ],
+)
+def test_advice_on_files_is_only_given_for_refused_files(text, parts, advised):
+    """Advice is added to an error only if the request has a file and the error is, or could be, about it."""
+    error = Rejected(text, status=400)
+    advise(error, body_of(*parts))
+    assert ("This file was not taken." in str(error)) is advised

@@ -152,8 +152,8 @@ FAILURES = {
         RateLimited,
         "Boom",
     ),
-    "cancelled": ({"status": "cancelled", "error": None, "output": []}, BadResponse, "marked 'cancelled'"),
-    "not finished": ({"status": "expired", "output": []}, BadResponse, "marked 'expired'"),
+    "cancelled": ({"status": "cancelled", "error": None, "output": []}, BadResponse, "reason is 'cancelled'"),
+    "not finished": ({"status": "expired", "output": []}, BadResponse, "reason is 'expired'"),
     "filtered": (
         {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}, "output": [TEXT]},
         Rejected,
@@ -250,7 +250,7 @@ def test_items_count_when_the_last_event_has_none():
             Unreachable,
             "Boom",
         ),
-        ({"type": "response.failed", "response": None}, BadResponse, "marked 'failed'"),
+        ({"type": "response.failed", "response": None}, BadResponse, "reason is 'failed'"),
     ],
 )
 def test_errors_in_a_stream(event, kind, words):

@@ -194,6 +194,18 @@ def test_damaged_lines_are_refused(line):
         Reader().read(line)
 
 
+@pytest.mark.parametrize("packed", ["0000803f 00", "0000803f 000080", "00"])
+def test_a_damaged_vector_is_refused(packed):
+    """A vector whose last number is incomplete is a damaged line; nothing is dropped silently."""
+    numbers = MessageNumbers()
+    question = encode_question(VectorsAsked(("a",), {}), numbers)
+    answer = encode_answer(VectorsMade([[1.0]], "m", Usage(1, requests=1)), numbers)
+    assert Reader().read({**HEAD, **question, **answer}).answer.vectors == [[1.0]]
+    answer["answer"]["vectors"] = [packed]
+    with pytest.raises(SessionError):
+        Reader().read({**HEAD, **question, **answer})
+
+
 def test_a_milestone_cannot_tell_of_a_person():
     """A run that tells of an answer which is neither a response nor a result is a damaged line."""
     reader, numbers = Reader(), MessageNumbers()

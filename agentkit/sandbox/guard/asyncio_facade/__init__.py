@@ -1,1 +1,0 @@
-"""A facade for `asyncio` without threads, sockets or files."""
