@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from agentkit.installation import install_command
 from agentkit.testing import FakeServer
 
 
@@ -190,7 +191,7 @@ def test_without_the_extra_the_command_that_installs_it_is_named():
             [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60, check=False
         )
     assert done.returncode == 2
-    assert "pip install 'agentkit-tools[serve]'" in done.stderr
+    assert install_command("serve") in done.stderr
 
 
 def test_the_command_is_listed(typed_line):
