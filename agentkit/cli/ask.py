@@ -43,6 +43,7 @@ from agentkit.cli.terminal import (
 from agentkit.decisions import Verdict
 from agentkit.errors import AgentKitError, LimitExceeded
 from agentkit.events import (
+    AnswerGiven,
     Event,
     Milestone,
     RequestStarted,
@@ -375,7 +376,7 @@ def _run(
         return None
     if order.as_json:
         output.write(json_text(run_document(result, wanted.plain if wanted else str)))
-    elif is_told and not streams and (text := _told(result.value, wanted)):
+    elif is_told and (not streams or _is_by_a_tool(result)) and (text := _told(result.value, wanted)):
         output.write(text)
     output.finish()
     if is_told and not order.quiet and result.changes:
@@ -383,6 +384,11 @@ def _run(
         if order.dry_run:
             tell("Nothing of this was done: --dry-run.", faint=True)
     return result
+
+
+def _is_by_a_tool(result: RunResult[Any]) -> bool:
+    """Whether a tool has provided the answer, so that a stream did not contain it."""
+    return any(isinstance(milestone, AnswerGiven) for milestone in result.milestones[-2:])
 
 
 def _result(agent: Agent[Any], prompt: Content | Resumption, screen: Screen, *, streaming: bool) -> RunResult[Any]:

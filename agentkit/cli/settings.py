@@ -592,6 +592,11 @@ def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
         made = made_by(str(path))
         return Layer(str(path), _said_by(made)), {"name": made.name, "made": made}
     told = read_manifesto(path)
+    if told.tool_calling is not None:  # its tools have names of their own
+        from agentkit.agents.agent import Agent
+
+        made = Agent.from_file(path)
+        return Layer(str(path), _said_by(made)), {"name": made.name, "made": made}
     said: dict[str, Any] = {"instruction": told.instruction, "tools": told.tools.names}
     said |= {key: getattr(told, key) for key in ("model", "safety") if getattr(told, key) is not None}
     said["limits"] = _said_limits(told.limits or Limits())

@@ -465,6 +465,11 @@ class Tool(reflection.Portable, Generic[P, R]):
         within = None if self._within is None else functools.partial(_described_within, self._within, description)
         return self._with(_description=checked_text(description), _within=within)
 
+    def renamed(self, name: str) -> Self:
+        """Return the same tool, in every workspace, under another name. Raises ConfigError if providers reject it."""
+        within = None if self._within is None else functools.partial(_renamed_within, self._within, name)
+        return self._with(name=checked_name(name), _within=within)
+
     def of_plugin(self, plugin: str, level: SafetyLevel, labels: frozenset[Label] | None = None) -> Self:
         """Return the same tool as one of a plugin, with this level and these labels, in every workspace.
 
@@ -572,6 +577,10 @@ def _of_plugin_within(
 
 def _described_within(within: Within, description: str, workspace: Any) -> Tool[..., Any]:
     return within(workspace).described(description)
+
+
+def _renamed_within(within: Within, name: str, workspace: Any) -> Tool[..., Any]:
+    return within(workspace).renamed(name)
 
 
 def _recorded(records: Sequence[Reversible], result: ToolResult) -> ToolResult:

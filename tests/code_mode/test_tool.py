@@ -450,7 +450,7 @@ def test_it_can_be_sent_to_another_process():
     [
         ([], "auto", "takes the tools"),
         ([1], "auto", "tool"),
-        ([add], "none", "is no isolation"),
+        ([add], "none", "Unknown isolation"),
         ([add, program_tool([calculator_tool])], "auto", r"give .* the tools of the other one: program_tool\(other\."),
     ],
 )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentkit.redaction import redact
-from agentkit.safety.terminal_approver import forget_typed
+from agentkit.safety.terminal_approver import discard_typed
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -81,7 +81,7 @@ class Keyboard:
         session: PromptSession[str] = PromptSession(
             multiline="\n" in default, key_bindings=_answer_keys(), style=_style(), color_depth=self._colours
         )
-        forget_typed(sys.stdin)
+        discard_typed(sys.stdin)
         clear_typeahead(session.input)
         return session.prompt([("class:question", question)], default=default)
 

@@ -72,6 +72,16 @@ def test_messages_that_need_no_change_are_the_same_objects():
     assert (foreign.extra, foreign.tool_calls[0].extra) == ({}, {})
 
 
+def test_hosted_tools_are_sent_unchanged():
+    """A tool that the provider runs is sent as declared, also to a receiver with rules for names and schemas."""
+    hosted = ToolSpec("web_search", "", {}, hosted={"type": "web_search", "filters": {"größe": 1}})
+    look = ToolSpec("3d-view", "View.", {"type": "object", "properties": {"größe": {"type": "integer"}}})
+    request = Request((UserMessage("Hi"),), tools=(hosted, look))
+    sent = Converter(GOOGLE, "gemini:x").request(request)
+    assert sent.tools[0] is hosted
+    assert sent.tools[1] != look
+
+
 def test_names_of_participants():
     """Names are written before the text where there is no field for them; names of assistants are then left out."""
     converter = Converter(CLAUDE)

@@ -57,7 +57,7 @@ def said(*results, question="do it"):
 
 
 def run(script):
-    """What a Python program prints that runs in a process of its own."""
+    """What a Python program prints that runs in a separate process."""
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stderr) == (0, "")
