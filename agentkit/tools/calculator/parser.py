@@ -430,9 +430,8 @@ class _Parser:
         arguments = self._bracketed(")", partial(self._separated, ")", self._argument))
         self._calls.pop()
         is_one = len(self._notes) > noted and len(arguments) == 1 and FUNCTIONS[name].most is None
-        return call(
-            name, [[_number(each) for each in arguments if not isinstance(each, list)]] if is_one else arguments
-        )
+        numbers = [each for each in arguments if not isinstance(each, list)]
+        return call(name, [numbers] if is_one else arguments)
 
     def _argument(self) -> Number | list[Number]:
         if self._next.text != "[":
