@@ -12,3 +12,9 @@ def split_lines(text: str, *, keepends: bool = False) -> list[str]:
     *whole, last = text.split("\n")
     lines = [f"{line}\n" for line in whole] if keepends else [line.removesuffix("\r") for line in whole]
     return [*lines, last] if last else lines
+
+
+def sentence(text: str) -> str:
+    """A text as a sentence, with a full stop if it does not end with punctuation, so that another can follow."""
+    text = text.rstrip()
+    return text if not text or text[-1] in ".!?…:;)\"'" else f"{text}."

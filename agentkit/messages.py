@@ -188,6 +188,12 @@ class SystemMessage:
     role: ClassVar[Literal["system"]] = "system"
     labels: ClassVar[frozenset[Label]] = frozenset()
     text: str
+    agent: ClassVar[str] = ""
+
+    @property
+    def content(self) -> str:
+        """The text."""
+        return self.text
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -202,6 +208,12 @@ class UserMessage:
     content: Content
     by_person: bool = field(default=True, repr=False)
     name: str = field(default="", repr=False)
+    agent: ClassVar[str] = ""
+
+    @property
+    def text(self) -> str:
+        """The texts of the content, a paragraph each, without images and files."""
+        return "\n\n".join(part for part in parts_of(self.content) if isinstance(part, str))
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
@@ -209,7 +221,8 @@ class AssistantMessage:
     """A message of the model: text, tool calls, or both.
 
     `extra` holds provider-specific data (reasoning items, unknown fields), which is sent back only to the `origin` it
-    came from. `labels` classifies what hosted tools can have added to it. `name` distinguishes several assistants.
+    came from. `labels` classifies what hosted tools can have added to it. `name` distinguishes several assistants;
+    `agent` is the name of the agent that wrote it.
     """
 
     role: ClassVar[Literal["assistant"]] = "assistant"
@@ -220,11 +233,20 @@ class AssistantMessage:
     origin: str = field(default="", repr=False)
     labels: frozenset[Label] = field(default=frozenset(), repr=False)
     name: str = field(default="", repr=False)
+    agent: str = field(default="", repr=False, compare=False)
+
+    @property
+    def content(self) -> str:
+        """The text."""
+        return self.text
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True)
 class ToolMessage:
-    """The result of tool call `call_id`, for the model. `labels` classifies what text, images and files can contain."""
+    """The result of tool call `call_id`, for the model. `labels` classifies what text, images and files can contain.
+
+    `agent` is the name of the agent that made the call.
+    """
 
     role: ClassVar[Literal["tool"]] = "tool"
     call_id: str
@@ -233,6 +255,12 @@ class ToolMessage:
     labels: frozenset[Label] = frozenset()
     images: tuple[Image, ...] = field(default=(), repr=False)
     files: tuple[File, ...] = field(default=(), repr=False)
+    agent: str = field(default="", repr=False, compare=False)
+
+    @property
+    def text(self) -> str:
+        """The text of the result."""
+        return self.content
 
     @property
     def beside(self) -> tuple[Image | File, ...]:

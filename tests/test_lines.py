@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.lines import split_lines
+from agentkit.lines import sentence, split_lines
 
 
 @pytest.mark.parametrize(
@@ -21,3 +21,11 @@ def test_lines_end_at_line_feeds(text, lines):
     assert split_lines(text) == lines
     assert "".join(split_lines(text, keepends=True)) == text
     assert len(split_lines(text, keepends=True)) == len(lines)
+
+
+@pytest.mark.parametrize(
+    ("text", "ended"), [("no", "no."), ("No!", "No!"), ("no. ", "no."), ("", ""), ('"no"', '"no"'), ("нет", "нет.")]
+)
+def test_sentences_end(text, ended):
+    """A text becomes a sentence, so that another can follow it."""
+    assert sentence(text) == ended

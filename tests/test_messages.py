@@ -208,3 +208,19 @@ def test_ids_are_told_apart_in_time_that_grows_with_the_calls():
     made = with_distinct_ids(message(1_000), ids)
     assert len({call.id for call in made.tool_calls}) == 2_000
     assert ids.looked_at < 8_000
+
+
+@pytest.mark.parametrize(
+    ("message", "content", "text", "agent"),
+    [
+        (SystemMessage("Be brief."), "Be brief.", "Be brief.", ""),
+        (UserMessage("Hi!"), "Hi!", "Hi!", ""),
+        (UserMessage(("One.", Image("https://example.org/a.png"), "Two.")), None, "One.\n\nTwo.", ""),
+        (AssistantMessage("Hello.", agent="helper"), "Hello.", "Hello.", "helper"),
+        (ToolMessage("call_1", "add", "3", agent="helper"), "3", "3", "helper"),
+    ],
+)
+def test_every_message_has_content_text_and_agent(message, content, text, agent):
+    """All messages have `content`, `text` and `agent`, the agent that wrote them."""
+    assert (message.text, message.agent) == (text, agent)
+    assert message.content == (content or message.content)

@@ -9,18 +9,18 @@ from concurrent.futures import Executor
 from contextlib import aclosing, closing
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, Unpack, overload
 
 from agentkit._dataclass import dataclass
 from agentkit.agents import handoffs as agent_handoffs
 from agentkit.agents import options as agent_options
 from agentkit.agents.context_window import ContextBudget
 from agentkit.agents.guardrails import GuardrailFunction
-from agentkit.agents.options import AgentOptions, Prompt, checked_listener
+from agentkit.agents.options import AgentOptions, Prompt, Unlabelled, checked_listener
 from agentkit.agents.result import Answers, GivenApprover, Resumption, RunFinished, RunResult, result_in
 from agentkit.agents.rule_checks import check_rules
 from agentkit.agents.run_config import LINEAGE, HandoffTarget, Instruction
-from agentkit.agents.runner import Runner, RunOptions, Work
+from agentkit.agents.runner import MapOptions, ResumeOptions, Runner, RunOptions, Work
 from agentkit.agents.tool_policy import CallProgress
 from agentkit.errors import ConfigError, Postponed, ToolError
 from agentkit.events import Approved, Event, HistoryGiven, RequestStarted, RunEnded, TextDelta, ToolCallPostponed
@@ -32,6 +32,7 @@ from agentkit.messages import Message, Pause, without_extra
 from agentkit.safety.approval import Approval, ApproverAnswer, Grants
 from agentkit.safety.data_flow import labels_of
 from agentkit.safety.policy import Policy
+from agentkit.safety.rules import Rule
 from agentkit.sessions.context_window import Window
 from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session
@@ -43,7 +44,7 @@ from agentkit.usage import NO_USAGE, Cost, Limits, Usage
 from agentkit.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
-    from agentkit.agents.batch import OnProgress
+    from agentkit.agents.batch import BatchRun, OnProgress
 
 
 T = TypeVar("T")
@@ -60,7 +61,7 @@ class MapMixin(Runner, Generic[T]):
         limits: Limits | None = None,
         progress: OnProgress | None = None,
         executor: Executor | None = None,
-        **unknown: Never,
+        **options: Unpack[MapOptions],
     ) -> list[RunResult[T]]:
         """Run each prompt in a separate session, `concurrency` at a time; returns results in the order of the prompts.
 
@@ -75,12 +76,12 @@ class MapMixin(Runner, Generic[T]):
 
         `executor` runs them instead of internal threads: a ThreadPoolExecutor, a ProcessPoolExecutor, Dask's
         `client.get_executor()`. Other processes get a copy of the agent; listeners get the events of a run, and
-        `limits` its usage, when its result arrives. Raises ConfigError and NoProvider before anything runs.
+        `limits` its usage, when its result arrives. `session`, `context`, `model` and `llm` are those of each run, as
+        in `run`; of a stored session `trip` the runs are `trip/0000` and so on. Raises ConfigError and NoProvider
+        before anything runs.
         """
-        _refuse("map", unknown)
-        from agentkit.agents.batch import BatchRun
-
-        return BatchRun(self, prompts, concurrency, limits=limits, progress=progress, executor=executor).run()
+        how: dict[str, Any] = {"limits": limits, "progress": progress, "executor": executor}
+        return self._batch("map", prompts, concurrency, options, **how).run()
 
     async def amap(
         self,
@@ -90,21 +91,24 @@ class MapMixin(Runner, Generic[T]):
         limits: Limits | None = None,
         progress: OnProgress | None = None,
         executor: Executor | None = None,
-        **unknown: Never,
+        **options: Unpack[MapOptions],
     ) -> list[RunResult[T]]:
         """Async version of `map`. Without an executor the runs are tasks, which are cancelled with the calling task."""
-        _refuse("amap", unknown)
+        how: dict[str, Any] = {"limits": limits, "progress": progress, "executor": executor}
+        return await self._batch("amap", prompts, concurrency, options, **how).arun()
+
+    def _batch(
+        self, function: str, prompts: Iterable[Prompt], concurrency: int, options: Mapping[str, Any], **how: Any
+    ) -> BatchRun:
+        unknown = options.keys() - MapOptions.__annotations__.keys()
+        if unknown:
+            from agentkit.suggestions import arguments_of, refuse
+
+            accepted = (*arguments_of(MapMixin.map), *MapOptions.__annotations__)
+            refuse(f"Agent.{function}", unknown, accepted)
         from agentkit.agents.batch import BatchRun
 
-        return await BatchRun(self, prompts, concurrency, limits=limits, progress=progress, executor=executor).arun()
-
-
-def _refuse(function: str, given: Iterable[str]) -> None:
-    """Raise TypeError for an unknown argument, with a suggestion."""
-    if given:
-        from agentkit.suggestions import arguments_of, refuse
-
-        refuse(f"Agent.{function}", given, arguments_of(MapMixin.map))
+        return BatchRun(self, prompts, concurrency, options=self._map_options(**options), **how)
 
 
 PARAGRAPH = "\n\n"
@@ -196,26 +200,26 @@ class ConversationMixin(Runner):
         rules = [each.answer_rules for each in staff if isinstance(each, ConversationMixin)]
         return any(each.output is not None or each.of("output") for each in rules)
 
-    def stream_text(
-        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None
-    ) -> Generator[str, None, None]:
+    def stream_text(self, prompt: Prompt | Resumption, **options: Unpack[RunOptions]) -> Generator[str, None, None]:
         """The text of a run as it is written; text around tool calls is in separate paragraphs.
 
         A typed or checked answer is emitted in one piece after validation. Raises at its end what a call of the agent
         raises.
         """
+        agent_options.refuse_of_run("stream_text", options, ("prompt", *RunOptions.__annotations__))
         spoken = self._spoken(prompt)
-        with closing(self.events(prompt, streaming=True, limits=limits, context=context)) as events:
+        with closing(self.events(prompt, streaming=True, **options)) as events:
             for event in events:
                 if piece := self._said_by(event, spoken):
                     yield piece
 
     async def astream_text(
-        self, prompt: Prompt | Resumption, *, limits: Limits | None = None, context: Any = None
+        self, prompt: Prompt | Resumption, **options: Unpack[RunOptions]
     ) -> AsyncGenerator[str, None]:
         """Async version of `stream_text`."""
+        agent_options.refuse_of_run("astream_text", options, ("prompt", *RunOptions.__annotations__))
         spoken = self._spoken(prompt)
-        async with aclosing(self.aevents(prompt, streaming=True, limits=limits, context=context)) as events:
+        async with aclosing(self.aevents(prompt, streaming=True, **options)) as events:
             async for event in events:
                 if piece := self._said_by(event, spoken):
                     yield piece
@@ -242,6 +246,7 @@ class ConversationMixin(Runner):
     def reset(self) -> None:
         """Forget the conversation and start a new one; a stored conversation is not deleted."""
         self.session = self.session.anew()
+        self._context_of = None
         self._room.estimates.forget()
 
     def on(self, kind: type[_Kind], listener: Callable[[_Kind], object]) -> Callable[[_Kind], object]:
@@ -288,7 +293,7 @@ class AgentTool:
 
     agent: Runner
 
-    def __call__(self, request: str) -> str:
+    def __call__(self, request: str) -> Any:
         """Let the agent answer. Raises ToolError when there is no answer.
 
         Args:
@@ -296,20 +301,20 @@ class AgentTool:
         """
         return self._told(result_in(list(self.agent.events(_work(request), session=Session()))))
 
-    async def acall(self, request: str) -> str:
+    async def acall(self, request: str) -> Any:
         """Async version of a call."""
         return self._told(result_in([event async for event in self.agent.aevents(_work(request), session=Session())]))
 
-    def _told(self, result: RunResult[Any]) -> str:
+    def _told(self, result: RunResult[Any]) -> Any:
         if result.status == "done":
-            return result.text
+            return result.value
         sitting = LINEAGE.get().sitting
         if result.status == "paused" and sitting is not None:
             sitting.pause = _pause(result)
             raise Postponed(sitting.pause.question)
-        so_far = f" It had said: {result.value}" if result.value else ""
-        why = result.error or " ".join(f"It waits for a person: {pending.question}" for pending in result.pending)
-        raise ToolError(f"{self.agent.name} did not get to an answer ({result.status}). {why}{so_far}")
+        so_far = f" Its text so far: {result.text}" if result.value else ""
+        why = result.error or " ".join(f"It waits for approval: {pending.question}" for pending in result.pending)
+        raise ToolError(f"{self.agent.name} has no answer (status: {result.status}). {why}{so_far}")
 
 
 def _work(request: str) -> str | Resumption:
@@ -354,6 +359,8 @@ Saved = RunResult[Any] | str | None
 """A run to resume: its result, the text of it, or its id in the session; None for the newest in the session."""
 
 
+_OF_RUN = ("prompt", "output_type", *RunOptions.__annotations__)
+_OF_RESUME = ("saved", "answers", "limits", "agents", *ResumeOptions.__annotations__)
 _TAKEN = ("name", "tools", "instruction", "max_iterations", *AgentOptions.__annotations__, "output_type")
 
 
@@ -372,10 +379,17 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         llm: The model's client; by default created from the environment on first use.
         model: The model's name, instead of `llm`.
         safety: The highest level of calls that run without approval.
-        policy: The policy for all calls, with custom rules; its level replaces `safety`.
+        rules: Rules that allow, deny or ask about calls: `rules=[Rule("deny", "run_shell")]`.
+        policy: The policy for all calls, instead of `safety` and `rules`; several agents can share it.
+        unlabelled: What happens to calls of functions without a safety level: "allow" runs them, as SAFE ones are;
+            "ask" requires approval.
         approve: The approver for the other calls: a function, sync or async, of an ApprovalRequest, and optionally the
-            RunContext, that returns True, False, an Approval, a reason for a refusal, or other arguments as a dict.
+            RunContext, that returns True, False, an Approval, a reason for a refusal, or other arguments as a dict;
+            "later" pauses the run until `resume` answers.
         output_type: Type of `RunResult.output`: a dataclass, pydantic model, TypedDict, Literal, list, union, ….
+        description: What the agent is for, shown to the models of other agents that can hand over to it or use it as a
+            tool. The instruction is never shown to them.
+        remember: Whether runs continue the conversation of the agent; otherwise each run without `session=` is new.
         session: Name of a stored conversation on this machine to continue, or a Session.
         limits: Limits of one run.
         window: How much of a long conversation the model reads: a Window, or a number of tokens; by default as much as
@@ -437,8 +451,12 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         model: str | None = None,
         safety: SafetyLevel | str = SafetyLevel.NETWORK,
         policy: Policy | None = None,
-        approve: GivenApprover | None = None,
+        rules: Iterable[Rule | Mapping[str, Any]] = (),
+        unlabelled: Unlabelled = "allow",
+        approve: GivenApprover | Literal["later"] | None = None,
         output_type: Any = None,
+        description: str | None = None,
+        remember: bool = True,
         session: str | Session | None = None,
         limits: Limits | None = None,
         window: Window | int | None = None,
@@ -456,8 +474,11 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         own["tools"], own["dry_run"] = agent_options.tools_from(tools), checked("dry_run", dry_run)
         own["instruction"] = agent_options.instruction_from(instruction)
         own["_llm"], own["_model"] = agent_options.llm_from(llm, model, name), agent_options.if_said("model", model)
-        own["policy"] = agent_options.policy_from(SafetyLevel.of(safety), policy)
-        own["approve"] = agent_options.if_said("approve", approve)
+        own["_own_llm"] = own["_context_of"] = None
+        own["description"] = agent_options.if_said("description", description)
+        own["remember"], own["unlabelled"] = checked("remember", remember), checked("unlabelled", unlabelled)
+        own["policy"] = agent_options.policy_from(SafetyLevel.of(safety), policy, rules)
+        own["approve"] = agent_options.approver_from(approve)
         own["_session"] = agent_options.if_said("session", session)
         own["limits"], own["_workspace"] = agent_options.limits_from(limits), agent_options.workspace_from(workspace)
         own["leads"], own["listeners"] = agent_options.leads_from(handoffs), agent_options.listeners_from(listeners)
@@ -477,10 +498,10 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
 
         return Agent(**read_manifesto(path, tools).arguments(options))
 
-    def __call__(self, prompt: Prompt, *, limits: Limits | None = None, context: Any = None, **unknown: Never) -> str:
+    def __call__(self, prompt: Prompt, **options: Unpack[RunOptions]) -> str:
         """The answer as text. Raises ModelError, or RunError with the result so far, if the run does not finish."""
-        agent_options.refuse_of_run("__call__", unknown, ("prompt", "limits", "context"))
-        return self.run(prompt, limits=limits, context=context).raise_for_status().text
+        agent_options.refuse_of_run("__call__", options, ("prompt", *RunOptions.__annotations__))
+        return self.run(prompt, **options).raise_for_status().text
 
     @overload
     def run(self, prompt: Work, *, output_type: None = None, **given: Unpack[RunOptions]) -> RunResult[T]: ...
@@ -493,17 +514,17 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         prompt: Prompt | Resumption,
         *,
         output_type: Any = None,
-        limits: Limits | None = None,
-        context: Any = None,
-        **unknown: object,
+        **options: Unpack[RunOptions],
     ) -> RunResult[Any]:
         """Run to the end, blocking; a model failure or a limit is reported in the result, not raised.
 
-        `output_type`, `limits` and `context` override those of the agent for this run; `output_type` also applies to
-        the agents it hands off to, and `output_type=str` is any text. Pass limits again when the run is resumed.
+        `output_type`, `limits`, `context`, `session`, and `model` or `llm`, override those of the agent for this run.
+        `output_type` also applies to the agents it hands off to, and `output_type=str` is any text. `session` is the
+        conversation to continue: a Session, or the name of a stored one. Pass limits and the model again when the run
+        is resumed. Raises ConfigError and NoProvider for what is known before the run.
         """
-        agent_options.refuse_of_run("run", unknown)
-        return result_in(list(self.events(prompt, output_type=output_type, limits=limits, context=context)))
+        agent_options.refuse_of_run("run", options, _OF_RUN)
+        return result_in(list(self.events(prompt, output_type=output_type, **options)))
 
     @overload
     async def arun(self, prompt: Work, *, output_type: None = None, **given: Unpack[RunOptions]) -> RunResult[T]: ...
@@ -516,13 +537,11 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         prompt: Prompt | Resumption,
         *,
         output_type: Any = None,
-        limits: Limits | None = None,
-        context: Any = None,
-        **unknown: object,
+        **options: Unpack[RunOptions],
     ) -> RunResult[Any]:
         """Async version of `run`."""
-        agent_options.refuse_of_run("arun", unknown)
-        events = self.aevents(prompt, output_type=output_type, limits=limits, context=context)
+        agent_options.refuse_of_run("arun", options, _OF_RUN)
+        events = self.aevents(prompt, output_type=output_type, **options)
         return result_in([event async for event in events])
 
     @overload
@@ -536,17 +555,15 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         prompt: Prompt | Resumption,
         *,
         output_type: Any = None,
-        limits: Limits | None = None,
-        context: Any = None,
-        **unknown: object,
+        **options: Unpack[RunOptions],
     ) -> Generator[Event | RunFinished[Any], None, None]:
         """Run and yield events, with the text as it is written; the last event is RunFinished.
 
         The run starts when the first event is requested. Closing the generator, for example by leaving a `for` loop,
         interrupts the run: finished work stays in the history, and `resume` continues it.
         """
-        agent_options.refuse_of_run("stream", unknown)
-        return self.events(prompt, streaming=True, output_type=output_type, limits=limits, context=context)
+        agent_options.refuse_of_run("stream", options, _OF_RUN)
+        return self.events(prompt, streaming=True, output_type=output_type, **options)
 
     @overload
     def astream(self, prompt: Work, *, output_type: None = None, **given: Unpack[RunOptions]) -> AStreamed[T]: ...
@@ -559,13 +576,11 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         prompt: Prompt | Resumption,
         *,
         output_type: Any = None,
-        limits: Limits | None = None,
-        context: Any = None,
-        **unknown: object,
+        **options: Unpack[RunOptions],
     ) -> AsyncGenerator[Event | RunFinished[Any], None]:
         """Async version of `stream`. To leave it early, use it as `async with contextlib.aclosing(...)`."""
-        agent_options.refuse_of_run("astream", unknown)
-        return self.aevents(prompt, streaming=True, output_type=output_type, limits=limits, context=context)
+        agent_options.refuse_of_run("astream", options, _OF_RUN)
+        return self.aevents(prompt, streaming=True, output_type=output_type, **options)
 
     def resume(
         self,
@@ -574,19 +589,20 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         *,
         limits: Limits | None = None,
         agents: Sequence[HandoffTarget] = (),
-        context: Any = None,
+        **options: Unpack[ResumeOptions],
     ) -> RunResult[T]:
         """Resume a run, blocking: a result, the text of `RunResult.to_json`, an id, or by default the session's newest.
 
         Ids are those in `session.unfinished`, the interrupted or paused runs; the newest is the last. `answers` are
         those of `RunResult.resume`; without answers and without an approver nobody is asked, and the result lists the
-        waiting calls. `agents` are agents that a tool returned and that are not in the handoffs. `context` is the new
-        context of the run; a result of this process has its own, and the output type that its run requested. Elsewhere,
+        waiting calls. `agents` are agents that a tool returned and that are not in the handoffs. `options` are those of
+        `run`; a result of this process has its session, context and requested output type. Elsewhere,
         `run(Resumption(text, answers), output_type=...)` requests it again. Raises SessionError if there is nothing to
         resume, and ConfigError, before anything is answered, if the agent that led the run is unknown, a call that
         waits for approval was requested in another folder, or its tool is missing.
         """
-        return self.run(Resumption(saved, answers, limits, agents), context=context)
+        agent_options.refuse_of_run("resume", options, _OF_RESUME)
+        return self.run(Resumption(saved, answers, limits, agents), **options)
 
     async def aresume(
         self,
@@ -595,12 +611,13 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         *,
         limits: Limits | None = None,
         agents: Sequence[HandoffTarget] = (),
-        context: Any = None,
+        **options: Unpack[ResumeOptions],
     ) -> RunResult[T]:
         """Async version of `resume`."""
-        return await self.arun(Resumption(saved, answers, limits, agents), context=context)
+        agent_options.refuse_of_run("aresume", options, _OF_RESUME)
+        return await self.arun(Resumption(saved, answers, limits, agents), **options)
 
-    def as_tool(self, name: str | None = None, description: str | None = None, **unknown: Never) -> Tool[[str], str]:
+    def as_tool(self, name: str | None = None, description: str | None = None, **unknown: Never) -> Tool[[str], T]:
         """This agent as a tool of another. Each call is a separate conversation, within the caller's limits."""
         agent_options.refuse_of_run("as_tool", unknown, ("name", "description"))
         worker = AgentTool(self)

@@ -53,6 +53,7 @@ class AgentFile:
     limits: Limits | None = None
     session: str | None = None
     workspace: Path | None = None
+    description: str | None = None
 
     def arguments(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of Agent that it stands for; `options` come before what the file says."""
@@ -337,13 +338,17 @@ def _unquoted(text: str) -> str:
 
 
 PYTHON_ONLY = frozenset(
-    {"llm", "policy", "approve", "window", "handoffs", "guardrails", "dry_run", "context", "listeners", "output_type"}
+    {
+        *("llm", "policy", "rules", "unlabelled", "approve", "window", "handoffs", "guardrails", "dry_run", "context"),
+        *("remember", "listeners", "output_type"),
+    }
 )
 """The arguments of Agent that a file cannot set."""
 
 _LISTS = {"tools", "limits"}
 _KEYS: Mapping[str, Callable[[str, _SettingsContext], Any]] = {
     "name": _read_text,
+    "description": _read_text,
     "model": _read_text,
     "tools": _read_tools,
     "safety": lambda value, _: SafetyLevel.of(value),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ThreadPoolExecutor, wait
 from contextvars import copy_context
 from dataclasses import replace
@@ -21,7 +21,6 @@ from agentkit.agents.prompt_run import (
     Outcome,
     PromptRun,
     SharedBudget,
-    as_error,
     earlier_result,
     failed,
     made_error,
@@ -31,13 +30,14 @@ from agentkit.agents.prompt_run import (
     session_of,
     used_up,
 )
-from agentkit.agents.result import RunFinished, RunResult, read_saved
+from agentkit.agents.result import RunFinished, RunResult, as_error, read_saved
 from agentkit.agents.run_config import LINEAGE
 from agentkit.agents.runner import Runner, kept_name, spent_in, tell_afterwards
 from agentkit.content import File, Image
 from agentkit.errors import AgentKitError, ConfigError, RunError
 from agentkit.event_rendering import error_text
 from agentkit.events import Event, RunEnded
+from agentkit.llm.client import LLM
 from agentkit.safety.data_flow import labels_of
 from agentkit.tooling.run_context import can_be_called
 from agentkit.tracing.listeners import Origin
@@ -74,19 +74,24 @@ class BatchRun:
         limits: Limits | None,
         progress: OnProgress | None,
         executor: Executor | None,
+        options: Mapping[str, Any] | None = None,
     ) -> None:
         _check(prompts, concurrency, limits, progress, executor)
-        self.agent, self.executor, self._price = agent, executor, self._price_teller(agent)
+        self.agent, self.executor, self._price = (
+            agent,
+            executor,
+            self._price_teller(lambda: (options or {}).get("llm") or agent.llm),
+        )
         self._threads = self._slots = concurrency
         self._progress = progress
         self._total = len(prompts) if isinstance(prompts, Sized) else None
-        self._jobs = (Job(index, prompt) for index, prompt in enumerate(prompts))
+        self._jobs = (Job(index, prompt, options=options or {}) for index, prompt in enumerate(prompts))
         self._again: deque[Job] = deque()
         self._results: dict[int, RunResult[Any]] = {}
         self._parts: dict[int, BudgetShare] = {}
         self._budget = _budget(limits)
         self._is_stopping = threading.Event()
-        self._is_stored = agent.session.store is not None
+        self._is_stored = ((options or {}).get("session") or agent.session).store is not None
         is_here = executor is None or isinstance(executor, ThreadPoolExecutor)
         self._data = None if is_here else packed(agent)
 
@@ -160,8 +165,8 @@ class BatchRun:
             return False
         return True
 
-    def _price_teller(self, agent: Runner) -> Callable[[], Known]:
-        return price_teller(agent)
+    def _price_teller(self, llm: Callable[[], LLM]) -> Callable[[], Known]:
+        return price_teller(llm())
 
     def _in_order(self) -> list[RunResult[Any]]:
         return [self._results[index] for index in sorted(self._results)]

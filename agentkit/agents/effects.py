@@ -11,7 +11,7 @@ from typing import Any
 from agentkit._dataclass import dataclass
 from agentkit.agents.run_config import ParentRun
 from agentkit.agents.tool_policy import JudgedCall, recorded
-from agentkit.errors import ModelError, ToolTimeout
+from agentkit.errors import ConfigError, ModelError, ToolTimeout
 from agentkit.events import Approved, Event, Milestone, ResponseReceived
 from agentkit.llm.client import LLM
 from agentkit.messages import Request, Response, ToolCall, ToolResult
@@ -35,7 +35,7 @@ def alone(*_work: object) -> AbstractContextManager[None]:
 
 @dataclass(slots=True)
 class AskModel:
-    """Send the request to the model; `answer` becomes its response or the ModelError.
+    """Send the request to the model; `answer` becomes its response or the error.
 
     `llm` returns the client, created on first use. An answer that arrives after `seconds_left` is discarded. `around`
     returns the context manager that wraps the whole request.
@@ -44,7 +44,7 @@ class AskModel:
     request: Request
     llm: Callable[[], LLM]
     seconds_left: float
-    answer: Response | ModelError | None = None
+    answer: Response | ModelError | ConfigError | None = None
     around: Callable[[], AbstractContextManager[object]] = alone
     is_streamed: bool = False
 
@@ -72,10 +72,10 @@ class AskModel:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Store a ModelError as the answer."""
+        """Store the error of the model, or of its configuration, as the answer."""
         try:
             yield
-        except ModelError as error:
+        except (ModelError, ConfigError) as error:
             self.answer = error
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any
@@ -12,7 +11,7 @@ from agentkit.levels import SafetyLevel
 from agentkit.tooling.tool import Tool
 
 _NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
-_MOST_CHARS = 300
+_MAX_CHARS = 1_000
 
 
 def handoff_tools(leads: Iterable[HandoffTarget]) -> list[Tool[..., Any]]:
@@ -27,11 +26,11 @@ def _handoff_tool(lead: HandoffTarget) -> Tool[..., Any]:
 
 def agent_tool(
     lead: HandoffTarget,
-    answer: Callable[[str], str],
-    aanswer: Callable[[str], Awaitable[str]],
+    answer: Callable[[str], Any],
+    aanswer: Callable[[str], Awaitable[Any]],
     name: str | None,
     description: str | None,
-) -> Tool[[str], str]:
+) -> Tool[[str], Any]:
     """An agent as a tool: it answers one request, without access to the conversation.
 
     Its level is the highest that a call of its tools can have without approval, including the tools of the agents it
@@ -48,13 +47,6 @@ def agent_tool(
         timeout_seconds=None,
         asynchronous=aanswer,
     )
-
-
-def check_context(value: Any, lead: HandoffTarget) -> None:
-    """Raise ConfigError if a tool of the agent or of its handoff targets needs a different context."""
-    for each in (lead, *reachable(lead.leads)):
-        for tool in each.tools:
-            tool.check_context(value)
 
 
 def find_lead(name: str, leads: Mapping[str, HandoffTarget]) -> HandoffTarget | None:
@@ -80,7 +72,6 @@ def _level_of(tools: Iterable[Tool[..., Any]]) -> SafetyLevel:
 
 
 def _about(lead: HandoffTarget) -> str:
-    """The description of an agent: its instruction, or the docstring of its instruction function."""
-    order = lead.instruction
-    about = " ".join((order if isinstance(order, str) else inspect.getdoc(order) or "").split())[:_MOST_CHARS]
+    """The description of an agent, if it has one. Its instruction is private."""
+    about = " ".join((lead.description or "").split())[:_MAX_CHARS]
     return f" {lead.name}: {about}" if about else ""

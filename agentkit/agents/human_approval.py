@@ -159,6 +159,11 @@ def _impossible(request: ApprovalRequest) -> Any:
 _CANNOT_WAIT = "The person wants to decide later, and a run inside another run cannot wait."
 
 
+def answer_later(_request: ApprovalRequest) -> Approval:
+    """The approver that pauses the run: the call waits until `resume` answers."""
+    return Approval.LATER
+
+
 def is_approver(value: object) -> bool:
     """Whether a value can be called as an approver."""
     return callable(value) and can_be_called(told_of_run(value, NO_RUN), object())

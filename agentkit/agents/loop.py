@@ -6,7 +6,7 @@ after a pause, a limit, a failure or a kill.
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from itertools import product
 from typing import Any
@@ -15,7 +15,7 @@ from agentkit.agents.budget import RESUME_HINT, Budget
 from agentkit.agents.effects import CallFunction, Question, Steps, tell
 from agentkit.agents.guardrails import REFUSALS, AnswerValidator, Guardrail
 from agentkit.agents.model_requests import ModelRequester
-from agentkit.agents.result import RunFinished, RunResult
+from agentkit.agents.result import RunFinished, RunResult, as_error
 from agentkit.agents.run_config import HandoffTarget, RunConfig
 from agentkit.agents.tool_calls import Repeats, ToolCallBatch
 from agentkit.errors import AgentKitError, LimitExceeded, RunError
@@ -32,6 +32,7 @@ from agentkit.events import (
     RunStarted,
     RunStatus,
 )
+from agentkit.lines import sentence
 from agentkit.llm.client import ANSWER_CUT
 from agentkit.messages import Content, Response
 from agentkit.safety.approval import Grants
@@ -97,8 +98,12 @@ class RunLoop:
 
     def begin(self, prompt: Content) -> Steps:
         """Start a new run, from RunStarted to RunFinished."""
-        yield from self.asking.instruct()
-        prompt, refusal = yield from self._checked_prompt(prompt)
+        refusal: AgentKitError | None = None
+        try:
+            yield from self.asking.instruct()
+            prompt, refusal = yield from self._checked_prompt(prompt)
+        except Exception as error:  # noqa: BLE001 - the result of the run has it
+            refusal = as_error(error)
         started = RunStarted(self.plan.agent, prompt, len(self.run.history), self.plan.bench.workspace.record.id)
         yield from tell(self.run, started)
         if refusal is not None:
@@ -107,32 +112,48 @@ class RunLoop:
 
     def resume(self) -> Steps:
         """Resume a run where it stopped."""
-        yield from self.asking.instruct()
+        refusal: AgentKitError | None = None
+        try:
+            yield from self.asking.instruct()
+        except Exception as error:  # noqa: BLE001 - the result of the run has it
+            refusal = as_error(error)
         is_landed = self.progress.is_answered and self.progress.status == "limit"
         self.was_done = self.progress.is_answered and self.progress.status == "done"
         yield from tell(self.run, RunResumed("Go on where you were stopped: there is room again." if is_landed else ""))
-        if self.progress.prompt is not None:  # not sent to a model yet, perhaps because a guardrail refused it
+        if refusal is None and self.progress.prompt is not None:  # not sent to a model yet
             _, refusal = yield from self._checked_prompt(self.progress.prompt)
-            if refusal is not None:
-                yield from self._fail(refusal)
+        if refusal is not None:
+            yield from self._fail(refusal)
+        yield from self._go_on(self._process_results)
+
+    def _process_results(self) -> Steps:
+        """Process the results that the run had when it stopped."""
         if self.progress.steps or self.progress.results:
             yield from self._offer()
-        if (
-            self.progress.results and self.progress.ended is None
-        ):  # the results were not processed before the run stopped
+        if self.progress.results and self.progress.ended is None:
             yield from self._use_tools()
-        yield from self._go_on()
 
-    def _go_on(self) -> Steps:
-        """Execute tool calls, take the answer or query the model until the run ends."""
+    def _go_on(self, first: Callable[[], Steps] | None = None) -> Steps:
+        """Execute steps until the run ends; `first` is the step to begin with. An exception ends the run as failed."""
+        step = first or self._step
         while self.progress.ended is None:
-            if self.progress.steps:
-                yield from self._use_tools()
-            elif self.progress.is_answered:
-                yield from self._conclude()
-            else:
-                yield from self._ask()
+            try:
+                yield from step()
+            except Exception as error:  # noqa: BLE001 - the result of the run has it
+                for interrupted in tuple(self.progress.interruptions()):
+                    yield from tell(self.run, interrupted)
+                yield from self._fail(as_error(error))
+            step = self._step
         yield RunFinished(self._result())
+
+    def _step(self) -> Steps:
+        """Execute tool calls, take the answer or query the model."""
+        if self.progress.steps:
+            yield from self._use_tools()
+        elif self.progress.is_answered:
+            yield from self._conclude()
+        else:
+            yield from self._ask()
 
     def _ask(self) -> Steps:
         """Query the model unless a limit would be exceeded."""
@@ -248,7 +269,9 @@ class RunLoop:
             yield from self._fail(refusal if isinstance(refusal, RunError) else RunError(why))
         else:
             self.was_done = False
-            yield from tell(self.run, AnswerRefused(f"This answer cannot be used. {refusal} Answer again, in full."))
+            yield from tell(
+                self.run, AnswerRefused(f"This answer cannot be used. {sentence(str(refusal))} Answer again, in full.")
+            )
 
     def _checked_output(self) -> Generator[Event | Question, None, Exception | None]:
         """Parse the answer and run the guardrails; returns the error, or None."""

@@ -270,6 +270,9 @@ class ModelRequester:
         question = AskModel(request, self.plan.llm, self.budget.seconds_left)
         yield question
         answer = question.answer or BadResponse("The provider's stream ended without an answer.")
+        if isinstance(answer, ConfigError):
+            self.budget.release(reservation)
+            raise answer
         if isinstance(answer, ModelError):
             spent = self._lost(answer)
             if spent.requests:
@@ -331,7 +334,7 @@ def _text_in(answer: object) -> str:
     if isinstance(answer, Exception):
         raise answer
     if not isinstance(answer, str):
-        raise ConfigError(f"The function of instruction= gives a text. Got {answer!r:.200}.")
+        raise ConfigError(f"The function of instruction= returns a text. Got {answer!r:.200}.")
     return answer
 
 

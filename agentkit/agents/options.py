@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypedDict, TypeVar
+from typing import Any, Literal, TypedDict, TypeVar
 
 from agentkit.agents.guardrails import AnswerValidator, GuardrailFunction
-from agentkit.agents.human_approval import is_approver
+from agentkit.agents.human_approval import answer_later, is_approver
 from agentkit.agents.result import GivenApprover
 from agentkit.agents.run_config import HandoffTarget, Instruction
 from agentkit.content import File, Image, worded
@@ -22,6 +22,7 @@ from agentkit.llm.detection import PROVIDERS
 from agentkit.llm.protocols.chat_format import typed_messages
 from agentkit.messages import Content, Message, SystemMessage, ToolMessage, calls_in, without_extra
 from agentkit.safety.policy import Policy
+from agentkit.safety.rules import Rule
 from agentkit.sessions.context_window import Window
 from agentkit.sessions.session import Session
 from agentkit.tooling.run_context import is_told_of_run
@@ -35,6 +36,10 @@ Prompt = str | Image | File | Path | Sequence[str | Image | File | Path]
 """A prompt: a text, or texts, images and files in order; a path is replaced by the contents of the file."""
 
 
+Unlabelled = Literal["allow", "ask"]
+"""What happens to calls of tools without a safety level."""
+
+
 class AgentOptions(TypedDict, total=False):
     """The keyword arguments of Agent except `output_type`, which determines the type parameter."""
 
@@ -42,7 +47,11 @@ class AgentOptions(TypedDict, total=False):
     model: str | None
     safety: SafetyLevel | str
     policy: Policy | None
-    approve: GivenApprover | None
+    rules: Iterable[Rule | Mapping[str, Any]]
+    unlabelled: Unlabelled
+    approve: GivenApprover | Literal["later"] | None
+    description: str | None
+    remember: bool
     session: str | Session | None
     limits: Limits | None
     window: Window | int | None
@@ -69,6 +78,9 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "max_iterations": (lambda value: is_whole(value, 1), "a whole number of at least 1"),
     "listeners": (lambda value: isinstance(value, _SEVERAL), "a list of functions of an event"),
     "dry_run": (lambda value: isinstance(value, bool), "True or False"),
+    "remember": (lambda value: isinstance(value, bool), "True or False"),
+    "unlabelled": (lambda value: value in ("allow", "ask"), "'allow' or 'ask'"),
+    "description": (lambda value: isinstance(value, str), "a text that says what the agent is for"),
     "llm": (lambda value: isinstance(value, LLM), "an LLM; a model's name goes into model="),
     "model": (lambda value: isinstance(value, str), "a model's name; an LLM goes into llm="),
     "policy": (
@@ -78,7 +90,7 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "approve": (
         is_approver,
         "a function from an ApprovalRequest, and maybe a RunContext, to True or False, e.g. "
-        "approve=lambda request: True; to let calls through unasked, use safety= or policy=",
+        "approve=lambda request: True, or 'later'; to let calls through unasked, use safety= or policy=",
     ),
     "limits": (lambda value: isinstance(value, Limits), "Limits(...)"),
     "session": (lambda value: isinstance(value, str | Session), "a session's name, or a Session"),
@@ -94,9 +106,6 @@ _TOOLS, _LIMITS, _WINDOW, _RULES = Toolset(), Limits(), Window(), AnswerValidato
 """Immutable defaults, shared by all agents."""
 
 
-_OF_RUN = ("prompt", "output_type", "limits", "context")
-
-
 def refuse_unknown(given: Iterable[str], takes: Sequence[str]) -> None:
     """Raise TypeError for an unknown argument of Agent, with a suggestion."""
     if given:
@@ -105,12 +114,13 @@ def refuse_unknown(given: Iterable[str], takes: Sequence[str]) -> None:
         refuse("Agent", given, takes)
 
 
-def refuse_of_run(function: str, given: Iterable[str], takes: Sequence[str] = _OF_RUN) -> None:
+def refuse_of_run(function: str, given: Iterable[str], takes: Sequence[str]) -> None:
     """Raise TypeError for an unknown argument of a method that runs an agent, with a suggestion."""
-    if given:
+    unknown = [name for name in given if name not in takes]
+    if unknown:
         from agentkit.suggestions import refuse
 
-        refuse(f"Agent.{function}", given, takes)
+        refuse(f"Agent.{function}", unknown, takes)
 
 
 def checked(name: str, value: _Value) -> _Value:
@@ -176,13 +186,22 @@ def rules_from(output_type: Any, guardrails: Iterable[GuardrailFunction]) -> Ans
     return _RULES if output_type is None and guardrails == () else AnswerValidator.of_agent(output_type, guardrails)
 
 
-def policy_from(level: SafetyLevel, policy: Policy | None) -> Policy:
-    """The agent's policy. Raises ConfigError if `safety` contradicts the level of the policy."""
+def policy_from(level: SafetyLevel, policy: Policy | None, rules: Iterable[Rule | Mapping[str, Any]] = ()) -> Policy:
+    """The agent's policy. Raises ConfigError if `safety` contradicts the level of the policy, or if both have rules."""
     if policy is None:
-        return _policy_of(level)
+        return _policy_of(level) if rules == () else Policy(level, rules)
+    if rules != ():
+        raise ConfigError("Give the rules once: policy=Policy(rules=[...]), without rules=.")
     if level not in (SafetyLevel.NETWORK, checked("policy", policy).level):
         raise ConfigError(f"Give the level once: policy=Policy(level=SafetyLevel.{level.name}, ...), without safety=.")
     return policy
+
+
+def approver_from(given: GivenApprover | Literal["later"] | None) -> GivenApprover | None:
+    """The approver; "later" is one that pauses the run. Raises ConfigError for an invalid one."""
+    if given is None or given == "later":
+        return given and answer_later
+    return checked("approve", given)
 
 
 @cache
@@ -280,8 +299,9 @@ def _policy_that_is_said(given: Policy | None) -> Policy:
 
 
 SETTABLE: Mapping[str, Callable[[Any], Any]] = {
-    **{name: partial(checked, name) for name in ("name", "max_iterations", "dry_run")},
-    "approve": partial(if_said, "approve"),
+    **{name: partial(checked, name) for name in ("name", "max_iterations", "dry_run", "remember", "unlabelled")},
+    "approve": approver_from,
+    "description": partial(if_said, "description"),
     "instruction": instruction_from,
     "tools": tools_from,
     "policy": _policy_that_is_said,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from agentkit.agents.human_approval import told_of_run
+from agentkit.agents.human_approval import answer_later, told_of_run
 from agentkit.agents.result import Answers
 from agentkit.agents.run_config import CallingTool, RunConfig
 from agentkit.agents.tool_policy import ToolPolicyContext
@@ -26,7 +26,7 @@ def with_answers(plan: RunConfig, answers: Answers | None, waiting: Sequence[Ste
     approver is asked about those. Raises ConfigError for an invalid answer, and for the id of a call that does not
     wait.
     """
-    plan = replace(plan, approve=plan.approve or _later)
+    plan = replace(plan, approve=plan.approve or answer_later)
     if answers is None:
         return plan
     if isinstance(answers, Mapping):
@@ -112,10 +112,6 @@ def _tools_of(name: str, tools: Toolset) -> Toolset:
     raise ConfigError(
         f"A call waits that {name!r} makes, and the {name!r} of this agent makes none. Nothing was answered."
     )
-
-
-def _later(_request: ApprovalRequest) -> Approval:
-    return Approval.LATER
 
 
 def _no_answer(to: str, said: object) -> ConfigError:

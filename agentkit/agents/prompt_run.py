@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, closing
 from dataclasses import field, replace
 from itertools import product
@@ -16,11 +16,12 @@ from agentkit.agents import handoffs
 from agentkit.agents.budget import Budget, Known
 from agentkit.agents.guardrails import AnswerValidator
 from agentkit.agents.options import Prompt, content_from
-from agentkit.agents.result import Resumption, RunFinished, RunResult, result_in
-from agentkit.agents.run_config import LINEAGE, HandoffTarget, RunConfig
-from agentkit.agents.runner import Runner
+from agentkit.agents.result import Resumption, RunFinished, RunResult, as_error
+from agentkit.agents.run_config import LINEAGE
+from agentkit.agents.runner import ResumingAgent, Runner
 from agentkit.errors import AgentKitError, Cancelled, LimitExceeded, MissingExtra, RunError, SessionError
 from agentkit.events import Event, LimitReached, Milestone, RequestFailed, RunEnded, RunStarted
+from agentkit.llm.client import LLM
 from agentkit.llm.pricing import prices_under
 from agentkit.recording import TAPE, ScopedRecording, clock
 from agentkit.sessions.run_log import SessionRun
@@ -35,7 +36,7 @@ class Job:
     """One prompt of a batch: its index from 0, how often an executor lost it, and the result so far if it had to wait.
 
     `saved` is the result so far, serialised for another process; `is_alone` is True if no other run of the batch is
-    active.
+    active. `options` are those of each run; their `session` is the parent of the runs' sessions.
     """
 
     index: int
@@ -44,6 +45,7 @@ class Job:
     earlier: RunResult[Any] | None = None
     saved: str = ""
     is_alone: bool = False
+    options: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -115,7 +117,7 @@ class PromptRun:
         try:
             start = self._start()
             if not isinstance(start, RunResult):
-                with closing(self.agent.events(start, session=self.session)) as events:
+                with closing(self.agent.events(start, **self._options)) as events:
                     for event in events:
                         self._hear(event)
                         if self.is_stopped():
@@ -129,12 +131,16 @@ class PromptRun:
         try:
             start = self._start()
             if not isinstance(start, RunResult):
-                async with aclosing(self.agent.aevents(start, session=self.session)) as events:
+                async with aclosing(self.agent.aevents(start, **self._options)) as events:
                     async for event in events:
                         self._hear(event)
         except Exception as error:
             return Outcome(self._failed(error), must_wait=False)
         return self._ended()
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        return {**self.job.options, "session": self.session}
 
     def _start(self) -> Prompt | Resumption | RunResult[Any]:
         """The prompt, the interrupted run to resume, or the result of an earlier finished run."""
@@ -148,7 +154,7 @@ class PromptRun:
         if earlier is not None:
             self.milestones, self.known = list(earlier.milestones), len(earlier.milestones)
         if earlier is None or earlier.status != "done":
-            limit = used_up(self.share, price_teller(self.agent))
+            limit = used_up(self.share, price_teller(self.job.options.get("llm") or self.agent.llm))
             if limit is None:
                 return self.job.prompt if earlier is None else Resumption(earlier)
             run = _run_id(self.session) if earlier is None else earlier.run_id
@@ -168,8 +174,7 @@ class PromptRun:
         if self.result is None:
             return Outcome(self._failed(Cancelled("The run was stopped from outside.")), must_wait=False)
         self.milestones = list(self.result.milestones)
-        result = _led_by(ResumingAgent(self.agent, self.session), self.result)
-        return Outcome(result, must_wait=result.status == "limit" and self.share.refusal is not None)
+        return Outcome(self.result, must_wait=self.result.status == "limit" and self.share.refusal is not None)
 
     def _failed(self, error: Exception) -> RunResult[Any]:
         told = as_error(error)
@@ -181,39 +186,9 @@ class PromptRun:
         return rebuilt(self.agent, self.session, _run_id(self.session), progress, error=told)
 
 
-class ResumingAgent(HandoffTarget):
-    """An agent that resumes a run in the run's session instead of its own."""
-
-    def __init__(self, agent: Runner, session: Session) -> None:
-        self.name, self.instruction, self.leads = agent.name, agent.instruction, agent.leads
-        self.tools, self.policy = agent.tools, agent.policy
-        self._agent, self._session = agent, session
-
-    def plan_beside(self, other: RunConfig) -> RunConfig:
-        """The agent's configuration for a run that `other` started."""
-        return self._agent.plan_beside(other)
-
-    def run(self, resumption: Resumption) -> RunResult[Any]:
-        """Resume a run, blocking."""
-        return _led_by(self, result_in(list(self._agent.events(resumption, session=self._session))))
-
-    async def arun(self, resumption: Resumption) -> RunResult[Any]:
-        """Resume a run, async."""
-        events = self._agent.aevents(resumption, session=self._session)
-        return _led_by(self, result_in([event async for event in events]))
-
-
-def _led_by(lead: HandoffTarget, result: RunResult[Any]) -> RunResult[Any]:
-    """The result, with `lead` as the agent that resumes it."""
-    result = replace(result, lead=lead)
-    if isinstance(result.error, RunError):
-        result.error.result = result
-    return result
-
-
 def session_of(agent: Runner, job: Job) -> Session:
     """The session of a job's run: stored as a child of the agent's session, or in memory."""
-    own = agent.session
+    own = job.options.get("session") or agent.session
     return Session() if own.store is None else Session(f"{own.name}/{job.index:04d}", own.store)
 
 
@@ -274,15 +249,6 @@ def failed(agent: Runner, job: Job, error: AgentKitError, earlier: RunResult[Any
     return rebuilt(agent, session, _run_id(session), progress, error=error)
 
 
-def as_error(error: Exception) -> AgentKitError:
-    """Convert an exception to the error of a result."""
-    if isinstance(error, AgentKitError):
-        return error
-    told = RunError(f"The run was ended by an exception ({type(error).__name__}: {error}).")
-    told.__cause__ = error
-    return told
-
-
 def made_error(kind: str, text: str) -> AgentKitError:
     """Recreate an error from its class name and text; a RunError if that is not possible."""
     found = getattr(errors, kind, None)
@@ -291,9 +257,8 @@ def made_error(kind: str, text: str) -> AgentKitError:
     return RunError(text)
 
 
-def price_teller(agent: Runner) -> Callable[[], Known]:
-    """A function that returns the prices of the agent's models. Raises NoProvider if it has no model."""
-    llm = agent.llm
+def price_teller(llm: LLM) -> Callable[[], Known]:
+    """A function that returns the prices of the models."""
     return lambda: prices_under(llm.tariffs)
 
 

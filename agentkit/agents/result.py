@@ -89,6 +89,12 @@ class Resumption:
         return self.saved.context if isinstance(self.saved, RunResult) else None
 
     @property
+    def session(self) -> Any:
+        """The session of the run, if it is not that of its agent and its result has it."""
+        lead = self.saved.lead if isinstance(self.saved, RunResult) else None
+        return getattr(lead, "session", None) if hasattr(lead, "agent") else None
+
+    @property
     def rules(self) -> AnswerValidator | None:
         """The answer rules that the run itself requested, if its result has them."""
         rules = self.saved.rules if isinstance(self.saved, RunResult) else None
@@ -209,13 +215,14 @@ class RunResult(Generic[T]):
 
     @property
     def output(self) -> T:
-        """The answer. Without an output type it is a text, possibly incomplete if the run did not finish.
+        """The answer: a text, or a value of the output type.
 
-        Raises the run's error if the run has not produced a value of the output type; `value` is None in that case.
+        Raises the run's error if the run failed, and RunError if it has no value, for example while it is paused. What
+        the model had written by then is in `value` and `text`.
         """
-        if self.value is None and self.status != "done":
+        if self.status == "failed" or (self.value is None and self.status != "done"):
             self.raise_for_status()
-            raise RunError(f"The run has no answer: it is {self.status}.", self)
+            raise RunError(f"The run has no answer: its status is {self.status}.", self)
         return cast(T, self.value)
 
     @property
@@ -401,3 +408,12 @@ def _change_in(run_id: str, progress: RunState, history: tuple[Message, ...]) ->
 def _pending(step: Step) -> Pending:
     call, within = step.asked, step.call.name if step.inner is not None else ""
     return Pending(call.id, call.name, call.arguments, step.question, step.needs_words, within)
+
+
+def as_error(error: Exception) -> AgentKitError:
+    """Convert an exception to the error of a result."""
+    if isinstance(error, AgentKitError):
+        return error
+    ended = RunError(f"The run was ended by an exception ({type(error).__name__}: {error}).")
+    ended.__cause__ = error
+    return ended

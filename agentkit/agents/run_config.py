@@ -42,6 +42,7 @@ class HandoffTarget(ABC):
     """An agent that can own a conversation (handoff target)."""
 
     name: str
+    description: str | None = None
     instruction: Instruction
     tools: Toolset
     policy: Policy

@@ -24,12 +24,12 @@ from agentkit.agents.human_approval import approver_in, check_approver
 from agentkit.agents.loop import RunLoop
 from agentkit.agents.options import Prompt
 from agentkit.agents.pending_approvals import check_waiting, with_answers
-from agentkit.agents.result import GivenApprover, Resumption, RunFinished, pending_of
-from agentkit.agents.run_config import LINEAGE, MOST_DEPTH, HandoffTarget, ParentRun, RunConfig
+from agentkit.agents.result import GivenApprover, Resumption, RunFinished, RunResult, pending_of, result_in
+from agentkit.agents.run_config import LINEAGE, MOST_DEPTH, HandoffTarget, ParentRun, PausingTool, RunConfig
 from agentkit.agents.tool_calls import unknown_lead
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext
 from agentkit.agents.tool_selection import conditions_of, offered
-from agentkit.errors import Cancelled, RunError, SessionError
+from agentkit.errors import Cancelled, ConfigError, RunError, SessionError
 from agentkit.event_rendering import content_text, error_text, one_line
 from agentkit.events import (
     Event,
@@ -180,12 +180,27 @@ class RunOptions(TypedDict, total=False):
 
     limits: Limits | None
     context: Any
+    session: Session | str | None
+    model: str | None
+    llm: LLM | None
+
+
+class MapOptions(TypedDict, total=False):
+    """Options of each run of a batch."""
+
+    context: Any
+    session: Session | str | None
+    model: str | None
+    llm: LLM | None
+
+
+class ResumeOptions(MapOptions, total=False):
+    """Options of a resumed run."""
 
 
 class RunArguments(RunOptions, total=False):
-    """Run options including the output type and the session."""
+    """Run options including the output type."""
 
-    session: Session | None
     output_type: Any
 
 
@@ -203,27 +218,42 @@ class Runner(HandoffTarget):
     _grants: Grants
     _usage: Usage
     _lock: threading.Lock
+    remember: bool
+    unlabelled: str
     _stops: int = 0
     _llm: LLM | None
+    _own_llm: LLM | None
+    """The client created for the agent's model, or for the environment's."""
     _model: str | None
+    _context_of: tuple[Session, Any] | None
+    """The conversation with the context of its runs, if it has no name."""
     _session: Session | str | None
     _workspace: Workspace | None
 
     @property
     def llm(self) -> LLM:
         """The model's client, created on first use. Raises NoProvider if no provider is configured."""
-        if self._llm is None:
-            self._llm = LLM(model=self._model)
-        return self._llm
+        if self._llm is not None:
+            return self._llm
+        if self._own_llm is None:
+            self._own_llm = LLM(model=self._model)
+        return self._own_llm
 
     @llm.setter
     def llm(self, llm: LLM) -> None:
-        self._llm = options.if_said("llm", llm)
+        self._llm, self._own_llm = options.if_said("llm", llm), None
 
     @property
     def known_llm(self) -> LLM | str | None:
         """The client if it exists, else the model's name, or None if the environment decides."""
-        return self._model if self._llm is None else self._llm
+        return self._llm or self._own_llm or self._model
+
+    def _client(self, given: LLM | None, inherited: Callable[[], LLM] | None) -> Callable[[], LLM]:
+        """The client of a run: the given one, the agent's own, that of the parent run, or the environment's."""
+        if given is not None:
+            return lambda: given
+        is_own = self._llm is not None or self._model is not None
+        return inherited if inherited is not None and not is_own else lambda: self.llm
 
     @property
     def session(self) -> Session:
@@ -272,13 +302,13 @@ class Runner(HandoffTarget):
 
         Listeners and standing approvals stay with this object, and the usage of a copy starts at zero.
         """
-        own = {"listeners", "_grants", "_usage", "_lock"}
+        own = {"listeners", "_grants", "_usage", "_lock", "_context_of"}
         state = self.__dict__ | {"_workspace": self.workspace}  # a copy shares the workspace and its write lock
         return {name: value for name, value in state.items() if name not in own}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         own = {"listeners": [], "_grants": Grants(), "_usage": NO_USAGE, "_lock": threading.Lock()}
-        self.__dict__.update(state, **own)
+        self.__dict__.update(state, **own, _context_of=None)
 
     @property
     def handoffs(self) -> tuple[HandoffTarget, ...]:
@@ -294,11 +324,19 @@ class Runner(HandoffTarget):
         bench = other.bench
         depth, is_dry = LINEAGE.get().depth, bench.workspace.dry_run
         above = ParentRun(None, bench.policies[1:], other.approve, depth, is_dry, bench.above)
-        plan = self._plan(replace(other.context, agent=self.name), bench.workspace.record.id, above)
+        context = replace(other.context, agent=self.name)
+        plan = self._plan(context, bench.workspace.record.id, above, self._client(None, other.llm))
         return replace(plan, answers=plan.answers.or_type_of(other.answers), known=other.known)
 
     def _plan(
-        self, context: RunContext[Any], record: str, above: ParentRun, *, is_new: bool = False, prompt: str = ""
+        self,
+        context: RunContext[Any],
+        record: str,
+        above: ParentRun,
+        llm: Callable[[], LLM],
+        *,
+        is_new: bool = False,
+        prompt: str = "",
     ) -> RunConfig:
         is_dry = self.dry_run or self.workspace.dry_run or above.dry_run
         label = f"{self.name}: {one_line(prompt[:_MAX_LABEL_SOURCE_CHARS])}" if prompt else self.name
@@ -308,10 +346,13 @@ class Runner(HandoffTarget):
             tools = tools + agent_handoffs.handoff_tools(self.leads.values())
         tools, specs = offered(tools)
         policies, grants = (self.policy, *above.policies), self._grants.for_run()
-        bench = ToolPolicyContext(tools, policies, grants, workspace, above.read, context=context)
+        asks = self.unlabelled == "ask"
+        bench = ToolPolicyContext(
+            tools, policies, grants, workspace, above.read, context=context, asks_about_unlabelled=asks
+        )
         approve, found = approver_in(context, self.approve, above), conditions_of(tools)
         order, rules, room = self.instruction, self._answers.within(context), self._room
-        return RunConfig(self, context, order, specs, bench, lambda: self.llm, rules, room, approve, conditions=found)
+        return RunConfig(self, context, order, specs, bench, llm, rules, room, approve, conditions=found)
 
     def events(
         self, prompt: Work, *, streaming: bool = False, **given: Unpack[RunArguments]
@@ -333,28 +374,70 @@ class Runner(HandoffTarget):
     def _task(
         self,
         prompt: Work,
-        session: Session | None = None,
+        *,
+        session: Session | str | None = None,
         limits: Limits | None = None,
         context: Any = None,
         output_type: Any = None,
+        model: str | None = None,
+        llm: LLM | None = None,
     ) -> _Task:
         """Validate the arguments of a run. Raises ConfigError for an invalid one, NoProvider without a provider."""
-        earlier, rules = (prompt.context, prompt.rules) if isinstance(prompt, Resumption) else (None, None)
-        known = (context, earlier, self.context, LINEAGE.get().context.value)
+        earlier = prompt if isinstance(prompt, Resumption) else Resumption()
+        known = (context, earlier.context, self.context, LINEAGE.get().context.value)
+        context = next((each for each in known if each is not None), None)
+        given = options.llm_from(llm, options.if_said("model", model))
+        plan = LINEAGE.get().plan
         task = _Task(
             prompt if isinstance(prompt, Resumption) else options.content_from(prompt),
-            session or self.session,
+            _opened(session) or earlier.session or self._conversation(context, is_new=earlier is not prompt),
             options.if_said("limits", limits),
-            next((each for each in known if each is not None), None),
-            rules if output_type is None else AnswerValidator.of_run(output_type),
+            context,
+            self._client(given if model is None else LLM(model=model), None if plan is None else plan.llm),
+            earlier.rules if output_type is None else AnswerValidator.of_run(output_type),
         )
-        agent_handoffs.check_context(task.context, self)
-        for each in (self, *agent_handoffs.reachable(self.leads)):
-            if isinstance(each, Runner):
-                each.answer_rules.check_context(task.context)
-                check_approver(each.approve, task.context)
-        _ = self.llm
+        _ = task.llm()
+        for each in team_of(self):
+            each.check_before_run(task.context if each is self or each.context is None else each.context)
         return task
+
+    def _map_options(
+        self,
+        context: Any = None,
+        session: Session | str | None = None,
+        model: str | None = None,
+        llm: LLM | None = None,
+    ) -> dict[str, Any]:
+        """The validated options of the runs of a batch."""
+        given = options.llm_from(llm, options.if_said("model", model))
+        chosen = {"context": context, "session": _opened(session), "llm": given if model is None else LLM(model=model)}
+        return {name: value for name, value in chosen.items() if value is not None}
+
+    def check_before_run(self, context: Any) -> None:
+        """Raise ConfigError if the agent cannot be used with this context, NoProvider if its own model has no key."""
+        for tool in self.tools:
+            tool.check_context(context)
+        self._answers.check_context(context)
+        check_approver(self.approve, context)
+        if self._model is not None or self._llm is not None:
+            _ = self.llm
+
+    def _conversation(self, context: Any, *, is_new: bool) -> Session:
+        """The agent's own conversation, or a new one if it does not remember.
+
+        Raises ConfigError if a conversation without a name would continue with another context: it can belong to
+        another user.
+        """
+        if not self.remember and is_new:
+            return Session()
+        session = self.session
+        if session.store is None and context is not None and is_new and LINEAGE.get().depth == 0:
+            with self._lock:
+                known = self._context_of
+                if known is not None and known[0] is session and not _is_same(known[1], context):
+                    raise ConfigError(_OTHER_CONTEXT.format(name=self.name))
+                self._context_of = (session, context)
+        return session
 
     def _told(self, task: _Task, *, streaming: bool) -> Generator[Event, None, None]:
         run, loop, steps = self._begun(task)
@@ -407,19 +490,24 @@ class Runner(HandoffTarget):
         if isinstance(prompt, Resumption):
             with _left_on_error(run):
                 record = run.progress.record
-                plan = self._plan(context, record or run.new_record_id(), lineage, is_new=not record)
+                plan = self._plan(context, record or run.new_record_id(), lineage, task.llm, is_new=not record)
                 known = [*options.checked_leads("agents", prompt.agents), *prompt.returned]
                 plan = _led_by(self, run.progress, replace(task.asked_for(plan), known=tuple(known)), known)
                 plan = with_answers(plan, prompt.answers, run.progress.waiting)
-                loop = RunLoop(plan, run, self._budget(task.limits or prompt.limits, lineage), self)
+                loop = RunLoop(plan, run, self._budget(task.limits or prompt.limits, lineage), self._lead_of(task))
                 check_waiting(run.progress.steps.values(), loop.asking.bench())
                 lineage.note(labels_of([*run.history, *run.progress.messages]))
                 return run, loop, loop.resume()
         with _left_on_error(run):
-            plan = self._plan(context, run.new_record_id(), lineage, is_new=True, prompt=content_text(prompt))
+            label = content_text(prompt)
+            plan = self._plan(context, run.new_record_id(), lineage, task.llm, is_new=True, prompt=label)
             lineage.note(labels_of(run.history))
-            loop = RunLoop(task.asked_for(plan), run, self._budget(task.limits, lineage), self)
+            loop = RunLoop(task.asked_for(plan), run, self._budget(task.limits, lineage), self._lead_of(task))
             return run, loop, loop.begin(prompt)
+
+    def _lead_of(self, task: _Task) -> HandoffTarget:
+        """The agent that resumes the run: this one, in the session of the run."""
+        return self if task.session is self._session else ResumingAgent(self, task.session)
 
     def _is_stopping(self, stops: int, above: Callable[[], bool]) -> bool:
         return self._stops != stops or above()
@@ -460,6 +548,7 @@ class _Task:
     session: Session
     limits: Limits | None
     context: Any
+    llm: Callable[[], LLM]
     rules: AnswerValidator | None = None
 
     def asked_for(self, plan: RunConfig) -> RunConfig:
@@ -469,6 +558,62 @@ class _Task:
     def opened(self) -> SessionRun:
         """Open the run in its session. Raises SessionError if the run to resume does not exist."""
         return _reopened(self.session, self.prompt) if isinstance(self.prompt, Resumption) else self.session.begin()
+
+
+class ResumingAgent(HandoffTarget):
+    """An agent that resumes a run in the run's session instead of its own."""
+
+    def __init__(self, agent: Runner, session: Session) -> None:
+        self.name, self.instruction, self.leads = agent.name, agent.instruction, agent.leads
+        self.tools, self.policy, self.description = agent.tools, agent.policy, agent.description
+        self.agent, self.session = agent, session
+
+    def plan_beside(self, other: RunConfig) -> RunConfig:
+        """The agent's configuration for a run that `other` started."""
+        return self.agent.plan_beside(other)
+
+    def run(self, resumption: Resumption) -> RunResult[Any]:
+        """Resume a run, blocking."""
+        return result_in(list(self.agent.events(resumption, session=self.session)))
+
+    async def arun(self, resumption: Resumption) -> RunResult[Any]:
+        """Resume a run, async."""
+        return result_in([event async for event in self.agent.aevents(resumption, session=self.session)])
+
+
+_OTHER_CONTEXT = (
+    "The conversation of the agent {name!r} began with another context=, and can belong to another user. Pass "
+    "session=Session() or a session of the user to each run, create the agent with remember=False, or call "
+    "reset() first. To continue this conversation with the new context, pass session=agent.session."
+)
+
+
+def _is_same(one: object, two: object) -> bool:
+    """Whether two contexts are the same object, or equal."""
+    try:
+        return one is two or bool(one == two)
+    except Exception:  # noqa: BLE001 - comparison methods can raise
+        return False
+
+
+def _opened(session: Session | str | None) -> Session | None:
+    """The session of a run, given as such or by the name of a stored one. Raises ConfigError, SessionError."""
+    session = options.if_said("session", session)
+    return Session.open(name=session) if isinstance(session, str) else session
+
+
+def team_of(agent: Runner) -> list[Runner]:
+    """The agent, and all agents that it can hand over to or use as a tool, each once."""
+    found = [agent]
+    for each in found:
+        workers = [getattr(tool.function, "agent", None) for tool in each.tools if isinstance(tool, PausingTool)]
+        others = [other for other in (*each.leads.values(), *workers) if isinstance(other, Runner)]
+        found += [
+            other
+            for place, other in enumerate(others)
+            if not any(other is known for known in (*found, *others[:place]))
+        ]
+    return found
 
 
 def _led_by(agent: Runner, progress: RunState, plan: RunConfig, known: Sequence[HandoffTarget]) -> RunConfig:

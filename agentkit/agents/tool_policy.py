@@ -20,7 +20,7 @@ from agentkit.messages import MadeCall, Message, Pause, ToolCall, ToolResult
 from agentkit.safety.approval import Grants
 from agentkit.safety.data_flow import judge_flow, labels_of, said_in
 from agentkit.safety.locations import CallFacts
-from agentkit.safety.policy import Policy
+from agentkit.safety.policy import BY_LEVEL, NEEDS_APPROVAL, Policy
 from agentkit.tooling.results import BAD_ARGUMENTS, UNKNOWN_TOOL, denial
 from agentkit.tooling.run_context import RunContext, ToolCondition
 from agentkit.tooling.tool import Tool
@@ -29,6 +29,9 @@ from agentkit.workspace.workspace import Workspace
 
 NOT_OFFERED = "not-offered"
 """Rule name of the decision on a tool whose condition is not met."""
+
+_NO_LEVEL = "{} has no safety level, so it " + NEEDS_APPROVAL
+_SET_LEVEL = "Approve it, or give the tool a level, such as @tool(level='safe')."
 
 
 def recorded(arguments: Mapping[str, Any]) -> str:
@@ -133,7 +136,8 @@ class ToolPolicyContext:
 
     The first policy is the agent's own; the others are those of the parent agents, and `above` holds the labels of what
     these have read. `met` holds the tool conditions that are met, `context` the RunContext passed to judges; outside of
-    a run no condition is met and judges get no context.
+    a run no condition is met and judges get no context. `asks_about_unlabelled` requires approval for tools without a
+    safety level.
     """
 
     tools: Toolset
@@ -143,6 +147,7 @@ class ToolPolicyContext:
     above: frozenset[Label] = frozenset()
     met: frozenset[ToolCondition] = frozenset()
     context: RunContext[Any] | None = None
+    asks_about_unlabelled: bool = False
 
     def within(self, tools: Toolset, messages: Sequence[Message], read: frozenset[Label]) -> ToolPolicyContext:
         """The context for nested calls: with these tools, after these messages; `read` holds the labels read so far."""
@@ -198,9 +203,13 @@ def _judged_by_all(
     is_about_words = not bench.above and any(policy.is_about_words for policy in bench.policies)
     arguments, canonical, places = known
     said = _said(tool, arguments, read) if is_about_words else frozenset[str]()
+    is_unlabelled = bench.asks_about_unlabelled and not tool.is_labelled
     facts = replace(places, said=said)
-    judged = [policy.judge(tool.name, tool.level, own, arguments, canonical, facts) for policy in bench.policies]
+    level = SafetyLevel.SYSTEM if is_unlabelled else tool.level
+    judged = [policy.judge(tool.name, level, own, arguments, canonical, facts) for policy in bench.policies]
     decision, egress = strictest(judged), any(each.egress for each in judged)
+    if is_unlabelled and decision.rule == BY_LEVEL and decision.verdict is Verdict.ASK:
+        decision = replace(decision, reason=_NO_LEVEL.format(tool.name), remedy=_SET_LEVEL)
     return decision if decision.egress is egress else replace(decision, egress=egress)
 
 

@@ -42,7 +42,7 @@ Kind = Literal["pdf", "office"]
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class ParsedDocument:
     """A parsed document: its kind, its title, and the text of each page.
 
     The text of other documents than PDF is Markdown, and all of it is one page. `note` says what is missing.
@@ -63,7 +63,7 @@ class Document:
 
 def parse_document(
     body: bytes, seconds: float | None = None, *, available: frozenset[str] = MECHANISMS
-) -> Document | None:
+) -> ParsedDocument | None:
     """Parse a document in the isolated worker, within limits of time, memory and output.
 
     Args:
@@ -137,7 +137,7 @@ def _exceeded(status: Status, seconds: float) -> str:
     }.get(status, "the document is damaged, encrypted, or too large to be read. Open it and save it again")
 
 
-def _document(kind: Kind, frames: list[dict[str, str]]) -> Document | None:
+def _document(kind: Kind, frames: list[dict[str, str]]) -> ParsedDocument | None:
     """Build the document from the worker's frames. Raises ToolError for an error that they report."""
     if not frames:
         return None
@@ -147,4 +147,4 @@ def _document(kind: Kind, frames: list[dict[str, str]]) -> Document | None:
     pages = tuple(frame["page"] for frame in frames if "page" in frame)
     if not any(page.strip() for page in pages):
         raise ToolError(_NO_TEXT)
-    return Document(kind, frames[0].get("title", ""), pages)
+    return ParsedDocument(kind, frames[0].get("title", ""), pages)

@@ -11,7 +11,6 @@ from agentkit.agents.batch import BatchRun
 from agentkit.agents.budget import Known
 from agentkit.agents.prompt_run import Job, Outcome, PromptRun, SharedBudget
 from agentkit.agents.result import RunResult
-from agentkit.agents.runner import Runner
 from agentkit.evals.checkpoint import Checkpoint
 from agentkit.evals.environment import Cassettes, TrialEnvironment
 from agentkit.evals.function_trials import FunctionRun, charge_of
@@ -19,6 +18,7 @@ from agentkit.evals.report import Report
 from agentkit.evals.run_config import PlannedTrial, SuiteConfig
 from agentkit.evals.trial import Trial
 from agentkit.evals.trials import TrialRun
+from agentkit.llm.client import LLM
 
 
 class Trials(BatchRun):
@@ -95,8 +95,8 @@ class Trials(BatchRun):
             if spent.key in seeds and seeds[spent.key] == spent.seed:
                 self._budget.charge(charge_of(spent.usage, spent.tool_calls, self._budget.limits.unknown_price))
 
-    def _price_teller(self, agent: Runner) -> Callable[[], Known]:
-        return super()._price_teller(agent) if self._asks_models else lambda: None
+    def _price_teller(self, llm: Callable[[], LLM]) -> Callable[[], Known]:
+        return super()._price_teller(llm) if self._asks_models else lambda: None
 
     def _single(self, job: Job) -> PromptRun:
         share = SharedBudget.of(self._budget, is_alone=job.is_alone)

@@ -26,9 +26,9 @@ from agentkit.tooling.run_context import can_be_called
 
 _SHOWN_CHARS = 80
 
-Said = Score | bool | float
+Said = Score | bool | float | None
 Judgment = Callable[[Case, RunResult[Any]], Said | Awaitable[Said]]
-"""A function of a case and its result."""
+"""A function of a case and its result; None skips the case."""
 
 Needs = Literal["", "expected", "tool_calls"]
 
@@ -62,9 +62,14 @@ class Scorer:
             )
         return cls(name, cast(Judgment, given), settings=getattr(given, "__qualname__", ""))
 
-    def __call__(self, case: Case, result: RunResult[Any]) -> Score:
-        """Score a result. Raises whatever the function raises, and ConfigError for an invalid score."""
+    def __call__(self, case: Case, result: RunResult[Any]) -> Score | None:
+        """Score a result; None if the scorer skips the case.
+
+        Raises whatever the function raises, and ConfigError for an invalid score.
+        """
         said = call(partial(self.function, case, result), None)
+        if said is None:
+            return None
         if isinstance(said, Score):
             return replace(said, name=said.name or self.name)
         return Score(self.name, cast(float, said))
@@ -372,7 +377,8 @@ def marked(scorers: Iterable[Scorer], case: Case, result: RunResult[Any]) -> tup
     scores: list[Score] = []
     for scorer in scorers:
         try:
-            scores.append(scorer(case, result))
+            score = scorer(case, result)
+            scores += [] if score is None else [score]
         except Exception as error:
             return tuple(scores), f"The scorer {scorer.name!r} failed ({type(error).__name__}): {text_of(error)}"
     return tuple(scores), ""

@@ -23,6 +23,9 @@ from agentkit.tooling.toolset import Toolset
 from agentkit.tools.web.page_text import without_controls
 
 MAX_NOTE_CHARS = 4_000
+FEW_NOTES = 50
+"""Up to this number of notes, `recall` also returns those that share no word with the question."""
+
 _ID_CHARS = 12
 _KIND = "note"
 _MOST_RECALLED = 20
@@ -80,14 +83,23 @@ class Memory(Collection):
         return note
 
     def recall(self, question: str = "", limit: int = 5, *, where: Wanted | None = None) -> list[Note]:
-        """The notes related to a question, the best first; without a question the newest."""
+        """The notes related to a question, the best first; without a question the newest.
+
+        If there are few notes, those without a word of the question follow, the newest first: a question often
+        paraphrases the note that answers it.
+        """
         check_search(question, limit)
-        if question.strip():
-            return self._found(question, limit, where)
+        if where and not question.strip():
+            raise ConfigError("where= requires a question.")
+        found = self._found(question, limit, where) if question.strip() else []
         if where:
-            raise ConfigError("where= goes with a question.")
+            return found
         newest = sorted(self.store.documents(self._space), key=lambda document: (-document.added, document.source))
-        return self._notes(newest[:limit])
+        if question.strip() and len(newest) > FEW_NOTES:
+            return found
+        known = {note.id for note in found}
+        others = [document for document in newest if document.source not in known]
+        return found + self._notes(others[: limit - len(found)])
 
     def forget(self, *notes: str | Note) -> int:
         """Delete notes, given as such or by id; return their number. No trace of them remains in the file."""

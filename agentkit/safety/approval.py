@@ -13,6 +13,7 @@ from typing import Any
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
 from agentkit.event_rendering import value_text, visible
+from agentkit.lines import sentence
 from agentkit.safety.data_flow import FLOW
 from agentkit.safety.policy import BY_LEVEL, NEEDS_APPROVAL
 from agentkit.safety.preview import NO_PREVIEW, CallPreview
@@ -285,7 +286,7 @@ def answered(decision: Decision, answer: ApproverAnswer) -> Decision:
         return replace(decision, verdict=Verdict.ALLOW, reason=f"Approved. {decision.reason}", remedy="")
     why = answer.text or "Approval was refused."
     remedy = decision.remedy if answer == NOBODY else "Do without it, or ask what to do instead."
-    return replace(decision, verdict=Verdict.DENY, reason=f"{decision.reason} {why}", remedy=remedy)
+    return replace(decision, verdict=Verdict.DENY, reason=f"{sentence(decision.reason)} {sentence(why)}", remedy=remedy)
 
 
 def _shown(arguments: Mapping[str, Any], shown: Callable[[str], str]) -> list[str]:

@@ -29,7 +29,7 @@ _EFFECTS = {
     "workspace.write": "changes files",
     "workspace.read": "reads files",
     "shell.writes": "changes files",
-    "shell.undoable": "deletes or replaces files, which can be undone,",
+    "shell.undoable": "deletes or replaces files, which can be undone",
     "shell.runs": "runs the workspace's own code",
 }
 _LEVEL_EFFECTS = {

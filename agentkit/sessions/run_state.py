@@ -184,7 +184,7 @@ class RunState:
 
     def valid_messages(self) -> tuple[Message, ...]:
         """The messages, each tool call with exactly one result; a missing result is replaced by a notice."""
-        return (*self.messages, *map(_told, self.steps.values()))
+        return (*self.messages, *(_told(step, self.agent) for step in self.steps.values()))
 
     def summary_of(self, history: Sequence[Message]) -> Summary | None:
         """The newest summary that the run's model has written of a conversation starting with `history`."""
@@ -219,7 +219,7 @@ class RunState:
                 self.messages.append(UserMessage(reason, by_person=False))
             case AnswerGiven(text):
                 self.text, self.results = text, ()
-                self.messages.append(AssistantMessage(text))
+                self.messages.append(AssistantMessage(text, agent=self.agent))
             case AnswerAmended(text):
                 self._amend(text)
             case HandedOff(agent):
@@ -238,7 +238,7 @@ class RunState:
         self.usage += response.usage
         self.finish_reason = response.finish_reason
         self.text = response.text or self.text
-        self.messages.append(response.message)
+        self.messages.append(replace(response.message, agent=self.agent))
         self.steps, self.results = {call.id: Step(call) for call in response.tool_calls}, ()
 
     def _advance(self, milestone: ToolCallStarted | Approved | ToolCallPostponed | ToolCallFinished) -> None:
@@ -276,7 +276,7 @@ class RunState:
                 lead = lead or step.result.lead
         self.results = tuple(ToolCallFinished(step.call, step.result) for step in steps if step.result is not None)
         self.tool_calls += self.results
-        self.messages += map(_told, steps)
+        self.messages += (_told(step, self.agent) for step in steps)
         self.steps = {}
 
     def _amend(self, text: str) -> None:
@@ -300,12 +300,13 @@ def _postpone(step: Step, postponed: ToolCallPostponed) -> None:
         step.decision = None
 
 
-def _told(step: Step) -> ToolMessage:
+def _told(step: Step, agent: str) -> ToolMessage:
     """Build the tool message for a call."""
     if step.is_waiting:
-        return ToolMessage(step.call.id, step.call.name, _WAITS)
+        return ToolMessage(step.call.id, step.call.name, _WAITS, agent=agent)
     result = step.result or _interrupted(step)
-    return ToolMessage(step.call.id, step.call.name, result.content, result.labels, result.images, result.files)
+    shown = result.labels, result.images, result.files
+    return ToolMessage(step.call.id, step.call.name, result.content, *shown, agent=agent)
 
 
 def _interrupted(step: Step) -> ToolResult:

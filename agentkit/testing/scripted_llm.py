@@ -157,8 +157,8 @@ class Script(Generic[_Asked, _Line]):
         return number, self._lines[min(number, len(self._lines)) - 1]
 
     def done(self) -> None:
-        """Raise ScriptError if lines are unused."""
-        if self._taken < len(self._lines):
+        """Raise ScriptError if lines are unused; a script that repeats its last line fits any number of requests."""
+        if self._taken < len(self._lines) and not self._repeat:
             raise ScriptError(
                 f"Only {self._taken} of the script's {len(self._lines)} lines were asked for. Unsaid:\n"
                 f"{self._shown(self._taken)}"

@@ -191,12 +191,14 @@ class Tool(reflection.Portable, Generic[P, R]):
     value of a denied direct call, which otherwise raises Blocked. `asynchronous` is an equivalent coroutine function
     for asynchronous callers, and can be cancelled. An `idempotent` tool can be called again if a run was killed during
     the call. The value of a tool with `ends_run` is the run's answer. With `when`, a function of nothing or of the
-    RunContext, the tool is offered in a request only if it returns True. Raises ConfigError if the function cannot be a
+    RunContext, the tool is offered in a request only if it returns True.
+    Without a `level` a tool counts as SAFE, and `is_labelled` is False. Raises ConfigError if the function cannot be a
     tool.
     """
 
     name: str
     level: SafetyLevel
+    is_labelled: bool
     timeout_seconds: float | None
     max_chars: int
     labels: frozenset[Label]
@@ -220,7 +222,7 @@ class Tool(reflection.Portable, Generic[P, R]):
         name: str | None = None,
         description: str | None = None,
         *,
-        level: SafetyLevel | str = SafetyLevel.SAFE,
+        level: SafetyLevel | str | None = None,
         timeout_seconds: float | None = 60.0,
         max_chars: int = 50_000,
         judge: Judge | None = None,
@@ -235,14 +237,16 @@ class Tool(reflection.Portable, Generic[P, R]):
         **unknown: NoReturn,
     ) -> None:
         refuse_made(Tool, unknown)
+        own_level = SafetyLevel.SAFE if level is None else SafetyLevel.of(level)
         bare = _bare(function)
         may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
         self.__dict__.update(
             name=checked_name(reflection.name_of(bare) if name is None else name),
-            level=SafetyLevel.of(level),
+            level=own_level,
+            is_labelled=level is not None,
             timeout_seconds=checked_limit(timeout_seconds),
             max_chars=checked_max_chars(max_chars),
-            labels=_LABELS[SafetyLevel.of(level)] if labels is None else checked_labels(labels),
+            labels=_LABELS[own_level] if labels is None else checked_labels(labels),
             function=bare if isinstance(function, staticmethod) else function,
             idempotent=idempotent,
             ends_run=ends_run,
@@ -505,7 +509,7 @@ class ToolOptions(TypedDict, total=False):
 
     name: str | None
     description: str | None
-    level: SafetyLevel | str
+    level: SafetyLevel | str | None
     timeout_seconds: float | None
     max_chars: int
     judge: Judge | None

@@ -250,9 +250,8 @@ def read_file_in(workspace: Workspace) -> FileTool:
             next_column when the last line is longer, encoding when it is not UTF-8; or path and error.
         """
         try:
-            reading = workspace.read(
-                path, offset, limit, column=column, check=checking(workspace, path, "read"), words=text_of
-            )
+            check = checking(workspace, path, "read")
+            reading = workspace.read(path, offset, limit, column=column, check=check, words=text_of)
         except (ToolError, MissingExtra) as error:
             return {"path": path, **_failure(error)}
         lines = reading.lines

@@ -157,11 +157,11 @@ def test_failure_after_tools_keeps_their_results(find_faults):
 
 
 @pytest.mark.parametrize("error", [MissingExtra("offline", "The offline model"), LookupError("a bug")])
-def test_other_errors_of_a_model_are_raised(error):
-    """What is no failure of the provider, such as a missing package, is raised as it is, and nothing is entered."""
+def test_other_errors_of_a_model_end_the_run(error):
+    """An error that is no failure of the provider, such as a missing package, ends the run; nothing is remembered."""
     agent = make_agent(error, "Hello.")
-    with pytest.raises(type(error)):
-        agent.run("Hi!")
+    result = agent.run("Hi!")
+    assert (result.status, str(error) in str(result.error)) == ("failed", True)
     assert agent.history == []
     assert agent("Hi!") == "Hello."
 

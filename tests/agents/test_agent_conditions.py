@@ -62,7 +62,7 @@ def test_it_is_there_for_whom_the_condition_holds(condition, run):
         "stream": lambda agent, value: list(agent.stream("Delete bo.", context=value))[-1].result,
         "astream": lambda agent, value: asyncio.run(gathered(agent, value)),
     }
-    agent = clerk(*ASK, *ASK, tools=[Tool(delete, when=condition)])
+    agent = clerk(*ASK, *ASK, tools=[Tool(delete, when=condition)], remember=False)
     assert told(runs[run](agent, "admin")) == [("ok", "safety-level")]
     assert told(runs[run](agent, "guest")) == [("denied", "not-offered")]
     assert offered(agent) == [["delete"], ["delete"], [], []]

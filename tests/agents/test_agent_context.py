@@ -58,7 +58,7 @@ ASK = (call("who"), "Hello.")
 def test_each_way_to_run_gives_it(asked):
     """Blocking, awaiting and streamed runs give what they were given, one at a time or several at once."""
     lines = (call(asked.name), "Hello.")
-    agent = clerk(*lines * 5, [call(asked.name)] * 3, "Hello.", tools=[asked])
+    agent = clerk(*lines * 5, [call(asked.name)] * 3, "Hello.", tools=[asked], remember=False)
     assert told(agent.run("Hi", context=AN)) == ["An"]
     assert told(asyncio.run(agent.arun("Hi", context=BO))) == ["Bo"]
     assert told([*agent.stream("Hi", context=AN)][-1].result) == ["An"]
@@ -106,7 +106,7 @@ def test_a_kept_conversation_is_named(tmp_path):
 
 def test_the_agents_own_holds_where_a_run_has_none():
     """What the agent was made with, or is set, holds for all runs that are given nothing."""
-    agent = clerk(*ASK * 3, context=AN)
+    agent = clerk(*ASK * 3, context=AN, remember=False)
     assert told(agent.run("Hi")) == ["An"]
     assert told(agent.run("Hi", context=BO)) == ["Bo"]
     agent.context = BO
@@ -218,8 +218,9 @@ def test_a_check_gets_it(check):
     """A check with a parameter of the run knows whose run it is, wherever that parameter stands."""
     agent = clerk("Hello, An.", "Hello.", "Hello, Bo.", guardrails=[check], context=AN)
     assert agent.run("Who am I?").output == "Hello, An."
-    assert asyncio.run(agent.arun("Who am I?", context=BO)).output == "Hello, Bo."
-    assert "clerk serves Bo." in agent.messages[-2].content
+    result = asyncio.run(agent.arun("Who am I?", context=BO, session=Session()))
+    assert result.output == "Hello, Bo."
+    assert "clerk serves Bo." in result.messages[-2].content
 
 
 def test_checks_of_prompts_and_results_get_it():

@@ -220,7 +220,7 @@ LOOK_LIKE_SETTINGS = {
 
 def test_every_argument_of_agent_is_a_setting_or_known_to_be_none():
     """What Agent takes can be set in a file, or is refused there by name."""
-    assert PYTHON_ONLY | {"model", "safety", "session", "limits", "workspace"} == {
+    assert PYTHON_ONLY | {"description", "model", "safety", "session", "limits", "workspace"} == {
         *AgentOptions.__annotations__,
         "output_type",
     }

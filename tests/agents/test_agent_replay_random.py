@@ -101,7 +101,7 @@ def team(seed, world):
     def survey(count: int) -> str:
         """Have many looked after at once."""
         results = staff[0].map(["Look."] * count, concurrency=2)
-        return ", ".join(f"{result.status}: {result.output}" for result in results)
+        return ", ".join(f"{result.status}: {result.text}" for result in results)
 
     expert = Agent("expert", [*tools, inner], llm=world.llm([*wishes, (inner.name, {"request": "Look."})]))
     more = [(inner.name, {"request": "Go."})] * 3 + [("hand_off_to_expert", {}), ("survey", {"count": 2})]
@@ -132,7 +132,7 @@ def result_of(agent, way):
 
 def told(result):
     """What counts of a result."""
-    ended = result.status, result.limit, result.output, result.iterations, str(result.error or "")
+    ended = result.status, result.limit, result.text, result.iterations, str(result.error or "")
     used = [(each.call, each.result.status, each.result.content, each.result.usage) for each in result.tool_calls]
     return *ended, result.messages, result.usage, result.decisions, used
 

@@ -297,10 +297,10 @@ def test_dry_run_binds_the_others(how, way, tmp_path, drive):
 @pytest.mark.parametrize("way", WAYS)
 def test_agent_as_tool(way, drive, find_faults):
     """An agent as a tool answers a request of its own, without knowing the conversation of the one that asks."""
-    expert = Agent("Sum expert!", [add], "You can add.", llm=ScriptedLLM(call("add", a=1, b=2), "Three."))
+    expert = Agent("Sum expert!", [add], description="Can add.", llm=ScriptedLLM(call("add", a=1, b=2), "Three."))
     tool = expert.as_tool()
     assert (tool.name, tool.level, list(tool.parameters["properties"])) == ("sum_expert", SafetyLevel.SAFE, ["request"])
-    assert "You can add." in tool.description
+    assert "Can add." in tool.description
     desk = Agent("desk", [tool], llm=ScriptedLLM(call("sum_expert", request="1 + 2?"), "It is three."))
     result = drive(desk, way)
     assert (result.output, result.tool_calls[0].result.value) == ("It is three.", "Three.")
@@ -317,9 +317,9 @@ def test_name_and_description_of_the_tool():
 
 
 def test_typed_agent_as_tool():
-    """What a typed agent answers is told as JSON."""
+    """The value of a typed agent's tool has its type."""
     expert = Agent("expert", output_type=Invoice, llm=ScriptedLLM('{"total": 3}'))
-    assert expert.as_tool()(request="go") == '{"total": 3.0}'
+    assert expert.as_tool()(request="go") == Invoice(total=3.0)
 
 
 def test_level_and_labels_of_the_tool():
@@ -498,7 +498,7 @@ def test_workers_of_a_function_cannot_wait(way, drive):
         result = drive(desk, way)
         assert (result.output, ran) == ("Done.", [])
         assert "cannot wait" in llm.requests[1].messages[-1].content
-        assert "It waits for a person: Which?" in result.tool_calls[1].result.error
+        assert "It waits for approval: Which?" in result.tool_calls[1].result.error
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -510,7 +510,7 @@ def test_limits_are_shared(way, drive):
     result = drive(Agent("desk", [worker.as_tool()], limits=limits, llm=ScriptedLLM(*lines)), way)
     assert result.output == "Done."
     assert len(worker.llm.requests) <= 4
-    assert "did not get to an answer (limit)" in result.tool_calls[0].result.error
+    assert "has no answer (status: limit)" in result.tool_calls[0].result.error
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -268,7 +268,7 @@ def test_policies_above_travel(deadly):
             Agent("outer", [ask], safety=level, llm=ScriptedLLM(call("ask"), "Done.")).run("go").tool_calls[0].result
             for level in ("SAFE", "NETWORK")
         )
-    assert "may do what is up to SAFE unasked" in careful.value
+    assert "so it needs your approval" in careful.value
     assert free.value == "QUIET"
 
 

@@ -59,7 +59,7 @@ def told(result):
 @pytest.mark.parametrize("approve", [ask_owner, ask_owner_afar, Desk(), Desk().__call__, partial(ask_owner_afar)])
 def test_an_approver_is_told_whose_run_it_is(approve):
     """The same question is answered by who the run belongs to, blocking or awaiting."""
-    agent = clerk(*ASK, *ASK, approve=approve)
+    agent = clerk(*ASK, *ASK, approve=approve, remember=False)
     assert told(agent.run("Refund 7.", context=Shop("An"))) == ["ok"]
     denied = asyncio.run(agent.arun("Refund 7.", context=Shop("Bo"))).tool_calls[0].result
     assert (denied.status, "Bo does not want clerk to" in denied.error) == ("denied", True)

@@ -222,7 +222,7 @@ def test_answer_is_for_one_call_once():
     agent.run("Pay.")
     run = agent.session.reopen()
     (waiting,) = run.progress.waiting
-    plan = with_answers(agent._plan(NO_RUN, None, NONE), True, [waiting])
+    plan = with_answers(agent._plan(NO_RUN, None, NONE, lambda: agent.llm), True, [waiting])
     for other in ({"arguments": '{"order": "B2"}'}, {"name": "worker"}, {"id": "call_2_1"}):
         assert plan.said(replace(waiting.call, **other)) is None
     assert plan.said(waiting.call) is not None

@@ -1,5 +1,6 @@
 """What is told of one run, when it has a session of its own, a share of a budget, and perhaps an end of its own?"""
 
+from collections import Counter
 from contextvars import copy_context
 from dataclasses import fields
 
@@ -43,8 +44,8 @@ def spent(limits, **taken):
 @pytest.mark.parametrize(
     ("limits", "taken", "name"),
     [
-        ({"tool_calls": 3}, {"tool_calls": 3}, "tool_calls"),
-        ({"tool_calls": 3}, {"tool_calls": 2}, None),
+        ({"tool_calls": 3}, {"counts": Counter(tool_calls=3)}, "tool_calls"),
+        ({"tool_calls": 3}, {"counts": Counter(tool_calls=2)}, None),
         ({"output_tokens": 100}, {"output_tokens": 95}, "output_tokens"),
         ({"output_tokens": 100}, {"output_tokens": 50}, None),
         ({"cost": 1.0}, {"dollars": 1.0}, "cost"),
@@ -62,7 +63,7 @@ def test_what_is_used_up(limits, taken, name):
 
 def test_what_is_left():
     """What is left of a budget, and of the one above it, are the limits of a run elsewhere."""
-    above = spent(Limits(tool_calls=10, seconds=None, cost=2.0), tool_calls=8, dollars=3.0)
+    above = spent(Limits(tool_calls=10, seconds=None, cost=2.0), counts=Counter(tool_calls=8), dollars=3.0)
     budget = Budget(Limits(total_tokens=1_000, tool_calls=5, seconds=60), above)
     budget.spent.add(300, 200, 0)
     left = left_of(budget)
@@ -94,7 +95,8 @@ def test_every_limit_of_requests_stops_one(name):
     budget = Budget(Limits(**{name: 20}))
     budget.spent.add(20, 20, 20.0)
     assert budget.reserve(1, lambda: 50, lambda: PRICE).limit == name
-    assert SHARED[name](budget.spent) >= 20
+    assert name in SHARED
+    assert budget.spent.of(name) >= 20
 
 
 def test_share_is_the_same_budget():
@@ -164,7 +166,7 @@ def test_lead_of_a_result_is_the_agent():
     """Whoever goes on with a result knows the agent's name, order and plans."""
     agent = Agent("helper", instruction="Be brief.", llm=ScriptedLLM("Hi."))
     lead = ResumingAgent(agent, Session())
-    plan = lead.plan_beside(agent._plan(NO_RUN, None, NONE))
+    plan = lead.plan_beside(agent._plan(NO_RUN, None, NONE, lambda: agent.llm))
     assert (lead.name, plan.instruction, plan.lead) == ("helper", "Be brief.", agent)
 
 

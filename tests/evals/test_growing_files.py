@@ -1,4 +1,4 @@
-"""How does a file grow by whole lines?"""
+"""Append-only files of whole lines."""
 
 import fcntl
 import os
@@ -47,7 +47,7 @@ def test_lines(place):
     ],
 )
 def test_what_stands_there(place, content, is_foreign, lines):
-    """What cannot be the beginning of such a file is somebody else's; nothing is changed before it is mended."""
+    """A file with another beginning is refused and left unchanged."""
     place.write_text(content)
     file = opened(place)
     assert (file.is_foreign, file.lines, place.read_text()) == (is_foreign, lines, content)

@@ -1,4 +1,4 @@
-"""What do all scorers of a case say?"""
+"""Marking of a trial by all its scorers."""
 
 from agentkit.evals import Case, Scorer, contains
 from agentkit.evals.scorers import marked
@@ -10,8 +10,15 @@ def broken(case, result):
 
 
 def test_a_scorer_that_fails_is_told(answering):
-    """What a scorer raises is told with its name; the scores before it stay."""
+    """An exception of a scorer is reported with its name; earlier scores remain."""
     scores, fault = marked([contains(), Scorer.of(broken), contains()], Case("x", "yes"), answering("yes"))
     assert [score.name for score in scores] == ["contains"]
     assert fault == "The scorer 'broken' failed (KeyError): 'price'"
     assert marked([contains()], Case("x", "yes"), answering("yes"))[1] == ""
+
+
+def test_a_function_skips_a_case(answering):
+    """A function that returns None skips the case, which gets no score from it."""
+    scorers = [Scorer.of(lambda _case, _result: None), Scorer.of(lambda _case, _result: 1.0)]
+    scores, error = marked(scorers, Case("2 + 2?"), answering("4"))
+    assert ([score.value for score in scores], error) == ([1.0], "")

@@ -1,11 +1,15 @@
 """What should an agent know of its user for longer than a conversation?"""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from agentkit import Agent, Approval
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError
 from agentkit.knowledge import Knowledge, Memory, Note
+from agentkit.knowledge.memory import FEW_NOTES
 from agentkit.testing import ScriptedLLM, call
 
 
@@ -27,7 +31,7 @@ def test_notes_are_recalled(memory):
     """A note is found by its words, and the newest notes without any."""
     tea = memory.remember("Ann drinks green tea.", metadata={"about": "food"})
     memory.remember("Her dog is called Rex.")
-    assert [note.text for note in memory.recall("What tea does she drink?")] == ["Ann drinks green tea."]
+    assert [note.text for note in memory.recall("What tea does she drink?", 1)] == ["Ann drinks green tea."]
     assert [note.text for note in memory.recall()] == ["Her dog is called Rex.", "Ann drinks green tea."]
     assert [note.text for note in memory.recall(limit=1)] == ["Her dog is called Rex."]
     (found,) = memory.recall("tea", where={"about": "food"})
@@ -60,7 +64,7 @@ def test_what_is_forgotten_is_gone(database):
     note = memory.remember("The codeword is xylophone.")
     memory.remember("Her dog is called Rex.")
     assert memory.forget(note, "unknown") == 1
-    assert memory.recall("codeword") == []
+    assert [each.text for each in memory.recall("codeword")] == ["Her dog is called Rex."]
     memory.close()
     files = [path.read_bytes() for path in database.parent.iterdir()]
     assert [b"xylophon" in body for body in files] == [False] * len(files)
@@ -130,3 +134,43 @@ def test_a_memory_says_where_it_is(memory):
     assert repr(memory).startswith("Memory(")
     assert repr(memory).endswith(", user='ann')")
     assert Note("a", "b", 0.0).score == 0.0
+
+
+PARAPHRASES = [
+    json.loads(line) for line in (Path(__file__).parent / "paraphrases.jsonl").read_text("utf-8").splitlines()
+]
+
+
+@pytest.mark.parametrize(("embeds", "first"), [(False, 1), (True, 12)], ids=["words", "embeddings"])
+def test_paraphrased_questions(embeds, first):
+    """All of few notes are recalled for paraphrased questions; with embeddings the right one comes first.
+
+    Word search ranks one of these twelve first. The embeddings stand for those of a model that knows the paraphrases.
+    """
+    rows = {text: place for place, row in enumerate(PARAPHRASES) for text in row.values()}
+
+    def embed(texts):
+        return [[float(rows[text] == place) + 0.01 for place in range(len(PARAPHRASES))] for text in texts]
+
+    memory = Memory(":memory:", embed=embed if embeds else None)
+    for row in PARAPHRASES:
+        memory.remember(row["note"])
+    recalled = [[note.text for note in memory.recall(row["question"], 20)] for row in PARAPHRASES]
+    assert all(row["note"] in found for row, found in zip(PARAPHRASES, recalled, strict=True))
+    assert sum(row["note"] == found[0] for row, found in zip(PARAPHRASES, recalled, strict=True)) >= first
+
+
+def test_few_notes_are_all_recalled():
+    """With few notes a question recalls all of them, up to the limit, the related ones first."""
+    memory = Memory(":memory:")
+    for text in ("prefers tea over coffee", "has a cat", "likes long walks"):
+        memory.remember(text)
+    assert [note.text for note in memory.recall("What do I like to drink?")] == [
+        "likes long walks",
+        "has a cat",
+        "prefers tea over coffee",
+    ]
+    assert next(note.text for note in memory.recall("A cat?", 2)) == "has a cat"
+    for number in range(FEW_NOTES):
+        memory.remember(f"fact {number}")
+    assert memory.recall("What do I drink?") == []

@@ -134,14 +134,14 @@ class Converter:
             yield from restoration.flush()
         return restoration.response(response)
 
-    def _names(self, request: Request) -> _Names | None:
+    def _names(self, request: Request) -> _ReceiverNames | None:
         """The names that were changed in a request; None if there are none, which is the usual case."""
         tools = [self._tool(tool) for tool in request.tools]
         properties = {sent: name for tool in tools for sent, name in tool.renamed.items()}
         renamed = zip(request.tools, tools, strict=True)
         names = {tool.spec.name: given.name for given, tool in renamed if tool.spec.name != given.name}
         answers = self._output(request.output_schema)[2] if request.output_schema else {}
-        return _Names(names, properties, answers) if names or properties or answers else None
+        return _ReceiverNames(names, properties, answers) if names or properties or answers else None
 
     def _tool(self, tool: ToolSpec) -> _ConvertedTool:
         found = self._tools.get(id(tool))
@@ -212,7 +212,7 @@ def _tool_name(name: str, pattern: str) -> str:
     return shortened if re.fullmatch(pattern, shortened) else f"t_{shortened}"[:63]
 
 
-class _Names:
+class _ReceiverNames:
     """The names changed in a request: original names by sent names of tools, of properties, and in the answer."""
 
     def __init__(self, tools: Mapping[str, str], properties: Mapping[str, str], answers: Mapping[str, str]) -> None:
@@ -255,7 +255,7 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
 class Restoration:
     """Restores the original names in a response: of tools, of properties in arguments, and of those in an answer."""
 
-    def __init__(self, names: _Names) -> None:
+    def __init__(self, names: _ReceiverNames) -> None:
         self._names = names
         self._text = _KeyReplacer(names.answers)
         self._calls: dict[int, _KeyReplacer] = {}

@@ -72,10 +72,10 @@ def plain_properties(refusal: RequestRefusal) -> Adjustment | None:
 def simpler_schemas(refusal: RequestRefusal) -> Adjustment | None:
     """Schemas without choices, formats, lists of types or keywords that the server does not know."""
     text = refusal.text
-    if re.search(_CHOICES, text):
-        return rule("choices that are not texts are described in words", string_choices=True)
     if re.search(_FORMATS_NAMED, text):
         return rule("formats are described in words", formats=GOOGLE_FORMATS)
+    if re.search(_CHOICES, text):
+        return rule("choices that are not texts are described in words", string_choices=True)
     if re.search(_NO_TYPE_LIST, text) and "type" in text:
         return rule("lists of types are sent as alternatives", single_types=True)
     if not (refusal.is_unsupported and re.search(_SCHEMA_NAMED, text)):

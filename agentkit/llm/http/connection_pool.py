@@ -21,7 +21,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 
 from agentkit.errors import BadResponse, ConfigError, Unreachable
-from agentkit.llm.pipeline import CANCELLATION, Cancellation
+from agentkit.llm.pipeline import CANCELLATION, RequestCancellation
 from agentkit.llm.protocols.error_mapping import ended
 from agentkit.settings import environment
 
@@ -273,7 +273,7 @@ class _Lane(httpx2.SyncByteStream):
         self._pool, self._transport = pool, transport
         self._body: Any = None
         self._connection: Any = None
-        self._cancellation: Cancellation | None = None
+        self._cancellation: RequestCancellation | None = None
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; it ends when the requests of this context are cancelled."""

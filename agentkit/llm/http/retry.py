@@ -164,14 +164,6 @@ class ConnectionInfo(Protocol):
         ...
 
 
-class ConnectionFailed(AgentKitError):
-    """An exception of the HTTP library, on the way to the steps of the transport, which map it by `translated`."""
-
-    def __init__(self, error: Exception) -> None:
-        super().__init__(str(error))
-        self.error = error
-
-
 def translated(error: Exception, connection: ConnectionInfo, retries: Retries) -> AgentKitError:
     """Map an exception of the HTTP library.
 

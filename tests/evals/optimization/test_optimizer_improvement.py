@@ -14,7 +14,7 @@ USAGE = Usage(12_000, 3_400, requests=56)
 
 
 def improvement(best, gain):
-    """What came of a search that found this."""
+    """The improvement found by a search."""
     agent = Agent("helper", llm=ScriptedLLM(""))
     return Improvement(agent, ORIGINAL, best, gain, (), 0.25, 0.75, "all 5 rounds were made", USAGE, Cost(0.5, "given"))
 
@@ -42,7 +42,7 @@ def test_a_gain_is_told_with_its_interval():
     ],
 )
 def test_a_gain_is_only_told_where_there_is_one(best, difference, p_value, verdict, is_better):
-    """The report says plainly what was gained, and that nothing was; what cases have not shown is not claimed."""
+    """The report states the gain or that there is none, and claims nothing that the cases did not show."""
     gain = None if difference is None else Gain(0.2, 0.2 + difference, difference, -0.1, 0.6, p_value, 20)
     found = improvement(best, gain)
     lines = str(found).splitlines()

@@ -1,0 +1,37 @@
+"""Descriptions of agents for the models of other agents, and the values of typed workers."""
+
+from dataclasses import dataclass
+
+from agentkit import Agent
+from agentkit.testing import ScriptedLLM, call
+
+
+@dataclass
+class Invoice:
+    """An answer."""
+
+    total: int
+
+
+def test_the_instruction_is_private():
+    """Another model reads the description of an agent, never its instruction."""
+    expert = Agent("expert", instruction="The secret margin is 40 %.", description="Knows\n  prices.")
+    plain = Agent("plain", instruction="The secret margin is 40 %.")
+    llm = ScriptedLLM("Hi.")
+    Agent("lead", [expert, plain.as_tool("helper", "Helps.")], llm=llm, handoffs=[expert, plain]).run("Hi!")
+    described = {spec.name: spec.description for spec in llm.requests[0].tools}
+    assert described == {
+        "expert": "Let expert work on a request, and get the answer. expert: Knows prices.",
+        "helper": "Helps.",
+        "hand_off_to_expert": "Pass the conversation to expert, who answers from then on. expert: Knows prices.",
+        "hand_off_to_plain": "Pass the conversation to plain, who answers from then on.",
+    }
+
+
+def test_values_of_a_typed_worker():
+    """The value of a typed worker's call has its type; the model reads it as JSON."""
+    reader = Agent("reader", llm=ScriptedLLM('{"total": 5}'), output_type=Invoice)
+    lead = Agent("lead", [reader], llm=ScriptedLLM(call("reader", request="Read."), "It is 5."))
+    result = lead.run("Go.")
+    assert result.values("reader") == [Invoice(5)]
+    assert result.tool_calls[0].result.content == '{"total": 5}'
