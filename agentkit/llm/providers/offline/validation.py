@@ -109,12 +109,20 @@ def spelled_out_calls(question: Question, offered: Sequence[Offer]) -> tuple[Pro
     if not calls:
         return ()
     used = [offer for offer in offered if offer.spec.name == calls[0].tool]
+    if _is_search(used[0]) and not _is_named_search(question, used[0]):
+        return ()
     case = _Case(question, offered, used, calls)
     is_checked = question.spans == question.of(Shape.JSON) and "check" in question.ideas
     is_sum = question.spans == question.of(Shape.SUM)
     needed = 0.0 if question.spans and (is_sum or is_checked) else case.needed_confidence
     is_certain = not case.rest and not case.others and needed <= _CERTAIN and not any(case.objections())
     return tuple(calls) if is_certain else ()
+
+
+def _is_named_search(question: Question, offer: Offer) -> bool:
+    """Whether one search is asked for, and with this tool: by its name, or in the web."""
+    is_named = not (ideas(words(offer.spec.name.replace("_", " "))) - {"search"}).isdisjoint(question.ideas)
+    return is_named and "and" not in words(question.text)
 
 
 def _only_call(question: Question, offered: Sequence[Offer]) -> list[ProposedCall]:
