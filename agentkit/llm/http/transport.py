@@ -190,7 +190,8 @@ class Transport:
             extensions = {**extensions, "timeout": {name: min(left, each) for name, each in self._timeouts.items()}}
         # Passed as a stream, because the library then uses the headers unchanged instead of scanning them three times.
         stream, headers = httpx2.ByteStream(content), [*always, (b"Content-Length", b"%d" % len(content))]
-        return httpx2.Request("POST", address.url, headers=headers, stream=stream, extensions=extensions)
+        method = "POST" if content else "GET"
+        return httpx2.Request(method, address.url, headers=headers, stream=stream, extensions=extensions)
 
     def _address(self, path: str) -> _Address:
         """URL and extensions for a path. The query goes into the target, which is not logged: it could be secret."""

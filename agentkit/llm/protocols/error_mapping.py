@@ -94,7 +94,14 @@ _BAD_KEY = re.compile(
 
 _IN_WORDS: tuple[tuple[re.Pattern[str], type[ModelError]], ...] = (
     (re.compile(r"rate.?limit|too many requests|quota exceeded|throttl", re.IGNORECASE), RateLimited),
-    (re.compile(r"internal (?:server )?error|overloaded|unavailable|timed? ?out", re.IGNORECASE), Unreachable),
+    (
+        re.compile(
+            r"internal (?:server )?error|overloaded|unavailable|timed? ?out|bad gateway|at capacity"
+            r"|upstream (?:connect )?error|connection (?:was )?(?:reset|refused|closed|terminated)",
+            re.IGNORECASE,
+        ),
+        Unreachable,
+    ),
 )
 """Messages for temporary failures inside a 200 response, used if neither status nor a known code identifies them."""
 
