@@ -263,9 +263,11 @@ def _unable(question: Question, tools: Sequence[ToolSpec], judgment: CallValidat
     """Explain why no tool was called, and what this model can and cannot do."""
     if not tools:
         return _ABILITY.format("there is no tool here")
+    if question.small and (line := _small_talk(question, tools)):
+        return line
     if question.small:
-        return _small_talk(question, tools)
-    if question.negated:
+        why = ""
+    elif question.negated:
         why = "I read this as a wish not to do something, so I did nothing. "
     elif judgment and judgment.unclear:
         told = " and ".join(name for _, name in judgment.unclear)
@@ -278,12 +280,14 @@ def _unable(question: Question, tools: Sequence[ToolSpec], judgment: CallValidat
 
 
 def _small_talk(question: Question, tools: Sequence[ToolSpec]) -> str:
-    """One line for a greeting or thanks."""
+    """One line for a greeting, thanks or a farewell; empty for other small talk."""
     said = set(question.frame)
     if not _THANKS.isdisjoint(said) or "cảm ơn" in question.text.lower():
         return "You are welcome."
     if not _FAREWELLS.isdisjoint(said):
         return "Goodbye."
+    if _HELLOS.isdisjoint(said) and "chào" not in question.text.lower():
+        return ""
     return f"Hello. I am the offline model: ask for something that a tool can do ({_nearest(question, tools)})."
 
 
@@ -384,6 +388,7 @@ def _entry(key: str, value: Any) -> str:
 
 
 _THANKS = frozenset({"thanks", "thank", "thx", "cheers"})
+_HELLOS = frozenset({"hi", "hello", "hey", "hiya", "howdy", "yo", "greetings", "morning", "evening", "afternoon"})
 _FAREWELLS = frozenset({"bye", "goodbye"})
 _VALIDITY = frozenset({"valid", "validate", "invalid", "well-formed", "correct"})
 _ORDERS = (TextKind.CODE, TextKind.COMMAND)
