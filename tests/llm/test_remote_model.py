@@ -1104,7 +1104,7 @@ def test_an_instruction_that_a_model_does_not_take_is_said_by_the_user(ask):
         llm = connect(server, protocol="chat")
         for _ in range(2):
             assert ask(llm, Request([UserMessage("Hello")], "Be brief")).text == "Hi"
-        assert llm.describe().adjustments == ("the instruction is sent as the words of a user",)
+        assert llm.describe().adjustments == ("the instruction is sent as a user message",)
         sent = [request.json["messages"] for request in server.requests]
     assert sent[0][0] == {"role": "system", "content": "Be brief"}
     assert sent[1:] == [[{"role": "user", "content": "Be brief\n\nHello"}]] * 2

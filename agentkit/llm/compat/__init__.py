@@ -116,20 +116,20 @@ _DEMANDED: tuple[tuple[str, Adjustment], ...] = (
     (
         # DeepSeek; Moonshot, which treats an empty text as missing
         r"(?i)reasoning_content\b.{0,60} (?:missing|must be)|(?:missing|requires) .?reasoning_content",
-        Adjustment("answers without reasoning_content are sent with a blank one", _in_answers(_reasoned)),
+        Adjustment("answers without reasoning_content get a blank one", _in_answers(_reasoned)),
     ),
     (
         r"missing a thought_signature",
-        Adjustment("calls without thought_signature are sent with the one that stands for none", _in_answers(_signed)),
+        Adjustment("calls without thought_signature get a placeholder", _in_answers(_signed)),
     ),
     (
         r"(?i)role:? .?user.? after (?:role )?.?tool",  # Mistral, and other servers with its models
-        Adjustment("a user is sent behind a tool with an answer between", _answered),
+        Adjustment("an answer is inserted between a tool and a user", _answered),
     ),
     (
         # chat templates of Mistral's models, on any server
         r"(?i)after the optional system message, conversation roles must alternate",
-        Adjustment("what a user says in a row is sent as one", _alternating(keeps_first=True)),
+        Adjustment("consecutive messages of a user are joined", _alternating(keeps_first=True)),
     ),
     (
         # Gemma and older models, on any server; Google; o1-mini; Bedrock
@@ -138,7 +138,7 @@ _DEMANDED: tuple[tuple[str, Adjustment], ...] = (
             r"|developer instruction is not enabled|only user(?:,| and) assistant[\w ]{0,20} roles are supported"
             r"|(?:not|n't) support (?:the )?['\"`]?system\b"
         ),
-        Adjustment("the instruction is sent as the words of a user", _alternating(keeps_first=False)),
+        Adjustment("the instruction is sent as a user message", _alternating(keeps_first=False)),
     ),
 )
 """Requirements of servers on messages: fields of assistant messages that are missing in messages of other providers
@@ -147,7 +147,7 @@ or written by hand, and the order of roles."""
 UNSTRICT = Adjustment("schemas of tools are not sent as strict", lambda body: body, keeps_strict=False)
 
 NO_EFFORT = Adjustment(
-    "reasoning_effort is 'none' beside tools",
+    "reasoning_effort is 'none' if there are tools",
     lambda body: {"reasoning_effort": "none", **body} if "tools" in body else body,
 )
 STRICT_UNSAID = Adjustment(

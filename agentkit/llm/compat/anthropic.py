@@ -62,7 +62,7 @@ def _with_manual_thinking(body: Body) -> Body:
     return budgeted({**_without_effort(body), "thinking": budget})
 
 
-MANUAL_THINKING = Adjustment("thinking has a budget of tokens, and no effort", _with_manual_thinking)
+MANUAL_THINKING = Adjustment("thinking has a token budget instead of an effort", _with_manual_thinking)
 
 
 def _unforced(body: Body) -> Body:
@@ -72,7 +72,7 @@ def _unforced(body: Body) -> Body:
     return {**body, "tool_choice": without({**choice, "type": "auto"}, "name")}
 
 
-_UNFORCED = Adjustment("no call of a tool is forced", _unforced)
+_UNFORCED = Adjustment("tool calls are not forced", _unforced)
 
 
 def _no_force(refusal: RequestRefusal) -> Adjustment | None:
@@ -112,7 +112,7 @@ def _no_display(refusal: RequestRefusal) -> Adjustment | None:
         return {**body, "thinking": without(body["thinking"], "display")} if "thinking" in body else body
 
     has_display = "display" in (refusal.body.get("thinking") or ())
-    return Adjustment("thinking is shown as the server shows it", apply) if is_about and has_display else None
+    return Adjustment("thinking.display is left out", apply) if is_about and has_display else None
 
 
 def _without_effort(body: Body) -> Body:
@@ -186,7 +186,7 @@ def _without_thoughts(digests: Iterable[str]) -> Adjustment:
                 turns.append({**turn, "content": kept})
         return {**body, "messages": turns}
 
-    name = "thoughts of conversations that were changed since are not sent back"
+    name = "thinking of conversations that have changed is not sent back"
     return Adjustment(name, apply, parts=known, of_parts=_without_thoughts)
 
 
@@ -208,7 +208,7 @@ def _with_tools_told(body: Body) -> Body:
 def _no_unknown_tools(refusal: RequestRefusal) -> Adjustment | None:
     """Declare the tools of earlier calls, which some servers require even if calls are disabled."""
     is_about = re.search(_TOOLS_WANTED, refusal.text) and _with_tools_told(refusal.body) != refusal.body
-    name = "tools that were called before are told of where none may be called"
+    name = "earlier tools are declared where calls are disabled"
     return Adjustment(name, _with_tools_told) if is_about else None
 
 
@@ -234,7 +234,7 @@ def _without_waiting_code(body: Body) -> Body:
 def _no_waiting_code(refusal: RequestRefusal) -> Adjustment | None:
     """Remove waiting code if the server requires a container id that it never sent, as in streams cut at a call."""
     is_about = "container_id is required" in refusal.text and _without_waiting_code(refusal.body) != refusal.body
-    return Adjustment("code whose machine is not known is left out", _without_waiting_code) if is_about else None
+    return Adjustment("code without a known container is left out", _without_waiting_code) if is_about else None
 
 
 def _no_thinking_now(refusal: RequestRefusal) -> Adjustment | None:
@@ -242,7 +242,7 @@ def _no_thinking_now(refusal: RequestRefusal) -> Adjustment | None:
     is_about = "thinking" in refusal.body and re.search(_MISSING_THOUGHTS, refusal.text)
     if not is_about:
         return None
-    return Adjustment("there is no thinking", lambda body: without(body, "thinking"), is_lasting=False)
+    return Adjustment("thinking is disabled", lambda body: without(body, "thinking"), is_lasting=False)
 
 
 def _unmarked(value: Any) -> Any:
@@ -261,7 +261,7 @@ def _without_marks(body: Body) -> Body:
 
 def _no_marks(refusal: RequestRefusal) -> Adjustment | None:
     is_about = "cache_control" in refusal.text and refusal.is_unsupported
-    return Adjustment("nothing is marked for the cache", _without_marks) if is_about else None
+    return Adjustment("cache marks are left out", _without_marks) if is_about else None
 
 
 _LESSONS = (

@@ -30,17 +30,17 @@ _OF_RESULTS = (BESIDE, "<RESULT: ")
 _RESULTS = ("function_call_output", "tool_result")
 """Types of tool results that are not separate messages."""
 
-_NO_PICTURE = "[A picture, not shown: this model was given the text alone.]"
-_NO_FILE = "[A file, not shown: this model was given the text alone.]"
+_NO_PICTURE = "[An image that is not shown: this model receives text only.]"
+_NO_FILE = "[A file that is not shown: this model receives text only.]"
 _SOUND, _FILES = "input_audio", ("file", "input_file", "document")
 _DOCUMENT = r"(?i)data:application/(?:pdf|msword|vnd\.(?:openxmlformats-|oasis\.opendocument|ms-)[\w.+-]*);base64,"
 _MOST_KEPT = 50
 
-_DOCUMENT_ADVICE = "Give its text, or ask a model that reads such files; of a PDF, install agentkit-tools[pdf]."
-_SOUND_ADVICE = "Ask a model that hears, over LLM(protocol='chat'), or give the words of the recording as text."
+_DOCUMENT_ADVICE = "Send its text, or use a model that reads such files. For PDFs, install agentkit-tools[pdf]."
+_SOUND_ADVICE = "Use a model with audio input over LLM(protocol='chat'), or send a transcript."
 _FILE_ADVICE = (
-    "This file was not taken. What is read most widely is a PDF that is given itself, File.read('report.pdf'), "
-    "and text; other kinds and addresses only over LLM(protocol='responses')."
+    "The file was refused. Most models read PDFs that are sent as data, File.read('report.pdf'), and text. Other types "
+    "and URLs need LLM(protocol='responses')."
 )
 
 
@@ -83,8 +83,8 @@ def _telling(is_refused: Callable[[Body], bool], words: str) -> Callable[[Body],
     return apply
 
 
-PICTURES_TOLD = Adjustment("pictures in the results of tools are told in words", _telling(_is_picture, _NO_PICTURE))
-FILES_TOLD = Adjustment("files in the results of tools are told in words", _telling(_is_file, _NO_FILE))
+PICTURES_TOLD = Adjustment("images in tool results are described in words", _telling(_is_picture, _NO_PICTURE))
+FILES_TOLD = Adjustment("files in tool results are described in words", _telling(_is_file, _NO_FILE))
 
 
 def no_pictures(refusal: RequestRefusal) -> Adjustment | None:
@@ -216,7 +216,7 @@ class DocumentsRead:
                 raise ToolError("its data are not base64") from None
             text = text_of(data, self._read_seconds)
             if text is None:
-                raise ToolError("it is no document that is read")
+                raise ToolError("its format is not supported")
             if len(self._known) >= _MOST_KEPT:
                 self._known.clear()
             self._known[key] = text
