@@ -72,11 +72,11 @@ def _alternating(*, keeps_first: bool) -> Callable[[Body], Body]:
         entries: list[Body] = []
         for entry in body["messages"]:
             is_order = entry.get("role") == "system" and (entries or not keeps_first)
-            said = {**entry, "role": "user"} if is_order else entry
-            if entries and entries[-1].get("role") == said.get("role") == "user":
-                entries[-1] = {**said, "content": _both(entries[-1]["content"], said["content"])}
+            sent = {**entry, "role": "user"} if is_order else entry
+            if entries and entries[-1].get("role") == sent.get("role") == "user":
+                entries[-1] = {**sent, "content": _both(entries[-1]["content"], sent["content"])}
             else:
-                entries.append(said)
+                entries.append(sent)
         return {**body, "messages": entries}
 
     return apply
@@ -246,10 +246,10 @@ def _no_field_of_this_name(refusal: RequestRefusal) -> Adjustment | None:
 
 def _fields_in(body: Body, entries: str) -> set[str]:
     """The optional fields of messages or items, and of the objects one level below."""
-    said = [entry for entry in body.get(entries, ()) if isinstance(entry, dict)]
-    lists = [entry[name] for entry in said for name in NESTS if isinstance(entry.get(name), list)]
+    objects = [entry for entry in body.get(entries, ()) if isinstance(entry, dict)]
+    lists = [entry[name] for entry in objects for name in NESTS if isinstance(entry.get(name), list)]
     below = [part for parts in lists for part in parts if isinstance(part, dict)]
-    return {name for fields in (*said, *below) for name in fields} - _ESSENTIAL_FIELDS
+    return {name for fields in (*objects, *below) for name in fields} - _ESSENTIAL_FIELDS
 
 
 def _demanded(refusal: RequestRefusal) -> Adjustment | None:
@@ -284,8 +284,8 @@ _LESSONS_BY_STATUS = {
 }
 
 
-def merged(own: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+def merged(own: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Merge an LLM's settings with those of a request; a token limit replaces limits under its other names."""
-    is_limited = not LIMITS.isdisjoint(said)
+    is_limited = not LIMITS.isdisjoint(chosen)
     kept = {name: value for name, value in own.items() if not (is_limited and name in LIMITS)}
-    return {**kept, **said}
+    return {**kept, **chosen}
