@@ -691,7 +691,7 @@ def test_a_whole_answer_to_a_streamed_request_is_told_as_events():
 
 WHOLE_FAILURES = {
     "html": ("<html><body>Welcome</body></html>", BadResponse, "not an OpenAI-compatible endpoint"),
-    "empty": ("", BadResponse, "nothing at all"),
+    "empty": ("", BadResponse, "empty response"),
     "text": ("It works!", BadResponse, "It works!"),
     "cut JSON": ('{"choices": [{"mess', BadResponse, "broken JSON"),
     "a list": ("[1, 2]", ModelError, "1, 2"),
