@@ -19,7 +19,7 @@ from agentkit.agents.result import RunFinished, RunResult, as_error
 from agentkit.agents.run_config import HandoffTarget, RunConfig
 from agentkit.agents.run_stream import Inbox
 from agentkit.agents.tool_calls import Repeats, ToolCallBatch
-from agentkit.errors import AgentKitError, LimitExceeded, RunError
+from agentkit.errors import AgentKitError, ConfigError, LimitExceeded, RunError
 from agentkit.events import (
     AnswerAmended,
     AnswerRefused,
@@ -142,7 +142,9 @@ class RunLoop:
         while self.progress.ended is None:
             try:
                 yield from step()
-            except Exception as error:  # noqa: BLE001 - the result of the run has it
+            except Exception as error:
+                if step is first and isinstance(error, ConfigError):  # the program lacks what the run had
+                    raise
                 for interrupted in tuple(self.progress.interruptions()):
                     yield from tell(self.run, interrupted)
                 yield from self._fail(as_error(error))

@@ -17,7 +17,7 @@ from agentkit.agents.run_config import HandoffTarget, Instruction
 from agentkit.content import File, Image, worded
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
+from agentkit.levels import Level, SafetyLevel
 from agentkit.llm.client import LLM
 from agentkit.llm.detection import PROVIDERS
 from agentkit.llm.protocols.chat_format import typed_messages
@@ -46,7 +46,7 @@ class AgentOptions(TypedDict, total=False):
 
     llm: LLM | None
     model: str | None
-    safety: SafetyLevel | str
+    safety: Level
     policy: Policy | None
     rules: Iterable[Rule | Mapping[str, Any]]
     unlabelled: Unlabelled
