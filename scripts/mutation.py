@@ -85,14 +85,11 @@ def sample(size: int, seed: int, only: str) -> list[Mutant]:
     """One mutant each of so many functions, chosen by the seed."""
     chance = random.Random(seed)
     paths = [path.relative_to(ROOT) for path in sorted((ROOT / "agentkit").rglob("*.py"))]
-    places = [
-        (path, number)
-        for path in paths
-        if only in path.as_posix() and not path.as_posix().startswith(UNTESTABLE)
-        for number, _ in enumerate(functions(ast.parse((ROOT / path).read_text("utf-8"))))
-    ]
+    chosen = [path for path in paths if only in path.as_posix() and not path.as_posix().startswith(UNTESTABLE)]
+    trees = {path: ast.parse((ROOT / path).read_text("utf-8")) for path in chosen}
+    places = [(path, number) for path, tree in trees.items() for number, _ in enumerate(functions(tree))]
     chance.shuffle(places)
-    found = (mutant for path, number in places if (mutant := mutant_of(path, number, chance)))
+    found = (mutant for path, number in places if (mutant := mutant_of(path, trees[path], number, chance)))
     return [mutant for mutant, _ in zip(found, range(size), strict=False)]
 
 
@@ -101,9 +98,8 @@ def functions(tree: ast.Module) -> list[Function]:
     return [node for node in ast.walk(tree) if isinstance(node, Function)]
 
 
-def mutant_of(path: Path, number: int, chance: random.Random) -> Mutant | None:
+def mutant_of(path: Path, tree: ast.Module, number: int, chance: random.Random) -> Mutant | None:
     """A module with one change, by chance, in one of its functions; None for a function with nothing to change."""
-    tree = ast.parse((ROOT / path).read_text("utf-8"))
     changes = list(changes_of(functions(tree)[number]))
     if not changes:
         return None
@@ -190,11 +186,13 @@ def survives(mutant: Mutant, tree: Path, seconds: float) -> bool:
     original = target.read_text("utf-8")
     target.write_text(mutant.source, "utf-8")
     try:
-        survived = all(passes(arguments, tree, seconds) for arguments in test_runs(mutant.path))
+        outcome = next(
+            (found for tests in test_runs(mutant.path) if (found := notice(tests, tree, seconds))), "SURVIVED"
+        )
     finally:
         target.write_text(original, "utf-8")
-    print("SURVIVED" if survived else "killed", mutant, flush=True)
-    return survived
+    print(outcome, mutant, flush=True)
+    return outcome == "SURVIVED"
 
 
 def test_runs(path: Path) -> Iterator[list[str]]:
@@ -210,19 +208,19 @@ def test_runs(path: Path) -> Iterator[list[str]]:
             yield ["-m", marks, *(test.relative_to(ROOT).as_posix() for test in tests)]
 
 
-def passes(arguments: list[str], tree: Path, seconds: float) -> bool:
-    """Whether tests pass in the copied tree; a test run that exceeds its time notices the change, too."""
+def notice(arguments: list[str], tree: Path, seconds: float) -> str:
+    """How tests in the copied tree notice a change: killed, or timed out; empty if they pass."""
     command = [sys.executable, "-m", "pytest", "-q", "-x", "-p", "no:cacheprovider", *arguments]
     environment = {**os.environ, "PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1"}
     process = subprocess.Popen(
         command, cwd=tree, env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
     )
     try:
-        return process.wait(seconds) in {0, 5}
+        return "" if process.wait(seconds) in {0, 5} else "killed"
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, 9)
         process.wait()
-        return False
+        return "timed out"
 
 
 if __name__ == "__main__":

@@ -22,7 +22,7 @@ from agentkit.agents.run_config import LINEAGE, HandoffCall, HandoffTarget, Pare
 from agentkit.agents.tool_policy import JudgedCall
 from agentkit.errors import ReplayError, Unreachable
 from agentkit.events import Approved, Event, ResponseReceived, ToolCallFinished, deltas_of
-from agentkit.llm.pipeline import CANCELLATION, Cancellation
+from agentkit.llm.pipeline import CANCELLATION, RequestCancellation
 from agentkit.messages import Response, ToolResult
 from agentkit.recording import TAPE, Attempt, active, ataped, attempted, is_replaying, taped
 from agentkit.safety.approval import Approver
@@ -351,7 +351,7 @@ def _in_time_each(ask: Callable[[], Iterator[_Value]], seconds_left: float) -> G
         yield from until(ask(), ends)
         return
     came: queue.SimpleQueue[tuple[_Value] | BaseException | None] = queue.SimpleQueue()
-    cancellation = Cancellation(seconds_left)
+    cancellation = RequestCancellation(seconds_left)
     with attempted() as attempt:
         with _on(attempt):
             context = copy_context()
@@ -394,7 +394,7 @@ def _next(
 def _pump(
     ask: Callable[[], Iterator[_Value]],
     came: queue.SimpleQueue[tuple[_Value] | BaseException | None],
-    cancellation: Cancellation,
+    cancellation: RequestCancellation,
 ) -> None:
     """Put values and exceptions into the queue until the consumer gives up."""
     try:

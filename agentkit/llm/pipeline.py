@@ -277,7 +277,7 @@ async def adrive(steps: Steps[Any], finish: Callable[[Any], Any] | None = None) 
             yield result if finish is None else finish(result)
 
 
-class Cancellation:
+class RequestCancellation:
     """Cancels blocking requests from another thread: at a deadline, or when their caller was interrupted.
 
     Connections in use are registered with a function that closes them. After `cancel` nothing is retried.
@@ -325,7 +325,7 @@ class Cancellation:
         self._cancelled.wait(seconds)
 
 
-CANCELLATION: ContextVar[Cancellation | None] = ContextVar("CANCELLATION", default=None)
+CANCELLATION: ContextVar[RequestCancellation | None] = ContextVar("CANCELLATION", default=None)
 """The cancellation of the blocking requests in this context; None if only their own thread can end them."""
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from agentkit.errors import BadArguments
 from agentkit.tooling import arguments as reading
+from agentkit.tooling import schema_keywords
 from agentkit.tooling.arguments import MOST_FAULTS, ArgumentErrors, Fault, Place
 from agentkit.tooling.coercion import MISSING, UNKNOWN, number, whole
 from agentkit.tooling.schema_references import Schema, referred
@@ -259,19 +260,22 @@ _LIMITS: Mapping[str, tuple[type | tuple[type, ...], Callable[[Any, Any], bool],
     "maxLength": (str, lambda value, limit: len(value) <= limit, "text of at most {} characters"),
     "minItems": ((list, tuple), lambda value, limit: len(value) >= limit, "a list of at least {}"),
     "maxItems": ((list, tuple), lambda value, limit: len(value) <= limit, "a list of at most {}"),
+    "minProperties": (Mapping, lambda value, limit: len(value) >= limit, "an object of at least {}"),
+    "maxProperties": (Mapping, lambda value, limit: len(value) <= limit, "an object of at most {}"),
+    "multipleOf": ((int, float), schema_keywords.is_multiple, "a multiple of {}"),
 }
 
 
 def checked_against(schema: Schema, arguments: reading.Arguments, tool_name: str) -> dict[str, Any]:
     """Validate arguments against a JSON schema.
 
-    Checks types, choices, limits, and required or unknown names at any depth; patterns, formats and conditions are not
-    checked. Parameters not listed in the schema are rejected, unless the schema allows more. A null for an optional
+    Checks every keyword at any depth, except formats, `unevaluatedProperties` and `unevaluatedItems`; `oneOf` counts as
+    `anyOf`. Parameters not listed in the schema are rejected, unless the schema allows more. A null for an optional
     parameter that is not nullable counts as not given. Raises BadArguments.
     """
     asked = closed(schema)
     optional = [name for name in asked.get("properties", ()) if name not in asked.get("required", ())]
-    given = reading.read_arguments(arguments)
+    given = reading.read_arguments(arguments, has_parameters=bool(asked.get("properties")))
     try:
         return reading.settled(given, functools.partial(_fitting, asked), optional, asked, tool_name)
     except RecursionError:  # definitions that refer to one another, each a level deeper
@@ -320,6 +324,8 @@ class _Check:
         if not is_of(value, _kinds(schema)) or (schema.keys() & _CHOSEN and not _is_choice(value, schema)):
             return [((), f"should be {reading.expected(schema)}", value)]
         found = list(self._others(value, schema)) if schema.keys() & _COMBINED else []
+        if schema.keys() & schema_keywords.CONDITIONS:
+            found += schema_keywords.conditional(value, schema, self.faults)
         if isinstance(value, Mapping):
             found += islice(self._values(value, schema), MOST_FAULTS)
         elif isinstance(value, list | tuple):
@@ -342,18 +348,23 @@ class _Check:
         for place, entry in enumerate(value):
             asked = places[place] if place < len(places) else schema.get("items", True)
             yield from _under(place, self.faults(entry, asked))
+        if schema.keys() & schema_keywords.OF_LISTS:
+            yield from schema_keywords.of_list(value, schema, self.faults)
 
     def _values(self, value: Mapping[str, Any], schema: Schema) -> Iterator[Fault]:
         properties = schema.get("properties", {})
         for name in schema.get("required", ()):
             if name not in value:
                 yield (name,), MISSING, value
-        others = True if "patternProperties" in schema else schema.get("additionalProperties", True)
+        others = schema.get("additionalProperties", True)
         for name, inner in value.items():
-            if name not in properties and others is False:
+            asked = properties.get(name, True if schema_keywords.is_matched(name, schema) else others)
+            if asked is False and name not in properties:
                 yield (name,), UNKNOWN, inner
             else:
-                yield from _under(name, self.faults(inner, properties.get(name, others)))
+                yield from _under(name, self.faults(inner, asked))
+        if schema.keys() & schema_keywords.OF_OBJECTS:
+            yield from schema_keywords.of_object(value, schema, self.faults)
 
 
 def _under(step: str | int, faults: list[Fault]) -> Iterator[Fault]:

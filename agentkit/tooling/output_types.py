@@ -7,7 +7,8 @@ import json
 import re
 from collections import deque
 from collections.abc import Iterator
-from typing import Any, Generic, TypeVar, Union, cast, get_args, get_origin, overload
+from operator import or_
+from typing import Any, Generic, TypeVar, cast, get_args, get_origin, overload
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import BadResponse, ConfigError
@@ -278,7 +279,7 @@ class GrowingAnswer:
 def _union_of(kinds: list[Any]) -> Any:
     """The union of a list of types. Raises ConfigError for an empty list, and for an invalid member."""
     try:
-        return Union[tuple(kinds)]  # noqa: UP007 - the members are only known at run time
+        return functools.reduce(or_, kinds)
     except TypeError as error:
         raise ConfigError(
             f"output_type= takes a type or a list of types, such as [Fruit, Vehicle]. Got {kinds!r:.200}."

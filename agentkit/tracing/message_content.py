@@ -24,6 +24,8 @@ from agentkit.redaction import redact_data
 Part = dict[str, Any]
 
 _FINISH_REASONS = {"tool_calls": "tool_call"}
+_END_REASONS = {"done": "stop", "limit": "length", "paused": "tool_call"}
+"""The finish reason of a run's last message, by the status of the run."""
 
 
 def written(value: Any, clean: Callable[[str], str]) -> str:
@@ -41,9 +43,11 @@ def of_user(content: Content) -> list[Part]:
     return [{"role": "user", "parts": _content(content)}]
 
 
-def of_answer(text: str) -> list[Part]:
-    """Convert an answer to a conversation of one message."""
-    return [{"role": "assistant", "parts": _text(text), "finish_reason": "stop"}]
+def of_answer(text: str, status: str) -> list[Part]:
+    """Convert the answer of a run to a conversation of one message; empty for an unfinished run without a text."""
+    if not text and status != "done":
+        return []
+    return [{"role": "assistant", "parts": _text(text), "finish_reason": _END_REASONS.get(status, "error")}]
 
 
 def of_response(response: Response) -> list[Part]:

@@ -5,6 +5,7 @@ The conventions are still in development; their changes affect only this module.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -16,6 +17,9 @@ from agentkit.tracing.listeners import ModelRequest, Origin, ToolUse
 from agentkit.usage import Usage
 
 SCOPE: Final = "agentkit"
+SCHEMA_URL: Final = "https://opentelemetry.io/schemas/1.41.0"
+"""The last release of the core conventions that defines these names; their own repository has no schema URL yet."""
+
 OPERATION_NAME: Final = "gen_ai.operation.name"
 PROVIDER_NAME: Final = "gen_ai.provider.name"
 CONVERSATION_ID: Final = "gen_ai.conversation.id"
@@ -29,9 +33,12 @@ REQUEST_TOP_P: Final = "gen_ai.request.top_p"
 REQUEST_FREQUENCY_PENALTY: Final = "gen_ai.request.frequency_penalty"
 REQUEST_PRESENCE_PENALTY: Final = "gen_ai.request.presence_penalty"
 REQUEST_SEED: Final = "gen_ai.request.seed"
+REQUEST_STOP_SEQUENCES: Final = "gen_ai.request.stop_sequences"
+REQUEST_TOP_K: Final = "gen_ai.request.top_k"
 RESPONSE_ID: Final = "gen_ai.response.id"
 RESPONSE_MODEL: Final = "gen_ai.response.model"
 RESPONSE_FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
+RESPONSE_FIRST_CHUNK: Final = "gen_ai.response.time_to_first_chunk"
 INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
 OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
 CACHE_READ_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
@@ -58,6 +65,7 @@ EXECUTE_TOOL: Final = "execute_tool"
 
 USAGE_METRIC: Final = "gen_ai.client.token.usage"
 DURATION_METRIC: Final = "gen_ai.client.operation.duration"
+FIRST_CHUNK_METRIC: Final = "gen_ai.client.operation.time_to_first_chunk"
 TOKEN_BUCKETS: Final = tuple(float(4**power) for power in range(14))
 SECOND_BUCKETS: Final = tuple(round(0.01 * 2**power, 2) for power in range(14))
 """The bucket boundaries that the conventions recommend."""
@@ -93,6 +101,9 @@ _SETTINGS: Mapping[str, str] = {
     "frequency_penalty": REQUEST_FREQUENCY_PENALTY,
     "presence_penalty": REQUEST_PRESENCE_PENALTY,
     "seed": REQUEST_SEED,
+    "stop": REQUEST_STOP_SEQUENCES,
+    "stop_sequences": REQUEST_STOP_SEQUENCES,
+    "top_k": REQUEST_TOP_K,
 }
 
 
@@ -117,6 +128,10 @@ def of_outcome(fields: Mapping[str, Any]) -> Attributes:
     return {f"agentkit.run.{name}": fields[name] for name in _OUTCOME if name in fields}
 
 
+_EXCEPTION = re.compile(r"([A-Z]\w*)(?::|$)")
+"""The class of an exception at the start of an error, as `error_text` renders it."""
+
+
 def of_run(source: Origin) -> Attributes:
     """Return the initial attributes for the span of a run, or of an agent's part in it."""
     attributes = {OPERATION_NAME: INVOKE_AGENT, AGENT_NAME: source.agent, RUN_ID: source.run}
@@ -136,7 +151,11 @@ def of_model(provider: str, model: str, url: str = "") -> Attributes:
 def of_request(work: ModelRequest) -> Attributes:
     """Return the attributes of a request that are known before the response."""
     attributes = {AGENT_NAME: work.origin.agent, ITERATION: work.origin.iteration}
-    attributes |= {_SETTINGS[name]: value for name, value in work.request.settings.items() if name in _SETTINGS}
+    settings = work.request.settings.items()
+    attributes |= {_SETTINGS[name]: value for name, value in settings if name in _SETTINGS and value is not None}
+    stop: Any = attributes.get(REQUEST_STOP_SEQUENCES)
+    if stop is not None:
+        attributes[REQUEST_STOP_SEQUENCES] = (stop,) if isinstance(stop, str) else tuple(str(each) for each in stop)
     attributes[OUTPUT_TYPE] = "text" if work.request.output_schema is None else "json"
     if work.is_streamed:
         attributes[REQUEST_STREAM] = True
@@ -187,8 +206,14 @@ def of_decision(decision: Decision) -> Attributes:
 
 
 def of_failure(result: ToolResult) -> Attributes:
-    """Return the error type of a failed tool call; empty if it succeeded or waits for approval."""
-    return {} if result.ok or result.status == "waiting" else {ERROR_TYPE: result.status}
+    """Return the error type of a failed tool call: the exception's class, or the status of the result.
+
+    Empty if the call succeeded or waits for approval.
+    """
+    if result.ok or result.status == "waiting":
+        return {}
+    exception = _EXCEPTION.match(result.error or "") if result.status == "failed" else None
+    return {ERROR_TYPE: result.status if exception is None else exception[1]}
 
 
 def of_error(error: BaseException) -> Attributes:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agentkit.documents.parsing import MAX_DOCUMENT_BYTES, Document, parse_document
+from agentkit.documents.parsing import MAX_DOCUMENT_BYTES, ParsedDocument, parse_document
 from agentkit.errors import MissingExtra, ToolError
 from agentkit.knowledge import Knowledge
 from agentkit.sandbox.module_worker import run_module
@@ -143,13 +143,13 @@ def test_a_hostile_document_ends_within_its_limits(name):
 
 def test_title_and_text_of_each_page(pdf):
     """A PDF gives its title and the text of each page, an empty one too."""
-    expected = Document("pdf", "The handbook", ("Thirty days of leave.", "", "Call before nine."))
+    expected = ParsedDocument("pdf", "The handbook", ("Thirty days of leave.", "", "Call before nine."))
     assert parse_document(pdf("Thirty days of leave.", "", "Call before nine.")) == expected
 
 
 def test_an_office_document_is_one_page(docx):
     """The Markdown of an office document is its only page."""
-    assert parse_document(docx("Leave", "Thirty days.")) == Document("office", "", ("# Leave\n\nThirty days.",))
+    assert parse_document(docx("Leave", "Thirty days.")) == ParsedDocument("office", "", ("# Leave\n\nThirty days.",))
 
 
 def test_documents_are_read_without_a_strong_sandbox(docx, pdf):

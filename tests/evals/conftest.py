@@ -10,7 +10,7 @@ from agentkit.testing import ScriptedLLM, call
 
 @pytest.fixture
 def always():
-    """A function that makes an agent which always says the same."""
+    """A function that creates an agent with a constant answer."""
 
     def make(*lines, name="helper", tools=(), **options):
         return Agent(name, tools, llm=ScriptedLLM(*lines, repeat=True), **options)
@@ -82,7 +82,7 @@ def name(text: str = "") -> str:
 
 @pytest.fixture
 def answering():
-    """A function from what a model says to the result of a run."""
+    """A function from a model's answers to the result of a run."""
 
     def run(*lines, prompt="question", **options):
         return Agent("x", [Tool(add), Tool(name)], llm=ScriptedLLM(*lines), **options).run(prompt)

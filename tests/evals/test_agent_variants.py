@@ -1,4 +1,4 @@
-"""Which agents are compared, and is each trial apart from the others?"""
+"""Agent variants and the isolation of trials."""
 
 from pathlib import Path
 
@@ -33,19 +33,19 @@ def test_agents_by_name(always):
 
 @pytest.mark.parametrize("agents", [3, "helper", [], {}, ["helper"], {3: 4}])
 def test_what_are_no_agents(agents):
-    """What is no agent is refused."""
+    """Values of other types are refused."""
     with pytest.raises(ConfigError):
         variants_of(agents)
 
 
 def test_two_agents_of_one_name(always):
-    """Two agents of one name must be told apart."""
+    """Two agents with the same name are refused."""
     with pytest.raises(ConfigError, match="Two agents are called 'helper'"):
         variants_of([always("a"), always("b")])
 
 
 def test_an_agent_on_several_models():
-    """One agent is run on several models, at the same place, and its own client is left as it is."""
+    """One agent is run on several models of its provider, and its own client is unchanged."""
     with FakeServer("yes", repeat=True) as server:
         agent = Agent("helper", llm=LLM(model="own", base_url=server.base_url))
         trials = run_of(agent, models=["mini", "big"])
@@ -59,7 +59,7 @@ def test_an_agent_on_several_models():
 
 
 def test_a_model_of_the_environment(monkeypatch):
-    """An agent without a client of its own gets that of the environment with each model."""
+    """An agent without an LLM gets one from the environment for each model."""
     with FakeServer("yes", repeat=True) as server:
         monkeypatch.setenv("AGENTKIT_BASE_URL", server.base_url)
         agent = Agent("helper")
@@ -90,7 +90,7 @@ def test_a_seed_is_sent_where_it_can_be():
 
 
 def test_a_trial_sees_no_history_and_no_grants_of_others():
-    """Each trial begins without history and without what was approved in another, and leaves the agent's own alone."""
+    """Each trial starts without the history and approvals of others, and does not change the agent's."""
     asked = []
 
     @tool(level="system")
@@ -116,7 +116,7 @@ def test_a_trial_sees_no_history_and_no_grants_of_others():
 
 
 def writer(**options):
-    """An agent that lists its folder, writes a file there, and says what it saw."""
+    """An agent that lists its folder, writes a file there, and returns the listing."""
 
     def line(request):
         lines = {1: call("list_directory"), 3: call("write_file", path="new.txt", content="x")}
@@ -166,7 +166,7 @@ def test_agents_that_are_handed_to_are_apart_too(tmp_path, monkeypatch):
 
 
 def test_a_folder_that_is_too_much(tmp_path, always):
-    """A workspace with too many bytes, or one that is not there, is told as the error of the trial."""
+    """A workspace that is too large or missing is the error of the trial."""
     with (tmp_path / "big").open("wb") as file:
         file.truncate(MOST_COPIED_BYTES + 1)
     (trial,) = run_of(writer(workspace=tmp_path))

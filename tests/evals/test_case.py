@@ -1,4 +1,4 @@
-"""What is a case, and what is it called?"""
+"""Cases of a suite and their ids."""
 
 import subprocess
 import sys
@@ -92,7 +92,7 @@ def test_what_is_no_case(arguments):
 
 
 def test_a_case_as_data():
-    """As data a case says all but its scorers; a function is there by its name, what JSON cannot say as text."""
+    """As data a case has everything except its scorers; functions appear by name, other values as text."""
     case = Case("x", expected={"at": {1}, "of": (1, 2.5)}, tool_calls=[("f", {"n": abs})], tags=["a"], workspace="w")
     data = case.to_data()
     assert {name: data[name] for name in data if name != "id"} == {
@@ -106,7 +106,7 @@ def test_a_case_as_data():
 
 
 def test_a_case_that_expects_no_call():
-    """No expected calls is an expectation, too; nothing said is none."""
+    """An empty list of expected calls is an expectation; None is not."""
     assert Case("x", tool_calls=[]).expected_calls == ()
     assert Case("x").expected_calls is None
     assert Case("x", tool_calls=[]).to_data()["tool_calls"] == []
@@ -130,7 +130,7 @@ def test_a_case_of_several_prompts():
 
 
 def test_a_case_of_a_simulated_user():
-    """A case of a simulated user is told by its goal and persona, whoever plays."""
+    """The id of a case with a simulated user depends on its goal and persona, not on the model."""
     case = Case(prompts=SimulatedUser("Buy a ticket.", "Ann", llm=len))
     assert (case.text, case.content, case.said) == ("Buy a ticket.", "Buy a ticket.", ())
     assert case.to_data()["prompts"] == {"goal": "Buy a ticket.", "persona": "Ann", "max_prompts": 10}
@@ -146,7 +146,7 @@ def test_a_case_of_arguments():
 
 
 def test_ids_are_the_same_in_every_process():
-    """An id tells nothing of where objects lie in memory, nor of the order of a set."""
+    """Ids do not depend on memory addresses or the order of sets."""
     program = (
         "from agentkit.evals import Case\n"
         "class Place: pass\n"

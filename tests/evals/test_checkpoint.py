@@ -1,4 +1,4 @@
-"""Which trials are finished already?"""
+"""The file of finished trials."""
 
 import json
 import stat
@@ -51,7 +51,7 @@ def test_a_line_that_was_cut_off(place, always, cut):
 
 
 def test_a_first_line_that_was_cut_off(place, always):
-    """A file whose very first line was cut off begins anew."""
+    """A file whose first line is incomplete is started again."""
     place.parent.mkdir()
     place.write_bytes(b'{"agentkit_tri')
     for _ in range(2):
@@ -76,7 +76,7 @@ def test_a_file_of_something_else(place, always):
 
 @pytest.mark.parametrize("line", ["{}", "[]", '{"case": "nix"}'])
 def test_a_damaged_line(place, always, line):
-    """A damaged line is told by its number."""
+    """The error for a damaged line has its number."""
     suite().run(always("yes"), resume=place)
     with place.open("a") as file:
         file.write(line + "\n")
@@ -110,7 +110,7 @@ def test_a_place_that_cannot_be_written(tmp_path, always):
     """A place that cannot be written is an error before anything runs."""
     (tmp_path / "file").write_text("x")
     agent = always("yes")
-    with pytest.raises(SessionError, match="cannot be kept"):
+    with pytest.raises(SessionError, match="cannot be written"):
         suite().run(agent, resume=tmp_path / "file" / "trials.jsonl")
     assert agent.llm.requests == []
 
@@ -126,7 +126,7 @@ def test_a_file_of_somebody_else_stays_as_it_is(place, always, content):
 
 
 def test_what_came_to_nothing_was_paid_for(place):
-    """What a trial has spent before its model failed counts when the suite goes on: no life of it begins anew."""
+    """Usage of a failed trial counts when the suite is continued."""
     asked = AssistantMessage("", (ToolCall("1", "note", '{"text": "x"}'),))
     answers = (Response(asked, usage=Usage(60_000, 0, requests=1)), Unreachable("down"))
 
@@ -146,16 +146,16 @@ def test_what_came_to_nothing_was_paid_for(place):
 
 @pytest.mark.parametrize("spent", [{}, {"usage": {}}, {"usage": {}, "tool_calls": -1}, 3])
 def test_a_damaged_cost(place, always, spent):
-    """What a line says that a trial has cost is something, or else the line is damaged."""
+    """A line with an invalid cost is damaged."""
     suite("one").run(always("yes"), resume=place)
     with place.open("a") as file:
         file.write(json.dumps({"case": "one", "agent": "a", "repeat": 1, "seed": None, "spent": spent}) + "\n")
-    with pytest.raises(SessionError, match="line 3: This is no cost of a trial"):
+    with pytest.raises(SessionError, match="line 3: This is not the cost of a trial"):
         suite("one").run(always("yes"), resume=place)
 
 
 def test_a_run_that_is_scored_again_was_paid_for_once(place, always):
-    """A run whose scoring failed is told twice in the file, and counts once; each of its scorings counts."""
+    """A run whose scoring failed is in the file twice and counts once; each scoring counts."""
     failing = [True]
 
     def judged(_case, _result):
@@ -180,7 +180,7 @@ def test_a_run_that_is_scored_again_was_paid_for_once(place, always):
 
 
 def test_less_than_nothing_was_not_used(place, always):
-    """A line by hand that says that less than nothing was spent gives no limit more room: it is refused."""
+    """A line with negative usage is refused."""
     suite("one").run(always("yes"), resume=place)
     head, line = place.read_text().splitlines()
     data = json.loads(line)

@@ -1,4 +1,4 @@
-"""Is a conversation of several prompts one trial, and is a simulated user bounded?"""
+"""Cases with several prompts and simulated users."""
 
 import asyncio
 import json
@@ -17,18 +17,18 @@ PLACES = ["Capital of Vietnam?", Case("And of France?", "Paris"), "Thank you!"]
 
 
 def remembering(request):
-    """A model that answers by how much was said."""
+    """A model whose answer depends on the number of messages."""
     return {1: "Hanoi.", 3: "Paris.", 5: "You are welcome."}.get(len(request.messages), "Too much was said.")
 
 
 @pytest.fixture
 def guide():
-    """An agent that knows what was said."""
+    """An agent that receives the conversation."""
     return Agent("guide", llm=ScriptedLLM(remembering, repeat=True))
 
 
 def said(message, *, is_done=False):
-    """What a model says that plays a person."""
+    """Answers of a model that simulates a user."""
     return json.dumps({"message": message, "is_done": is_done})
 
 
@@ -42,7 +42,7 @@ def trial_of(agent, prompts, expected="welcome", scorers=None, **options):
 
 @pytest.mark.parametrize("is_awaiting", [False, True])
 def test_a_conversation(guide, is_awaiting):
-    """The agent keeps what was said within a case, and never between cases or repeats."""
+    """The agent has the history of its case, and none of other cases or repeats."""
     cases = [Case(prompts=PLACES, expected="welcome", id=name) for name in "ab"]
     suite = Suite("talk", cases, [contains()])
     report = asyncio.run(suite.arun(guide, repeats=3)) if is_awaiting else suite.run(guide, repeats=3)
@@ -52,7 +52,7 @@ def test_a_conversation(guide, is_awaiting):
 
 
 def test_each_prompt_has_its_own_expectation(guide):
-    """A prompt that does not get what it expects fails the trial, and the reason tells which one it was."""
+    """A prompt with an unexpected answer fails the trial, and the reason names the prompt."""
     trial = trial_of(guide, ["Capital of Vietnam?", Case("And of France?", "Lyon")], expected="Paris")
     assert (trial.outcome, trial.score) == ("failed", 0.5)
     assert trial.scores[1].reason == 'prompt 2: "Lyon" is missing'
@@ -86,7 +86,7 @@ def test_scorers_see_the_whole():
 
 
 def test_a_conversation_that_fails(guide):
-    """A conversation that breaks off is an error, and what was said until then is kept."""
+    """An interrupted conversation is an error, and its messages so far are stored."""
     llm = ScriptedLLM("Hanoi.", Unreachable("down"))
     trial = trial_of(Agent("guide", llm=llm), PLACES)
     assert (trial.outcome, trial.error, trial.is_finished, trial.usage.requests) == ("error", "down", False, 1)
@@ -108,7 +108,7 @@ def test_a_conversation_is_kept(tmp_path, guide):
 
 
 def test_a_conversation_that_could_not_be_scored(tmp_path, guide):
-    """When only the scoring failed, each prompt is scored later by what is kept."""
+    """If only the scoring failed, each prompt is scored later from the stored answers."""
     is_up = []
 
     def pass_when_up(case, result):
@@ -129,7 +129,7 @@ def test_a_conversation_that_could_not_be_scored(tmp_path, guide):
 
 
 def test_conversations_that_wait_for_each_other(guide):
-    """Conversations that hold, at worst, all that is left wait for each other, and go on where they were."""
+    """Conversations that reserve the rest of a limit wait for each other, and then continue."""
     cases = [Case(prompts=PLACES, expected="welcome", id=name) for name in "abcdef"]
     report = Suite("talk", cases, [contains()]).run(
         guide, limits=Limits(total_tokens=20_000, seconds=None), concurrency=6
@@ -145,7 +145,7 @@ def test_limits_in_a_conversation(guide):
 
 
 def test_a_function_that_is_told_what_was_said():
-    """A function with a parameter `history` gets what was said before, as plain dictionaries."""
+    """A function with a parameter `history` receives the earlier messages as plain dictionaries."""
 
     def answer(prompt, history):
         return f"{prompt} after {[entry['content'] for entry in history if entry['role'] == 'user']}"
@@ -168,7 +168,7 @@ def test_a_judge_reads_the_whole(guide):
 
 
 def test_a_function_as_user(guide):
-    """A function of what was said gives the prompts, until it gives none."""
+    """A function of the messages returns the prompts until it returns None."""
 
     def person(messages):
         assert [message["role"] for message in messages] == ["user", "assistant"] * (len(messages) // 2)
@@ -180,7 +180,7 @@ def test_a_function_as_user(guide):
 
 
 def test_a_model_as_user(tmp_path, guide):
-    """A model plays a person with a goal; what that takes stands apart, and is replayed."""
+    """A model simulates a user with a goal; its usage is counted separately, and it is replayed."""
     player = ScriptedLLM(said("Hello"), said("And France?"), said("", is_done=True))
     user = SimulatedUser("Learn the capital of France.", "Ann, in a hurry.", llm=player)
     trial = trial_of(guide, user, expected="Paris", record=tmp_path)
@@ -201,7 +201,7 @@ def test_a_user_without_end(guide):
 
 
 def test_users_of_several_trials_at_once(guide):
-    """Each trial has a user of its own, who knows nothing of the others."""
+    """Each trial has a separate simulated user."""
 
     def player(request):
         return said("", is_done=True) if len(request.messages) > 4 else said(f"Prompt {len(request.messages)}")
@@ -224,14 +224,14 @@ def test_users_of_several_trials_at_once(guide):
     ],
 )
 def test_a_user_who_fails(guide, player, error):
-    """A user who cannot go on is told in the trial as an error."""
+    """A failing simulated user is an error of the trial."""
     trial = trial_of(guide, SimulatedUser("talk", llm=player))
     assert trial.outcome == "error"
     assert error in trial.error
 
 
 def test_a_user_counts_towards_the_limits(guide):
-    """What a simulated user takes counts towards the limits of the suite, which leave undone what they cut off."""
+    """Usage of a simulated user counts towards the limits of the suite."""
     player = ScriptedLLM(say(said("Hello"), usage=Usage(500, 500, requests=1)), repeat=True)
     trial = trial_of(guide, SimulatedUser("talk", llm=player), limits=Limits(total_tokens=1_200, seconds=None))
     assert (trial.outcome, trial.is_finished, trial.simulating.requests) == ("undone", False, 1)
@@ -277,7 +277,7 @@ def test_a_conversation_in_reports(guide):
 
 
 def test_a_scorer_that_fails_at_a_prompt(guide):
-    """A scorer that fails at one prompt is told with its number."""
+    """A failing scorer is reported with the number of its prompt."""
     trial = trial_of(guide, ["Capital?", Case("And?", "(", scorers=[matches()])], "Paris")
     assert (trial.outcome, [score.name for score in trial.scores]) == ("error", ["contains"])
     assert trial.error.startswith("Prompt 2: The scorer 'matches' failed (ConfigError)")
@@ -285,7 +285,7 @@ def test_a_scorer_that_fails_at_a_prompt(guide):
 
 @dataclass
 class Shop:
-    """What the tools of a trial may change."""
+    """The context that tools of a trial change."""
 
     orders: list[int]
 
@@ -303,7 +303,7 @@ def is_cancelled(case, result):
 
 @pytest.mark.parametrize("is_function", [False, True])
 def test_a_state_for_each_trial(is_function):
-    """Each trial has a context of its own, which its tools change, and of which scorers see what became."""
+    """Each trial has a separate context, which its tools change and its scorers see."""
 
     def line(request):
         is_asked = request.messages[-1].content == "Number 12."
@@ -324,7 +324,7 @@ def test_a_state_for_each_trial(is_function):
 
 
 def test_a_context_that_cannot_be_made(guide):
-    """A context that fails is an error of its trial; what is no function is refused."""
+    """A failing context function is an error of its trial; a context that is not a function is refused."""
     suite = Suite("talk", [Case("?", "Hanoi")], [contains()], context=lambda case: 1 / len(case.tags))
     (trial,) = suite.run(guide).trials
     assert (trial.outcome, trial.error[:46]) == ("error", "The context of the trial failed (ZeroDivisionE")

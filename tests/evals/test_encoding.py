@@ -1,4 +1,4 @@
-"""Does a trial come back as it was written down?"""
+"""Encoding of trials."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""What is a suite made of?"""
+"""Suites: names, cases and scorers."""
 
 import asyncio
 
@@ -10,7 +10,7 @@ from agentkit.evals import Case, Suite, contains, exact, numeric
 
 
 def test_the_three_lines(always):
-    """A suite is a name, cases and scorers; its report says how many passed."""
+    """A suite has a name, cases and scorers; its report counts the passed cases."""
     suite = Suite("sums", [Case("What is 17% of 2,400?", expected=408)], scorers=[numeric()])
     report = suite.run(always("It is 408."))
     assert "1 of 1" in str(report)
@@ -43,7 +43,7 @@ def test_what_is_no_suite(arguments):
 
 
 def test_the_scorers_of_a_case():
-    """A case's own scorers come in the place of the suite's; those that cannot compare are passed over."""
+    """Scorers of a case replace those of the suite; scorers that cannot compare are skipped."""
     case, other = Case("x", 1, scorers=[exact()]), Case("y", tool_calls=["add"], scorers=[lambda *_: True])
     suite = Suite("x", [case, other], numeric())
     assert [scorer.name for scorer in suite.scorers_of(case)] == ["exact"]

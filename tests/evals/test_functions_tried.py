@@ -1,4 +1,4 @@
-"""Is any function tried as an agent is, and is what agents do inside of it known?"""
+"""Functions as variants: their results, and the usage of agents inside them."""
 
 import asyncio
 import threading
@@ -31,7 +31,7 @@ def model():
 
 @pytest.fixture
 def pipeline(model):
-    """A function with two agents, the second of which reads what the first one said, and a model asked directly."""
+    """A function with two agents in sequence and a direct model request."""
 
     def answer(question):
         found = Agent("finder", core_tools, llm=model)(question)
@@ -54,7 +54,7 @@ def yes(function, **options):
 
 
 def test_a_function_of_several_agents(pipeline):
-    """What a function returns is scored; tokens and tool calls of all agents and models in it are counted."""
+    """The return value of a function is scored; tokens and tool calls inside it are counted."""
     trial = trial_of(pipeline, scorers=[numeric(), tool_calls()])
     assert (trial.outcome, trial.answer, trial.agent, trial.model) == ("passed", "It is 4.", "answer", "")
     assert (trial.usage.requests, trial.usage.total_tokens) == (5, 75)
@@ -63,7 +63,7 @@ def test_a_function_of_several_agents(pipeline):
 
 
 def test_a_function_without_a_model():
-    """A function that asks nobody is tried as well; it costs nothing, and gets each argument by its name."""
+    """A function without model requests costs nothing, and gets its arguments by name."""
 
     def add(a, b=1):
         return {"sum": a + b}
@@ -99,7 +99,7 @@ class Answering:
 
 
 def test_functions_run_at_the_same_time():
-    """So many functions run at the same time as is said, also where the program awaits."""
+    """The concurrency limit holds for functions, also in async programs."""
     together = threading.Barrier(9, timeout=20)
 
     def wait(_question):
@@ -122,7 +122,7 @@ def test_functions_run_at_the_same_time():
     ],
 )
 def test_what_a_function_raises(raised, outcome, error):
-    """What a function raises is the outcome of its trial, and the others go on."""
+    """An exception of a function is the outcome of its trial, and the others continue."""
 
     def fail(question):
         if question == "fail":
@@ -205,7 +205,7 @@ def _ask_an_agent(question):
 
 
 def test_a_model_that_is_asked_directly_counts():
-    """What a model has cost that no agent asked is charged to the limits, once it has answered."""
+    """Direct model requests are charged to the limits after their response."""
 
     def answer(question):
         return ScriptedLLM(say("yes", usage=Usage(500, 500, requests=1))).complete(question).text
@@ -274,7 +274,7 @@ def test_a_function_is_recorded_and_replayed(tmp_path, pipeline, model):
 
 
 def test_a_suite_of_functions_goes_on(tmp_path, pipeline):
-    """A trial of a function is kept with all that was spent in it, and not run again."""
+    """A trial of a function is stored with its usage, and not run again."""
     place = tmp_path / "trials.jsonl"
     first = trial_of(pipeline, scorers=[numeric(), tool_calls()], resume=place)
     second = trial_of(pipeline, scorers=[numeric(), tool_calls()], resume=place)
@@ -324,14 +324,14 @@ def test_what_a_function_cannot_be_asked(always):
 
 
 def test_judges_are_not_part_of_the_function():
-    """What a judge spends stands apart from what was spent inside of the function."""
+    """Usage of a judge is separate from usage inside the function."""
     judge = ScriptedLLM('{"reason": "so", "grade": 5}', repeat=True)
     trial = trial_of(lambda _question: "yes", Case("?"), semantic("fine?", llm=judge))
     assert (trial.usage.requests, trial.judging.requests) == (0, 1)
 
 
 def test_parallel_runs_inside():
-    """Runs that go on at the same time inside of a function are told one after the other, each with its calls."""
+    """Concurrent runs inside a function are listed one after the other, each with its calls."""
     agent = Agent("helper", core_tools, llm=ScriptedLLM(calculating, repeat=True))
 
     def answer(question):
@@ -343,7 +343,7 @@ def test_parallel_runs_inside():
 
 
 def test_an_agent_that_remembers_other_trials():
-    """The report tells of an agent that knows what was said in other trials; one that is made in each does not."""
+    """The report warns about an agent that shares history between trials; an agent created in each trial does not."""
     kept = Agent("kept", llm=ScriptedLLM("yes", repeat=True))
 
     def own(question):
@@ -364,7 +364,7 @@ class Unsayable(Exception):
 
 
 def test_an_exception_without_a_text():
-    """An exception whose text cannot be had is told as well, of a function as of a scorer."""
+    """An exception whose `__str__` fails is reported, from functions and scorers."""
 
     def fail(*_given):
         raise Unsayable
@@ -375,7 +375,7 @@ def test_an_exception_without_a_text():
 
 @pytest.mark.parametrize("is_cut", [False, True])
 def test_streams_inside(model, is_cut):
-    """A run that is streamed inside of a function counts, also when nobody asks for its end."""
+    """A streamed run inside a function counts, also if its end is not consumed."""
 
     def answer(question):
         for event in Agent("helper", core_tools, llm=model).stream(question):
@@ -389,7 +389,7 @@ def test_streams_inside(model, is_cut):
 
 
 def test_agents_that_agents_set_to_work_inside(model, tmp_path):
-    """What agents spend that are tools of others is part of what these spend, also in a replay."""
+    """Usage of agents used as tools is part of the outer agent's usage, also in a replay."""
 
     def answer(question):
         inner = Agent("inner", core_tools, llm=model).as_tool()
@@ -401,7 +401,7 @@ def test_agents_that_agents_set_to_work_inside(model, tmp_path):
 
 
 def test_a_pause_inside():
-    """A run that waits for a person inside of a function, and goes on there, is told as one."""
+    """A run that pauses and resumes inside a function counts as one run."""
 
     @tool(level="system")
     def wipe() -> str:
@@ -441,7 +441,7 @@ def test_a_function_that_tells_nothing_of_itself(tmp_path):
 
 
 def test_a_conversation_that_is_summarised_inside():
-    """What a summary has spent in a run inside of a function is counted once."""
+    """Usage of a summary inside a function is counted once."""
     llm = ScriptedLLM(say("yes", usage=Usage(10, 5, requests=1)), repeat=True)
 
     def answer(question):

@@ -1,4 +1,4 @@
-"""Are plots drawn where the figures are?"""
+"""Plots of the HTML report."""
 
 import re
 
@@ -34,7 +34,7 @@ def test_latencies_are_dots():
 
 
 def test_no_latencies():
-    """Where nothing was answered, or nothing took any time, there is nothing to draw."""
+    """Without answers or times no plot is drawn."""
     assert latencies([Metrics.of("nobody", [])]) is None
     assert latencies([figures(0.0)]) is None
     assert latencies([figures(1.0), Metrics.of("nobody", [])]).count("<circle") == 1

@@ -1,4 +1,4 @@
-"""Does a model judge, and take no orders from what it judges?"""
+"""A model as judge, and hostile answers."""
 
 import json
 import re
@@ -20,7 +20,7 @@ HOSTILE = [
 
 
 def grade(number, reason="so"):
-    """What a judge says."""
+    """The answer of a judge."""
     return json.dumps({"reason": reason, "grade": number})
 
 
@@ -54,7 +54,7 @@ def test_a_judge_is_asked_in_both_orders():
 
 
 def test_a_judge_that_prefers_a_place():
-    """A judge whose grade changes with the order is said to, and the answer passes only when both grades do."""
+    """A grade that changes with the order is reported, and the answer passes only if both grades pass."""
     score, _ = judged(grade(5, "fine"), grade(2, "poor"), case=Case("Which is the capital?", ["Hanoi"]))
     assert (score.value, score.passed) == (0.625, False)
     assert score.reason == ("the judge disagrees with itself when the order is turned: 5 of 5: fine | 2 of 5: poor")
@@ -62,7 +62,7 @@ def test_a_judge_that_prefers_a_place():
 
 @pytest.mark.parametrize("answer", HOSTILE)
 def test_a_hostile_answer_stays_between_its_marks(answer):
-    """Whatever an answer says, it stands between marks that it does not hold, and the grade is the judge's."""
+    """A hostile answer stays inside its markers, and the grade is the judge's."""
     score, llm = judged(grade(1), answer=answer)
     asked = llm.requests[0].messages[0].content
     mark = re.match(r"The mark is ([0-9a-f]{16})\.\n", asked)[1]
@@ -74,13 +74,13 @@ def test_a_hostile_answer_stays_between_its_marks(answer):
 
 
 def test_a_long_answer_is_cut_where_it_is_said():
-    """A very long answer is judged by its head and its tail, and the judge is told."""
+    """A very long answer is cut in its middle, and the judge is informed."""
     _, llm = judged(grade(3), answer="a" * 30_000)
     assert "[… 10,000 characters are left out …]" in llm.requests[0].messages[0].content
 
 
 def test_a_judge_that_gives_no_grade():
-    """A judge that says something else, again and again, gives no score; the failure is not the answer's."""
+    """A judge that repeatedly returns no grade gives no score; the answer has not failed."""
     with pytest.raises(RunError):
         judged("It is fine.", "It is fine.", "It is fine.")
     with pytest.raises(RunError):
@@ -88,7 +88,7 @@ def test_a_judge_that_gives_no_grade():
 
 
 def test_a_judge_that_cannot_be_reached():
-    """A judge that cannot be reached makes an error of the trial, which is not finished; what was said is kept."""
+    """An unreachable judge is an error of the trial, which stays unfinished; the answer is stored."""
     suite = Suite("x", [Case("?", "Hanoi")], semantic(llm=ScriptedLLM(Unreachable("down"))))
     (trial,) = suite.run(Agent("x", llm=ScriptedLLM("Hanoi"))).trials
     assert (trial.outcome, trial.passed, trial.is_finished, trial.answer) == ("error", False, False, "Hanoi")
@@ -116,7 +116,7 @@ def test_the_judge_of_the_environment(monkeypatch):
 
 
 def test_a_bad_response_is_no_grade():
-    """What the judge's provider fails with reaches the caller."""
+    """Errors of the judge's provider reach the caller."""
     with pytest.raises(BadResponse):
         judged(BadResponse("html"))
 

@@ -1,4 +1,4 @@
-"""What do trials come to?"""
+"""Metrics of trials."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_no_figures():
 
 
 def test_money_that_nobody_knows(always):
-    """Where nobody knows a price the money is unknown, and not 0; in data as well."""
+    """Without a price the cost is unknown, not 0, also in the data."""
     report = Suite("x", [Case("?", "yes")], contains()).run(always("yes"))
     assert report.figures[0].cost is None
     assert report.figures[0].to_data()["cost"] == {"dollars": None, "text": "unknown", "unpriced_requests": None}
@@ -57,7 +57,7 @@ def test_what_is_undone_is_not_counted(always):
 
 
 def test_repeats_that_pass():
-    """Figures tell how likely one of some repeats passes at least, and each of them; the table tells it, too."""
+    """Metrics and table have the probability that at least one of the repeats passes, and that all pass."""
     lines = iter(["yes", "no", "yes", "yes", "yes", "no"])
     agent = Agent("helper", llm=ScriptedLLM(lambda _: next(lines), repeat=True))
     report = Suite("x", [Case("a", "yes"), Case("b", "yes")], contains()).run(agent, repeats=3, concurrency=1)

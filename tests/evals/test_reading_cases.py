@@ -1,4 +1,4 @@
-"""Which cases does a file hold?"""
+"""Parsing of case files."""
 
 import json
 
@@ -28,7 +28,7 @@ def written(tmp_path, text, name="cases.jsonl"):
 
 
 def test_json_lines(tmp_path):
-    """Cases are read from JSON lines; empty lines are passed over, and null is nothing said."""
+    """Cases are read from JSON lines; empty lines are skipped, and null means not given."""
     cases = read_cases(written(tmp_path, "\n".join(map(json.dumps, ROWS)) + "\n\n"))
     assert cases[0] == Case("What is 2+2?", 4, tags=["sums"], id="two")
     assert cases[1].content == ("What?", Image("https://example.org/x.png"))
@@ -44,7 +44,7 @@ def test_json_lines(tmp_path):
 
 
 def test_a_case_comes_back_from_its_data(tmp_path):
-    """What a case says as data reads as the same case."""
+    """The data of a case parses to the same case."""
     cases = read_cases(written(tmp_path, "\n".join(map(json.dumps, ROWS))))
     again = read_cases(written(tmp_path, "\n".join(json.dumps(case.to_data()) for case in cases)))
     assert again == cases
@@ -73,19 +73,19 @@ def test_a_lone_carriage_return_is_no_row(tmp_path):
     """A carriage return that ends no line is a fault of the row."""
     place = tmp_path / "cases.csv"
     place.write_bytes(b"prompt,expected\na,b\rc,d\n")
-    with pytest.raises(ConfigError, match="line 2: this is no row"):
+    with pytest.raises(ConfigError, match="line 2: this is not a row"):
         read_cases(place)
 
 
 def test_a_workspace_is_meant_from_the_file(tmp_path):
-    """A workspace that a file names is beside the file."""
+    """A relative workspace in a file is relative to the file."""
     (case,) = read_cases(written(tmp_path, '{"prompt": "x", "workspace": "fixtures"}'))
     assert case.workspace == str(tmp_path / "fixtures")
 
 
 @pytest.mark.parametrize("workspace", ["..", "/etc", "out", "inner/../../x", "loop", "\0"])
 def test_a_workspace_elsewhere(tmp_path, workspace):
-    """A file of cases, which may be somebody else's, names no folder outside of its own, also not by a link."""
+    """A case file cannot name a folder outside its own folder, also not through a link."""
     folder = tmp_path / "cases"
     folder.mkdir()
     (folder / "out").symlink_to(tmp_path)
@@ -106,19 +106,19 @@ def test_a_workspace_elsewhere(tmp_path, workspace):
         ('{"prompt": [{"image": 3}]}', "a.jsonl", "line 1: A prompt is"),
         ("prompt,expected\nx,1,2", "a.csv", "line 2: the row has 3 values, and the first line names 2"),
         ("prompt,tool_calls\nx,[1", "a.csv", "line 2: this is not JSON"),
-        ('prompt\n"x', "a.csv", "line 2: this is no row"),
+        ('prompt\n"x', "a.csv", "line 2: this is not a row"),
         ("prompt,expected\n,1", "a.csv", "line 2: the prompt is missing"),
     ],
 )
 def test_a_row_that_is_no_case(tmp_path, text, name, told):
-    """A row that is no case is told by its line."""
+    """The error for an invalid row has its line number."""
     with pytest.raises(ConfigError) as raised:
         read_cases(written(tmp_path, text, name))
     assert told in str(raised.value)
 
 
 def test_many_rows_that_are_no_cases(tmp_path):
-    """Of many wrong rows the first few are told, and how many more there are."""
+    """Of many invalid rows the first few are reported, and the number of the others."""
     with pytest.raises(ConfigError, match="… and 2 more"):
         read_cases(written(tmp_path, "{\n" * 7))
 
@@ -159,6 +159,6 @@ def test_conversations_in_comma_separated_values(tmp_path):
     ],
 )
 def test_conversations_that_are_none(tmp_path, row):
-    """A conversation, a user or arguments that cannot be meant are told by their line."""
+    """Invalid conversations, users and arguments are reported with their line."""
     with pytest.raises(ConfigError, match="line 1"):
         read_cases(written(tmp_path, json.dumps(row)))

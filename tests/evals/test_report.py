@@ -1,4 +1,4 @@
-"""Is a report kept, and read again?"""
+"""Saving and loading of reports."""
 
 import json
 import stat
@@ -24,7 +24,7 @@ def test_a_report_is_saved_and_read(tmp_path, mixed):
 
 
 def test_a_report_is_redacted_and_its_owners(tmp_path, always):
-    """What is saved, as JSON, page or JUnit XML, holds no secrets, and only its owner can read it."""
+    """Saved reports, as JSON, HTML or JUnit XML, contain no secrets and have mode 0600."""
     report = Suite("x", [Case(f"Say {SECRET}", "no")], contains()).run(always(f"yes {SECRET}"))
     for name in ("x.json", "x.html", "x.xml"):
         report.save(tmp_path / name)
@@ -33,7 +33,7 @@ def test_a_report_is_redacted_and_its_owners(tmp_path, always):
 
 
 def test_the_form_follows_the_suffix(tmp_path, mixed):
-    """The suffix of the file says in which form a report is saved."""
+    """The suffix of the file decides the format of a report."""
     for name, start in (("a.json", '{"agentkit_report":1'), ("a.html", "<!doctype html>"), ("a.xml", "<?xml")):
         mixed.save(tmp_path / name)
         assert (tmp_path / name).read_text("utf-8").startswith(start)
@@ -56,12 +56,12 @@ def test_the_form_follows_the_suffix(tmp_path, mixed):
 def test_what_is_no_report(tmp_path, text):
     """Another file, or a damaged one, is refused."""
     (tmp_path / "x.json").write_text(text)
-    with pytest.raises(SessionError, match="is no report"):
+    with pytest.raises(SessionError, match=r"was not written by Report\.save"):
         Report.read(tmp_path / "x.json")
 
 
 def test_a_report_that_is_not_there(tmp_path):
-    """A report that is not there is told."""
+    """A missing report raises an error."""
     with pytest.raises(SessionError, match="cannot be read"):
         Report.read(tmp_path / "x.json")
 
@@ -77,7 +77,7 @@ def test_parts_of_a_report(mixed, hostile):
 
 
 def test_data_of_a_report(mixed):
-    """As data a report says the figures beside the trials, so that other programs need not count."""
+    """The data of a report contains the metrics as well as the trials."""
     data = json.loads(mixed.to_json())
     figures = data["figures"][0]
     assert (figures["agent"], figures["trials"], figures["outcomes"]["passed"]) == ("one", 12, 4)
@@ -86,7 +86,7 @@ def test_data_of_a_report(mixed):
 
 
 def test_no_form_of_a_report_tells_a_secret(tmp_path, monkeypatch):
-    """Whatever holds a secret, and however it is spelled or cut, it is in no form of a report."""
+    """No format of a report contains a secret, however it is spelled or cut."""
     key, token = "sk-proj-" + "aB3" * 16, "hush-4711-value-of-the-environment"
     monkeypatch.setenv("X_API_TOKEN", token)
     spelled = "".join(f"\\u{ord(letter):04x}" for letter in "tulip9")

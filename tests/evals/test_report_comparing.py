@@ -1,4 +1,4 @@
-"""Is one report better than another?"""
+"""Comparison of two reports."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def answered(always):
 
 
 def test_case_by_case(answered):
-    """A comparison says which cases were fixed and broken, by how much the rate changed, and how sure that is."""
+    """A comparison lists fixed and broken cases, the change of the rate and its confidence."""
     before, after = answered("yes", "no", "no", "yes", "no"), answered("yes", "yes", "yes", "no", "no")
     comparison = before.compare(after)
     assert [row.case for row in comparison.fixed] == ["1", "2"]
@@ -55,7 +55,7 @@ def test_cases_of_only_one_report(answered):
 
 
 def test_what_is_undone_is_not_compared(answered):
-    """Trials that were left undone are no answers to compare."""
+    """Unfinished trials are not compared."""
     comparison = answered("yes", "yes").compare(answered("yes", "yes", limits=Limits(input_tokens=1)))
     assert (comparison.rows, comparison.missing) == ((), ("0", "1"))
 
@@ -70,7 +70,7 @@ def test_repeats_count_by_the_majority(always):
 
 
 def test_which_agents_are_compared(always):
-    """Reports of several agents are compared by the one that they share, or must say which is meant."""
+    """Reports of several agents are compared by their common agent, or the agent must be named."""
     suite = Suite("x", [Case("?", "yes")], contains())
     both = suite.run({"a": always("yes"), "b": always("no")})
     assert both.compare(suite.run({"b": always("yes"), "c": always("no")})).after == "b"

@@ -1,4 +1,4 @@
-"""Is a report Markdown of ours, whatever stands in it?"""
+"""Reports as Markdown, with hostile texts."""
 
 import re
 
@@ -22,7 +22,7 @@ HOSTILE = [
 
 
 def tokens_of(text):
-    """What a reader of Markdown finds, with what stands inside of paragraphs, headings and cells."""
+    """The Markdown tokens, including those inside paragraphs, headings and cells."""
     for token in READER.parse(text):
         yield token
         yield from token.children or ()
@@ -70,20 +70,20 @@ def test_a_name_is_no_list(name):
 
 
 def test_mixed_and_hostile_texts_are_code(mixed):
-    """What tries to be a tag is none in a whole report either."""
+    """Hostile tags stay text in a whole report."""
     html = [token.content for token in tokens_of(mixed.to_markdown()) if token.type.startswith("html")]
     assert all(OURS.fullmatch(line) for text in html for line in text.strip().splitlines())
 
 
 def test_a_report_that_passed_has_nothing_folded():
-    """Where all passed there is only the table."""
+    """A report without failures is only the table."""
     text = reported("yes, indeed").to_markdown()
     assert "details" not in text
     assert "1 of 1" in text
 
 
 def test_much_is_cut():
-    """Of many failures twenty are told, of a long text its beginning, and how many more there are."""
+    """Twenty failures are listed and the others counted; long texts are truncated."""
     cases = [Case(f"{number} {'x' * 3_000}", "y") for number in range(25)]
     text = Suite("many", cases, [contains()]).run(Agent(llm=ScriptedLLM("z" * 5_000, repeat=True))).to_markdown()
     assert "5 more are in the JSON of the report." in text
@@ -91,12 +91,12 @@ def test_much_is_cut():
 
 
 def test_secrets_are_left_out():
-    """What looks like a secret stands in no Markdown."""
+    """The Markdown contains no secrets."""
     assert "sk-proj" not in reported("The key is sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD").to_markdown()
 
 
 def test_a_report_is_saved_as_markdown(tmp_path):
-    """The suffix `.md` says that Markdown is wanted."""
+    """The suffix `.md` selects Markdown."""
     report: Report = reported("no")
     report.save(tmp_path / "report.md")
     assert (tmp_path / "report.md").read_text("utf-8") == report.to_markdown()

@@ -1,4 +1,4 @@
-"""Is a report one page that needs nothing else, whatever stands in it?"""
+"""Reports as one self-contained HTML page, with hostile texts."""
 
 from html.parser import HTMLParser
 
@@ -15,7 +15,7 @@ ALLOWED = {
 
 
 class Reader(HTMLParser):
-    """What a parser finds on a page."""
+    """The tags and texts of a page."""
 
     def __init__(self, page):
         super().__init__()
@@ -67,7 +67,7 @@ def test_what_the_page_says(read, hostile):
 
 
 def test_a_page_of_little(always):
-    """A page says what is expected of calls, and leaves out what there is not."""
+    """A page shows expected calls, and omits empty sections."""
     suite = Suite(
         "x", [Case("?", tool_calls=["add"]), Case("!", tool_calls=[], expected="yes")], [tool_calls(), contains()]
     )
@@ -81,7 +81,7 @@ def test_a_page_of_little(always):
 
 
 def test_long_pages_are_bounded(always):
-    """Of very many failures the first are told, and that there are more; long texts are cut."""
+    """Of very many failures the first are shown and the others counted; long texts are truncated."""
     suite = Suite("x", [Case(f"{number} {'x' * 5_000}", "yes") for number in range(201)], contains())
     page = suite.run(always("no")).to_html()
     assert page.count("<details>") == 200

@@ -1,4 +1,4 @@
-"""Are trials run once, within limits, and told as they ended?"""
+"""Running of trials: limits, progress, files and recordings."""
 
 import asyncio
 import json
@@ -54,7 +54,7 @@ def outcomes(report):
 
 
 def test_one_trial_does_not_end_the_others():
-    """A trial that fails is told, and the others go on."""
+    """A failing trial is reported, and the others continue."""
 
     def line(request):
         return Unreachable("The server is down.") if "1" in request.messages[0].content else "yes"
@@ -65,7 +65,7 @@ def test_one_trial_does_not_end_the_others():
 
 
 def test_limits_are_shared_by_all_trials(always):
-    """What all trials together may take is not exceeded; what is left undone is said, and costs nothing."""
+    """The limits of a suite are not exceeded; unfinished trials are reported and cost nothing."""
     report = suite_of(6).run(always("yes"), limits=Limits(total_tokens=70, seconds=None), concurrency=1)
     assert "passed" in outcomes(report)
     assert outcomes(report)[-1] == "undone"
@@ -81,7 +81,7 @@ def test_trials_that_wait_for_each_other(always):
 
 
 def test_the_scoring_counts_too():
-    """What a judge spends counts towards the limits of the suite, which leave undone what they leave no judge for."""
+    """Usage of a judge counts towards the limits of the suite."""
     judge = ScriptedLLM(say(json.dumps({"reason": "so", "grade": 5}), usage=Usage(500, 500, requests=1)), repeat=True)
     suite = Suite("x", [Case("1"), Case("2")], semantic("fine?", llm=judge))
     agent = Agent("helper", llm=ScriptedLLM("yes", repeat=True))
@@ -111,7 +111,7 @@ def test_judges_wait_for_each_other():
 
 
 def test_money_is_refused_where_nobody_knows_the_price(always):
-    """With a limit of money, a model whose price nobody knows is not asked, unless it is said what it costs."""
+    """With a limit on money, a model with an unknown price is not asked, unless a price is given."""
     agent = always("yes")
     assert outcomes(suite_of(1).run(agent, limits=Limits(cost=1.0))) == ["undone"]
     assert agent.llm.requests == []
@@ -119,7 +119,7 @@ def test_money_is_refused_where_nobody_knows_the_price(always):
 
 
 def test_limits_of_one_run_are_the_agents(always):
-    """The number of iterations is a limit of each run, and not of a suite; an agent's own limit ends its trial."""
+    """Iterations are limited per run, not per suite; an agent's limit ends its trial."""
     with pytest.raises(ConfigError, match="iterations"):
         suite_of(1).run(always("yes"), limits=Limits(iterations=1))
     (trial,) = suite_of(1).run(always(call("nothing"), max_iterations=2)).trials
@@ -127,7 +127,7 @@ def test_limits_of_one_run_are_the_agents(always):
 
 
 def test_a_paused_trial_is_told(always):
-    """A run that waits for a person has no answer, and says so."""
+    """A paused run has no answer, and its trial says so."""
     from agentkit import Approval, tool
 
     @tool(level="system")
@@ -140,14 +140,14 @@ def test_a_paused_trial_is_told(always):
 
 
 def test_progress_is_told(always):
-    """Progress is told with each trial, of how many."""
+    """Progress is reported after each trial, with the total."""
     told = []
     suite_of(3).run(always("yes"), progress=lambda done, total, trial: told.append((done, total, trial.outcome)))
     assert told == [(1, 3, "passed"), (2, 3, "passed"), (3, 3, "passed")]
 
 
 def test_a_suite_goes_on_where_it_was(tmp_path, always):
-    """What is finished is not run again; what could not be scored is scored, and not asked again."""
+    """Finished trials are not run again; unscored ones are scored without new requests."""
     place = tmp_path / "trials.jsonl"
     flaky = [Unreachable("down"), "yes", "yes"]
     first = suite_of(3).run(Agent("helper", llm=ScriptedLLM(*flaky)), resume=place, concurrency=1)
@@ -163,7 +163,7 @@ def test_a_suite_goes_on_where_it_was(tmp_path, always):
 
 
 def test_an_answer_that_could_not_be_scored_is_scored_later(tmp_path):
-    """When only the scoring failed, the answer is kept, and the suite goes on with the scoring."""
+    """If only the scoring failed, the answer is stored, and a continued suite only scores it."""
     place, is_up = tmp_path / "trials.jsonl", []
 
     def pass_when_up(case, result):
@@ -189,7 +189,7 @@ def test_other_seeds_are_other_trials(tmp_path, always):
 
 
 def test_a_part_of_a_suite_that_was_kept(tmp_path, always):
-    """What is kept of a whole suite also answers for some of its cases."""
+    """The file of a whole suite also serves a part of its cases."""
     suite, agent, place = suite_of(3), always("yes"), tmp_path / "trials.jsonl"
     suite.run(agent, resume=place)
     assert outcomes(suite.run(agent, cases=["1"], resume=place)) == ["passed"]
@@ -206,7 +206,7 @@ def test_what_was_spent_counts_when_a_suite_goes_on(tmp_path, always):
 
 
 def test_money_that_was_spent_counts_when_a_suite_goes_on(tmp_path, always):
-    """What earlier trials have cost is charged, also at the price that is given for an unknown one."""
+    """The cost of earlier trials is charged, also at a given price for an unknown one."""
     place, limits = tmp_path / "trials.jsonl", Limits(cost=0.02, unknown_price=Price(1_000, 1_000))
     suite = suite_of(4)
     suite.run(always("yes"), cases=["0"], resume=place, limits=Limits(cost=1_000, unknown_price=Price(1_000, 1_000)))
@@ -248,7 +248,7 @@ def test_a_suite_is_recorded_and_replayed(tmp_path, monkeypatch, calculating):
 
 
 def test_a_recording_is_scored_anew(tmp_path, calculating):
-    """What was recorded can be scored by others, also when they ask for less."""
+    """A recording can be scored by other scorers."""
     suite, agent = calculating
     grade = json.dumps({"reason": "so", "grade": 5})
     judged = Suite("x", suite.cases, semantic("fine?", llm=ScriptedLLM(grade, repeat=True)))
@@ -268,7 +268,7 @@ def test_a_judge_of_the_environment_is_replayed(tmp_path, monkeypatch, always):
 
 
 def test_a_case_that_is_on_no_cassette(tmp_path, always):
-    """A case that was not recorded is an error which says so; nobody is asked for it."""
+    """A case that was not recorded is an error, and makes no request."""
     suite_of(1).run(always("yes"), record=tmp_path)
     agent = always("yes")
     report = suite_of(2).run(agent, replay=tmp_path)
@@ -278,7 +278,7 @@ def test_a_case_that_is_on_no_cassette(tmp_path, always):
 
 
 def test_an_agent_that_does_not_keep_to_its_cassette(tmp_path, always):
-    """An agent with another instruction asks what was not recorded, and its trial says what differs."""
+    """A changed agent makes requests that were not recorded, and its trial shows the difference."""
     suite_of(1).run(always("yes"), record=tmp_path)
     (trial,) = suite_of(1).run(always("yes", instruction="Be rude."), replay=tmp_path).trials
     assert (trial.outcome, trial.is_finished) == ("error", False)
@@ -297,7 +297,7 @@ def test_a_suite_inside_a_recording(tmp_path, always):
 
 
 def test_a_recording_that_cannot_be_written(tmp_path, always):
-    """A trial whose cassette cannot be written is an error, and nobody is asked for it."""
+    """A trial whose cassette cannot be written is an error, and makes no request."""
     agent = always("yes")
     (tmp_path / "file").write_text("a file where a folder should be")
     report = suite_of(1).run(agent, record=tmp_path / "file" / "tapes")
@@ -310,7 +310,7 @@ def test_a_disk_that_is_full(tmp_path, always):
     agent, (soft, hard) = always("yes"), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
     try:
-        with pytest.raises(SessionError, match="cannot be kept"):
+        with pytest.raises(SessionError, match="cannot be written"):
             suite_of(6).run(agent, resume=tmp_path / "trials.jsonl", concurrency=1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -318,13 +318,13 @@ def test_a_disk_that_is_full(tmp_path, always):
 
 
 def test_a_place_that_is_no_file(always):
-    """Trials are kept in a file, not in a device or a pipe."""
-    with pytest.raises(SessionError, match="is no file"):
+    """Trials are stored in regular files, not in devices or pipes."""
+    with pytest.raises(SessionError, match="is not a file"):
         suite_of(1).run(always("yes"), resume="/dev/null")
 
 
 def test_awaiting_trials(tmp_path, calculating):
-    """Awaiting, trials are kept, replayed and scored as they are when blocking, and a missing cassette is told."""
+    """Async suites store, replay and score trials like blocking ones, and report missing cassettes."""
     suite, agent = calculating
     asyncio.run(suite.arun(agent, record=tmp_path / "tapes"))
     report = asyncio.run(suite.arun(Agent("helper", agent.tools), replay=tmp_path / "tapes", repeats=2))

@@ -1,4 +1,4 @@
-"""What is a score?"""
+"""Scores and their validation."""
 
 import pytest
 
@@ -14,6 +14,6 @@ def test_a_score_passes_from_a_half_on():
 
 @pytest.mark.parametrize("value", [-0.1, 1.1, float("nan"), "1", None])
 def test_what_is_no_score(value):
-    """A value that is no number from 0 to 1 is refused."""
+    """A value that is not a number from 0 to 1 is refused."""
     with pytest.raises(ConfigError, match="from 0 to 1"):
         Score("x", value)

@@ -1,4 +1,4 @@
-"""What is a scorer?"""
+"""Functions as scorers."""
 
 import asyncio
 
@@ -43,7 +43,7 @@ def test_a_function_as_scorer(answering, given, score):
 
 @pytest.mark.parametrize("given", [3, "exact", Score])
 def test_what_is_no_scorer(given):
-    """What cannot be called, and a class, are refused."""
+    """Values that are not callable, and classes, are refused."""
     with pytest.raises(ConfigError, match="A scorer is"):
         Scorer.of(given)
 
@@ -57,9 +57,9 @@ def test_what_makes_a_scorer_is_none(given):
 
 
 def test_what_is_no_score(answering):
-    """A function that gives no score is told so."""
+    """A function that returns no score raises an error."""
     with pytest.raises(ConfigError, match="from 0 to 1"):
-        Scorer.of(lambda *_: None)(Case("x"), answering("yes"))
+        Scorer.of(lambda *_: "good")(Case("x"), answering("yes"))
 
 
 def test_which_cases_a_scorer_scores():

@@ -1,4 +1,4 @@
-"""Did the agent make the calls that are expected?"""
+"""The scorer of tool calls."""
 
 import pytest
 
@@ -52,7 +52,7 @@ def test_the_order_of_calls(answering):
 
 
 def test_tools_without_arguments_and_with_others(answering):
-    """Arguments may be left aside, and other calls may be made beside those expected."""
+    """Arguments can be ignored, and additional calls allowed."""
     result = answering(list(TWO), "done")
     case = Case("x", tool_calls=[("add", {"a": 7})])
     assert not tool_calls(more=True)(case, result).passed
@@ -61,7 +61,7 @@ def test_tools_without_arguments_and_with_others(answering):
 
 
 def test_the_reason_of_a_miss(answering):
-    """A miss says which calls were made, and which were expected."""
+    """The reason of a miss lists the actual and the expected calls."""
     score = tool_calls()(Case("x", tool_calls=["name", ("add", {"a": 2})]), answering([call("add", a=1)], "done"))
     assert score.reason == 'made: add({"a": 1}); expected: name, add({"a": 2})'
     assert tool_calls()(Case("x", tool_calls=["add"]), answering("done")).reason == "made: none; expected: add"

@@ -1,4 +1,4 @@
-"""What do all scorers of a case say?"""
+"""Marking of a trial by all its scorers."""
 
 from agentkit.evals import Case, Scorer, contains
 from agentkit.evals.scorers import marked
@@ -10,7 +10,7 @@ def broken(case, result):
 
 
 def test_a_scorer_that_fails_is_told(answering):
-    """What a scorer raises is told with its name; the scores before it stay."""
+    """An exception of a scorer is reported with its name; earlier scores remain."""
     scores, fault = marked([contains(), Scorer.of(broken), contains()], Case("x", "yes"), answering("yes"))
     assert [score.name for score in scores] == ["contains"]
     assert fault == "The scorer 'broken' failed (KeyError): 'price'"

@@ -1,4 +1,4 @@
-"""Which number does an answer give?"""
+"""The scorer of numbers."""
 
 import pytest
 
@@ -45,7 +45,7 @@ def test_numbers_with_a_decimal_comma():
     ],
 )
 def test_the_number_that_is_given(answer, question, number):
-    """The last number counts that does not stand in the question already."""
+    """The last number that is not in the question counts."""
     assert given_number(answer, question) == number
 
 
@@ -69,9 +69,9 @@ def test_numeric(scoring, scorer, answer, expected, passed):
 
 
 def test_the_reason_of_a_miss(scoring):
-    """A miss says which number was read."""
+    """The reason of a miss has the parsed number."""
     assert scoring(numeric(), "407", 408).reason == "407 is not 408"
-    assert scoring(numeric(), "no idea", 408).reason == "there is no number in it, 408 is expected"
+    assert scoring(numeric(), "no idea", 408).reason == "it contains no number, 408 is expected"
 
 
 @pytest.mark.parametrize("expected", ["none", "3 or 4", True, [3]])

@@ -1,4 +1,4 @@
-"""Does an answer say what is expected?"""
+"""Scorers of texts, patterns and JSON."""
 
 from dataclasses import dataclass
 
@@ -29,7 +29,7 @@ def test_exact(scoring, answer, expected, passed):
 
 
 def test_exact_without_case(scoring):
-    """Capitals may be passed over, and a miss says what came and what was wanted."""
+    """Case can be ignored, and the reason of a miss has the actual and the expected text."""
     assert scoring(exact(ignore_case=True), "HANOI", "Hanoi").passed
     assert scoring(exact(), "x", ["a", "b"]).reason == '"x" is not "a" or "b"'
 
@@ -53,10 +53,10 @@ def test_matches(scoring):
 
 
 def test_what_is_no_regular_expression(answering):
-    """What is no regular expression is refused, when it is given or when it is met."""
-    with pytest.raises(ConfigError, match="no regular expression"):
+    """An invalid regular expression is refused when it is given or first used."""
+    with pytest.raises(ConfigError, match="not a valid regular expression"):
         matches("(")
-    with pytest.raises(ConfigError, match="no regular expression"):
+    with pytest.raises(ConfigError, match="not a valid regular expression"):
         matches()(Case("x", expected=3), answering("y"))
 
 
@@ -80,13 +80,13 @@ def test_what_is_no_regular_expression(answering):
     ],
 )
 def test_json_equal(scoring, answer, expected, reason):
-    """JSON is compared by its values, and the first difference is told with its place."""
+    """JSON is compared by value, and the first difference is reported with its path."""
     score = scoring(json_equal(), answer, expected)
     assert (score.passed, score.reason) == (not reason, reason)
 
 
 def test_an_answer_that_is_no_json(scoring):
-    """An answer that is no JSON says so."""
+    """An answer that is not JSON is reported as such."""
     assert scoring(json_equal(), "It is 3.", 3).reason.startswith("the answer is not JSON")
 
 
@@ -124,7 +124,7 @@ def test_numbers_that_no_float_holds():
 @pytest.mark.parametrize("scorer", [exact(), contains(), matches(), json_equal(), exact(ignore_case=True)])
 @pytest.mark.parametrize(("answer", "expected"), [("Hu\u1ebf", "Hue\u0302\u0301"), ("Hue\u0302\u0301", "Hu\u1ebf")])
 def test_accents(scoring, scorer, answer, expected):
-    """An accent is the same whether it stands in its letter or behind it."""
+    """Composed and decomposed accents are equal."""
     if scorer.name == "json_equal":
         answer = f'"{answer}"'
     assert scoring(scorer, answer, expected).passed

@@ -1,4 +1,4 @@
-"""Are the intervals and tests those of the books? Compared with scipy 1.17, whose values stand here as data."""
+"""Intervals and tests, compared with values of scipy 1.17."""
 
 from itertools import combinations
 
@@ -51,7 +51,7 @@ def test_wilsons_interval_of_nothing():
 
 @pytest.mark.parametrize("arguments", [(2, 1), (-1, 3), (1, 2, 1.0), (1, 2, 0)])
 def test_wilsons_interval_of_nonsense(arguments):
-    """More successes than trials, and a confidence that is none, are refused."""
+    """More successes than trials, and an invalid confidence, are refused."""
     with pytest.raises(ValueError, match="wilson"):
         wilson(*arguments)
 
@@ -111,7 +111,7 @@ def test_a_rate_of_one_case_or_none():
 
 
 def test_a_rate_as_text():
-    """A rate says its interval in whole per cent."""
+    """A rate shows its interval in whole per cent."""
     assert str(rate([[True]] * 8 + [[False]] * 2)) == "80 % (49-94)"
 
 
@@ -166,7 +166,7 @@ def test_the_bootstrap_holds_the_mean(differences):
 
 
 def test_the_bootstrap_where_all_are_alike():
-    """Where nothing differs, the interval says how little so few cases can show."""
+    """Without differences the interval reflects the number of cases."""
     assert bootstrap([0.0] * 3) == pytest.approx((-0.5614970, 0.5614970))
     assert bootstrap([1.0] * 10) == pytest.approx((1 - 0.2775328, 1.0))
     assert bootstrap([]) == (-1.0, 1.0)
@@ -189,7 +189,7 @@ def test_repeats_that_pass(cases, count):
 
 
 def test_more_repeats_than_there_are():
-    """Of more repeats than were made nothing is told; of no cases at all, 0."""
+    """With fewer repeats than requested there is no figure; without cases it is 0."""
     for chance in (any_of, all_of):
         assert chance([], 3) == 0.0
         for count in (0, 2):

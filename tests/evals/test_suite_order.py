@@ -1,4 +1,4 @@
-"""Can a suite be ordered so?"""
+"""Validation of the arguments of a suite run."""
 
 import pytest
 
@@ -16,7 +16,7 @@ from agentkit.errors import ConfigError
     ],
 )
 def test_what_cannot_be_ordered(sums, always, options):
-    """Counts below 1, a seed that is no number, and both record and replay are refused before anything runs."""
+    """Counts below 1, an invalid seed, and both record and replay are refused before anything runs."""
     with pytest.raises(ConfigError):
         sums.run(always("4"), **options)
 

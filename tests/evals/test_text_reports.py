@@ -1,4 +1,4 @@
-"""How is a report shown at a terminal?"""
+"""Reports as text for terminals."""
 
 import re
 
@@ -12,7 +12,7 @@ from agentkit.usage import Usage
 
 
 def test_the_table(mixed):
-    """The table has a line for each agent; below it stand endings, tags and what did not pass, repeats on one line."""
+    """The table has a line for each agent, followed by endings, tags and failures, with repeats on one line."""
     text = str(mixed)
     assert "6 cases, each 2 times" in text
     assert "\none " in text
@@ -45,7 +45,7 @@ def test_a_narrow_table(mixed):
 
 
 def test_errors_that_are_alike(tmp_path):
-    """What all cases meet, such as a server that is down, is told once, and one error is no errors."""
+    """A failure of all cases, such as an unreachable server, is reported once; one error is singular."""
     for count, told in ((1, "Case 0\n"), (2, "Case 0  and 1 other\n"), (5, "Case 0  and 4 others\n")):
         suite = Suite("x", [Case(f"Case {number}", "yes") for number in range(count)], contains())
         text = str(suite.run(Agent("helper", llm=ScriptedLLM("yes")), replay=tmp_path))
@@ -55,7 +55,7 @@ def test_errors_that_are_alike(tmp_path):
 
 
 def test_which_rules_denied():
-    """Verdicts that kept a call from happening are told with their rules."""
+    """Verdicts that prevented a call are shown with their rules."""
 
     @tool(level="system")
     def wipe() -> str:
@@ -100,7 +100,7 @@ def test_seconds():
 
 
 def test_wide_names():
-    """Columns stand below each other whatever letters a name has: wide ones, or marks upon others."""
+    """Columns are aligned for names with wide or combining characters."""
     suite = Suite("x", [Case("?", "yes")], contains())
     names = ("\u52a9\u624b", "Hue\u0302\u0301", "plain")
     lines = str(suite.run({name: lambda _question: "yes" for name in names})).splitlines()[3:6]

@@ -1,4 +1,4 @@
-"""Do CI servers read the report? Read by junitparser, which others wrote."""
+"""JUnit reports, parsed with junitparser."""
 
 import pytest
 from hypothesis import given
@@ -28,7 +28,7 @@ def test_a_suite_for_each_agent(suites, mixed):
 
 
 def test_a_test_case_for_each_trial(suites):
-    """Each trial is a test case of its own name: wrong answers are failures, faults are errors."""
+    """Each trial is a named test case: wrong answers are failures, other problems are errors."""
     cases = list(next(iter(suites)))
     assert [case.name for case in cases][:7] == [
         *("works", "fails", "refused", "breaks", "loops", "denied"),
@@ -41,7 +41,7 @@ def test_a_test_case_for_each_trial(suites):
 
 
 def test_what_xml_forbids(mixed):
-    """Characters that no XML may hold, and markup, stand there as text."""
+    """Markup and characters that XML forbids become text."""
     text = mixed.to_junit()
     assert JUnitXml.fromstring(text.encode()) is not None
     assert not set(text) & set("\x00\x1b\ufffe")
@@ -51,14 +51,14 @@ def test_what_xml_forbids(mixed):
 
 @given(st.text(st.characters(codec=None)))
 def test_whatever_is_said_is_xml(text):
-    """Whatever prompts, errors and names hold, the document can be parsed."""
+    """The document can be parsed, whatever prompts, errors and names contain."""
     trial = Trial(Case(text or "x", text, id=text), text, error=text, model=text)
     document = Report(text, (trial,), text).to_junit()
     assert JUnitXml.fromstring(document.encode()) is not None
 
 
 def test_what_was_left_undone_is_skipped(always):
-    """Trials that limits left undone are skipped, and so are none of the others."""
+    """Only trials that limits left unfinished are skipped."""
     report = Suite("x", [Case("?", "yes")], contains()).run(always("yes"), limits=Limits(input_tokens=1))
     (suite,) = JUnitXml.fromstring(report.to_junit().encode())
     assert (suite.tests, suite.skipped, suite.failures, suite.errors) == (1, 1, 0, 0)

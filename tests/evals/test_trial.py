@@ -1,4 +1,4 @@
-"""What does a trial say of itself?"""
+"""Outcomes of trials."""
 
 import pytest
 
@@ -11,7 +11,7 @@ CASE = Case("?", "yes")
 
 
 def tried(*lines, **options):
-    """The trial of an agent that says these lines."""
+    """The trial of an agent with a scripted model."""
     agent = Agent("helper", llm=ScriptedLLM(*lines, repeat=True), **options)
     return Suite("x", [CASE], contains()).run(agent).trials[0]
 
@@ -32,7 +32,7 @@ def test_a_trial_passes_when_every_score_does(scores, passed, score):
 
 
 def test_how_trials_end():
-    """A trial passes, fails, is refused by the model, ends by its own limit or an error, or is undone."""
+    """A trial passes, fails, is refused by the model, ends at a limit or error, or is unfinished."""
     endings = {
         "passed": tried("yes"),
         "failed": tried("no"),

@@ -1,4 +1,4 @@
-"""Has each trial a cassette of its own?"""
+"""Cassettes of trials."""
 
 import pytest
 from hypothesis import given
@@ -31,8 +31,8 @@ def test_no_cassettes(tmp_path):
 
 
 def test_what_is_no_folder(tmp_path):
-    """A folder that is not there cannot be replayed, nor can a file be recorded into; that is said before any trial."""
-    with pytest.raises(ConfigError, match="There is no folder"):
+    """A missing folder for replay, and a file for recording, are refused before any trial."""
+    with pytest.raises(ConfigError, match="does not exist"):
         Cassettes(None, str(tmp_path / "nowhere"))
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="is a file"):

@@ -1,4 +1,4 @@
-"""Is a whole file put in its place?"""
+"""Writing of report files."""
 
 import pytest
 
@@ -13,7 +13,7 @@ def test_a_folder_is_made(tmp_path):
 
 
 def test_a_file_that_cannot_be_written(tmp_path):
-    """What is in the way of a report is told."""
+    """A path that cannot be written raises an error."""
     (tmp_path / "folder").mkdir()
     with pytest.raises(SessionError, match="cannot be written"):
         write_whole(tmp_path / "folder", "x")

@@ -13,7 +13,7 @@ from agentkit.errors import BadResponse, RateLimited, Rejected, Unauthorized, Un
 from agentkit.events import ResponseReceived, TextDelta
 from agentkit.llm.client import LLM
 from agentkit.llm.fallback import CircuitBreaker, FallbackMember, FallbackProvider
-from agentkit.llm.pipeline import CANCELLATION, Cancellation
+from agentkit.llm.pipeline import CANCELLATION, RequestCancellation
 from agentkit.messages import AssistantMessage, Request, ToolCall, ToolMessage, UserMessage
 from agentkit.testing import FakeServer, ScriptedLLM, cut, drop, fail, filtered, raw, say, slow
 from agentkit.testing.scripted_llm import ScriptedProvider
@@ -376,7 +376,7 @@ def test_nobody_waits_any_more():
     chain = FallbackProvider([*ScriptedLLM(Unreachable("gone")).members(), *second.members()])
 
     def ask_in_vain():
-        cancellation = Cancellation()
+        cancellation = RequestCancellation()
         cancellation.cancel()
         CANCELLATION.set(cancellation)
         chain.complete(REQUEST)

@@ -1,4 +1,4 @@
-"""Programs to derive manifests of, each a file in a folder of its own."""
+"""Programs to derive manifests from, each a file in a separate folder."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Is a change of rules judged by what the rules mean?"""
+"""Comparison of rules by meaning."""
 
 import itertools
 
@@ -53,7 +53,7 @@ def rule(verdict, tool="t", **where):
 
 @given(RULES, RULES, st.lists(CALLS, min_size=20, max_size=20))
 def test_a_rule_that_covers_another_fits_all_its_calls(wide, narrow, calls):
-    """Where one rule is said to cover another, every call that the other one fits it fits, too."""
+    """A rule that covers another matches every call that the other matches."""
     if covers(wide, narrow):
         for call in calls:
             assert not Rule(**narrow).fits("t", call) or Rule(**wide).fits("t", call)
@@ -61,7 +61,7 @@ def test_a_rule_that_covers_another_fits_all_its_calls(wide, narrow, calls):
 
 @given(st.lists(RULES, max_size=3), st.lists(RULES, max_size=3), st.lists(CALLS, min_size=20, max_size=20))
 def test_rules_without_a_widening_allow_no_call_more(before, after, calls):
-    """When nothing is said to be wider, no call is allowed that was asked for or denied before."""
+    """If no change is wider, no call is allowed that was asked about or denied before."""
     if any(way is ChangeDirection.WIDER for way, _, _ in changed(before, after)):
         return
     strictness = ["allow", "ask", "deny"]
@@ -78,14 +78,14 @@ def judged(rules, call):
 
 @given(st.lists(RULES, max_size=3), CALLS)
 def test_the_order_of_rules_says_nothing(rules, call):
-    """The strictest rule that fits binds, wherever it stands: an allow before it hides no deny."""
+    """The strictest matching rule applies, whatever its position."""
     assert len({judged(order, call) for order in itertools.permutations(rules)}) == 1
     assert all(list(changed(rules, order)) == [] for order in itertools.permutations(rules))
 
 
 @given(st.lists(RULES, max_size=3), RULES)
 def test_a_rule_added_and_removed(rules, more):
-    """What a rule more makes wider, it makes narrower to take it away again."""
+    """Removing a rule reverses the direction of adding it."""
     there, back = (list(changed(*pair)) for pair in ((rules, [*rules, more]), ([*rules, more], rules)))
     assert [way for way, _, _ in there] == [
         ChangeDirection.WIDER if way is ChangeDirection.NARROWER else ChangeDirection.NARROWER for way, _, _ in back
@@ -125,5 +125,5 @@ def test_a_rule_added_and_removed(rules, more):
     ],
 )
 def test_which_rule_covers_which(wide, narrow, is_covered):
-    """A rule covers one about fewer of the same calls that is no stricter; what is not sure is no."""
+    """A rule covers another that matches fewer of the same calls and is not stricter; unsure cases are not covered."""
     assert covers(wide, narrow) is is_covered

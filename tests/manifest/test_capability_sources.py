@@ -1,4 +1,4 @@
-"""Is code told by its name and its text, and by nothing that differs from machine to machine?"""
+"""Code in manifests: names and hashes that are the same on every machine."""
 
 import functools
 import runpy
@@ -12,7 +12,7 @@ from agentkit.safety.terminal_approver import TerminalApprover
 
 @pytest.fixture
 def named(tmp_path):
-    """What a program calls `it`."""
+    """The object named `it` in a program."""
 
     def run(text):
         path = tmp_path / "bot.py"
@@ -37,7 +37,7 @@ def named(tmp_path):
     ],
 )
 def test_the_same_code(named, one, other):
-    """Comments, empty lines and where it stands do not make code another."""
+    """Comments, empty lines and position do not change the hash of code."""
     assert code_of(named(one)) == code_of(named(other))
 
 
@@ -73,14 +73,14 @@ def test_other_code(named, one, other):
 
 @pytest.mark.parametrize("text", ["'/home/me/keys'", "object()"])
 def test_what_is_bound_and_not_told(named, text):
-    """Texts and objects that code is bound to say nothing: they may be secret, or a path of this machine."""
+    """Texts and objects bound to code are not listed: they may be secret, or paths of this machine."""
     made = "def f(y):\n    return lambda x: y\nit = f({})"
     assert code_of(named(made.format(text))) == code_of(named(made.format(text)))
     assert "keys" not in code_of(named(made.format(text)))
 
 
 def test_code_without_a_text():
-    """What was written in no file is told by its name, and our own code by nothing else."""
+    """Code without a file, and agentkit's code, is listed by name."""
     assert code_of(print).startswith("builtins.print sha256:")
     assert code_of(int).startswith("builtins.int sha256:")
     assert code_of(code_of) == "agentkit.manifest.code_identity.code_of"
@@ -97,7 +97,7 @@ def test_code_without_a_text():
     ],
 )
 def test_code_that_calls_itself_ours(named, text):
-    """Code that only says that it is ours is told so, with the hash of its text."""
+    """Code that only claims to be agentkit's is listed with its hash."""
     thing = named(text)
     for module in ("agentkit.safety.terminal_approver", "agentkit.nowhere"):
         thing.__module__ = module
@@ -128,12 +128,12 @@ def test_code_that_calls_itself_ours(named, text):
     ],
 )
 def test_who_always_says_yes(named, text, says_yes):
-    """An approver whose every answer is a yes, as it stands there, is told as one."""
+    """An approver that always approves is listed as such."""
     assert approver_of(named(text)).startswith("always yes: ") is says_yes
 
 
 def test_who_is_known():
-    """Nobody is nobody, and an approver of ours goes by its name."""
+    """A missing approver is listed as none, and agentkit's approvers by name."""
     assert approver_of(None) is None
     assert approver_of(TerminalApprover()) == "agentkit.safety.terminal_approver.TerminalApprover"
 

@@ -1,4 +1,4 @@
-"""Is each change of a program judged by what it means?"""
+"""Differences between manifests of changed programs."""
 
 import tomllib
 from pathlib import Path
@@ -79,7 +79,7 @@ def assert_parsed_back(derived):
 
 
 def test_how_well_changes_are_told_apart(manifest):
-    """All that lets an agent do more is found, and nothing else is taken for it; a text diff tells none apart."""
+    """Every change that lets an agent do more is found, and no other is flagged, unlike with a text diff."""
     pairs = [(change["way"], manifest(change["before"]), manifest(change["after"])) for change in CHANGES]
     flagged = [
         (way, any(each.way == ChangeDirection.WIDER for each in differences(old, new))) for way, old, new in pairs

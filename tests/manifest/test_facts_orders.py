@@ -1,4 +1,4 @@
-"""Of two values of a fact, which one is wider?"""
+"""Order of the values of facts."""
 
 import pytest
 from hypothesis import given
@@ -26,7 +26,7 @@ FOLDERS = st.one_of(
     ids=["levels", "verdicts", "truths", "bounds"],
 )
 def test_ordered_values_are_wider_one_way_only(order, values):
-    """Of two different values that stand in an order one is wider, and the other one narrower."""
+    """Of two ordered values one is wider and the other narrower."""
 
     @given(values, values)
     def check(one, two):
@@ -45,7 +45,7 @@ def test_folders_are_never_narrower_both_ways(one, two):
 
 @given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")))
 def test_adding_and_taking_away(one, two):
-    """What is only added opens more, and what holds back is missed as soon as one of it is gone."""
+    """Added permissions are wider, and removed restrictions are wider."""
     if set(one) < set(two):
         assert (facts.more(one, two), facts.more(two, one)) == (WIDER, NARROWER)
         assert (facts.fewer(one, two), facts.fewer(two, one)) == (NARROWER, WIDER)
@@ -77,7 +77,7 @@ def test_adding_and_taking_away(one, two):
     ],
 )
 def test_where_a_folder_lies(before, after, way):
-    """A folder within the one before is narrower; one above it, beside it or unknown is wider."""
+    """A subfolder is narrower; a parent, sibling or unknown folder is wider."""
     assert facts.containing(before, after) == way
 
 
@@ -125,5 +125,5 @@ def test_which_hosts_are_reached(before, after, way):
     ],
 )
 def test_what_cannot_be_judged(order, before, after, way):
-    """Code, and places, that nobody can compare are wider both ways, so that somebody looks at them."""
+    """Code and locations that cannot be compared are wider in both directions."""
     assert order(before, after) == way

@@ -1,4 +1,4 @@
-"""Is a place told so that it reads the same on every machine?"""
+"""Locations in manifests, the same on every machine."""
 
 import shlex
 import sys
@@ -18,7 +18,7 @@ TOLD_KEY = "sk-" + "a1b2c3d4" * 5
 
 
 def test_folders(tmp_path, monkeypatch):
-    """A folder is told as it is found from the program; what has nothing to do with it, by its kind or a hash."""
+    """A folder is listed relative to the program; unrelated folders by kind or hash."""
     monkeypatch.setenv("HOME", "/home/somebody")
     program = tmp_path / "bots"
     assert folder_told(program, program) == "."
@@ -31,7 +31,7 @@ def test_folders(tmp_path, monkeypatch):
 
 
 def test_folders_elsewhere(tmp_path):
-    """A folder elsewhere is told by a hash of its name, the same from wherever it is told."""
+    """An unrelated folder is listed by the hash of its name."""
     told = folder_told("/srv/data", tmp_path)
     assert told.startswith("elsewhere sha256:")
     assert told == folder_told("/srv/data", tmp_path / "bots")
@@ -40,7 +40,7 @@ def test_folders_elsewhere(tmp_path):
 
 
 def test_commands(tmp_path):
-    """A command is told without keys, with the interpreter by its name and files as they are found from the program."""
+    """A command is listed without keys, with the interpreter's name and relative files."""
     words = [
         sys.executable,
         "-m",
@@ -56,13 +56,13 @@ def test_commands(tmp_path):
 
 
 def test_addresses():
-    """An address is told without user, password, query and keys."""
+    """A URL is listed without user, password, query and keys."""
     assert url_told("https://me:word@example.com/mcp?token=abc") == "https://example.com/mcp"
     assert "a1b2" not in url_told(f"https://example.com/{TOLD_KEY}/mcp")
 
 
 def test_sessions(tmp_path):
-    """Of a conversation it is told what kind of place it is kept in, and neither its name nor what it says."""
+    """A session is listed by the kind of its store, without name or content."""
     assert session_told(None) == session_told(Session()) == "in memory"
     assert session_told(Session("trips", InMemorySessionStore())) == "in memory"
     assert session_told("trips") == session_told(Session.open(tmp_path / "s.db", "trips")) == "kept on this machine"
@@ -70,7 +70,7 @@ def test_sessions(tmp_path):
 
 @pytest.fixture
 def of_model(monkeypatch):
-    """What is told of a model: host, key, name and provider. The key is in the environment only while it is made."""
+    """The facts of a model: host, name, provider and the variable of its key."""
     for variable in ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "GROQ_API_KEY"):
         monkeypatch.setenv(variable, TOLD_KEY)
 
@@ -111,18 +111,18 @@ def of_model(monkeypatch):
     ids=["nothing", "model", "provider", "key", "service", "local", "base-url", "azure", "token", "client"],
 )
 def test_models(of_model, options, told):
-    """Of a model it is told what the program says, whatever the environment adds, and of its key only the name."""
+    """Facts of a model are those of the program, without the environment; its key is listed by name."""
     assert of_model(**options) == told
 
 
 def test_an_azure_that_the_environment_completes(of_model, monkeypatch):
-    """Where the environment says an address, that is what is told of it."""
+    """If the environment provides the endpoint, the manifest says so."""
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://our.openai.azure.com")
     assert of_model(provider="azure", model="gpt") == ("environment", "AZURE_OPENAI_API_KEY", "gpt", "azure")
 
 
 def test_other_models():
-    """An agent without a client is told as the environment decides, and a client of another class by its name."""
+    """An agent without a client is listed as decided by the environment, and other clients by class name."""
     assert dict(model_facts("offline:needle3"))["host"] is None
     assert dict(model_facts(None))["provider"] == "environment"
     assert dict(model_facts(ScriptedLLM("Yes.")))["client"] == "agentkit.testing.scripted_llm.ScriptedLLM"
@@ -130,7 +130,7 @@ def test_other_models():
 
 
 def test_fallbacks(of_model):
-    """Every host that may be sent the conversation is told, in order and once, with the name of each key."""
+    """Every host that may receive the conversation is listed once, in order, with the name of each key."""
     inner = LLM(model="ollama:qwen3", fallback="offline")
     told = of_model(model="groq:llama", fallback=[inner, "groq:gemma"])
     assert told == (
@@ -142,7 +142,7 @@ def test_fallbacks(of_model):
 
 
 def test_fallbacks_of_a_name(monkeypatch):
-    """A model that is only named has its fallbacks told; those that the environment adds are not the program's."""
+    """Fallbacks of a named model are listed; those of the environment are not."""
     told = dict(model_facts("groq:llama | gemma | offline"))
     assert (told["host"], told["provider"]) == ("api.groq.com", "groq, then offline")
     monkeypatch.setenv("AGENTKIT_MODEL", "ollama:qwen3 | lmstudio:gemma")
@@ -150,7 +150,7 @@ def test_fallbacks_of_a_name(monkeypatch):
 
 
 def test_a_fallback_of_another_class():
-    """A client of another class is named wherever it stands; settings that may be a tool are told of all."""
+    """Clients of other classes are named at any position; settings that may be tools are listed for all."""
     fallback = ScriptedLLM("Yes.").with_settings(tools=[])
     told = dict(model_facts(LLM(model="ollama:qwen3", fallback=fallback, price=Price(1, 2))))
     assert told["client"] == "agentkit.testing.scripted_llm.ScriptedLLM"

@@ -1,4 +1,4 @@
-"""Does the build keep its own rules?"""
+"""Rules about dependencies, import contracts and layers."""
 
 import re
 import tomllib

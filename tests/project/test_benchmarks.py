@@ -1,4 +1,4 @@
-"""Does the benchmark suite do what it says? Once each, against its own server; nothing looks at how long it took."""
+"""Each benchmark run once against a local server; no test depends on timing."""
 
 import json
 import subprocess
@@ -26,13 +26,13 @@ NAMED = {scenario.name: scenario for scenario in SCENARIOS}
 
 @pytest.fixture(scope="module")
 def bench():
-    """A bench that runs everything once."""
+    """A benchmark runner that runs everything once."""
     with Server() as server:
         yield Bench(server, {library.name: Path(sys.executable) for library in FLOORS}, quick=True)
 
 
 def floors(*names):
-    """Some of the libraries that need no environment of their own."""
+    """Some of the libraries that need no separate environment."""
     return [library for library in FLOORS if library.name in names]
 
 
@@ -69,19 +69,19 @@ def test_responses_are_served(bench):
 
 
 def test_deltas_are_counted(bench):
-    """Who streams must have seen every delta."""
+    """A streaming library must have received every delta."""
     outcomes = bench.compare(NAMED["stream"], floors("http.client", "raw socket"))
     assert [outcome.refusal for outcome in outcomes] == ["", ""]
 
 
 def test_what_a_library_lacks_is_told(bench):
-    """A library that cannot do something is shown with the reason."""
+    """A library without a feature is listed with the reason."""
     (outcome,) = bench.compare(NAMED["concurrent"], floors("http.client"))
     assert (outcome.rounds, outcome.refusal) == ([], "http.client blocks")
 
 
 def test_a_result_that_was_not_sent_back_is_refused(bench):
-    """The server refuses a request that lacks the results of the calls that it had wished for, and remembers it."""
+    """The server rejects a request without the results of its tool calls, and records it."""
     parts = urlsplit(bench.server.url("turns-2.width-2"))
     bench.server.tally()
     connection = HTTPConnection(parts.netloc)
@@ -100,7 +100,7 @@ def test_a_result_that_was_not_sent_back_is_refused(bench):
 
 
 def test_a_library_that_did_less_has_no_figure():
-    """Who sent fewer requests, or fewer messages, than the scenario asks for has no figure."""
+    """A library that sent fewer requests or messages than the scenario needs has no figure."""
     told, scenario = {"values": [200]}, NAMED["concurrent"]
     assert why_not(told, {"refusals": [], "requests": 600, "most_messages": 5}, scenario, 1) == ""
     assert "3 requests instead of 600" in why_not(
@@ -114,7 +114,7 @@ def test_a_library_that_did_less_has_no_figure():
 
 
 def test_mcp_is_measured_beside_the_packages_own_client():
-    """A call to an MCP server is made by the protocol package's own client and by ours, and both have a row."""
+    """MCP calls are measured with the SDK's client and with ours."""
     *_, theirs, ours = own.tables("mcp", Namespace(quick=True))
     assert theirs.startswith("| the mcp package's `Client` | ")
     assert theirs.endswith(" | 1.00 |")
@@ -122,7 +122,7 @@ def test_mcp_is_measured_beside_the_packages_own_client():
 
 
 def test_ratios_are_of_the_same_round():
-    """A ratio compares what was measured in the same round, so that a slow round slows both."""
+    """A ratio compares measurements of the same round, so a slow round affects both."""
     assert ratios([1.0, 10.0, 3.0], [2.0, 20.0, 6.0]) == Spread(0.5, 0.5, 0.5)
     assert ratios([], []) is None
 
@@ -139,19 +139,19 @@ def test_ratios_are_of_the_same_round():
     ],
 )
 def test_figures_are_shown_in_the_unit_that_fits(value, unit, text):
-    """Times and sizes are shown in the unit that fits, with about three digits."""
+    """Times and sizes have a suitable unit and about three digits."""
     assert shown(value, unit) == text
 
 
 def test_figures_are_added_to_a_file(tmp_path):
-    """Figures are added to those that a file holds, scenario by scenario."""
+    """Figures are merged into an existing file by scenario."""
     path = tmp_path / "figures.json"
     merge(path, {"scenarios": {"chat": 1, "loop": 2}})
     assert merge(path, {"scenarios": {"chat": 3}}) == {"scenarios": {"chat": 3, "loop": 2}}
 
 
 def test_tables_name_where_a_peer_is_better(tmp_path):
-    """The tables say where a peer is better than agentkit, and what has no figure, and why."""
+    """Tables list where a peer is better than agentkit, and why a figure is missing."""
     spread = {"rounds": 3, "peak": 1, "connections": 0.0, "cpu": [1.0] * 3}
     own, peer = {**spread, "value": [2e6] * 3, "ratio": [0.7] * 3}, {**spread, "value": [1e6] * 3, "ratio": [0.3] * 3}
     chat = {"agentkit": own, "agno": peer, "langchain": {"refusal": "it failed"}}
@@ -163,7 +163,7 @@ def test_tables_name_where_a_peer_is_better(tmp_path):
 
 
 def test_every_aim_has_a_scenario():
-    """No two scenarios or libraries bear the same name, and each adapter is there."""
+    """Names of scenarios and libraries are unique, and each library has an adapter."""
     assert len(NAMED) == len(SCENARIOS)
     adapters = [ROOT / "benchmarks/workers" / f"{library.adapter.replace('.', '/')}.py" for library in LIBRARIES]
     assert [path for path in adapters if not path.is_file()] == []

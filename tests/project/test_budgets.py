@@ -1,4 +1,4 @@
-"""Does every part still fit on a screen?"""
+"""Size budgets of modules, functions and arguments, and rules about names and silenced checks."""
 
 import ast
 import io
@@ -21,7 +21,7 @@ PYTHON_FILES = sorted(path for folder in ("agentkit", "tests", "benchmarks") for
 BANNED_NAMES = {
     *("util", "utils", "helper", "helpers", "common", "base", "misc", "manager", "managers", "handler", "handlers"),
 }
-SPLIT = "has two ideas: give the second one a place of its own, as CONTRIBUTING.md says under Budgets"
+SPLIT = "is too large: split it by meaning, as CONTRIBUTING.md explains under Budgets"
 UNSUPPRESSIBLE = {"C901", "E501", "PLR0913", "PLR0917", "TID251"}
 IGNORE = re.compile(r"#\s*(type:\s*ignore|noqa|ruff:|mypy:|pyright:|flake8:|pylint:|fmt:|isort:)", re.IGNORECASE)
 CODED = r"(type: ignore\[[a-z-]+(, ?[a-z-]+)*\]|noqa: [A-Z]+\d+(, ?[A-Z]+\d+)*)"
@@ -50,31 +50,31 @@ def nodes(path: Path, *kinds: type[ast.AST]) -> Iterator[ast.AST]:
 
 
 def lines_of(node: ast.stmt) -> int:
-    """How many lines a statement has."""
+    """The number of lines of a statement."""
     return node.end_lineno - node.lineno + 1
 
 
 def lines_without_docstring(function: Function) -> int:
-    """How many lines a function has beside its docstring."""
+    """The number of lines of a function without its docstring."""
     docstring = function.body[0] if ast.get_docstring(function, clean=False) is not None else None
     return lines_of(function) - (lines_of(docstring) if docstring else 0)
 
 
 @cache
 def comments(path: Path) -> dict[str, str]:
-    """Each comment of a file, by where it stands."""
+    """The comments of a file by file name and line."""
     tokens = tokenize.generate_tokens(io.StringIO(path.read_text("utf-8")).readline)
     return {f"{name_of(path)}:{token.start[0]}": token.string for token in tokens if token.type == tokenize.COMMENT}
 
 
 def comments_that_match(pattern: re.Pattern[str]) -> dict[str, str]:
-    """Every comment of the project that the pattern finds, by where it stands."""
+    """The comments of the project that match a pattern, by file name and line."""
     paths = [path for path in PYTHON_FILES if pattern.search(path.read_text("utf-8"))]
     return {place: text for path in paths for place, text in comments(path).items() if pattern.search(text)}
 
 
 def is_constructor(function: Function, owner: ast.ClassDef | None) -> bool:
-    """Whether the function's business is to take the settings of an object or of a command."""
+    """Whether a function is a constructor or a command, which takes settings."""
     decorators = " ".join(ast.unparse(decorator) for decorator in function.decorator_list)
     if owner is None:
         return bool(re.search(r"\.(command|group)\b", decorators))
@@ -82,7 +82,7 @@ def is_constructor(function: Function, owner: ast.ClassDef | None) -> bool:
 
 
 def counted_arguments(function: Function, owner: ast.ClassDef | None) -> int:
-    """How many arguments a reader must keep in mind; a constructor's keyword-only ones read like fields."""
+    """The number of arguments; the keyword-only ones of a constructor do not count."""
     is_static = any(ast.unparse(decorator) == "staticmethod" for decorator in function.decorator_list)
     implicit = owner is not None and not is_static
     positional = len(function.args.posonlyargs) + len(function.args.args) - implicit

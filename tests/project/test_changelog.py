@@ -1,4 +1,4 @@
-"""Does the changelog tell a reader what changed, in the form it names?"""
+"""The changelog follows the format it names."""
 
 import re
 import tomllib
@@ -22,7 +22,7 @@ def versions():
 
 
 def test_unreleased_comes_first():
-    """What is not yet released stands on top, under Unreleased."""
+    """Unreleased changes come first, under Unreleased."""
     assert versions()[0] == ("Unreleased", None)
 
 
@@ -35,12 +35,12 @@ def test_every_section_is_a_version_with_its_date():
 
 
 def test_every_change_is_of_a_known_kind():
-    """Changes stand under Added, Changed, Deprecated, Removed, Fixed or Security."""
+    """Changes are listed under Added, Changed, Deprecated, Removed, Fixed or Security."""
     assert set(re.findall(r"^### (.+)$", CHANGELOG, re.MULTILINE)) <= KINDS
 
 
 def test_no_heading_is_empty():
-    """Under each kind of change stands at least one line."""
+    """Each kind of change has at least one line."""
     bodies = re.split(r"^### .+$", CHANGELOG, flags=re.MULTILINE)[1:]
     assert all(re.match(r"\s*- \S", body) for body in bodies)
 

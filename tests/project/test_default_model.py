@@ -1,4 +1,4 @@
-"""Will the default model still be served?"""
+"""The default models are not about to be shut down."""
 
 import ast
 import importlib.util
@@ -25,7 +25,7 @@ Models: TypeAlias = Literal["old", "older", "current", "alias"]
 
 
 def retiring_models(source):
-    """The models that a module's notices, in the string after the list of models, say will not be served."""
+    """The models whose shutdown a package announces, in the string after its list of models."""
     strings = [node.value.value for node in ast.parse(source).body if isinstance(node, ast.Expr)]
     entries = [" ".join(entry.split()) for text in strings for entry in re.split(r"^- ", text, flags=re.MULTILINE)]
     retiring = [entry for entry in entries if any(phrase in entry for phrase in RETIRING)]
@@ -33,14 +33,14 @@ def retiring_models(source):
 
 
 def test_default_model_is_not_about_to_be_shut_down():
-    """The default model is none of those whose end the installed openai package announces."""
+    """The installed openai package does not announce a shutdown of the default model."""
     package = Path(importlib.util.find_spec("openai").origin).parent
     source = (package / "types" / "shared" / "chat_model.py").read_text("utf-8")
     assert DEFAULT_MODEL not in retiring_models(source)
 
 
 def test_default_model_of_anthropic_is_served():
-    """Anthropic's default model is one that the installed anthropic package knows, and announces no end of."""
+    """The installed anthropic package lists Anthropic's default model and announces no shutdown of it."""
     from anthropic.resources.messages.messages import DEPRECATED_MODELS
     from anthropic.types import ModelParam
 

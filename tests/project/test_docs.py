@@ -46,7 +46,7 @@ PASSED_ON = ("COVERAGE_", "LANG", "LC_")
 
 @dataclass(frozen=True)
 class Block:
-    """One runnable block: where it stands, what it is, what the model says and what should be printed."""
+    """A runnable block: its place, language, code, scripted model and expected output."""
 
     place: str
     language: str
@@ -57,7 +57,7 @@ class Block:
 
 
 def pieces_of(text):
-    """The comments and fenced blocks of a page; only blank space may part those that belong together."""
+    """Groups of comments and fenced blocks that are separated only by blank space."""
     end, group = 0, []
     for match in PIECE.finditer(text):
         if text[end : match.start()].strip():
@@ -69,7 +69,7 @@ def pieces_of(text):
 
 
 def notes_of(comments):
-    """What the comments above a block say, by the word before their colon."""
+    """The comments above a block, by the word before their colon."""
     parts = (comment.strip().partition(":") for comment in comments)
     return {key.strip(): value.strip() for key, _, value in parts}
 
@@ -101,7 +101,7 @@ def turn_of(said):
 
 
 def environment_of(folder, server):
-    """The variables that a block sees: those of a newcomer, and where the model is to be found."""
+    """The environment of a block: a new user's, with the address of the model."""
     passed_on = {name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)}
     path = os.pathsep.join([sysconfig.get_path("scripts"), os.environ["PATH"]])
     model = {"OPENAI_BASE_URL": server.base_url, "OPENAI_API_KEY": "a-key"} if server else {}
@@ -109,7 +109,7 @@ def environment_of(folder, server):
 
 
 def run(block, folder, server):
-    """Run a block in an empty folder; gives its exit code, what it printed and what it complained of."""
+    """Run a block in an empty folder and return the finished process."""
     script, here = folder / "block", folder / "here"
     script.write_text(block.code, "utf-8")
     here.mkdir()
@@ -117,7 +117,7 @@ def run(block, folder, server):
 
 
 def run_in(here, command, server):
-    """Run a command in a folder, with the variables of a newcomer."""
+    """Run a command in a folder, with the environment of a new user."""
     return subprocess.run(
         command,
         cwd=here,
@@ -131,7 +131,7 @@ def run_in(here, command, server):
 
 
 def check(block, folder):
-    """Run a block to its end and compare what it prints with what the page shows; no turn may stay unsaid."""
+    """Run a block and compare its output with the page; every scripted turn must be used."""
     with FakeServer(*map(turn_of, block.turns)) if block.turns else nullcontext() as server:
         done = run(block, folder, server)
         assert done.returncode == 0, f"{block.place}\n{done.stderr}"
@@ -145,7 +145,7 @@ BLOCKS = [block for page in PAGES for block in blocks_of(page.relative_to(ROOT).
 
 @pytest.mark.slow
 def test_blocks_are_typed(tmp_path):
-    """What the documentation shows passes a type check, but for what may be None and is not."""
+    """The Python blocks of the documentation pass a type check, except for unchecked optional values."""
     typed = [block for block in BLOCKS if block.language == "python" and block.is_typed]
     for block in typed:
         (tmp_path / f"{re.sub(r'[^a-z0-9]+', '_', block.place.lower())}.py").write_text(block.code, "utf-8")
@@ -157,7 +157,7 @@ def test_blocks_are_typed(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("block", BLOCKS, ids=lambda block: block.place)
 def test_block_runs(block, tmp_path):
-    """Every block of the documentation runs as it stands and prints what the page shows."""
+    """Every block of the documentation runs and prints the output that the page shows."""
     check(block, tmp_path)
 
 
@@ -178,7 +178,7 @@ ASKING = [block for block in BLOCKS if block.turns and block.language == "python
 @pytest.mark.slow
 @pytest.mark.parametrize("block", ASKING, ids=lambda block: block.place)
 def test_block_replays(block, tmp_path):
-    """What a block of the documentation asks a model can be recorded, and replayed without model, network and key."""
+    """The model requests of a block can be recorded, and replayed without model, network and key."""
     here = tmp_path / "here"
     (recording := tmp_path / "recording").mkdir()
     with FakeServer(*map(turn_of, block.turns)) as server:
@@ -205,7 +205,7 @@ def test_code_blocks_are_recognised():
 
 
 def reasons_of(text):
-    """What is said of each runnable block that does not run."""
+    """The reasons of the runnable blocks that are not run."""
     for group in pieces_of(text):
         comments = []
         for match in group:
@@ -224,7 +224,7 @@ def test_skipped_blocks_state_a_reason():
 
 
 def command_lines():
-    """Every line of an sh block that calls agentkit, and where it stands."""
+    """Every line of an sh block that calls agentkit, with its page."""
     for page in PAGES:
         for match in PIECE.finditer(page.read_text("utf-8")):
             if match["language"] == "sh":
@@ -276,7 +276,7 @@ PAGE = """
 print("first")
 ```
 
-Between them stands a sentence.
+A sentence separates them.
 
 ```python
 print("second")
@@ -297,7 +297,7 @@ echo "$HOME"
 
 
 def test_reading_of_a_page():
-    """A block takes the comments right above it and the text block right below it, and no others."""
+    """A block uses only the comments directly above it and the text block directly below it."""
     first, second, third = blocks_of("page.md", PAGE)
     assert (first.place, first.output, second.output) == ("page.md:5", "It is\n2.", "second\n")
     assert (first.turns[1], second.turns, third.turns) == ("It is 2.", None, None)
@@ -315,7 +315,7 @@ def test_reading_of_a_page():
     ],
 )
 def test_wrong_block_is_found(code, output, tmp_path):
-    """A block that fails, or prints something else than the page shows, fails its test."""
+    """A block that fails, or prints other text than the page shows, fails its test."""
     with pytest.raises(AssertionError):
         check(Block("page.md:1", "python", code, None, output), tmp_path)
 
@@ -328,5 +328,5 @@ def test_block_that_leaves_the_model_unasked_is_found(tmp_path):
 
 @pytest.mark.parametrize(("output", "code"), [("now: ...", "print('now:', 5)"), (None, "print('whatever')")])
 def test_right_block_passes(code, output, tmp_path):
-    """Three dots stand for anything, and a block without shown output may print what it likes."""
+    """Three dots match any text, and a block without expected output may print anything."""
     check(Block("page.md:1", "python", code, None, output), tmp_path)

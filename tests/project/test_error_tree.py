@@ -1,4 +1,4 @@
-"""Are the exceptions the tree that the documentation draws?"""
+"""The documented tree of exceptions matches the classes."""
 
 import ast
 import builtins
@@ -17,7 +17,7 @@ BRANCH = re.compile(r"^(?P<indent>(?:│   |    )*)(?:├── |└── )(?P<
 
 
 def drawn_tree():
-    """The drawing: each exception's parent, and the builtin that it also is."""
+    """The documented tree: each exception's parent, and its builtin base."""
     path, drawing = ["AgentKitError"], {}
     for match in filter(None, map(BRANCH.match, errors.__doc__.splitlines())):
         depth = len(match["indent"]) // 4 + 1
@@ -27,7 +27,7 @@ def drawn_tree():
 
 
 def real_tree():
-    """The classes: each exception's parent, and the builtin that it also is."""
+    """The class tree: each exception's parent, and its builtin base."""
     classes = [
         value for value in vars(errors).values() if inspect.isclass(value) and value.__module__ == errors.__name__
     ]
@@ -37,7 +37,7 @@ def real_tree():
 
 
 def public_exceptions(path):
-    """The public classes of a module that are exceptions by the look of their bases."""
+    """The public classes of a module whose bases are exceptions."""
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
             names = {ast.unparse(base).rpartition(".")[2] for base in node.bases}
@@ -62,9 +62,8 @@ def test_drawing_has_every_branch():
     assert branches == ["ConfigError", "ModelError", "ToolError", "RunError", "SessionError"]
 
 
-# `agentkit.testing` fails a test as pytest expects it: by an AssertionError. What the guard refuses is raised to
-# untrusted code, in a process of its own, and nowhere else. What is wrong with a typed answer, or with a request to a
-# served agent, never leaves its folder.
+# Exempt: `agentkit.testing` raises AssertionErrors for pytest, the guard raises to untrusted code in a child process,
+# and errors of typed answers and of the server's requests are handled in their folders.
 def test_exceptions_live_in_one_module():
     """Every public exception is defined in `agentkit.errors`."""
     paths = [
@@ -78,5 +77,5 @@ def test_exceptions_live_in_one_module():
 
 @pytest.mark.parametrize("name", sorted(real_tree()))
 def test_exception_is_documented(name):
-    """Every exception says in its docstring what happened."""
+    """Every exception has a docstring."""
     assert getattr(errors, name).__doc__

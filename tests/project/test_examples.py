@@ -1,4 +1,4 @@
-"""Do the example programs do what they say? Each runs as a stranger would run it, against a model that is scripted."""
+"""The example programs run as documented, against a scripted model."""
 
 import csv
 import io
@@ -28,7 +28,7 @@ SECONDS = 120
 
 
 def environment_of(folder, base_url, **more):
-    """The variables that a program sees: those of a newcomer, and where the model is to be found."""
+    """The environment of a program: a new user's, with the address of the model."""
     passed_on = {name: value for name, value in os.environ.items() if name.startswith(PASSED_ON)}
     model = {"OPENAI_BASE_URL": base_url, "OPENAI_API_KEY": "a-key"} if base_url else {}
     own = {"PATH": os.environ["PATH"], "HOME": str(folder / "home"), "PYTHONIOENCODING": "utf-8"}
@@ -37,7 +37,7 @@ def environment_of(folder, base_url, **more):
 
 @pytest.fixture
 def here(tmp_path):
-    """An empty folder to run a program in; its home is beside it."""
+    """An empty folder to run a program in."""
     (tmp_path / "here").mkdir()
     return tmp_path / "here"
 
@@ -63,7 +63,7 @@ def start(here, tmp_path):
 
 @pytest.fixture
 def run(start):
-    """Run an example to its end; gives its exit code, what it printed and what it said on standard error."""
+    """Run an example and return its exit code, standard output and standard error."""
 
     def to_the_end(name, *arguments, server=None, typed="", **more):
         process = start(name, *arguments, base_url=server and server.base_url, **more)
@@ -75,7 +75,7 @@ def run(start):
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_example_is_short_and_says_how_to_run_it(path):
-    """An example has at most forty lines, says at its top how to run it, and names no model."""
+    """An example has at most forty lines, explains at its top how to run it, and names no model."""
     text = path.read_text("utf-8")
     assert len(text.splitlines()) <= 40
     assert re.match(rf'""".+\n\n *(python|pytest) {path.name}', text)
@@ -93,7 +93,7 @@ def test_there_are_ten_examples_and_all_are_listed():
     "name", [path.name for path in EXAMPLES if not path.name.startswith("test_")], ids=lambda name: name[:-3]
 )
 def test_without_a_key_a_program_says_what_to_do(name, run, here):
-    """Without a model a program ends with the exit code 1 and one line that says what to set."""
+    """Without a model a program exits with 1 and one line that names the variable to set."""
     (here / "note.txt").write_text("A lamp for 3 EUR")
     code, _, told = run(name, typed="name,born\nAn,1990\n")
     assert code == 1
@@ -107,7 +107,7 @@ def test_without_a_key_a_program_says_what_to_do(name, run, here):
     ids=lambda name: name[:-3],
 )
 def test_missing_file_is_told(name, run):
-    """A file or folder that is not there is named before a model is asked, without a traceback."""
+    """A missing file or folder is reported before a model is asked, without a traceback."""
     with FakeServer() as server:
         code, _, told = run(name, "nowhere", server=server)
     assert (code, "nowhere" in told, "Traceback" in told) == (1, True, False), told
@@ -115,12 +115,12 @@ def test_missing_file_is_told(name, run):
 
 
 def sent(request):
-    """All that a model was told with a request, as text."""
+    """The messages of a request, as text."""
     return json.dumps(request.json, ensure_ascii=False)
 
 
 def test_summarise_folder_reads_and_changes_nothing(run, tmp_path):
-    """The summary stands on what the files say; what is read on the way is told, and no tool can write."""
+    """The summary is based on the files, reads are reported, and no tool can write."""
     folder = tmp_path / "notes"
     (folder / "old").mkdir(parents=True)
     (folder / "plan.txt").write_text("We sail on Friday.")
@@ -154,7 +154,7 @@ class Web(BaseHTTPRequestHandler):
         self.wfile.write(body.encode())
 
     def log_message(self, *arguments):
-        """Say nothing."""
+        """Log nothing."""
 
 
 @pytest.fixture
@@ -167,7 +167,7 @@ def web():
 
 
 def test_research_marks_what_was_never_opened(run, web):
-    """A statement shows the page that was opened for it; a source that nobody opened is marked."""
+    """A statement names the page that was opened for it; unopened sources are marked."""
     page, invented = f"http://{web}/page", f"http://{web}/other"
     findings = [{"statement": "They measure it.", "source": page}, {"statement": "They guess.", "source": invented}]
     lines = [call("web_search", query="plants flower"), call("fetch_url", url=page), json.dumps({"result": findings})]
@@ -181,7 +181,7 @@ def test_research_marks_what_was_never_opened(run, web):
 
 
 def test_research_opens_only_the_web_and_hosts_that_were_named(run, web):
-    """A page of a machine inside is not read unless the person has named its host."""
+    """A page of an internal host is only read if the person has named the host."""
     line = json.dumps({"result": [{"statement": "Secrets.", "source": f"http://{web}/page"}]})
     with FakeServer(call("fetch_url", url=f"http://{web}/page"), line) as server:
         code, printed, _ = run("research.py", "What is inside?", server=server)
@@ -205,7 +205,7 @@ def clean(row):
 
 
 def test_clean_csv_runs_the_code_of_the_model(run, tmp_path):
-    """Code of the model cleans each row, a mistake goes back to it, and the file itself stays as it was."""
+    """Code of the model cleans each row, errors are returned to it, and the file is unchanged."""
     table = tmp_path / "people.csv"
     table.write_text(MESSY, "utf-8")
     wrong = "def clean(row):\n    return {'name': row['nmae'], 'born': ''}"
@@ -224,7 +224,7 @@ def test_clean_csv_runs_the_code_of_the_model(run, tmp_path):
 
 
 def test_clean_csv_takes_long_tables_from_standard_input(run):
-    """A table of many rows is cleaned piece by piece, and rows of the same content stay once."""
+    """A long table is cleaned in chunks, and duplicate rows are removed."""
     rows = "".join(f'{number % 150},"{"x" * 300}"\n' for number in range(200))
     double = "def clean(row):\n    return {**row, 'number': str(2 * int(row['number']))}"
     with FakeServer(call("clean_table", code=double), "Doubled.") as server:
@@ -235,14 +235,14 @@ def test_clean_csv_takes_long_tables_from_standard_input(run):
 
 
 def test_clean_csv_without_rows_prints_nothing(run):
-    """A table without rows is cleaned already."""
+    """A table without rows needs no cleaning."""
     with FakeServer("There is nothing to clean.") as server:
         code, printed, told = run("clean_csv.py", server=server, typed="name,born\n")
     assert (code, printed, told) == (0, "", "There is nothing to clean.\n")
 
 
 def test_clean_csv_code_reaches_no_file(run, tmp_path):
-    """Code that would read a file is refused, and the table comes out as it went in."""
+    """Code that reads a file is refused, and the table is unchanged."""
     secret = tmp_path / "secret.txt"
     secret.write_text("hunter2")
     spying = f"def clean(row):\n    return {{'a': open({str(secret)!r}).read()}}"
@@ -253,7 +253,7 @@ def test_clean_csv_code_reaches_no_file(run, tmp_path):
 
 
 def read_until(stream, ending):
-    """What a program prints until it asks something."""
+    """The output of a program up to its next question."""
     text = ""
     while not text.endswith(ending) and (letter := stream.read(1)):
         text += letter
@@ -274,7 +274,7 @@ MENDING = (
     [("y\n", "y\n", MENDED), ("y\n", "\n", BUG), ("n\n", None, BUG)],
 )
 def test_coding_asks_shows_and_undoes(start, tmp_path, approval, keeping, left):
-    """Nothing is changed without a yes; what was changed is shown, and taken back unless it may stay."""
+    """Nothing changes without approval; changes are shown, and undone unless they are accepted."""
     folder = tmp_path / "project"
     folder.mkdir()
     (folder / "sums.py").write_text(BUG)
@@ -297,7 +297,7 @@ def test_coding_asks_shows_and_undoes(start, tmp_path, approval, keeping, left):
 
 
 def test_coding_without_a_person_changes_nothing(run, here):
-    """Where nobody sits at the terminal, nothing is changed."""
+    """Without a terminal nothing is changed."""
     (here / "sums.py").write_text(BUG)
     with FakeServer(*MENDING) as server:
         code, _, told = run("coding_with_undo.py", server=server)
@@ -330,7 +330,7 @@ def test_extract_rows_gives_checked_rows(run, here):
 
 
 def test_extract_rows_names_what_failed(run, here):
-    """A text that gives no valid rows is named, the others are printed, and the exit code is 1."""
+    """A text without valid rows is reported, the other rows are printed, and the exit code is 1."""
     (here / "a.txt").write_text("taxi")
     (here / "b.txt").write_text("nonsense")
     taxi = ("2027-03-03", "taxi", "18.50", "EUR")
@@ -341,7 +341,7 @@ def test_extract_rows_names_what_failed(run, here):
 
 
 def test_review_team_reads_with_three_pairs_of_eyes(run, tmp_path):
-    """Three workers read the file itself, the supervisor hears them all, and what they spent is added up."""
+    """Three workers read the file, the supervisor receives all reviews, and usage is summed."""
     file = tmp_path / "sums.py"
     file.write_text(BUG)
     workers = ("safety_reviewer", "clarity_reviewer", "correctness_reviewer")
@@ -363,7 +363,7 @@ def test_review_team_reads_with_three_pairs_of_eyes(run, tmp_path):
 
 
 def test_chat_remembers_across_restarts(run):
-    """A second process goes on with the conversation of the first, and another name is another conversation."""
+    """A second process continues the conversation of the first; another name starts another conversation."""
     with FakeServer("Hello An!", "Your name is An.", "I do not know.") as server:
         first = run("chat_with_memory.py", server=server, typed="I am An.\n")
         second = run("chat_with_memory.py", server=server, typed="Who am I?\n\n")
@@ -377,7 +377,7 @@ def test_chat_remembers_across_restarts(run):
 
 
 def test_chat_goes_on_after_a_failure(run):
-    """A failure of the model is told, and the chat goes on."""
+    """A model failure is reported, and the chat continues."""
     with FakeServer(fail(400, "no such model"), "Here I am.") as server:
         code, printed, _ = run("chat_with_memory.py", server=server, typed="Hello?\nHello?\n")
     assert code == 0
@@ -386,7 +386,7 @@ def test_chat_goes_on_after_a_failure(run):
 
 
 def test_chat_goes_on_with_what_was_cut_off(start, run):
-    """A chat that is killed while the model thinks gives the answer when it is started again."""
+    """A chat that is killed during a request answers after a restart."""
     asked = threading.Event()
 
     def begin(request):
@@ -408,7 +408,7 @@ def test_chat_goes_on_with_what_was_cut_off(start, run):
 
 
 def test_batch_asks_only_for_what_is_missing(run):
-    """A hundred texts get their topics; begun again, the batch asks only for those that failed."""
+    """A hundred texts get topics; a restarted batch only asks for those that failed."""
 
     def topic(request):
         return json.dumps({"result": "numbers" if "cmath" in sent(request) else "other"})
@@ -429,7 +429,7 @@ def test_batch_asks_only_for_what_is_missing(run):
 
 
 def test_batch_takes_other_texts_as_another_batch(run, here):
-    """A file that was changed is sorted anew, and blank lines are no texts."""
+    """A changed file is sorted again, and blank lines are skipped."""
     for lines, asked in (("one\n\ntwo\n", 2), ("one\nthree\n", 2), ("one\ntwo\n", 0)):
         (here / "texts.txt").write_text(lines)
         with FakeServer(*['{"result": "other"}'] * asked) as server:
@@ -439,7 +439,7 @@ def test_batch_takes_other_texts_as_another_batch(run, here):
 
 @contextmanager
 def service(start, server):
-    """The web service, running; gives a function that asks it."""
+    """A running web service and a function that sends it requests."""
     process = start("service_with_fastapi.py", 0, base_url=server.base_url)
     port = int(re.search(r":(\d+) ", read_until(process.stderr, "(Press CTRL+C to quit)")).group(1))
 
@@ -457,7 +457,7 @@ def service(start, server):
 
 
 def test_service_keeps_conversations_apart_and_over_restarts(start):
-    """Each conversation goes on when its id is sent along, also in a new process; others know nothing of it."""
+    """A conversation continues when its id is sent, also in a new process, and is isolated from others."""
     lines = (call("calculator", expression="0.17*2400"), "It is 408.", "Hello.", "Twice that is 816.")
     with FakeServer(*lines) as server:
         with service(start, server) as ask:
@@ -472,7 +472,7 @@ def test_service_keeps_conversations_apart_and_over_restarts(start):
 
 
 def test_service_tells_failures_by_status(start):
-    """What is no question is 422; a model that fails is 502, with its reason."""
+    """An invalid question returns 422; a model failure returns 502 with its reason."""
     with FakeServer(fail(400, "no such model")) as server, service(start, server) as ask:
         assert ask(question="x" * 10_001)[0] == 422
         assert ask(question="Hello?", conversation="../other")[0] == 422
@@ -482,7 +482,7 @@ def test_service_tells_failures_by_status(start):
 
 @pytest.fixture
 def replayed(here, tmp_path):
-    """Run the replayed test in a folder of its own, with its cassette beside it."""
+    """Run the replayed test in an empty folder with its cassette."""
     shutil.copytree(ROOT / "examples" / "cassettes", here / "cassettes")
     shutil.copy(ROOT / "examples" / "test_replayed.py", here)
 
@@ -503,7 +503,7 @@ def test_replayed_needs_no_model(replayed):
 
 
 def test_replayed_notices_a_change(replayed, here):
-    """When the agent is told something else than was recorded, the test fails and shows the difference."""
+    """If the agent receives other text than was recorded, the test fails and shows the difference."""
     program = here / "test_replayed.py"
     program.write_text(program.read_text().replace("You plan journeys.", "You plan voyages."))
     done = replayed()
@@ -513,7 +513,7 @@ def test_replayed_notices_a_change(replayed, here):
 
 
 def test_replayed_can_be_recorded_anew(replayed, here):
-    """With --record=all a model is asked, and its answers take the place of the recorded ones."""
+    """With --record=all a model is asked, and its answers replace the recorded ones."""
     cassette = here / "cassettes" / "planner.cassette"
     cassette.unlink()
     line = call("days_between", start="2026-11-22", end="2026-12-24")

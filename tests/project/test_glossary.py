@@ -38,7 +38,7 @@ def test_words_of_the_glossary_are_those_of_the_code():
 
 
 def test_public_classes_are_explained():
-    """Each public class that is no error is explained under its own first word."""
+    """Each public class except errors is explained under its first word."""
     classes = [name for name in agentkit.__all__ if isinstance(getattr(agentkit, name), type)]
     classes = [name for name in classes if not issubclass(getattr(agentkit, name), Exception)]
     words = tuple(map(plain, WORDS))
@@ -46,6 +46,6 @@ def test_public_classes_are_explained():
 
 
 def test_glossary_is_in_alphabetical_order():
-    """The glossary is sorted, and no word stands in it twice."""
+    """The glossary is sorted and has no duplicates."""
     first = [row[0].lower() for row in ROWS]
     assert first == sorted(set(first))

@@ -1,4 +1,4 @@
-"""What does `import agentkit` cost, and what does it give?"""
+"""Modules loaded by imports, and the public names of the package."""
 
 import ast
 import json
@@ -30,7 +30,7 @@ COMMAND_LINE = tuple(module for module in MODULES if module.startswith("agentkit
 
 @cache
 def named_by(module):
-    """What a module imports at its top, and what these import at theirs; not what is for type checkers alone."""
+    """The modules that a module imports at its top, directly and indirectly, without type-checking imports."""
     path = ROOT / module.replace(".", "/")
     path = package if (package := path / "__init__.py").is_file() else path.with_suffix(".py")
     body = ast.parse(path.read_text("utf-8")).body
@@ -56,16 +56,16 @@ ALONE = tuple(module for module in MODULES if module not in COMMAND_LINE + CONNE
 IMPORT_EACH_AND_LIST = """
 import importlib, json, sys
 sys.path.insert(0, sys.argv[1])
-loaded, told = set(sys.modules), {}
+loaded, loaded_modules = set(sys.modules), {}
 for module in sys.argv[2:]:
     try:
         importlib.import_module(module)
     except Exception as error:
-        told[module] = f"{type(error).__name__}: {error}"
+        loaded_modules[module] = f"{type(error).__name__}: {error}"
     else:
-        told[module] = sorted(set(sys.modules) - loaded)
+        loaded_modules[module] = sorted(set(sys.modules) - loaded)
     loaded = set(sys.modules)
-print(json.dumps(told))
+print(json.dumps(loaded_modules))
 """
 IMPORT_AND_LIST = """
 import sys
@@ -79,24 +79,24 @@ print(json.dumps(sorted(loaded)))
 
 
 def modules_loaded_by(statement, isolation="-IS"):
-    """The modules that a statement loads in a fresh interpreter that sees only the standard library and agentkit.
+    """The modules that a statement loads in a new interpreter that sees only the standard library and agentkit.
 
     Warnings are errors, and the statement itself may print nothing on either stream.
     """
-    return json.loads(told_by(IMPORT_AND_LIST.format(statement=statement), isolation))
+    return json.loads(output_of(IMPORT_AND_LIST.format(statement=statement), isolation))
 
 
 @cache
 def loaded_by_each(modules, isolation="-IS"):
-    """What each module loads that none before it has, all in one such interpreter, or the error that it ends in.
+    """The modules that each module loads first in one such interpreter, or its error.
 
     Which comes first does not matter: no two of them import each other, as the contracts on cycles say.
     """
-    return json.loads(told_by(IMPORT_EACH_AND_LIST, isolation, *modules))
+    return json.loads(output_of(IMPORT_EACH_AND_LIST, isolation, *modules))
 
 
-def told_by(program, isolation, *arguments):
-    """What a program prints in such an interpreter."""
+def output_of(program, isolation, *arguments):
+    """The output of a program in such an interpreter."""
     command = [sys.executable, isolation, "-W", "error", "-c", program, str(ROOT), *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
@@ -125,7 +125,7 @@ def test_import_loads_only_the_version():
 
 
 def test_an_agent_loads_no_tools_that_it_was_not_given():
-    """An agent of one's own loads neither the shipped tools nor the sandbox, nor what maps it over many prompts."""
+    """An agent without tools loads neither the built-in tools nor the sandbox nor the batch module."""
     loaded = modules_loaded_by("from agentkit import Agent, LLM, core_tools")
     organs = Counter(".".join(name.split(".")[:3]) for name in loaded)
     absent = {"agentkit.tools.web", "agentkit.tools.system", "agentkit.tools.catalog", "agentkit.agents.batch"}
@@ -155,21 +155,21 @@ def test_command_line_needs_only_click():
 
 @pytest.mark.parametrize("module", CONNECTION)
 def test_the_connection_needs_only_the_http_library(module):
-    """A module of the connection, which is loaded with the first request, imports the HTTP library and no other."""
+    """A connection module, loaded with the first request, imports the HTTP library and no other package."""
     packages = {name.partition(".")[0] for name in loaded_by_each(("httpx2", *CONNECTION), isolation="-I")[module]}
     assert packages <= sys.stdlib_module_names | {"agentkit"}
 
 
 @pytest.mark.parametrize("module", PROTOCOL)
 def test_the_protocol_needs_only_its_package(module):
-    """What is loaded when an MCP server on the web is reached may derive from the protocol's own, and needs no more."""
+    """The modules for remote MCP servers need only the mcp package."""
     loaded = loaded_by_each(("mcp.client", *PROTOCOL), isolation="-I")
     packages = {name.partition(".")[0] for name in loaded[module]}
     assert packages <= sys.stdlib_module_names | {"agentkit", "mcp", "jwt", "cryptography"}
 
 
 def test_names_need_only_the_standard_library():
-    """Touching every public name imports no other package: those are imported when first used."""
+    """Access to every public name imports no other package; packages are imported on first use."""
     loaded = modules_loaded_by("import agentkit\nfor name in agentkit.__all__: getattr(agentkit, name)")
     assert {name.partition(".")[0] for name in loaded} <= sys.stdlib_module_names | {"agentkit"}
 
@@ -179,8 +179,8 @@ def test_star_import_gives_the_public_names():
     assert "agentkit" in modules_loaded_by("from agentkit import *\nassert SafetyLevel and AgentKitError")
 
 
-def test_every_name_has_a_home():
-    """The public names are those of the table that says where each one lives, in alphabetical order."""
+def test_public_names_are_those_of_the_table():
+    """The public names are those of the table of modules, in alphabetical order."""
     assert list(agentkit.__all__) == sorted(HOMES)
 
 
@@ -190,7 +190,7 @@ def test_names_resolve():
 
 
 def test_type_checkers_see_what_the_table_says():
-    """The imports for type checkers and the table of homes agree name by name."""
+    """The imports for type checkers and the table of modules are the same."""
     assert imports_for_type_checkers() == HOMES
 
 
@@ -202,7 +202,7 @@ def test_dir_lists_the_public_names():
 
 
 def test_unknown_name_is_an_attribute_error():
-    """A name that agentkit does not have is an AttributeError that repeats it."""
+    """An unknown name raises an AttributeError that contains it."""
     with pytest.raises(AttributeError, match="no_such_name"):
         _ = agentkit.no_such_name
 
@@ -218,23 +218,23 @@ def test_unknown_name_is_an_attribute_error():
         ("agentkit.events", "RunFinished", "agentkit"),
     ],
 )
-def test_who_looks_in_the_wrong_place_is_told_the_right_one(place, name, home):
-    """An event or an error that is imported from elsewhere than its home is an error that says where it is."""
+def test_import_from_the_wrong_module_names_the_right_one(place, name, home):
+    """Importing an event or error from the wrong module raises an error that names the right one."""
     with pytest.raises(ImportError, match=f"Write: from {home} import {name}$"):
         getattr(import_module(place), name)
     assert getattr(import_module(home), name)
 
 
 def test_unknown_event_is_an_attribute_error():
-    """A name that is no event is missing, as in any module."""
+    """A module of events has no other names."""
     assert not hasattr(agentkit.events, "no_such_name")
 
 
 def test_no_module_shadows_a_public_name():
-    """No module bears the name of a public name, so importing it never hides the other."""
+    """No module has the name of a public name, so that importing it never hides the other."""
     assert {module.name for module in pkgutil.iter_modules(agentkit.__path__)}.isdisjoint(HOMES)
 
 
 def test_package_is_typed():
-    """The package carries the marker that tells type checkers to trust its annotations."""
+    """The package has the marker for type checkers."""
     assert (ROOT / "agentkit" / "py.typed").is_file()

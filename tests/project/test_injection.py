@@ -1,4 +1,4 @@
-"""Does the measurement of injected orders count what it says? Its own logic, without AgentDojo."""
+"""The logic of the prompt injection benchmark, without AgentDojo."""
 
 import subprocess
 import sys
@@ -17,7 +17,7 @@ PLAIN, ALONE, DEFAULT, SAID = SETTINGS
 
 
 def offers():
-    """Two tools as a suite has them."""
+    """Two tools as defined by a suite."""
     properties = {name: {"type": "string"} for name in ("recipient", "amount", "subject", "date")}
     payment = {"type": "object", "properties": properties, "required": ["recipient"]}
     nothing = {"type": "object", "properties": {}}
@@ -28,7 +28,7 @@ def offers():
 
 
 def obeyed(setting, orders, *, is_attended=False):
-    """What a setting makes of the orders to a bank's tools."""
+    """The outcome of injected calls to a bank's tools under a setting."""
     return obey(orders, setting.tools("banking", offers()), setting.policy("banking"), is_attended=is_attended)
 
 
@@ -44,13 +44,13 @@ def obeyed(setting, orders, *, is_attended=False):
     ],
 )
 def test_model_obeys_and_the_person_is_asked(setting, prompt, attended, done, asked):
-    """The order is carried out once it was read, unless it is asked about; a person says yes to the task's calls."""
+    """An injected call runs unless it needs approval; the person approves the calls of the task."""
     found = obeyed(setting, Orders(prompt, [READ, PAY], [STEAL], read=1), is_attended=attended)
     assert (found.done, found.asked, found.answer) == (done, asked, "Done.")
 
 
 def test_call_that_fails_has_not_happened():
-    """A tool that raises has done nothing."""
+    """A tool call that raises counts as not executed."""
 
     def fail():
         raise ValueError("no such file")
@@ -60,7 +60,7 @@ def test_call_that_fails_has_not_happened():
 
 
 def test_call_that_could_not_be_made_is_no_measurement():
-    """What did not happen because there is no such tool, or its arguments are wrong, was not withstood."""
+    """A call that failed because of an unknown tool or wrong arguments does not count as blocked."""
     tools = PLAIN.tools("banking", offers())
     for wanted, rule in ((("sell", {}), "unknown-tool"), (("send_money", {}), "bad-arguments")):
         with pytest.raises(RuntimeError, match=rule):
@@ -68,7 +68,7 @@ def test_call_that_could_not_be_made_is_no_measurement():
 
 
 def test_declarations_fit_each_other():
-    """Each tool is of a kind that exists, and only calls that change or name an address have rules."""
+    """Each tool has a known kind, and only calls that change something or name an address have rules."""
     for suite, kinds in DECLARED["suites"].items():
         assert set(kinds.values()) <= DECLARED["kinds"].keys()
         assert {kinds[tool] for tool in DECLARED["said"][suite]} <= {"change", "web"}
@@ -77,13 +77,13 @@ def test_declarations_fit_each_other():
 
 
 def test_tool_that_nobody_declared_is_an_error():
-    """A suite with a new tool is not measured as if it were harmless."""
+    """A suite with an undeclared tool raises an error."""
     with pytest.raises(KeyError, match="new_tool"):
         Setting("declared", declares=True).tools("banking", [Offer("new_tool", "", {"type": "object"}, str)])
 
 
 def test_tallies_add_up():
-    """The sums are over the suites of a setting, and say what was missed and asked about."""
+    """Totals cover all suites of a setting, with missed and asked calls."""
     bank, chat = Tally("default", "banking"), Tally("default", "slack")
     bank.note_task(["send_money", "send_money"], is_solved=True)
     bank.note_task([], is_solved=True)
@@ -102,7 +102,7 @@ def test_tallies_add_up():
 
 
 def test_what_is_missing_is_named():
-    """Without AgentDojo the command says what to install."""
+    """Without AgentDojo the command names the package to install."""
     without = "import sys; sys.modules['agentdojo'] = None"
     program = f"{without}; from benchmarks.injection.__main__ import main; sys.exit(main([]))"
     ended = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)

@@ -21,6 +21,7 @@ STREAMS = ("sys.stdout", "sys.stderr", "sys.__stdout__", "sys.__stderr__", "prin
 READS_THE_ENVIRONMENT = {"settings.py"}
 # A worker, or a command that runs a program in its place, is the whole of its process: nobody else sees what it sets.
 OWN_PROCESS = {
+    "cli/approvals.py",
     "cli/chat/repl.py",
     "cli/loading.py",
     "cli/replay.py",
@@ -70,13 +71,13 @@ def expressions(source, kind):
 
 
 def global_calls(source):
-    """The calls that change something for the whole process."""
+    """The calls that change state of the whole process."""
     called = expressions(source, ast.Call)
     return [(text, line) for text, line in called if text.partition("(")[0] in GLOBAL_CALLS]
 
 
 def global_assignments(source):
-    """The assignments, deletions and updates of what the whole process shares."""
+    """The assignments, deletions and updates of state of the whole process."""
     targets = [node for node in nodes(source) if not isinstance(node, ast.Call)]
     updates = {f"os.environ.{verb}" for verb in ("update", "pop", "setdefault", "clear", "popitem")}
     return [
@@ -93,13 +94,13 @@ def environment_reads(source):
 
 
 def stream_uses(source):
-    """The places that print, or take hold of the streams of the process."""
+    """The places that print or use the standard streams."""
     used = expressions(source, ast.Attribute | ast.Call)
     return [(text, line) for text, line in used if text.startswith(STREAMS)]
 
 
 def dynamic_imports(source):
-    """The imports that the build cannot read, because the module's name is a value."""
+    """The imports whose module name is a value, which import-linter cannot see."""
     called = expressions(source, ast.Call)
     names = {"import_module", "importlib.import_module", "__import__"}
     return [(text, line) for text, line in called if text.partition("(")[0] in names]
@@ -116,7 +117,7 @@ def import_time_calls(source):
 
 
 def test_nothing_global_is_changed():
-    """No module changes what the whole process shares: streams, folder, environment, signals, filters."""
+    """No module changes state of the whole process: streams, folder, environment, signals, filters."""
     found = {
         name: global_calls(MODULES[name].read_text("utf-8")) + global_assignments(MODULES[name].read_text("utf-8"))
         for name in sorted(MODULES.keys() - OWN_PROCESS)
@@ -134,7 +135,7 @@ def test_the_environment_has_one_reader():
 
 
 def test_the_library_never_prints():
-    """Only the command line writes to the terminal, and what a user has made to ask or to tell there."""
+    """Only the command line, terminal approvers and consoles write to the terminal."""
     found = {
         name: stream_uses(MODULES[name].read_text("utf-8"))
         for name in sorted(name for name in MODULES.keys() - OWN_PROCESS - ASKS - TELLS if not name.startswith("cli/"))
@@ -153,7 +154,7 @@ def test_every_import_can_be_read():
 
 
 def test_lines_are_split_by_one_function():
-    """Texts are split by `split_lines`: `str.splitlines` also splits at characters that show no end of a line."""
+    """Texts are split by `split_lines`: `str.splitlines` also splits at invisible characters."""
     found = {
         name: [
             at
@@ -189,5 +190,5 @@ def test_importing_does_nothing():
     ],
 )
 def test_reading_of_global_changes(source):
-    """A write to what the process shares is seen in each of its forms."""
+    """Every form of a write to global state is detected."""
     assert global_calls(source) + global_assignments(source)

@@ -1,4 +1,4 @@
-"""Does the leaderboard's benchmark judge as the leaderboard does, and on questions that stay apart?"""
+"""The leaderboard benchmark scores like the leaderboard, on separate halves of the questions."""
 
 import json
 import subprocess
@@ -34,7 +34,7 @@ def folder(tmp_path):
 
 
 def test_the_halves_have_no_question_in_common(folder):
-    """Each half is the same at every run, and a smaller sample is the beginning of a larger one."""
+    """Each half is the same in every run, and a smaller sample is a prefix of a larger one."""
     halves = [
         [question["id"] for question in sampled(folder, "simple_python", half, 99)]
         for half in ("development", "held-out")
@@ -44,7 +44,7 @@ def test_the_halves_have_no_question_in_common(folder):
 
 
 def test_a_question_comes_with_its_tools_and_wanted_calls(folder):
-    """Dots of names become underscores, and Python's types those of JSON."""
+    """Dots in names become underscores, and Python types become JSON types."""
     question = sampled(folder, "simple_python", "held-out", 1)[0]
     (spec,) = question["tools"]
     assert (spec.name, spec.parameters["type"], spec.parameters["properties"]["base"]) == (
@@ -56,7 +56,7 @@ def test_a_question_comes_with_its_tools_and_wanted_calls(folder):
 
 
 def test_schemas_are_read_to_any_depth():
-    """A parameter may be called `type`, a list has entries, and what takes anything has no type."""
+    """Parameters may be named `type`, lists have item types, and untyped parameters are allowed."""
     shape = {
         "type": "dict",
         "properties": {"type": {"type": "tuple", "items": {"type": "float"}}, "any": {"type": "any"}},
@@ -81,7 +81,7 @@ def test_schemas_are_read_to_any_depth():
     ],
 )
 def test_calls_fit_when_each_argument_is_possible(calls, expected):
-    """Each wanted call is made once, with possible values only; what may be left out may be."""
+    """Each expected call is made once with accepted values; optional arguments may be omitted."""
     assert fits(WANTED, calls) is expected
 
 
@@ -117,7 +117,7 @@ def test_values_are_compared_as_the_leaderboard_does(possible, value, expected):
     ],
 )
 def test_what_an_answer_is_worth(wanted, calls, suggested, expected):
-    """Only a call can be wrong, and where none is wanted only silence is right."""
+    """Only a call can be wrong; if no call is expected, only no call is right."""
     assert verdict(wanted, calls, suggested) == expected
 
 

@@ -1,4 +1,4 @@
-"""Do the pages make a site without a broken link, an orphan, or anything loaded from elsewhere?"""
+"""The documentation site has no broken links, no orphans and no external resources."""
 
 import re
 import subprocess
@@ -12,11 +12,11 @@ import pytest
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
-DOORS = ["Tutorial", "How-to", "Explanation", "Reference"]
+SECTIONS = ["Tutorial", "How-to", "Explanation", "Reference"]
 
 
 class Links(HTMLParser):
-    """What a page of the site loads, where it leads, and the places in it that can be led to."""
+    """The resources, links and anchors of a page of the site."""
 
     def __init__(self, text):
         super().__init__()
@@ -24,7 +24,7 @@ class Links(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
-        """Sort what a tag names."""
+        """Record the resources, links and anchors of a tag."""
         given = dict(attributes)
         self.anchors.add(given.get("id"))
         loading = given.get("src") or (given.get("href") if tag == "link" else None)
@@ -65,7 +65,7 @@ def test_site_has_every_page(site):
 
 
 def test_site_loads_nothing_from_elsewhere(site, pages):
-    """No page loads a script, a style, a font or a picture from another host; the site works without a network."""
+    """No page loads a script, style, font or image from another host."""
     outside = re.compile(r"^(?:[a-z]+:)?//")
     assert [(path.name, url) for path, page in pages.items() for url in page.loaded if outside.match(url)] == []
     styles = [path.read_text("utf-8", errors="replace") for path in site.rglob("*.css")]
@@ -73,7 +73,7 @@ def test_site_loads_nothing_from_elsewhere(site, pages):
 
 
 def test_every_link_of_the_site_leads_somewhere(site, pages):
-    """Every link within the site finds its page, and on it the place that it names; opened as files, too."""
+    """Every internal link finds its page and anchor, also when the site is opened as files."""
     broken = []
     for path, page in pages.items():
         for link in (*page.links, *page.loaded):
@@ -87,11 +87,11 @@ def test_every_link_of_the_site_leads_somewhere(site, pages):
     assert broken == []
 
 
-def test_index_has_four_doors(site):
-    """The front page leads to a tutorial, to tasks, to explanations and to the reference."""
+def test_index_has_four_sections(site):
+    """The front page has sections for the tutorial, guides, explanations and the reference."""
     text = (site / "docs" / "index.html").read_text("utf-8")
     headings = re.findall(r"<h2>([^<]+)<", text)
-    assert headings[: len(DOORS)] == DOORS
+    assert headings[: len(SECTIONS)] == SECTIONS
     assert "docs/index.html" in (site / "index.html").read_text("utf-8")
 
 
@@ -104,7 +104,7 @@ def test_index_has_four_doors(site):
     ],
 )
 def test_wrong_page_fails_the_build(page, complaint, tmp_path):
-    """A page that nothing leads to, a link to no page, and a link to no heading fail the build."""
+    """An orphan page, a link to a missing page and a link to a missing heading fail the build."""
     (docs := tmp_path / "source" / "docs").mkdir(parents=True)
     (docs / "index.md").write_text(page, "utf-8")
     (docs / "other.md").write_text("# Other\n\nA page.\n", "utf-8")

@@ -83,7 +83,7 @@ def test_nothing_is_patched():
 
 
 def is_mirror(folder):
-    """Whether a folder of the tests has the name of a folder of the package, or tests all of the package."""
+    """Whether a folder of tests mirrors a folder of the package, or covers all of it."""
     mirrored = folder.relative_to(ROOT / "tests")
     return mirrored.parts[:1] in {("project",), ("damaged",)} or (ROOT / "agentkit" / mirrored).is_dir()
 

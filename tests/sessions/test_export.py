@@ -221,3 +221,19 @@ def test_an_approval_of_what_has_happened_is_kept(tmp_path):
     entries = [SessionEntry("run-1", 0.0, each) for each in (BEGINS, WISH, said, made, RunEnded("done"))]
     write_export(tmp_path / "trip.jsonl", "trip", entries)
     assert read_export(tmp_path / "trip.jsonl")[1] == entries
+
+
+@pytest.mark.parametrize(
+    "message",
+    [UserMessage("Hi"), UserMessage("Check it.", by_person=False), AssistantMessage("Hello", reasoning="A greeting.")],
+)
+def test_a_message_of_texts_is_not_encoded(message):
+    """A message that a store would return unchanged is kept as the same object."""
+    assert given([message])[0] is message
+
+
+@pytest.mark.parametrize("message", [UserMessage(5), UserMessage("Hi", by_person="no"), AssistantMessage(None)])
+def test_a_message_of_other_types_is_refused(message):
+    """A message whose fields have other types is refused."""
+    with pytest.raises(SessionError, match=r"messages\[0\] is no message"):
+        given([message])

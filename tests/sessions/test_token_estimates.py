@@ -163,13 +163,25 @@ def test_files_are_estimated(file, least, most) -> None:
     assert least <= tokens_of(ToolMessage("a", "b", "", files=(file,))) <= most
 
 
-def test_estimates_hold_only_so_much() -> None:
-    """Estimates that have seen very many messages begin anew, and stay right."""
+def test_estimates_live_as_long_as_their_messages() -> None:
+    """The estimate of a message, and what was derived from it, is dropped with the message."""
     estimates = Estimates()
-    for number in range(20_001):
+    for number in range(1_000):
         message = UserMessage(str(number))
         assert estimates.of(message) == tokens_of(message)
         assert estimates.made(message, "copy", lambda message=message: UserMessage(message.content)) == message
+    assert estimates.count <= 2
+
+
+def test_forgetting_releases_the_latest_request() -> None:
+    """The messages of the latest request are kept for the next one, until they are forgotten."""
+    estimates = Estimates()
+    total = estimates.total([UserMessage("Hi"), UserMessage("there")])
+    assert (total > 0, estimates.count) == (True, 2)
+    assert estimates.total(()) == 0
+    assert estimates.count == 2
+    estimates.forget()
+    assert estimates.count == 0
 
 
 def test_what_is_made_of_a_message_is_made_once() -> None:

@@ -1,4 +1,4 @@
-"""Can a program be recorded once, and run for ever after without model, network and key?"""
+"""Recording a program once, and replaying it without model, network and key."""
 
 import asyncio
 from contextlib import contextmanager, suppress
@@ -71,7 +71,7 @@ def test_every_way_of_asking_is_replayed_without_a_key(path):
 
 
 def test_figures_are_replayed(path):
-    """What a request spent, and which model answered, is as it was recorded."""
+    """Usage and model of a replayed request are the recorded ones."""
     with FakeServer("One.") as server, record(path):
         recorded = LLM(base_url=server.base_url).complete("one")
     with replay(path):
@@ -80,7 +80,7 @@ def test_figures_are_replayed(path):
 
 
 def test_failures_are_replayed(path):
-    """What the provider refused then, it refuses now, in the same class of error."""
+    """A recorded provider error is raised again with the same class."""
     with FakeServer(fail(429, "slow down")) as server, record(path), pytest.raises(RateLimited):
         LLM(base_url=server.base_url, max_retries=0).chat("one")
     with replay(path), pytest.raises(RateLimited, match="slow down"):
@@ -88,7 +88,7 @@ def test_failures_are_replayed(path):
 
 
 def test_an_llm_without_a_provider_is_good_in_replays_only(path):
-    """An LLM that was made in a replay says what is missing when it is asked elsewhere, in every way."""
+    """An LLM created in a replay without a provider raises NoProvider when it is used outside."""
     with record(path), ScriptedLLM("One.") as llm:
         llm.chat("one")
     with replay(path):
@@ -134,7 +134,7 @@ def test_another_question_fails_the_block(path):
 
 
 def test_answers_that_are_left_fail_the_block(path):
-    """What nobody asked for is an error at the end, unless the replay is partial or has failed by itself."""
+    """Unused answers are an error at the end, unless the replay is partial or has already failed."""
     with record(path):
         ScriptedLLM("One.").chat("one")
     with pytest.raises(ReplayError, match="nobody asked for"), replay(path):
@@ -147,7 +147,7 @@ def test_answers_that_are_left_fail_the_block(path):
 
 
 def test_a_block_that_fails_keeps_the_older_cassette(path):
-    """When a recorded block raises, the older cassette stays, and what was recorded is beside it."""
+    """If a recorded block raises, the older cassette is kept, and the new recording is saved next to it."""
     with record(path):
         ScriptedLLM("One.").chat("one")
     with pytest.raises(ZeroDivisionError), record(path):
@@ -169,7 +169,7 @@ def test_secrets_are_not_recorded(path):
 
 
 def test_blocks_in_other_tasks_do_not_disturb(tmp_path):
-    """Two tasks record at the same time, each its own cassette; what is asked outside is not recorded."""
+    """Two tasks record to separate cassettes at the same time; requests outside are not recorded."""
 
     async def ask(name):
         with record(tmp_path / name):
@@ -186,7 +186,7 @@ def test_blocks_in_other_tasks_do_not_disturb(tmp_path):
 
 @pytest.mark.parametrize(("mode", "said"), [("once", ["One.", "One."]), ("all", ["One.", "Two."])])
 def test_record_or_replay(path, mode, said):
-    """The mode `once` records what there is no cassette of, and `all` records always."""
+    """The mode `once` records only if the cassette is missing, and `all` records always."""
     answers = []
     for line in ("One.", "Two."):
         with record_or_replay(path, mode):
@@ -195,6 +195,6 @@ def test_record_or_replay(path, mode, said):
 
 
 def test_nothing_is_recorded_unasked(path):
-    """The mode `none` never records: where there is no cassette it says how to get one."""
+    """The mode `none` never records; without a cassette the error says how to record one."""
     with pytest.raises(SessionError, match="Record it first"), record_or_replay(path, "none"):
         pass

@@ -120,7 +120,7 @@ def test_azure_tells_of_its_content_filter():
 
 
 def test_extra_fields_are_sent_along():
-    """Fields of a provider's own on a message or a call are sent as they are."""
+    """Provider-specific fields of a message or call are sent unchanged."""
     message = completion(_answer(_LINES["extra"]), _request(), 1)["choices"][0]["message"]
     assert (message["audio"], message["tool_calls"][0]["signature"]) == (None, "x")
 

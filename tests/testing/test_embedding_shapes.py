@@ -1,4 +1,4 @@
-"""What does a fake server say to a request for vectors?"""
+"""Embeddings responses of the fake server."""
 
 import json
 
@@ -27,7 +27,7 @@ def test_an_answer_as_openai_shapes_it():
 
 
 def test_one_text_alone():
-    """One text may stand without a list."""
+    """A single text may be sent without a list."""
     assert len(asked(model="m", input="one")[1]["data"]) == 1
 
 
@@ -45,7 +45,7 @@ def test_one_text_alone():
     ],
 )
 def test_what_openai_refuses(body):
-    """What OpenAI refuses is refused with the name of the parameter."""
+    """Requests that OpenAI rejects are rejected with the name of the parameter."""
     status, said = asked(model="m", **body)
     assert (status, said["error"]["param"] in ("input", "dimensions")) == (400, True)
 
@@ -60,7 +60,7 @@ def test_vectors_take_no_line():
 
 
 def test_other_answers_come_first():
-    """What stands in `embeddings` is answered first; an answer that nobody asked for is told at the end."""
+    """Answers in `embeddings` are used first; unused ones are reported at the end."""
     with FakeServer(embeddings=[fail(400, "No")]) as server:
         client = openai.OpenAI(base_url=server.base_url, api_key="key", max_retries=0)
         with pytest.raises(openai.BadRequestError):
@@ -72,7 +72,7 @@ def test_other_answers_come_first():
 
 
 def test_words_are_no_vectors():
-    """A text among the answers to requests for vectors is told as a mistake in the script."""
+    """A text among the embeddings answers is reported as an error in the script."""
     with (
         pytest.raises(ScriptError, match="No words answer a request for vectors"),
         FakeServer(embeddings=["Hi"]) as server,

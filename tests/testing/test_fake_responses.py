@@ -1,4 +1,4 @@
-"""What a fake server reads from a connection."""
+"""Requests parsed by the fake server."""
 
 import io
 
@@ -29,7 +29,7 @@ def test_headers_are_not_shown():
 
 @pytest.mark.parametrize("data", [b"", b"\r\n", b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n{}"])
 def test_a_connection_that_ends_holds_no_request(data):
-    """A connection that closes before or within a request is no request."""
+    """A connection that closes before or within a request is not recorded."""
     assert _read(data) is None
 
 
@@ -52,7 +52,7 @@ def test_what_is_no_request_is_refused(data):
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff\xfe", b"model=gpt"])
 def test_a_body_that_is_no_json_is_kept_as_bytes(body):
-    """A body that is no JSON is recorded as bytes alone."""
+    """A body that is not JSON is recorded as bytes only."""
     request = _read(b"POST / HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body))
     assert (request.body, request.json, request.model) == (body, None, "")
 
@@ -92,5 +92,5 @@ def test_the_model_is_named_by_the_body_or_the_deployment(path, json, model, is_
     ],
 )
 def test_the_question_is_what_was_said_last(json, shown):
-    """Errors show where a request went and the last thing that was said."""
+    """Errors show the path of a request and its last message."""
     assert RecordedRequest("POST", "/x", json=json).question == f"POST /x {shown}"

@@ -1,4 +1,4 @@
-"""What a fake server can do with a request besides answering it well."""
+"""Replies of the fake server other than good answers."""
 
 import json
 
@@ -10,12 +10,12 @@ from agentkit.testing.fake_responses import Raw, ScriptedAnswer, reply_of
 
 @pytest.mark.parametrize("line", ["Hi", call("clock"), [call("a"), call("b")], say("Hi")])
 def test_what_a_model_says_becomes_an_answer(line):
-    """Every line of a ScriptedLLM that is said is a line of a FakeServer too."""
+    """Every line of a ScriptedLLM that is not an exception is also a line of a FakeServer."""
     assert isinstance(reply_of(line).content, ScriptedAnswer)
 
 
 def test_a_reply_is_a_line():
-    """A reply stands for itself."""
+    """A reply is a line."""
     assert reply_of(fail(500)) == fail(500)
 
 
@@ -75,11 +75,11 @@ def test_ways_of_delivery_combine():
     ],
 )
 def test_a_reply_is_shown_in_a_few_words(reply, shown):
-    """Errors show what was to be said and how."""
+    """Errors show the reply and its delivery."""
     assert repr(reply) == shown
 
 
 def test_failure_needs_its_status():
-    """Who gives the words of a failure alone is told where the status stands."""
+    """`fail` without a status raises an error that shows the signature."""
     with pytest.raises(TypeError, match="takes the status first"):
         fail("slow down")

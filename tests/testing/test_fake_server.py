@@ -186,14 +186,14 @@ def test_reasoning_items_can_be_sent_back():
 
 
 def test_a_refusal_reaches_the_client():
-    """A refusal stands where the protocol has it."""
+    """A refusal is in the field that the protocol defines."""
     with FakeServer(refuse("I cannot."), refuse("Nor can I.")) as server, _client(server) as client:
         assert _chat(client).choices[0].message.refusal == "I cannot."
         assert _respond(client).output[0].content[0].refusal == "Nor can I."
 
 
 def test_the_content_filter_reaches_the_client():
-    """An answer that a filter stopped says so."""
+    """An answer that a content filter stopped has that finish reason."""
     with FakeServer(filtered("Once"), filtered()) as server, _client(server) as client:
         assert _chat(client).choices[0].finish_reason == "content_filter"
         assert _respond(client).incomplete_details.reason == "content_filter"
@@ -212,7 +212,7 @@ def test_the_content_filter_reaches_the_client():
     ],
 )
 def test_errors_reach_the_client(ask, status, error):
-    """Any status becomes the client's own error, with message, code, parameter and headers."""
+    """Any status becomes an error of the client with message, code, parameter and headers."""
     line = fail(status, "Not so", code="c", parameter="p", headers={"Retry-After": "7"})
     with FakeServer(line) as server, _client(server) as client, pytest.raises(error, match="Not so") as caught:
         ask(client)
@@ -263,7 +263,7 @@ def test_raw_bytes_reach_the_client():
 
 
 def test_a_stream_may_be_cut_short():
-    """A cut stream ends without a finish reason, and the connection goes on."""
+    """A cut stream ends without a finish reason, and the connection stays usable."""
     with FakeServer(cut("one two three", after=2), "Hi") as server, _client(server) as client:
         chunks = list(_chat(client, stream=True))
         assert _said(_chat(client))[0] == "Hi"
@@ -339,7 +339,7 @@ def test_a_function_makes_a_line_from_the_request():
 
 @every_way
 def test_a_request_too_many_is_a_server_error(ask):
-    """A request that finds no line is answered with the question and the script, and told again by `done`."""
+    """A request without a line left is answered with the request and the script, and reported by `done`."""
     server = FakeServer("Only this.")
     with pytest.raises(ScriptError, match="Request 2 finds no line"), server:
         _ask_in_vain(ask, server, times=2, said="the script has 1")
@@ -359,7 +359,7 @@ def test_an_error_in_a_function_is_told():
 
 
 def test_a_function_that_makes_no_line_is_told():
-    """A function that returns what is no line is answered with status 500."""
+    """A function that returns an invalid line is answered with status 500."""
     server = FakeServer(lambda _: 7)
     with pytest.raises(ScriptError, match="is no line"), server:
         _ask_in_vain(_chat, server, times=1, said="is no line")
@@ -380,7 +380,7 @@ def test_a_block_that_fails_by_itself_keeps_its_error():
 
 @pytest.mark.parametrize("line", [7, None, [], ValueError("no")])
 def test_a_wrong_line_is_refused_at_once(line):
-    """What is no line is refused when the script is written."""
+    """An invalid line is refused when the script is created."""
     with pytest.raises(TypeError, match="is no line"):
         FakeServer(line)
 
@@ -395,7 +395,7 @@ def test_an_unknown_address_takes_no_line():
 
 
 def test_what_is_no_http_is_told():
-    """Bytes that are no HTTP are answered with status 400 and the connection is closed."""
+    """Bytes that are not HTTP are answered with status 400, and the connection is closed."""
     with FakeServer() as server, socket.create_connection(("127.0.0.1", _port(server)), timeout=10) as connection:
         connection.sendall(b"hello\r\n\r\n")
         with connection.makefile("rb") as stream:
@@ -409,7 +409,7 @@ def _port(server):
 
 
 def test_it_has_no_address_unless_it_runs():
-    """Without `with` or `start` there is no address, and closing twice is no error."""
+    """Without `with` or `start` the server has no address, and closing twice is allowed."""
     server = FakeServer()
     with pytest.raises(RuntimeError, match="not running"):
         _ = server.base_url
@@ -422,7 +422,7 @@ def test_it_has_no_address_unless_it_runs():
 
 
 def test_it_may_run_again():
-    """A server that was closed may be started again and goes on with its script."""
+    """A closed server may be started again and continues its script."""
     server = FakeServer("Hi", "Ho")
     for expected in ("Hi", "Ho"):
         server.start()
@@ -433,7 +433,7 @@ def test_it_may_run_again():
 
 
 def test_two_hundred_connections_at_once():
-    """Two hundred clients that are all waiting are all served, each over a connection of its own."""
+    """Two hundred waiting clients are served at the same time, each over a separate connection."""
     body = json.dumps({"model": "gpt", "messages": _HI, "stream": True}).encode()
     request = b"POST /v1/chat/completions HTTP/1.1\r\nContent-Length: %d\r\n\r\n%b" % (len(body), body)
 

@@ -70,7 +70,7 @@ def test_a_stream_is_cut_after_so_many_deltas(path, after, said):
 
 @both_protocols
 def test_a_stream_without_deltas_is_cut_after_its_first_event(path):
-    """An answer that says nothing can be cut as well."""
+    """An empty answer can be cut."""
     assert len(_deliver(cut(filtered()), _request(path, stream=True)).pieces) == 3
 
 
@@ -123,7 +123,7 @@ def test_waits_are_passed_on():
 
 
 def test_headers_of_an_error_are_sent():
-    """The headers of an error stand in its head."""
+    """The headers of an error are sent."""
     head, _ = _deliver(fail(429, headers={"Retry-After": "7"}), _request()).pieces
     assert head.startswith(b"HTTP/1.1 429 Too Many Requests\r\n")
     assert b"\r\nRetry-After: 7\r\n" in head
@@ -139,7 +139,7 @@ def test_headers_of_an_error_are_sent():
     ],
 )
 def test_what_is_no_question_to_a_model_is_objected_to(request_, status):
-    """An unknown address or a body that is no JSON object is answered as OpenAI answers it."""
+    """An unknown path or a body that is not a JSON object gets OpenAI's error."""
     assert objection(request_).content.status == status
 
 

@@ -42,7 +42,7 @@ def test_the_installed_package_knows_the_shapes(line):
 
 @every_line
 def test_the_pieces_are_those_of_the_whole_answer(line):
-    """The deltas of each block, put together, say what the block says in an answer that is not streamed."""
+    """The joined deltas of each block equal the block of the whole answer."""
     streamed = list(messages_events(_answer(line), _request(), 1))
     for index, block in enumerate(message(_answer(line), _request(), 1)["content"]):
         deltas = [event["delta"] for event in streamed if is_messages_delta(event) and event["index"] == index]
@@ -51,7 +51,7 @@ def test_the_pieces_are_those_of_the_whole_answer(line):
 
 
 def test_figures_of_the_cache_stand_beside_the_input():
-    """What was read from the cache and written to it is not counted in the input a second time."""
+    """Cached tokens are not counted again as input."""
     figures = message(_answer(_LINES["hidden reasoning"]), _request(), 1)["usage"]
     assert figures == {
         "input_tokens": 10,
@@ -68,7 +68,7 @@ def test_a_server_without_figures_sends_none():
 
 
 def test_wrong_arguments_are_said_as_they_are():
-    """Arguments that are no JSON are streamed verbatim, and stand as a text in a whole answer."""
+    """Arguments that are not JSON are streamed verbatim, and are a text in a whole answer."""
     answer = _answer(ToolCall("a", "f", '{"x": '))
     (block,) = message(answer, _request(), 1)["content"]
     written = "".join(

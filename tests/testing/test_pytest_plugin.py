@@ -1,4 +1,4 @@
-"""Does a test that bears the marker record and replay, as pytest runs it?"""
+"""The pytest marker that records and replays tests."""
 
 import os
 import re
@@ -61,7 +61,7 @@ PASSES = 6
 
 @pytest.fixture
 def run(pytester, monkeypatch):
-    """Run the tests in a pytest of its own, where nothing names a provider; gives what it prints."""
+    """Run tests in a separate pytest process without a provider, and return its output."""
     for name in [name for name in os.environ if name.startswith(("OPENAI_", "AZURE_"))]:
         monkeypatch.delenv(name)
     pytester.makeini("[pytest]\naddopts = --strict-markers -p no:cacheprovider\nfilterwarnings = error\n")
@@ -74,7 +74,7 @@ def run(pytester, monkeypatch):
 
 
 def test_once_records_and_then_replays(run, pytester):
-    """Tests of all kinds are recorded beside their file, and then run without a provider."""
+    """Tests of all kinds are recorded next to their file, and then run without a provider."""
     assert f"{PASSES + 1} passed" in run("--record=once")
     assert {re.sub("-[0-9a-f]{10}", "-#", path.name) for path in (pytester.path / "cassettes").iterdir()} == {
         "trip.cassette",
@@ -115,7 +115,7 @@ class TestB(TestA):
 
 
 def test_tests_whose_names_are_alike_share_no_cassette(run, pytester):
-    """Names that differ in signs, case or length alone have files of their own, which any file system can hold."""
+    """Test names that differ only in punctuation, case or length get different, portable file names."""
     assert "20 passed" in run("--record=once", tests=ALIKE)
     names = [path.name for path in (pytester.path / "cassettes").iterdir()]
     assert len(names) == len({name.lower() for name in names}) == 20
@@ -125,13 +125,13 @@ def test_tests_whose_names_are_alike_share_no_cassette(run, pytester):
 
 @pytest.mark.parametrize("name", ["a\\0b", "\\ud800"])
 def test_a_name_that_no_file_has_fails_the_test(run, name):
-    """A cassette's name with a NUL or half of a character is an error that says so."""
+    """A cassette name with a NUL or a surrogate raises an error that says so."""
     told = run("--record=all", tests=ALIKE.replace("cassette\ndef", f"cassette('{name}')\ndef"))
     assert "contains a NUL or half of a character" in told
 
 
 def test_nothing_is_asked_unless_told(run):
-    """Without the option a test that has no cassette fails, and says how to record one."""
+    """Without the option a test without a cassette fails and says how to record one."""
     told = run()
     assert f"1 passed, {PASSES} errors" in told
     assert "pytest --record=once" in told
@@ -150,7 +150,7 @@ def test_one({fixture}):
 
 
 def test_a_changed_test_fails_with_what_differs(run):
-    """A question that was not recorded, or is not asked any more, fails the test itself; `all` records it anew."""
+    """A request that was not recorded, or is no longer made, fails the test; `all` records it again."""
     run("--record=all", tests=ONE.format(words=["one", "two"], more="", fixture=""))
     told = run(tests=ONE.format(words=["one", "three"], more="", fixture=""))
     assert "1 failed" in told
@@ -181,5 +181,5 @@ def test_a_failing_test_keeps_its_cassette(run, pytester):
 
 @pytest.mark.cassette
 def test_here():
-    """The marker works in this very suite: a recorded word is said without a model."""
+    """The marker works in this test suite: a recorded answer is replayed without a model."""
     assert LLM().chat("Say one.") == "One."

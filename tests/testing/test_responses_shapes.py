@@ -83,7 +83,7 @@ def test_a_call_streams_its_arguments():
 
 
 def test_reasoning_comes_before_text_and_calls():
-    """A reasoning item stands first, with its summary and with content that only the server can read."""
+    """A reasoning item comes first, with its summary and encrypted content."""
     items = response(_answer(_LINES["calls"]), _request(), 1)["output"]
     assert [item["type"] for item in items] == ["reasoning", "message", "function_call", "function_call"]
     assert items[0]["summary"] == [{"type": "summary_text", "text": "Let me think"}]
@@ -103,7 +103,7 @@ def test_reasoning_may_be_hidden():
     [("cut at its limit", "incomplete", "max_output_tokens"), ("a filtered text", "incomplete", "content_filter")],
 )
 def test_an_answer_that_was_stopped_is_incomplete(line, status, reason):
-    """An answer stopped by its limit or a filter says so, in its last event too."""
+    """An answer stopped by its limit or a filter has status `incomplete`, also in its last event."""
     whole = response(_answer(_LINES[line]), _request(), 1)
     assert (whole["status"], whole["incomplete_details"], whole["completed_at"]) == (status, {"reason": reason}, None)
     assert whole["output"][-1]["status"] == "incomplete"
@@ -111,7 +111,7 @@ def test_an_answer_that_was_stopped_is_incomplete(line, status, reason):
 
 
 def test_usage_is_reported_in_full_or_not_at_all():
-    """Token counts stand where OpenAI puts them; `usage=None` leaves them out."""
+    """Token counts are in OpenAI's fields; `usage=None` omits them."""
     assert response(_answer(_LINES["no usage"]), _request(), 1)["usage"] is None
     assert response(_answer(_LINES["hidden reasoning"]), _request(), 1)["usage"] == {
         "input_tokens": 100,

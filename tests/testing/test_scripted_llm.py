@@ -41,7 +41,7 @@ def test_it_says_its_lines_in_order(ask):
 
 @every_way
 def test_it_raises_the_exceptions_among_its_lines(ask):
-    """An exception among the lines is raised in its place, and the script goes on after it."""
+    """An exception among the lines is raised, and the script continues after it."""
     with ScriptedLLM(RateLimited("Slow down", status=429), "Now.") as llm:
         with pytest.raises(RateLimited, match="Slow down"):
             ask(llm, "Hi")
@@ -105,7 +105,7 @@ def test_a_block_that_fails_by_itself_keeps_its_error():
 
 
 def test_done_can_be_asked_without_a_block():
-    """`done` is silent once every line is said."""
+    """`done` raises nothing once every line was used."""
     llm = ScriptedLLM("Hello")
     with pytest.raises(ScriptError):
         llm.done()
@@ -133,14 +133,14 @@ def test_a_response_is_said_as_it_is():
 
 
 def test_the_last_line_can_repeat():
-    """With `repeat` the last line is said for ever, each time with fresh ids."""
+    """With `repeat` the last line is used for all further requests, each time with new ids."""
     with ScriptedLLM(call("clock"), repeat=True) as llm:
         ids = [llm.complete("Hi").tool_calls[0].id for _ in range(3)]
     assert ids == ["call_1_1", "call_2_1", "call_3_1"]
 
 
 def test_many_runs_may_share_one():
-    """Tasks that ask at once each get a line of their own."""
+    """Concurrent tasks each get a different line."""
 
     async def ask_all(llm):
         return await asyncio.gather(*(llm.achat("Hi") for _ in range(50)))
@@ -151,7 +151,7 @@ def test_many_runs_may_share_one():
 
 @pytest.mark.parametrize("line", [7, None, [], RateLimited])
 def test_a_wrong_line_is_refused_at_once(line):
-    """What is no line is refused when the script is written, not when it is said."""
+    """An invalid line is refused when the script is created, not when it is used."""
     with pytest.raises(TypeError, match="is no line"):
         ScriptedLLM(line)
 
@@ -163,13 +163,13 @@ def test_a_question_without_messages_is_shown_as_nothing():
 
 
 def test_it_describes_itself():
-    """A scripted LLM says that it is one, whatever the environment names."""
+    """`describe` identifies a scripted LLM, whatever the environment names."""
     described = ScriptedLLM("Hi", model="mini").describe()
     assert (described.provider, described.model, described.endpoint) == ("scripted", "mini", "this machine")
     assert described.decided_by == "the script"
 
 
 def test_it_cannot_be_copied():
-    """A copy would say the same lines again, so there is none."""
+    """A scripted LLM cannot be copied, because a copy would repeat its lines."""
     with pytest.raises(TypeError, match="cannot be copied"):
         pickle.dumps(ScriptedLLM("Hi"))

@@ -1,4 +1,4 @@
-"""What the lines of a script are, and the order in which they are said."""
+"""The lines of a script and their order."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -34,7 +34,7 @@ def test_call_takes_arguments_by_name_or_as_a_dictionary(made, arguments):
 
 @pytest.mark.parametrize("text", ["", "null", '{"expression": "2+', "[1]"])
 def test_call_says_a_text_verbatim(text):
-    """A text for arguments is said as it is, so that a model can be scripted that writes bad JSON."""
+    """Arguments given as text are sent verbatim, so that invalid JSON can be scripted."""
     assert call("calculator", text).arguments == text
 
 
@@ -85,7 +85,7 @@ def test_a_line_stands_for_a_response(line, text, names, finish_reason):
 
 @pytest.mark.parametrize("line", [None, 7, b"bytes", [], [call("a"), "text"], {"role": "assistant"}, str])
 def test_what_no_model_can_say_is_refused(line):
-    """What is no line is refused with the list of what is."""
+    """An invalid line is refused with the list of valid kinds."""
     with pytest.raises(TypeError, match="is no line of a script"):
         response_of(line)
 
@@ -109,7 +109,7 @@ def test_pieces_are_words():
 
 
 def test_a_function_may_make_a_function():
-    """A function that stands for a line is asked until there is a line."""
+    """A function may return another function, which is called for the line."""
     assert resolve(lambda asked: lambda again: f"{asked} {again}", "x") == "x x"
 
 
@@ -162,7 +162,7 @@ def test_a_long_script_is_shown_in_part():
 
 
 def test_unsaid_lines_are_shown():
-    """`done` fails on lines that nobody asked for and shows them with their numbers."""
+    """`done` fails on unused lines and shows them with their numbers."""
     script = _script(say("a"), say("b"), say("c"))
     script.take("x")
     with pytest.raises(ScriptError) as caught:
@@ -171,7 +171,7 @@ def test_unsaid_lines_are_shown():
 
 
 def test_the_last_line_repeats():
-    """With `repeat` the last line is said for ever."""
+    """With `repeat` the last line is used for all further requests."""
     script = _script("a", "b", repeat=True)
     assert [script.take("x")[1] for _ in range(5)] == ["a", "b", "b", "b", "b"]
 
@@ -183,7 +183,7 @@ def test_nothing_cannot_be_repeated():
 
 
 def test_threads_share_a_script():
-    """Each line is said once, however many threads ask, and the n-th request is the one that got the n-th line."""
+    """Each line is used once across threads, and the n-th recorded request got the n-th line."""
     script = _script(*range(500))
     with ThreadPoolExecutor(8) as pool:
         said = list(pool.map(lambda asked: (asked, script.take(asked)), map(str, range(500))))

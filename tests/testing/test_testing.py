@@ -1,4 +1,4 @@
-"""Is everything there that `agentkit.testing` offers, and nothing imported before it is used?"""
+"""Public names of `agentkit.testing`, which are imported on first use."""
 
 import ast
 import subprocess
@@ -22,13 +22,13 @@ IMPORTED = {
 
 @pytest.mark.parametrize("name", agentkit.testing.__all__)
 def test_what_is_offered_can_be_had(name):
-    """Every name that the package lists is that of the module which type checkers are told, and shown by `dir`."""
+    """Every public name is the object of the module that type checkers see, and `dir` lists it."""
     assert getattr(agentkit.testing, name) is getattr(import_module(IMPORTED[name]), name)
     assert name in dir(agentkit.testing)
 
 
 def test_the_lists_agree():
-    """Type checkers are told of every name that is offered, and of no other."""
+    """Type checkers see exactly the public names."""
     assert set(IMPORTED) == set(agentkit.testing.__all__)
 
 
@@ -42,9 +42,5 @@ def test_the_plugin_imports_nothing_else():
     """Starting pytest costs the import of the plugin's module, and of nothing that it may need later."""
     code = "import sys, agentkit.testing.pytest_plugin; print(*(m for m in sys.modules if m.startswith('agentkit')))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.split() == [
-        "agentkit._version",
-        "agentkit",
-        "agentkit.testing",
-        "agentkit.testing.pytest_plugin",
-    ]
+    parts = ["agentkit._version", "agentkit", "agentkit.testing", "agentkit.testing.pytest_plugin"]
+    assert done.stdout.split() == parts

@@ -1,4 +1,4 @@
-"""Which vectors have texts where no model is?"""
+"""Deterministic embeddings of texts without a model."""
 
 import math
 

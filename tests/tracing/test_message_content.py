@@ -56,7 +56,7 @@ def test_answer_says_why_it_ends():
     calls = Response(AssistantMessage("", (ToolCall("c1", "look", "{}"),)), "tool_calls")
     assert message_content.of_response(calls)[0]["finish_reason"] == "tool_call"
     assert message_content.of_response(Response(AssistantMessage("Hi.")))[0]["finish_reason"] == "stop"
-    assert message_content.of_answer("Hi.") == message_content.of_response(Response(AssistantMessage("Hi.")))
+    assert message_content.of_answer("Hi.", "done") == message_content.of_response(Response(AssistantMessage("Hi.")))
     assert message_content.of_user("Hi.") == [{"role": "user", "parts": [{"type": "text", "content": "Hi."}]}]
 
 

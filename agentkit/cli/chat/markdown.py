@@ -248,7 +248,7 @@ def _kind() -> type[Markdown]:
             syntax = Syntax(code, self.lexer_name, theme="ansi_dark", background_color="default", word_wrap=True)
             yield Padding(syntax, (0, 0, 0, 2))
 
-    class Rule(markdown.HorizontalRule):
+    class HorizontalLine(markdown.HorizontalRule):
         def __rich_console__(self, _console: Any, options: Any) -> Iterator[Any]:
             yield Text("─" * min(options.max_width, _RULE_COLUMNS), "dim")
 
@@ -261,16 +261,16 @@ def _kind() -> type[Markdown]:
                 yield Piece(" " * width if place else f"{number}. ".rjust(width), style)
                 yield from (*row, Piece("\n"))
 
-    class Conversation(markdown.Markdown):
+    class ConversationMarkdown(markdown.Markdown):
         elements = markdown.Markdown.elements | {
             "heading_open": Heading,
             "fence": Code,
             "code_block": Code,
-            "hr": Rule,
+            "hr": HorizontalLine,
             "list_item_open": Item,
         }
 
-    return Conversation
+    return ConversationMarkdown
 
 
 def _console(width: int, *, has_colour: bool) -> Console:

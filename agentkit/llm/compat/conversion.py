@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 _MAX_CACHED = 2_000
 _DIGEST_CHARS = 8
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+_CONTENTS = frozenset({"output", "content", "parts"})
+"""Keys of original contents in `extra`, in any protocol."""
+
 _PARTICIPANT = r"[^\s<|\\/>]{1,64}"
 _CUT = " […] (continued in the instruction)"
 _CONTINUED = "The description of the tool {name} continues:"
@@ -99,6 +102,12 @@ class Converter:
         calls = tuple(replace(call, id=self._id(call.id)) for call in message.tool_calls)
         return message if calls == message.tool_calls else replace(message, tool_calls=calls)
 
+    def _is_empty(self, message: Message) -> bool:
+        """Whether nothing of a model's message is sent: no text, no calls, no data; many servers refuse it then."""
+        if not isinstance(message, AssistantMessage) or message.tool_calls or message.text.strip():
+            return False
+        return message.origin != self._origin or _CONTENTS.isdisjoint(message.extra)
+
     def _takes(self, name: str) -> bool:
         """Whether a participant's name can be sent in a field."""
         return self.receiver.message_names and re.fullmatch(_PARTICIPANT, name) is not None
@@ -109,8 +118,10 @@ class Converter:
     def request(self, request: Request) -> Request:
         """The request with tools, schemas and names that the receiver accepts, and without empty assistant messages."""
         changed: dict[str, Any] = {}
-        if any(map(_is_empty, request.messages)):
-            changed["messages"] = [message for message in request.messages if not _is_empty(message)]
+        # An inline check, because it runs over the whole conversation at each request.
+        answers = (each for each in request.messages if type(each) is AssistantMessage and not each.tool_calls)
+        if any(map(self._is_empty, answers)):
+            changed["messages"] = [message for message in request.messages if not self._is_empty(message)]
         if request.tools:
             tools = [self._tool(tool) for tool in request.tools]
             changed["tools"] = tuple(tool.spec for tool in tools)
@@ -134,14 +145,14 @@ class Converter:
             yield from restoration.flush()
         return restoration.response(response)
 
-    def _names(self, request: Request) -> _Names | None:
-        """The names that were changed in a request; None if there are none, which is the usual case."""
+    def _names(self, request: Request) -> _ReceiverNames | None:
+        """The names that were changed in a request; None, as usual, if no name was changed."""
         tools = [self._tool(tool) for tool in request.tools]
         properties = {sent: name for tool in tools for sent, name in tool.renamed.items()}
         renamed = zip(request.tools, tools, strict=True)
         names = {tool.spec.name: given.name for given, tool in renamed if tool.spec.name != given.name}
         answers = self._output(request.output_schema)[2] if request.output_schema else {}
-        return _Names(names, properties, answers) if names or properties or answers else None
+        return _ReceiverNames(names, properties, answers) if names or properties or answers else None
 
     def _tool(self, tool: ToolSpec) -> _ConvertedTool:
         found = self._tools.get(id(tool))
@@ -180,13 +191,6 @@ class Converter:
         return found
 
 
-def _is_empty(message: Message) -> bool:
-    """Whether a message of a model has neither text nor calls nor data to send back; many servers refuse it."""
-    if not isinstance(message, AssistantMessage) or message.tool_calls or message.text.strip():
-        return False
-    return not message.extra
-
-
 def _divided(text: str, most: int) -> tuple[str, str]:
     """The part of a description that a server accepts, cut between words, and the rest."""
     if not most or len(text) <= most:
@@ -212,7 +216,7 @@ def _tool_name(name: str, pattern: str) -> str:
     return shortened if re.fullmatch(pattern, shortened) else f"t_{shortened}"[:63]
 
 
-class _Names:
+class _ReceiverNames:
     """The names changed in a request: original names by sent names of tools, of properties, and in the answer."""
 
     def __init__(self, tools: Mapping[str, str], properties: Mapping[str, str], answers: Mapping[str, str]) -> None:
@@ -255,7 +259,7 @@ def _renamed(value: Any, names: Mapping[str, str]) -> Any:
 class Restoration:
     """Restores the original names in a response: of tools, of properties in arguments, and of those in an answer."""
 
-    def __init__(self, names: _Names) -> None:
+    def __init__(self, names: _ReceiverNames) -> None:
         self._names = names
         self._text = _KeyReplacer(names.answers)
         self._calls: dict[int, _KeyReplacer] = {}

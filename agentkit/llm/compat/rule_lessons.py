@@ -11,7 +11,7 @@ from agentkit.llm.compat.receivers import GOOGLE_FORMATS, NAMES, PROPERTY_NAMES
 from agentkit.llm.compat.schemas import keywords_in
 
 _IDS_NAMED = r"(?i)\b(?:tool[ _]?call[ _]?ids?|call_id|tool_?use_?id|tool_calls?\W*\[?\d*\]?\W*id)\b"
-_ID_REFUSED = r"(?i)length|characters?|pattern|invalid|must be"
+_ID_REFUSED = r"(?i)length|characters?|pattern|invalid|must be|match"
 _PROPERTIES_NAMED = (
     r"(?i)propert(?:y|ies)(?:[ .'\"]\w+)*[ :'\"]*(?:keys?|names?)? should match|property keys?|property names?"
 )
@@ -26,7 +26,7 @@ _DESCRIPTION = (
 _NO_TYPE_LIST = r"(?i)field is not repeating, cannot start list"
 _NO_REFERENCE = r"(?i)\$ref|\$defs|unknown name \"?ref"
 _WRONG_SCHEMA = r"(?i)invalid[ _](?:json[ _]?)?schema|invalid_function_parameters|invalid_json_schema"
-_NUMBER = re.compile(r"\b(?:length|most|than|maximum length)\D{0,12}(\d{1,3})\b")
+_NUMBER = re.compile(r"(?:\b(?:length|most|than)\D{0,12}|\{(?:\d,)?)(\d{1,3})\b")
 
 _REASONING = re.compile(
     r"invalid_encrypted_content|encrypted content\b.{0,90}(?:could not|cannot|not be|did not|mismatch)"
@@ -72,10 +72,10 @@ def plain_properties(refusal: RequestRefusal) -> Adjustment | None:
 def simpler_schemas(refusal: RequestRefusal) -> Adjustment | None:
     """Schemas without choices, formats, lists of types or keywords that the server does not know."""
     text = refusal.text
-    if re.search(_CHOICES, text):
-        return rule("choices that are not texts are described in words", string_choices=True)
     if re.search(_FORMATS_NAMED, text):
         return rule("formats are described in words", formats=GOOGLE_FORMATS)
+    if re.search(_CHOICES, text):
+        return rule("choices that are not texts are described in words", string_choices=True)
     if re.search(_NO_TYPE_LIST, text) and "type" in text:
         return rule("lists of types are sent as alternatives", single_types=True)
     if not (refusal.is_unsupported and re.search(_SCHEMA_NAMED, text)):

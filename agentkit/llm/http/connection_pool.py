@@ -21,7 +21,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 
 from agentkit.errors import BadResponse, ConfigError, Unreachable
-from agentkit.llm.pipeline import CANCELLATION, Cancellation
+from agentkit.llm.pipeline import CANCELLATION, RequestCancellation
 from agentkit.llm.protocols.error_mapping import ended
 from agentkit.settings import environment
 
@@ -273,7 +273,7 @@ class _Lane(httpx2.SyncByteStream):
         self._pool, self._transport = pool, transport
         self._body: Any = None
         self._connection: Any = None
-        self._cancellation: Cancellation | None = None
+        self._cancellation: RequestCancellation | None = None
 
     def handle_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; it ends when the requests of this context are cancelled."""
@@ -383,7 +383,7 @@ def _options(base_url: str) -> dict[str, Any]:
     is_secure = base_url.startswith("https:")
     return {
         "verify": _tls_context(*map(environment().get, _CERTIFICATES)) if is_secure else False,
-        "proxy": _proxy_to(base_url),
+        "proxy": proxy_to(base_url),
         "socket_options": _SOCKET_OPTIONS,
     }
 
@@ -394,7 +394,7 @@ def _tls_context(*_: str | None) -> SSLContext:
     return httpx2.create_ssl_context()
 
 
-def _proxy_to(url: str) -> str | None:
+def proxy_to(url: str) -> str | None:
     """The proxy that the environment sets for a URL, if any."""
     proxies, parts = getproxies(), urlsplit(url)
     proxy = proxies.get(parts.scheme) or proxies.get("all")

@@ -14,10 +14,10 @@ from urllib.parse import urlencode
 
 import httpx2
 
-from agentkit.errors import ConfigError, ModelError, Unauthorized
-from agentkit.llm.endpoint import Endpoint, is_header_text
-from agentkit.llm.http.connection_pool import BoundedBody, ConnectionPool, Connections, awaiting, blocking
-from agentkit.llm.http.retry import FOREIGN, ConnectionFailed, Retries, refusal, translated
+from agentkit.errors import AgentKitError, ConfigError, ModelError, Unauthorized
+from agentkit.llm.endpoint import Endpoint, is_header_text, shown_url
+from agentkit.llm.http.connection_pool import BoundedBody, ConnectionPool, Connections, awaiting, blocking, proxy_to
+from agentkit.llm.http.retry import FOREIGN, Retries, refusal, translated
 from agentkit.llm.pipeline import CANCELLATION, READ, Effect, OpenStream, Steps, pause
 from agentkit.settings import Secret, environment
 
@@ -25,6 +25,14 @@ if TYPE_CHECKING:
     from agentkit.events import Event
     from agentkit.llm.http.custom_client import CustomClient
     from agentkit.llm.protocols import WireProtocol
+
+
+class _ConnectionFailed(AgentKitError):
+    """An exception of the HTTP library, on the way to the steps of the transport, which map it by `translated`."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(str(error))
+        self.error = error
 
 
 class ResponseReader(Protocol):
@@ -69,6 +77,7 @@ class Transport:
         self._always = _HEADERS | dict(wire.headers)
         self._timeouts = dict.fromkeys(("connect", "read", "write", "pool"), timeout_seconds)
         self._timeouts["connect"] = self.connect_seconds
+        self.proxy = shown_url(proxy_to(endpoint.base_url) or "")
         self._token: Secret | None = None
         self._process, self._lock = os.getpid(), threading.Lock()
         self._connections: Connections | CustomClient | None = None
@@ -93,7 +102,7 @@ class Transport:
         while failed is None:
             try:
                 piece = yield READ
-            except ConnectionFailed as failure:
+            except _ConnectionFailed as failure:
                 failed = translated(failure.error, self, retries)
             else:
                 if piece is None:
@@ -135,8 +144,8 @@ class Transport:
         while True:
             try:
                 response: httpx2.Response = yield send
-            except (ConnectionFailed, ModelError) as error:
-                cause = error.error if isinstance(error, ConnectionFailed) else error
+            except (_ConnectionFailed, ModelError) as error:
+                cause = error.error if isinstance(error, _ConnectionFailed) else error
                 seconds = retries.after_error(cause)
                 failed = translated(cause, self, retries)
             else:
@@ -150,14 +159,14 @@ class Transport:
             yield pause(seconds)
 
     def _send(self, path: str, content: bytes, *, whole: bool) -> httpx2.Response:
-        """Send a request once and return its response, which is read if its body is needed. Raises ConnectionFailed."""
+        """Send a request once; returns its response, read if its body is needed. Raises _ConnectionFailed."""
         try:
             request = self._request(path, content, self._key())
             response = self._blocking().handle_request(request)
             BoundedBody.bind(response, self.where, self.timeout_seconds)
             return _read(response) if whole or not response.is_success else response
         except FOREIGN as error:
-            raise ConnectionFailed(error) from None
+            raise _ConnectionFailed(error) from None
 
     async def _asend(self, path: str, content: bytes, *, whole: bool) -> httpx2.Response:
         """Async version of `_send`."""
@@ -167,7 +176,7 @@ class Transport:
             BoundedBody.bind(response, self.where, self.timeout_seconds)
             return await _aread(response) if whole or not response.is_success else response
         except FOREIGN as error:
-            raise ConnectionFailed(error) from None
+            raise _ConnectionFailed(error) from None
 
     def _request(self, path: str, content: bytes, key: str | None) -> httpx2.Request:
         address = self._addresses.get(path) or self._address(path)
@@ -181,7 +190,8 @@ class Transport:
             extensions = {**extensions, "timeout": {name: min(left, each) for name, each in self._timeouts.items()}}
         # Passed as a stream, because the library then uses the headers unchanged instead of scanning them three times.
         stream, headers = httpx2.ByteStream(content), [*always, (b"Content-Length", b"%d" % len(content))]
-        return httpx2.Request("POST", address.url, headers=headers, stream=stream, extensions=extensions)
+        method = "POST" if content else "GET"
+        return httpx2.Request(method, address.url, headers=headers, stream=stream, extensions=extensions)
 
     def _address(self, path: str) -> _Address:
         """URL and extensions for a path. The query goes into the target, which is not logged: it could be secret."""
@@ -341,12 +351,12 @@ async def _aread(response: httpx2.Response) -> httpx2.Response:
 
 
 def _pieces(response: httpx2.Response) -> Generator[bytes]:
-    """The body in chunks, decompressed if needed. Raises ConnectionFailed."""
+    """The body in chunks, decompressed if needed. Raises _ConnectionFailed."""
     stream: Any = response.iter_bytes() if "content-encoding" in response.headers else response.stream
     try:
         yield from stream
     except FOREIGN as error:
-        raise ConnectionFailed(error) from None
+        raise _ConnectionFailed(error) from None
     finally:
         response.close()
 
@@ -357,7 +367,7 @@ async def _apieces(response: httpx2.Response) -> AsyncGenerator[bytes]:
         async for piece in stream:
             yield piece
     except FOREIGN as error:
-        raise ConnectionFailed(error) from None
+        raise _ConnectionFailed(error) from None
     finally:
         await response.aclose()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import contextlib
 import json
 import re
 import shlex
@@ -17,7 +18,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import httpx2
 from mcp.client.auth import AuthorizationCodeResult, OAuthClientProvider, OAuthFlowError
 from mcp.client.auth.extensions.client_credentials import ClientCredentialsOAuthProvider
-from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth, issuers_match
+from mcp.client.auth.utils import extract_field_from_www_auth, extract_scope_from_www_auth, issuers_match, union_scopes
 from mcp.shared.auth import (
     OAuthClientInformationFull,
     OAuthClientMetadata,
@@ -192,6 +193,8 @@ class Authorized(OAuthClientProvider):
             if response.status_code == _REFUSED and await self._renew(request, response):
                 response = yield request
             if is_refusal(response):
+                if scope := missing_scope(response):
+                    await self._remember(scope)
                 raise LoginNeeded(self._wanted(response))
         except AgentKitError as error:
             self._listener.failed(error)
@@ -220,6 +223,19 @@ class Authorized(OAuthClientProvider):
 
     async def _prepare(self) -> None:
         """Prepare a token to send with the first attempt."""
+
+    async def _remember(self, scope: str) -> None:
+        """Record the scope that a call lacked, for the next login."""
+
+    def _earlier_scope(self) -> str | None:
+        """The scope that a login replaces, and that calls lacked with it."""
+        return None
+
+    def _requested_scope(self) -> str | None:
+        """The scope to request: the configured one, or the server's choice and what earlier calls lacked."""
+        if self._terms.scope is not None:
+            return self._terms.scope
+        return union_scopes(self.context.client_metadata.scope, self._earlier_scope())
 
     @abstractmethod
     async def _renew(self, request: httpx2.Request, refusal: httpx2.Response) -> bool:
@@ -253,10 +269,11 @@ class Authorized(OAuthClientProvider):
             raise ToolError(f"{self._reach.server} asks for no login.")
 
     def _registration(self, request: httpx2.Request) -> httpx2.Request:
-        """Return the registration request with the configured scope."""
-        if self._terms.scope is None:
+        """Return the registration request with the scope to request."""
+        scope = self._requested_scope()
+        if scope is None:
             return request
-        return httpx2.Request("POST", request.url, json={**json.loads(request.content), "scope": self._terms.scope})
+        return httpx2.Request("POST", request.url, json={**json.loads(request.content), "scope": scope})
 
     def _select_authorization_server(self, advertised: list[str]) -> str:
         """Select the configured issuer, if it is advertised."""
@@ -264,14 +281,13 @@ class Authorized(OAuthClientProvider):
         return next((each for each in advertised if issuer and issuers_match(each, issuer)), advertised[0])
 
     async def _perform_authorization(self) -> httpx2.Request:
-        """Return the token request to the configured issuer, with the configured scope."""
+        """Return the token request to the configured issuer, with the scope to request."""
         metadata, issuer = self.context.oauth_metadata, self._terms.issuer
         if issuer is not None and (metadata is None or not issuers_match(str(metadata.issuer), issuer)):
             raise ToolError(f"{self._reach.server} does not log in at {issuer}, so it was not tried elsewhere.")
         is_named = self.context.protected_resource_metadata is not None
         check_metadata(self._reach.server, metadata, is_named=is_named, is_meant=issuer is not None)
-        if self._terms.scope is not None:
-            self.context.client_metadata.scope = self._terms.scope
+        self.context.client_metadata.scope = self._requested_scope()
         return await super()._perform_authorization()
 
     def _show(self, request: httpx2.Request) -> None:
@@ -282,12 +298,23 @@ class Authorized(OAuthClientProvider):
 
     def _wanted(self, response: httpx2.Response) -> str:
         """Describe how to resolve a refusal."""
-        scope = extract_scope_from_www_auth(response) or ""
-        if response.status_code == _FORBIDDEN and _SCOPE.fullmatch(scope) and len(scope) <= _MOST_CHARS:
+        scope = missing_scope(response)
+        if scope and self._terms.scope is not None:
+            scope = f"{union_scopes(self._terms.scope, scope)}"
             return (
-                f"The server wants further rights. Log in again: {command(self._target)} --scope {shlex.quote(scope)}"
+                f"The call needs a wider scope. Log in again: {command(self._target)} --scope {shlex.quote(scope)}, or"
+                f" Login(scope={scope!r})."
             )
-        return f"The server wants to know who asks. Show it a token, or log in: {command(self._target)}"
+        if scope:
+            return f"The call needs the scope {scope!r}. Log in again: {command(self._target)}"
+        return f"The server requires a login. Pass token=, or log in: {command(self._target)}"
+
+
+def missing_scope(response: httpx2.Response) -> str:
+    """The scope that a refused request lacked; empty if the server names none that can be requested."""
+    scope = extract_scope_from_www_auth(response) or ""
+    is_named = response.status_code == _FORBIDDEN and len(scope) <= _MOST_CHARS and _SCOPE.fullmatch(scope)
+    return scope if is_named else ""
 
 
 def is_refusal(response: httpx2.Response) -> bool:
@@ -299,6 +326,7 @@ def is_refusal(response: httpx2.Response) -> bool:
 _NAME = "agentkit"
 _LATER = 429
 _NOWHERE = "http://127.0.0.1/callback"
+_MISSING_SCOPE = "missing_scope"
 _REVOKING_SECONDS = 10.0
 _PING = {"jsonrpc": "2.0", "id": 0, "method": "ping"}
 _ACCEPT = {"Accept": "application/json, text/event-stream"}
@@ -377,17 +405,32 @@ class AuthorizationCodeAuth(Authorized):
     async def set_tokens(self, tokens: OAuthToken) -> None:
         """Store the tokens with their authorization server and client: they must not be sent anywhere else."""
         context = self.context
-        told = {
+        given = {
             "tokens": tokens,
             "client": context.client_info,
             "authorization_server": context.oauth_metadata,
             "resource": context.protected_resource_metadata,
         }
-        document = {name: model.model_dump(mode="json", exclude_none=True) for name, model in told.items() if model}
+        models = {name: model for name, model in given.items() if model}
+        document: dict[str, Any] = {
+            name: each.model_dump(mode="json", exclude_none=True) for name, each in models.items()
+        }
         if self._is_renewal and self._kept.edition is None:
             return  # logged out in the meantime
-        self._kept.write({**document, "expires_at": context.token_expiry_time, "hosts": [*self._reach.hosts]})
+        document |= {"expires_at": context.token_expiry_time, "hosts": [*self._reach.hosts]}
+        if self._is_renewal and (missing := (self._kept.read() or {}).get(_MISSING_SCOPE)):
+            document[_MISSING_SCOPE] = missing
+        self._kept.write(document)
         self._edition = self._kept.edition
+
+    async def _remember(self, scope: str) -> None:
+        """Store the scope that a call lacked with the login, for the next one."""
+        async with self._kept.alone():
+            kept = self._kept.read()
+            if kept is not None:
+                missing = union_scopes(_text_in(kept, _MISSING_SCOPE), scope)
+                self._kept.write({**kept, _MISSING_SCOPE: missing})
+                self._edition = self._kept.edition
 
     async def revoke(self) -> str:
         """Delete the login and revoke it; return why revocation failed, or an empty string."""
@@ -438,6 +481,9 @@ class _AuthorizationFlow(AuthorizationCodeAuth):
         self.context.redirect_handler, self.context.callback_handler = self._open, self._answer
         self._landing, self._ask = landing, ask
         self._state = ""
+        self._before: dict[str, Any] = {}
+        with contextlib.suppress(ConfigError):  # a damaged login is replaced
+            self._before = self._kept.read() or {}
         self._asking: asyncio.Future[Any]
 
     async def _initialize(self) -> None:
@@ -450,6 +496,12 @@ class _AuthorizationFlow(AuthorizationCodeAuth):
                 {**known, "token_endpoint_auth_method": method}
             )
         self._initialized = True
+
+    def _earlier_scope(self) -> str | None:
+        """The scope of the login that this one replaces, if calls lacked a wider one."""
+        missing = _text_in(self._before, _MISSING_SCOPE)
+        granted = _text_in(self._before.get("tokens", {}), "scope")
+        return union_scopes(granted, missing) if missing else None
 
     async def _open(self, url: str) -> None:
         """Have the person open the page; a synchronous function runs in a thread."""
@@ -526,6 +578,11 @@ async def _landed(landed: asyncio.Future[dict[str, str]] | None) -> dict[str, st
     if landed is None:
         raise ToolError("The function that asks gave no address, and we listen at none with redirect_uri=.")
     return await landed
+
+
+def _text_in(document: Any, name: str) -> str:
+    text = document.get(name) if isinstance(document, dict) else None
+    return text if isinstance(text, str) else ""
 
 
 def _read(model: Any, kept: Mapping[str, Any], name: str) -> Any:

@@ -2,16 +2,34 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from agentkit.errors import SessionError
 from agentkit.sessions.store import SessionStore
 from agentkit.settings import state_folder
 
+if TYPE_CHECKING:
+    from agentkit.sessions.stores.sqlite import SQLiteSessionStore
+
 Place = str | PathLike[str] | SessionStore | None
 """A file, the URL of a PostgreSQL database, `:memory:`, a store, or None for `sessions.db` in the state folder."""
 
 _SCHEMES = ("postgres", "postgresql")
+
+
+_MAX_SHARED = 16
+"""The number of recently used files that stay open for the next session."""
+
+
+@lru_cache(maxsize=_MAX_SHARED)
+def _shared(path: Path) -> SQLiteSessionStore:
+    """Return the store of a file. Sessions in the same file share it, so that the file is not opened for each."""
+    from agentkit.sessions.stores.sqlite import SQLiteSessionStore
+
+    return SQLiteSessionStore(path)
 
 
 def refuse_foreign(place: str) -> None:
@@ -33,9 +51,7 @@ def store_at(place: Place) -> SessionStore:
 
         return PostgresSessionStore(place)
     if place is None or isinstance(place, str | PathLike):
-        from agentkit.sessions.stores.sqlite import SQLiteSessionStore
-
-        return SQLiteSessionStore(state_folder() / "sessions.db" if place is None else place)
+        return _shared(Path(state_folder() / "sessions.db" if place is None else place).absolute())
     if not isinstance(place, SessionStore):
         raise SessionError(f"A session's place is a file, a postgresql: URL, ':memory:' or a store. Got {place!r:.99}.")
     return place

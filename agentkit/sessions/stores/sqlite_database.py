@@ -37,6 +37,12 @@ WAIT_SECONDS = 30.0
 
 _NO_FILE = (0, 0, 0)
 
+_MAX_OPEN = 64
+"""The number of files that are open at the same time: beyond it, the one that was used longest ago is closed."""
+
+_OPEN: weakref.WeakSet[DatabaseFile] = weakref.WeakSet()
+"""The open files of this process."""
+
 
 def _nothing() -> None:
     return
@@ -71,6 +77,7 @@ class DatabaseFile:
         self._connection: sqlite3.Connection | None = None
         self._opened = _NO_FILE
         self._inherited: list[sqlite3.Connection] = []
+        self.used = 0.0
 
     @contextmanager
     def using(self, check: Callable[[], object] = _nothing) -> Iterator[sqlite3.Connection]:
@@ -79,6 +86,7 @@ class DatabaseFile:
         `check` can raise; it runs after a removed file was detected and before a new file is created.
         """
         with self.lock:
+            self.used = time.monotonic()
             try:
                 self._notice()
                 check()
@@ -106,8 +114,19 @@ class DatabaseFile:
         """Close the file; the next use reopens it. The contents of an in-memory database are lost."""
         with self.lock:
             connection, self._connection = self._connection, None
-            if connection is not None:
-                _close(connection, self._opened[0])
+            _OPEN.discard(self)
+            if connection is not None and self._opened[0] != os.getpid():
+                self._inherited.append(connection)  # closing it here would damage the parent's
+            elif connection is not None:
+                connection.close()
+
+    def close_if_idle(self) -> None:
+        """Close the file unless another thread uses it."""
+        if self.lock.acquire(blocking=False):
+            try:
+                self.close()
+            finally:
+                self.lock.release()
 
     def _notice(self) -> None:
         """Drop a connection to a removed file, or one inherited from the parent process."""
@@ -115,8 +134,7 @@ class DatabaseFile:
         if connection is None or self._opened == found:
             return
         if self._opened[0] != os.getpid():
-            self._inherited.append(connection)  # closing it here would damage the parent's
-            self._connection = None
+            self.close()
             return
         self._on_removed()
         if found == _NO_FILE:  # a moved file takes along the contents of its log, which SQLite leaves behind
@@ -128,6 +146,8 @@ class DatabaseFile:
         if self._connection is None:
             if self.place != IN_MEMORY:
                 _make_file(Path(self.place))
+                _make_room()
+                _OPEN.add(self)
             connection = connect(self.place, self._kind, self._wait_seconds)
             self._connection, self._opened = connection, self._found()
             weakref.finalize(self, _close, connection, os.getpid())
@@ -145,6 +165,14 @@ class DatabaseFile:
             usable(self.place)
             raise
         return os.getpid(), found.st_dev, found.st_ino
+
+
+def _make_room() -> None:
+    """Close the files that were used longest ago, if too many are open."""
+    surplus = len(_OPEN) - _MAX_OPEN + 1
+    if surplus > 0:
+        for file in sorted(_OPEN, key=lambda each: each.used)[:surplus]:
+            file.close_if_idle()
 
 
 def connect(place: str, kind: DatabaseFormat, wait_seconds: float) -> sqlite3.Connection:

@@ -7,6 +7,7 @@ from collections import OrderedDict
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from agentkit._version import __version__
 from agentkit.event_rendering import answer_text
 from agentkit.events import (
     Event,
@@ -75,7 +76,7 @@ class Spans:
         from opentelemetry import context, trace
 
         self._contexts, self._trace = context, trace
-        self._tracer = trace.get_tracer(names.SCOPE, tracer_provider=provider)
+        self._tracer = trace.get_tracer(names.SCOPE, __version__, provider, names.SCHEMA_URL)
         self._content = content
         self._open: dict[str, _Open] = {}
         self._left: OrderedDict[str, SpanContext] = OrderedDict()
@@ -175,7 +176,9 @@ class Spans:
         if outcome.error is not None:
             self._fail(span, outcome.error)
         if self._content and span.is_recording() and outcome.value is not None:
-            self._set_content(span, {names.OUTPUT_MESSAGES: message_content.of_answer(answer_text(outcome.value))})
+            self._set_content(
+                span, {names.OUTPUT_MESSAGES: message_content.of_answer(answer_text(outcome.value), outcome.status)}
+            )
         self._close(run, source, is_done=outcome.status == "done")
 
     def _leave(self, run: _Open, event: RunLeft, source: Origin) -> None:

@@ -1,4 +1,4 @@
-"""Who answers the search? What is kept, then the suite and the proposer, within a budget."""
+"""Answers to a search: the stored ones, then the suite and the proposer, within a budget."""
 
 import json
 
@@ -27,7 +27,7 @@ SUITE = Suite("s", [Case("a", id="a"), Case("b", id="b"), Case("c", id="c")], [l
 
 
 def world(within, *lines, **options):
-    """A world with the cases a and b for training, and c held out, in which the model says these lines."""
+    """A search environment with training cases a and b, held-out case c, and a scripted model."""
     halves = {TRAIN: DatasetHalf(SUITE, SUITE.cases[:2]), HELD_OUT: DatasetHalf(SUITE, SUITE.cases[2:])}
     own = Agent("helper", llm=ScriptedLLM(*(lines or ["yes"]), repeat=True), **options)
     return SearchEnvironment(own, halves, Proposer(lambda *_: "x"), SearchLog(None, "", {}), within, 8)
@@ -42,7 +42,7 @@ def test_what_is_known_is_not_asked():
 
 
 def test_something_is_set_aside_for_the_last_measurement():
-    """What the held-out cases took with the original, and a quarter more, is left for the best that is found."""
+    """The cost of the held-out cases with the original, plus a quarter, is reserved for the best candidate."""
     limits = Limits(total_tokens=1_000, input_tokens=900, cost=1.0, unknown_price=Price(1_000, 1_000), seconds=None)
     here = world(limits)
     here.measured(HELD_OUT, ORIGINAL, ["c"])
@@ -99,7 +99,7 @@ def test_a_stop_tells_what_went_wrong():
 
 
 def test_the_limit_of_one_run_is_no_stop():
-    """A run that hits the agent's own limits has failed, and the search goes on."""
+    """A run that reaches the agent's limits has failed, and the search continues."""
     here = world(UNLIMITED, limits=Limits(total_tokens=1))
     (measured,) = here.answer(Measure(ORIGINAL, ("a",))).values()
     assert (measured.score, measured.failure.answer) == (0, "")
@@ -107,7 +107,7 @@ def test_the_limit_of_one_run_is_no_stop():
 
 
 def test_prices_are_wanted_where_money_is_limited():
-    """Only a limit of money wants prices; a price of the user's own, or free, will do; a function has none."""
+    """Only a limit on money needs prices; a user's price or a free model is enough; a function has none."""
     unknown = ScriptedLLM("")
     priced = LLM(base_url="http://127.0.0.1:9/v1", model="any", price=Price(1, 1))
     check_prices(Limits(total_tokens=1), unknown)
@@ -118,6 +118,6 @@ def test_prices_are_wanted_where_money_is_limited():
 
 
 def test_without_limits_only_the_rounds_end_a_search():
-    """No limits are no limits."""
+    """Without limits the search ends with its rounds."""
     assert all_limits(None) == UNLIMITED
     assert all_limits(Limits(cost=1)) == Limits(cost=1)

@@ -1,4 +1,4 @@
-"""What was tried, and what is worth going on from?"""
+"""Candidates, their scores and the Pareto set."""
 
 import pytest
 

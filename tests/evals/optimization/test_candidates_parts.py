@@ -1,4 +1,4 @@
-"""Which texts of an agent may be improved, by which others, and how is it made with them?"""
+"""The texts of an agent that can be improved, and agents created with other texts."""
 
 import pytest
 
@@ -75,7 +75,7 @@ def test_nothing_but_texts_changes():
 
 
 def test_another_description_is_what_the_model_reads(tmp_path):
-    """The model is told the new description, also of a tool that works in the agent's workspace, which still works."""
+    """The model receives the new description, also of a tool bound to the agent's workspace, which still works."""
     (tmp_path / "note.txt").write_text("ten o'clock")
     llm = ScriptedLLM(call("read_file", path="note.txt"), "Ten.")
     first = Agent("helper", system_tools.only("read_file"), llm=llm, safety="system", workspace=Workspace(tmp_path))
@@ -110,12 +110,12 @@ def test_a_description_that_was_read_already_is_told_anew():
     ],
 )
 def test_a_text_is_checked_before_it_is_tried(new, objection):
-    """A text says something, is not too long, is visible, keeps its placeholders and holds no secret."""
+    """A text is not empty, not too long, visible, keeps its placeholders and contains no secret."""
     assert objection_to("instruction", "Answer {name} in {{ language }}.", new) == objection
 
 
 def test_joiners_of_scripts_and_emoji_are_allowed():
-    """Marks that scripts and emoji are written with are no hidden text."""
+    """Joiners of scripts and emoji do not count as hidden text."""
     assert objection_to("instruction", "Be brief.", "Answer with \U0001f469\u200d\U0001f4bb.") == ""
 
 

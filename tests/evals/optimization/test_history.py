@@ -1,4 +1,4 @@
-"""What was asked, answered and paid for so far?"""
+"""The history file of a search."""
 
 import json
 import resource
@@ -41,7 +41,7 @@ def filled(path):
 
 @pytest.mark.parametrize("is_stored", [True, False])
 def test_answers_are_known_again(tmp_path, is_stored):
-    """What was measured, proposed and tried, and what it took, is known again, in a file as in memory."""
+    """Measurements, proposals, candidates and their cost are stored, in a file as in memory."""
     kept = filled(tmp_path / "search.jsonl" if is_stored else None)
     kept.close()
     again = lineage(tmp_path / "search.jsonl") if is_stored else kept
@@ -56,7 +56,7 @@ def test_answers_are_known_again(tmp_path, is_stored):
 
 
 def test_only_the_answer_to_the_same_question_counts(tmp_path):
-    """A proposal for another candidate, part or round is no answer."""
+    """A stored proposal only answers for its candidate, part and round."""
     kept = filled(None)
     assert kept.proposal(Propose(2, ORIGINAL, "instruction", ())) is None
     assert kept.proposal(Propose(1, CHILD, "instruction", ())) is None
@@ -64,7 +64,7 @@ def test_only_the_answer_to_the_same_question_counts(tmp_path):
 
 
 def test_the_file_is_lines_for_its_owner_alone(tmp_path):
-    """A search is kept as lines of JSON that only their owner can read, with the texts of every candidate."""
+    """A search is stored as JSON lines with mode 0600 and the texts of every candidate."""
     path = tmp_path / "search.jsonl"
     filled(path).close()
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -77,7 +77,7 @@ def test_the_file_is_lines_for_its_owner_alone(tmp_path):
 
 
 def test_a_candidate_is_kept_once(tmp_path):
-    """What became of the candidate of a round is written once, also when the search is told of it again."""
+    """The outcome of a candidate is written once, even if it is reported again."""
     path = tmp_path / "search.jsonl"
     filled(path).close()
     again = lineage(path)
@@ -87,7 +87,7 @@ def test_a_candidate_is_kept_once(tmp_path):
 
 
 def test_a_line_that_a_crash_cut_off_is_taken_away(tmp_path):
-    """A last line without its end is no answer, and what follows is written in its place."""
+    """An incomplete last line is ignored and overwritten."""
     path = tmp_path / "search.jsonl"
     filled(path).close()
     whole = path.read_bytes()
@@ -100,7 +100,7 @@ def test_a_line_that_a_crash_cut_off_is_taken_away(tmp_path):
 
 
 def test_a_search_belongs_to_its_agent_and_suite(tmp_path):
-    """Another agent, suite or seed cannot go on with a search."""
+    """A search cannot be continued with another agent, suite or seed."""
     path = tmp_path / "search.jsonl"
     filled(path).close()
     with pytest.raises(SessionError, match="belongs to another search"):
@@ -110,19 +110,22 @@ def test_a_search_belongs_to_its_agent_and_suite(tmp_path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("notes\n", "is no search that this version"),
-        ("notes without an end", "is no search that this version"),
+        ("notes\n", "is not a search that this version"),
+        ("notes without an end", "is not a search that this version"),
         ('{"agentkit_search": 1, "key": "k"}\n{"charged": {"input_tokens": -5}}\n', "less than nothing was charged"),
         ('{"agentkit_search": 1, "key": "k"}\n{"charged": {"dollars": [NaN]}}\n', "less than nothing was charged"),
-        ('{"agentkit_search": 1, "key": "k"}\n{"charged": []}\n', "line 2 is no part of a search"),
-        ('{"agentkit_search": 2, "key": "k"}\n', "is no search that this version"),
-        ('{"agentkit_search": 1, "key": "k"}\n\n', "line 2 is no part of a search"),
-        ('{"agentkit_search": 1, "key": "k"}\n{"measured": {"half": "train"}}\n', "line 2 is no part of a search"),
-        ('{"agentkit_search": 1, "key": "k"}\n{"proposal": 3}\n', "line 2 is no part of a search"),
+        ('{"agentkit_search": 1, "key": "k"}\n{"charged": []}\n', "line 2 is not a valid entry"),
+        ('{"agentkit_search": 2, "key": "k"}\n', "is not a search that this version"),
+        ('{"agentkit_search": 1, "key": "k"}\n\n', "line 2 is not a valid entry"),
+        (
+            '{"agentkit_search": 1, "key": "k"}\n{"measured": {"half": "train"}}\n',
+            "line 2 is not a valid entry",
+        ),
+        ('{"agentkit_search": 1, "key": "k"}\n{"proposal": 3}\n', "line 2 is not a valid entry"),
     ],
 )
 def test_another_file_is_not_touched(tmp_path, text, complaint):
-    """A file that is no search, or a damaged one, is refused, and stays as it is."""
+    """A file of another kind, or a damaged one, is refused and left unchanged."""
     path = tmp_path / "search.jsonl"
     path.write_text(text, "utf-8")
     with pytest.raises(SessionError, match=complaint):
@@ -131,7 +134,7 @@ def test_another_file_is_not_touched(tmp_path, text, complaint):
 
 
 def test_what_a_later_version_adds_is_passed_over(tmp_path):
-    """A line of a kind that is not known is no hindrance."""
+    """Lines of unknown kinds are skipped."""
     path = tmp_path / "search.jsonl"
     filled(path).close()
     with path.open("a", encoding="utf-8") as file:
@@ -142,7 +145,7 @@ def test_what_a_later_version_adds_is_passed_over(tmp_path):
 
 
 def test_two_do_not_go_on_with_one_search(tmp_path):
-    """While one process or thread goes on with a search, nobody else can."""
+    """Only one process or thread at a time can continue a search."""
     kept = lineage(tmp_path / "search.jsonl")
     with pytest.raises(SessionError, match="Another run writes to"):
         lineage(tmp_path / "search.jsonl")
@@ -152,20 +155,20 @@ def test_two_do_not_go_on_with_one_search(tmp_path):
 
 def test_a_search_that_cannot_be_kept_is_not_begun(tmp_path):
     """A place that cannot be written is an error before anything is asked."""
-    with pytest.raises(SessionError, match="cannot be kept: No such file"):
+    with pytest.raises(SessionError, match="cannot be written: No such file"):
         lineage(tmp_path / "nowhere" / "search.jsonl")
-    with pytest.raises(SessionError, match="cannot be kept: Is a directory"):
+    with pytest.raises(SessionError, match="cannot be written: Is a directory"):
         lineage(tmp_path)
 
 
 def test_an_answer_that_cannot_be_kept_ends_the_search(tmp_path):
-    """A full disk is an error at once, as what is not kept would be paid for again."""
+    """A full disk is an error immediately, because an answer that is not stored would be paid for twice."""
     path = tmp_path / "search.jsonl"
     kept = lineage(path)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, limits[1]))
     try:
-        with pytest.raises(SessionError, match="cannot be kept: File too large"):
+        with pytest.raises(SessionError, match="cannot be written: File too large"):
             kept.add_tried(EvaluatedCandidate(CHILD, "kept", 0.75))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -174,6 +177,6 @@ def test_an_answer_that_cannot_be_kept_ends_the_search(tmp_path):
 
 
 def test_a_device_keeps_nothing():
-    """What is no regular file, and could be read without end, is refused."""
-    with pytest.raises(SessionError, match="is no file that a search could be kept in"):
+    """Only regular files are accepted."""
+    with pytest.raises(SessionError, match="is not a file in which a search can be stored"):
         lineage("/dev/zero")

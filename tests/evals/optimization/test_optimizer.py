@@ -1,4 +1,4 @@
-"""How are an agent's texts improved? Whole searches, with a clerk whose best instruction is known."""
+"""Complete searches for better texts, with an agent whose best instruction is known."""
 
 import asyncio
 import json
@@ -31,12 +31,12 @@ def rules(found):
 
 
 def agent(*lines, **options):
-    """A clerk, or an agent that says these lines."""
+    """The agent under test, or one with scripted answers."""
     return Agent("clerk", instruction=clerk.START, llm=ScriptedLLM(*(lines or [clerk.clerk]), repeat=True), **options)
 
 
 def sums(count=8):
-    """A suite of sums that nobody can do."""
+    """A suite of sums that no candidate solves."""
     return Suite("sums", [Case(f"{n}+{n}", expected=str(2 * n)) for n in range(count)], [lambda *_: 0.0])
 
 
@@ -91,11 +91,13 @@ def test_held_out_cases_are_never_shown_and_never_decide():
     assert not found.is_better
     assert found.agent.instruction == clerk.START
     assert found.diff() == ""
-    assert str(found).startswith("No gain on the held-out cases, so the original is kept: 1.00 -> 0.00 on 20 cases")
+    assert str(found).startswith(
+        "No gain on the held-out cases, so the original stays in use: 1.00 -> 0.00 on 20 cases"
+    )
 
 
 def test_the_original_is_kept_when_nothing_is_better():
-    """A search that finds nothing says so, and gives back the agent as it was."""
+    """A search that finds nothing reports it and returns the original agent."""
     own = agent("I do not know.")
     found = optimize(own, sums(), proposer=lambda _, text, failures: f"{text} Try harder, {len(failures)}.", rounds=3)
     assert found.agent is own
@@ -103,14 +105,14 @@ def test_the_original_is_kept_when_nothing_is_better():
     assert (found.gain.difference, found.gain.p_value) == (0, 1)
     spent = found.usage
     assert str(found).splitlines() == [
-        "No gain: nothing better than the original was found, so it is kept.",
-        "Training cases: 0.00 -> 0.00; 1 of 4 candidates were kept. The search ended: all 3 rounds were made",
+        "No gain: no candidate was better than the original, so the original stays in use.",
+        "Training cases: 0.00 -> 0.00; 1 of 4 candidates were accepted. The search ended: all 3 rounds were made",
         f"Spent: {spent.requests} requests, {spent.input_tokens} tokens in, {spent.output_tokens} out, cost unknown",
     ]
 
 
 def test_descriptions_of_tools_are_improved():
-    """What a model reads of a tool can be improved, too, when the right description makes it call the tool."""
+    """Descriptions of tools can be improved, if the right one makes the model call the tool."""
 
     def picky(request):
         asked = request.messages[-1]
@@ -147,7 +149,7 @@ def clerk_call(prompt):
 
 
 def test_the_agents_own_model_proposes_by_default():
-    """Without a proposer the agent's own model is asked for better texts."""
+    """Without a proposer the agent's model proposes texts."""
 
     def both(request):
         return clerk.reader(request) if "<new_text>" in request.instruction else clerk.clerk(request)
@@ -179,11 +181,11 @@ def test_a_budget_is_never_overspent():
 
 
 def test_a_budget_that_is_too_small_measures_nothing():
-    """A budget that does not last for the original on the held-out cases keeps the original, and says why."""
+    """A budget too small to measure the original on the held-out cases keeps the original and states the reason."""
     found = optimize(agent(), clerk.suite(), proposer=clerk.Random(0), limits=Limits(total_tokens=200))
     assert found.gain is None
     assert (found.trained_before, found.is_better, found.best) == (None, False, found.original)
-    assert str(found).startswith("Nothing was measured on the training cases, so the original is kept.\n")
+    assert str(found).startswith("No training case was measured, so the original stays in use.\n")
     assert "Training cases: not measured" in str(found)
     assert found.ended == "the limit of 200 total tokens is used up"
 
@@ -216,7 +218,7 @@ def test_a_failing_model_ends_the_search_with_what_it_has():
 
 
 def test_a_search_goes_on_without_paying_again(tmp_path):
-    """A search with a file answers from it what was asked before: once at its end, nobody is asked anything."""
+    """A search with a file uses stored answers: a finished search makes no requests."""
     path, told = tmp_path / "search.jsonl", []
     first = clerk.improved(seed=1, path=path, progress=told.append)
     lines = path.read_text("utf-8")
@@ -237,7 +239,7 @@ def test_a_search_goes_on_without_paying_again(tmp_path):
 
 
 def test_what_was_spent_before_counts(tmp_path):
-    """The budget of a search that goes on is for all of it, not for the rest alone."""
+    """The budget covers the whole search, including the part before it was interrupted."""
     path = tmp_path / "search.jsonl"
     options = {"proposer": ScriptedLLM(clerk.reader, repeat=True), "path": path}
     small = Limits(total_tokens=3_000, tool_calls=None, seconds=None)
@@ -266,7 +268,7 @@ print(found.best.texts["instruction"])
 
 @pytest.mark.slow
 def test_a_killed_search_pays_for_no_answer_twice(tmp_path):
-    """A search that was killed goes on where it was: only what was under way is asked once more."""
+    """A killed search continues where it stopped; only requests in flight are repeated."""
     killed_at, reached, gone_on = 100, threading.Event(), threading.Event()
     asked = []
 
@@ -296,7 +298,7 @@ def test_a_killed_search_pays_for_no_answer_twice(tmp_path):
 
 
 def test_halves_are_decided_by_ids_and_tags():
-    """Who is held out follows from the ids, not from their order, and is as many of each tag as can be."""
+    """The held-out half follows from the ids, not from their order, and is balanced by tag."""
     cases = [Case(f"{tag} {number}", tags=[tag]) for tag in ("easy", "hard") for number in range(10)]
     first = halves_of(Suite("s", cases, [lambda *_: True]), 0.3)
     again = halves_of(Suite("s", cases[::-1], [lambda *_: True]), 0.3)
@@ -314,7 +316,7 @@ def test_cases_with_the_same_prompt_stay_together():
 
 
 def test_another_suite_can_be_held_out():
-    """A suite of its own may be held out, with its own scorers, unless it shares a prompt with the training cases."""
+    """A separate suite may be held out, with its scorers, unless it shares a prompt with the training cases."""
     train, held = sums(), Suite("others", [Case("9+9", expected="18")], [lambda *_: 0.5])
     found = optimize(agent("?"), train, held_out=held, proposer=lambda *_: "", rounds=1)
     assert (found.gain.before, found.gain.cases) == (0.5, 1)
@@ -381,7 +383,7 @@ def test_the_clerk_of_a_real_connection_is_improved():
 
 
 def test_an_awaited_search():
-    """A search that is awaited is the same search, and others go on meanwhile."""
+    """An async search gives the same result and does not block the event loop."""
     found = asyncio.run(aoptimize(agent(), clerk.suite(), proposer=clerk_writer, rounds=6, seed=1))
     assert found.best.texts == optimize(agent(), clerk.suite(), proposer=clerk_writer, rounds=6, seed=1).best.texts
 
@@ -392,7 +394,7 @@ def clerk_writer(_part, text, failures):
 
 
 def test_an_awaited_search_that_is_cancelled(tmp_path):
-    """A search that is cancelled asks for nothing more, and goes on from its file later."""
+    """A cancelled search makes no more requests, and can be continued from its file."""
     is_asked, may_answer = threading.Event(), threading.Event()
 
     def slowly(request):

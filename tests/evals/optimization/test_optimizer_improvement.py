@@ -14,7 +14,7 @@ USAGE = Usage(12_000, 3_400, requests=56)
 
 
 def improvement(best, gain):
-    """What came of a search that found this."""
+    """The improvement found by a search."""
     agent = Agent("helper", llm=ScriptedLLM(""))
     return Improvement(agent, ORIGINAL, best, gain, (), 0.25, 0.75, "all 5 rounds were made", USAGE, Cost(0.5, "given"))
 
@@ -33,23 +33,23 @@ def test_a_gain_is_told_with_its_interval():
 @pytest.mark.parametrize(
     ("best", "difference", "p_value", "verdict", "is_better"),
     [
-        (ORIGINAL, 0.0, 1.0, "No gain: nothing better than the original was found", False),
+        (ORIGINAL, 0.0, 1.0, "No gain: no candidate was better than the original", False),
         (BETTER, 0.5, 0.001, "Held-out cases: 0.20 -> 0.70 on 20 cases: +0.50", True),
         (BETTER, 0.1, 0.4, "Held-out cases: 0.20 -> 0.30 on 20 cases: +0.10", True),
-        (BETTER, 0.0, 1.0, "No gain on the held-out cases, so the original is kept", False),
-        (BETTER, -0.1, 0.4, "No gain on the held-out cases, so the original is kept", False),
+        (BETTER, 0.0, 1.0, "No gain on the held-out cases, so the original stays in use", False),
+        (BETTER, -0.1, 0.4, "No gain on the held-out cases, so the original stays in use", False),
         (BETTER, None, None, "Better on the training cases, but not measured on those held out", True),
     ],
 )
 def test_a_gain_is_only_told_where_there_is_one(best, difference, p_value, verdict, is_better):
-    """The report says plainly what was gained, and that nothing was; what cases have not shown is not claimed."""
+    """The report states the gain or that there is none, and claims nothing that the cases did not show."""
     gain = None if difference is None else Gain(0.2, 0.2 + difference, difference, -0.1, 0.6, p_value, 20)
     found = improvement(best, gain)
     lines = str(found).splitlines()
     assert lines[0].startswith(verdict)
     assert ("The difference may be chance: more cases would tell." in lines) == (difference == 0.1)
     assert lines[-2] == (
-        "Training cases: 0.25 -> 0.75; 0 of 0 candidates were kept. The search ended: all 5 rounds were made"
+        "Training cases: 0.25 -> 0.75; 0 of 0 candidates were accepted. The search ended: all 5 rounds were made"
     )
     assert lines[-1] == "Spent: 56 requests, 12,000 tokens in, 3,400 out, cost ≈ $0.5000 (given)"
     assert found.is_better == is_better

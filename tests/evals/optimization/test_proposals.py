@@ -1,4 +1,4 @@
-"""Who writes a better text?"""
+"""Proposers of better texts: models and functions."""
 
 import pytest
 
@@ -24,7 +24,7 @@ def test_a_model_is_shown_the_text_and_the_failures():
 
 
 def test_a_tool_is_named():
-    """For a tool's description a proposer reads the tool's name; without placeholders nothing is said of them."""
+    """The prompt for a tool's description names the tool, and mentions placeholders only if there are some."""
     asked = prompt_of(Propose(1, QUESTION.parent, "tool:add", (FAILURE,)))
     assert asked.startswith(
         "The text is the description of the agent's tool add; the new one may have 1,000 characters."
@@ -42,7 +42,7 @@ def test_a_tool_is_named():
     ],
 )
 def test_the_text_stands_between_two_lines(answer, text, reason):
-    """The last text between the two lines counts, and what stands before it is the reason."""
+    """The last text between the two lines is the proposal, and the text before it is the reason."""
     assert proposal_in(answer) == Proposal(text, reason)
 
 
@@ -86,13 +86,13 @@ def test_a_function_may_have_nothing_to_propose():
 
 @pytest.mark.parametrize("asked", ["gpt", 5, lambda text: text, lambda: ""])
 def test_what_cannot_propose_is_said_at_once(asked):
-    """What is neither a model nor a function of part, text and failures is refused before anything is paid."""
+    """A proposer that is neither a model nor a function of part, text and failures is refused before any request."""
     with pytest.raises(ConfigError, match="takes an LLM, or a function"):
         Proposer(asked)
 
 
 def test_a_proposer_is_a_model_or_a_function():
-    """Nor can a function that gives no text, nor the offline model, which cannot write."""
+    """A function that returns no text, and the offline model, cannot propose."""
     with pytest.raises(ConfigError, match="must return the new text"):
         Proposer(lambda *_: None).propose(QUESTION, Limits())
     with pytest.raises(ConfigError, match="offline model cannot write"):
@@ -100,7 +100,7 @@ def test_a_proposer_is_a_model_or_a_function():
 
 
 def test_the_search_ends_with_its_own_limit_in_words():
-    """A limit that ends the search is named as the user gave it; an unknown price and other reasons are told."""
+    """The reason for the end of a search names the user's limit, an unknown price or another cause."""
     limits = Limits(cost=0.5, total_tokens=12_000)
     stopped = Agent("helper", llm=ScriptedLLM("yes"), limits=Limits(total_tokens=1)).run("Hello")
     assert stop_of(stopped, "", limits) == SearchStopped("the limit of 12,000 total tokens is used up")

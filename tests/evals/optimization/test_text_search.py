@@ -1,4 +1,4 @@
-"""How is a better text looked for? The loop alone, whose questions a test answers."""
+"""The search loop, whose questions are answered by the tests."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -28,7 +28,7 @@ class World:
         self.passes = passes or (lambda texts, case: case in " ".join(texts.values()).split())
 
     def answer(self, step):
-        """What comes of a measurement, or what is proposed."""
+        """The measurement or proposal."""
         if isinstance(step, EvaluatedCandidate):
             self.told.append(step)
             return None
@@ -81,7 +81,7 @@ def test_the_search_ends_with_its_rounds():
 
 
 def test_an_original_that_passes_is_not_touched():
-    """An agent with which every case passes is measured once, and nobody is asked for a proposal."""
+    """An agent that passes every case is measured once, and no proposal is requested."""
     world = World(missing, passes=lambda _texts, _case: True)
     search = searched(world)
     assert [type(each) for each in world.asked] == [Measure]
@@ -119,15 +119,15 @@ def test_a_mini_batch_has_mostly_failures():
 
 
 def test_a_proposal_that_may_not_be_is_not_measured():
-    """Texts that may not be, none at all, and such as were tried before cost no measurement."""
-    texts = iter(["", "begin\x00", "begin", "begin no", "begin no"])
+    """Empty, invisible and repeated texts are refused without a measurement."""
+    texts = iter(["", "begin\x00", "begin no", "begin", "begin no"])
     world = World(lambda _: Proposal(next(texts), "nothing comes to mind"))
     searched(world, rounds=5, original=Candidate({"instruction": "begin"}))
     assert [each.verdict for each in world.told[1:]] == [
         "refused: nothing comes to mind",
         "refused: The text holds a character that nobody sees (U+0000).",
-        KNOWN,
         NO_BETTER,
+        KNOWN,
         KNOWN,
     ]
     assert len([each for each in world.asked if isinstance(each, Measure)]) == 2
@@ -142,7 +142,7 @@ def test_parts_are_improved_in_turn():
 
 
 def test_a_candidate_goes_on_with_the_next_part():
-    """What comes of a changed instruction has a tool's description changed next."""
+    """A candidate with a changed instruction changes a tool's description next."""
     world = World(missing)
     searched(world, rounds=4)
     assert [each.part for each in world.asked if isinstance(each, Propose)] == ["instruction", "tool:add"] * 2
@@ -163,7 +163,7 @@ def specialists(question):
 
 
 def test_changes_of_different_parts_are_joined():
-    """Two candidates of the Pareto set that changed different parts are tried as one, and kept if that is better."""
+    """Two Pareto candidates that changed different parts are merged, and kept if that is better."""
     original = Candidate({"instruction": "c", "tool:add": "f"})
     world = World(specialists)
     search = searched(world, rounds=12, batch=6, original=original)
@@ -173,7 +173,7 @@ def test_changes_of_different_parts_are_joined():
 
 
 def test_a_joined_candidate_that_is_worse_is_given_up():
-    """Two changes that do not go together are not kept as one."""
+    """A merged candidate that is worse is dropped."""
 
     def passes(texts, case):
         words = " ".join(texts.values()).split()

@@ -13,7 +13,7 @@ import pytest
 from agentkit import Agent, Limits
 from agentkit.errors import Unreachable
 from agentkit.llm.client import LLM
-from agentkit.llm.pipeline import CANCELLATION, Cancellation
+from agentkit.llm.pipeline import CANCELLATION, RequestCancellation
 from agentkit.testing import FakeServer
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -98,7 +98,7 @@ sys.stdin.read()
 def test_a_cancelled_request_is_not_sent_again():
     """A request that was cancelled from another thread ends, and is not retried."""
     server = SilentServer()
-    cancellation = Cancellation()
+    cancellation = RequestCancellation()
     threading.Timer(0.3, cancellation.cancel).start()
     token = CANCELLATION.set(cancellation)
     try:

@@ -236,8 +236,8 @@ def test_a_server_that_asks_for_no_login(protecting):
 @pytest.mark.parametrize(
     ("scope", "told"),
     [
-        ("read write", "Log in again: agentkit mcp login URL --scope 'read write'"),
-        ("a;$(touch", "--scope 'a;$(touch'"),
+        ("read write", "The call needs the scope 'read write'. Log in again: agentkit mcp login URL"),
+        ("a;$(touch", "The call needs the scope 'a;$(touch'. Log in again: agentkit mcp login URL"),
         ("a\\b", "or log in: agentkit mcp login URL"),
         ("x" * 400, "or log in: agentkit mcp login URL"),
     ],
@@ -259,6 +259,44 @@ def test_further_rights(protecting, stage, scope, told):
         with pytest.raises(ToolError) as caught:
             far.call("add")
     assert str(caught.value).endswith(told.replace("URL", f"{origin}/mcp"))
+
+
+@pytest.mark.parametrize(
+    ("scope", "asked", "advice"),
+    [
+        (None, ["read", "read write"], "The call needs the scope 'write'. Log in again: agentkit mcp login URL"),
+        ("read", ["read", "read"], "The call needs a wider scope. Log in again: agentkit mcp login URL --scope"),
+    ],
+)
+def test_a_scope_that_a_call_lacked_is_requested_by_the_next_login(protecting, stage, scope, asked, advice):
+    """After `insufficient_scope` the next login requests that scope in addition, unless the scope is configured."""
+    requested = []
+
+    def ask(address):
+        requested.append(parse_qs(urlsplit(address).query)["scope"][0])
+        return led_back(address)
+
+    def wanting(request, body):
+        if request.headers.get("authorization") is None:
+            return challenged(f"{request.base_url}{RESOURCE[1:]}")
+        return Response("no", 403, {"WWW-Authenticate": 'Bearer error="insufficient_scope", scope="write"'})
+
+    def resource(origin):
+        named = {"resource": f"{origin}/mcp", "authorization_servers": [origin], "scopes_supported": ["read"]}
+        return JSONResponse(named)
+
+    with protecting.listening() as (listener, origin):
+        changed = {"/mcp": wanting, RESOURCE: resource(origin)}
+        with (
+            protecting.running(listener, stage(origin, changed)),
+            MCPServer(f"{origin}/mcp", "far", login=Login(ask, scope=scope)) as far,
+        ):
+            far.login()
+            with pytest.raises(ToolError) as caught:
+                far.call("add")
+            assert advice.replace("URL", f"{origin}/mcp") in str(caught.value)
+            far.login()
+            assert requested == asked
 
 
 @pytest.mark.parametrize("status", [429, 500, 503])

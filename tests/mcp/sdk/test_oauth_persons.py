@@ -78,7 +78,7 @@ def test_nobody_to_ask(protected):
     url, came = protected
     with MCPServer(url, "far") as server:
         with pytest.raises(
-            ConfigError, match=f"wants to know who asks. Show it a token, or log in: agentkit mcp login {url}"
+            ConfigError, match=f"The server requires a login. Pass token=, or log in: agentkit mcp login {url}"
         ):
             _ = server.tools
         with pytest.raises(ToolError, match="agentkit mcp login"):

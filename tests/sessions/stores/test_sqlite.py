@@ -14,10 +14,12 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from agentkit.errors import SessionError
-from agentkit.events import AnswerRefused, RunEnded
+from agentkit.events import AnswerRefused, RunEnded, RunStarted
+from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionEntry
 from agentkit.sessions.stores.locks import RangeLocks
 from agentkit.sessions.stores.sqlite import SQLiteSessionStore
+from agentkit.sessions.stores.sqlite_database import _MAX_OPEN, DatabaseFile, DatabaseFormat
 
 ENTRY = SessionEntry("run-1", 1.0, RunEnded("done"))
 
@@ -153,6 +155,7 @@ from agentkit.errors import SessionError
 from agentkit.events import AnswerRefused
 from agentkit.sessions.store import SessionEntry
 from agentkit.sessions.stores.sqlite import SQLiteSessionStore
+from agentkit.sessions.stores.sqlite_database import _MAX_OPEN, DatabaseFile, DatabaseFormat
 store = SQLiteSessionStore(sys.argv[1])
 resource.setrlimit(resource.RLIMIT_FSIZE, (300_000, resource.RLIM_INFINITY))
 kept = 0
@@ -184,6 +187,7 @@ from agentkit.errors import SessionError
 from agentkit.events import RunEnded
 from agentkit.sessions.store import SessionEntry
 from agentkit.sessions.stores.sqlite import SQLiteSessionStore
+from agentkit.sessions.stores.sqlite_database import _MAX_OPEN, DatabaseFile, DatabaseFormat
 if os.geteuid() == 0:
     os.setuid(65534)
 for path in sys.argv[1:]:
@@ -258,9 +262,9 @@ def test_a_file_that_goes_away_under_a_run_is_noticed(how, entries, store, path)
 def test_a_file_that_others_can_read_becomes_the_owners(path):
     """What others may do with a file, or with its locks, ends when it is opened; what its owner may not do stays so."""
     path.parent.mkdir()
-    for name in (path.name, f"{path.name}-locks"):
+    for name, mode in ((path.name, 0o677), (f"{path.name}-locks", 0o666)):
         (path.parent / name).touch()
-        (path.parent / name).chmod(0o666)
+        (path.parent / name).chmod(mode)
     store = SQLiteSessionStore(path)
     store.append("trip", [ENTRY])
     store.hold("trip", "run-1")()
@@ -358,3 +362,60 @@ def test_who_makes_the_file_at_the_same_time_is_waited_for(path, lock):
     connection.close()
     assert store.read("trip")[0] == [ENTRY]
     store.close()
+
+
+def statements_of(store):
+    """The statements that the store executes from now on, as they are executed."""
+    executed = []
+    with store._file.using() as connection:
+        connection.set_trace_callback(executed.append)
+    return executed
+
+
+@pytest.mark.parametrize("turns", [1, 1_000])
+def test_the_length_of_a_session_does_not_change_the_number_of_statements(path, turns):
+    """Opening a session takes one statement, and a run reads only what was added since, however long the session is."""
+    store = SQLiteSessionStore(path)
+    store.append("trip", [SessionEntry(f"run-{number}", 1.0, RunEnded("done")) for number in range(turns)])
+    executed = statements_of(store)
+    session = Session("trip", store)
+    assert session.messages == ()
+    assert len(executed) == 1
+    run = session.begin()
+    run.keep(RunStarted("helper", "Hi"))
+    run.keep(RunEnded("done"))
+    run.close()
+    assert len(executed) == 4
+    assert [statement.startswith("INSERT") for statement in executed] == [False, False, True, True]
+    store.close()
+
+
+def test_sessions_in_one_file_share_an_open_file(path):
+    """Any number of sessions in a file use one connection; a store that is made directly has its own."""
+    first, second = Session.open(path, "one"), Session.open(str(path), "two")
+    assert first.store is second.store
+    assert SQLiteSessionStore(path) is not first.store
+    first.store.close()
+
+
+def test_files_used_longest_ago_are_closed(tmp_path):
+    """The number of open files is limited; a file that was closed is opened again when it is used."""
+    stores = [SQLiteSessionStore(tmp_path / f"{number}.db") for number in range(_MAX_OPEN + 10)]
+    before = len([*Path("/proc/self/fd").iterdir()])
+    for store in stores:
+        store.append("trip", [ENTRY])
+    assert len([*Path("/proc/self/fd").iterdir()]) - before <= 3 * _MAX_OPEN
+    assert all(len(store.read("trip")[0]) == 1 for store in stores)
+    for store in stores:
+        store.close()
+
+
+def test_a_file_in_use_is_not_closed(tmp_path):
+    """A file that another thread is using stays open."""
+    busy = DatabaseFile(str(tmp_path / "busy.db"), DatabaseFormat("notes", 7, 1, ("CREATE TABLE notes (text)",)), 1.0)
+    with busy.using() as connection, ThreadPoolExecutor(1) as threads:
+        threads.submit(busy.close_if_idle).result()
+        assert connection.execute("SELECT COUNT(*) FROM notes").fetchone() == (0,)
+    busy.close_if_idle()
+    with pytest.raises(sqlite3.ProgrammingError):
+        connection.execute("SELECT 1")

@@ -46,7 +46,7 @@ def test_tool_calls_are_counted(kept, make_agent):
             "gen_ai.tool.name": "fail",
             "agentkit.decision.verdict": "allow",
             "agentkit.tool.status": "failed",
-            "error.type": "failed",
+            "error.type": "ValueError",
         },
     }
 

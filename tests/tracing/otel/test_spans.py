@@ -5,6 +5,7 @@ import json
 import pytest
 
 from agentkit import Agent, Approval, Image, Limits, Session, Toolset, core_tools, tool, web_tools
+from agentkit._version import __version__
 from agentkit.agents.result import RunFinished
 from agentkit.agents.runner import tell_afterwards
 from agentkit.decisions import Decision
@@ -20,6 +21,8 @@ from agentkit.events import (
 )
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult
 from agentkit.testing import ScriptedLLM, call, say
+from agentkit.tracing import message_content
+from agentkit.tracing import semantic_conventions as names
 from agentkit.tracing.listeners import NOWHERE, ModelRequest, Origin, tell
 from agentkit.tracing.otel import spans
 from agentkit.usage import Tariff, Usage
@@ -345,3 +348,60 @@ def test_no_span_tells_a_secret(kept):
     told = [span.to_json() for span in kept.spans] + [kept.reader.get_metrics_data().to_json()]
     assert any("[redacted: API key]" in each for each in told)
     assert not any(secret in each for each in told for secret in (key[:20], "tulip99"))
+
+
+@pytest.mark.parametrize(
+    ("status", "text", "expected"),
+    [
+        ("done", "", [{"role": "assistant", "parts": [], "finish_reason": "stop"}]),
+        ("failed", "", []),
+        (
+            "limit",
+            "Half",
+            [{"role": "assistant", "parts": [{"type": "text", "content": "Half"}], "finish_reason": "length"}],
+        ),
+        (
+            "failed",
+            "Half",
+            [{"role": "assistant", "parts": [{"type": "text", "content": "Half"}], "finish_reason": "error"}],
+        ),
+    ],
+)
+def test_the_answer_of_an_unfinished_run(status, text, expected):
+    """A run that failed without a text has no assistant message, and one that ended early says why it stopped."""
+    assert message_content.of_answer(text, status) == expected
+
+
+def test_the_time_to_the_first_chunk_is_recorded(kept):
+    """A streamed request has the time to its first chunk, as an attribute and as a metric; others have none."""
+    agent = Agent("helper", llm=ScriptedLLM("One two three.", "Done."), listeners=[kept.listener()])
+    list(agent.stream("go"))
+    first = kept.span("chat scripted").attributes["gen_ai.response.time_to_first_chunk"]
+    assert first >= 0
+    metrics = kept.reader.get_metrics_data().to_json()
+    assert "gen_ai.client.operation.time_to_first_chunk" in metrics
+    agent.run("again")
+    assert [
+        span.attributes.get("gen_ai.response.time_to_first_chunk") is None
+        for span in kept.spans
+        if span.name == "chat scripted"
+    ] == [False, True]
+
+
+def test_spans_name_their_schema(kept):
+    """Spans and metrics name the version of the conventions that they follow."""
+    Agent("helper", llm=ScriptedLLM("Done."), listeners=[kept.listener()]).run("go")
+    scope = kept.span("chat scripted").instrumentation_scope
+    assert (scope.name, scope.version, scope.schema_url) == ("agentkit", __version__, names.SCHEMA_URL)
+
+
+@pytest.mark.parametrize(("stop", "expected"), [("END", ("END",)), (["A", "B"], ("A", "B")), (None, None)])
+def test_stop_sequences_and_top_k_are_recorded(kept, stop, expected):
+    """The request's stop sequences and its top-k limit are attributes of its span."""
+    listener = kept.listener()
+    request = Request([], settings={"stop": stop, "top_k": 40})
+    with listener.around(ModelRequest(NOWHERE, request, "openai", "any")):
+        pass
+    attributes = kept.span("chat any").attributes
+    assert attributes.get("gen_ai.request.stop_sequences") == expected
+    assert attributes["gen_ai.request.top_k"] == 40

@@ -23,7 +23,7 @@ from agentkit.llm.providers.offline.extraction import MAX_TOKENS, ExtractionForm
 from agentkit.llm.providers.offline.lexicon import in_english, words
 from agentkit.llm.providers.offline.normalisation import only_states, spelled_out
 from agentkit.llm.providers.offline.question_parser import Question
-from agentkit.llm.providers.offline.validation import Judgment, ProposedCall, judge, reckoned
+from agentkit.llm.providers.offline.validation import CallValidation, ProposedCall, judge, reckoned
 from agentkit.llm.providers.offline.worker import EngineProcess
 from agentkit.messages import (
     AssistantMessage,
@@ -257,7 +257,7 @@ def _shortened(question: Question) -> str:
     return text
 
 
-def _unable(question: Question, tools: Sequence[ToolSpec], judgment: Judgment | None = None) -> str:
+def _unable(question: Question, tools: Sequence[ToolSpec], judgment: CallValidation | None = None) -> str:
     """Explain why no tool was called, and what this model can and cannot do."""
     if not tools:
         return _ABILITY.format("there is no tool here")

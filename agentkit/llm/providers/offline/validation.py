@@ -53,7 +53,7 @@ class ProposedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Judgment:
+class CallValidation:
     """The calls after repair; `doubts` lists objections, and is empty if the calls can be made.
 
     `complete` means that every call has all required arguments, so that the user can confirm with a plain yes.
@@ -66,7 +66,7 @@ class Judgment:
     unclear: tuple[tuple[str, str], ...] = ()
 
 
-def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, Any]) -> Judgment:
+def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, Any]) -> CallValidation:
     """Repair the engine's proposals, and collect everything in them that does not follow from the question."""
     by_name = {offer.spec.name: offer for offer in offered}
     calls: list[ProposedCall] = []
@@ -96,7 +96,7 @@ def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, A
     elif not refused and confidence < case.needed_confidence:
         doubts.append(f"confidence {confidence:.2f} is below {case.needed_confidence}")
     named = open_ones if envelope.get("function_calls") and case.is_chosen else ()
-    return Judgment(tuple(calls), (*doubts, *case.objections()), complete, tuple(named))
+    return CallValidation(tuple(calls), (*doubts, *case.objections()), complete, tuple(named))
 
 
 def reckoned(question: Question, offered: Sequence[Offer]) -> ProposedCall | None:
