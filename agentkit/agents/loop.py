@@ -51,7 +51,7 @@ def judged_by(guardrail: Guardrail, value: Any, budget: Budget) -> Generator[Cal
     if isinstance(value, str) and not isinstance(answer, str | Exception | None):
         kind = type(answer).__name__
         raise RunError(
-            f"The guardrail {guardrail.name} gave {kind} for a text; it returns None to pass, or another text."
+            f"The guardrail {guardrail.name} returned {kind} for a text; it returns None to pass, or another text."
         )
     match answer:
         case ValueError() | AssertionError() as refusal:
@@ -362,4 +362,4 @@ def _amended(rules: AnswerValidator, guardrail: Guardrail, value: Any) -> tuple[
         text = rules.encode(value)
         return text, rules.parse(text)
     except REFUSALS as error:
-        raise RunError(f"What the guardrail {guardrail.name} gave is no answer. {error}") from error
+        raise RunError(f"The guardrail {guardrail.name} returned an invalid answer. {error}") from error

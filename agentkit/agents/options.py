@@ -286,9 +286,9 @@ def conversation_from(messages: Iterable[Message | Mapping[str, Any]], tools: To
     try:
         said = typed_messages(messages)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"This is no history: {error}.") from error
+        raise ConfigError(f"The history is invalid: {error}.") from error
     if any(isinstance(message, SystemMessage) for message in said):
-        raise ConfigError("The standing order is no part of a history: leave out system messages, set instruction=.")
+        raise ConfigError("A history contains no system messages: remove them, and set instruction=.")
     called = {call.id: call.name for call in calls_in(said)}
     return [_labelled(message, called, tools) for message in said]
 

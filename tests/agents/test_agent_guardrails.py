@@ -196,9 +196,9 @@ def test_amended_value_is_of_the_type():
     assert typed.run("go").output == Invoice("A1", 7)
     failed = Agent("helper", output_type=Invoice, llm=ScriptedLLM(said), guardrails=[as_text]).run("go")
     assert failed.status == "failed"
-    assert "What the guardrail as_text gave is no answer" in str(failed.error)
+    assert "The guardrail as_text returned an invalid answer" in str(failed.error)
     plain = Agent("helper", llm=ScriptedLLM("a b c"), guardrails=[lambda output: len(output.split())])
-    assert "gave int for a text" in str(plain.run("go").error)
+    assert "returned int for a text" in str(plain.run("go").error)
 
 
 def test_each_text_of_a_prompt_is_checked():
