@@ -477,7 +477,7 @@ class Runner(HandoffTarget):
         run, loop, steps = self._begun(task)
         loop.inbox = task.inbox
         growing, hearing = (
-            PartialAnswer(lambda: loop.plan.answers.output),
+            PartialAnswer(lambda: loop.plan.answers),
             EventDispatcher(self.listeners, loop, task.session),
         )
         stopping = loop.plan.context.stopping
@@ -496,7 +496,7 @@ class Runner(HandoffTarget):
         run, loop, steps = self._begun(task)
         loop.inbox = task.inbox
         growing, hearing = (
-            PartialAnswer(lambda: loop.plan.answers.output),
+            PartialAnswer(lambda: loop.plan.answers),
             EventDispatcher(self.listeners, loop, task.session),
         )
         stopping = loop.plan.context.stopping
