@@ -317,7 +317,7 @@ class RunLoop:
     def _checked_prompt(self, prompt: Content) -> Generator[Event | Question, None, tuple[Content, RunError | None]]:
         """The prompt after the guardrails amended each of its texts, and the error if a guardrail refused it."""
         parts = [prompt] if isinstance(prompt, str) else list(prompt)
-        refusal = None
+        refusal: RunError | None = None
         for place, guardrail in product(range(len(parts)), self.plan.answers.of("prompt")):
             part = parts[place]
             if isinstance(part, str) and refusal is None:
