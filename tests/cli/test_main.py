@@ -147,7 +147,7 @@ def test_a_wrong_line_is_explained_and_exits_with_2(arguments, said, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["-t", "webb", "--offline", "x"], "There is no tool named 'webb'"),
+        (["-t", "webb", "--offline", "x"], "No tool is named 'webb'"),
         (["--offline", "-m", "gpt-5.4-mini", "x"], "Use --offline or --model, not both"),
         (["--no-tools", "-t", "calculator", "x"], "Use --tools or --no-tools, not both"),
         (["-m", "ollama:", "x"], "ollama needs a model's name"),
