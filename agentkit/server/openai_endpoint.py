@@ -439,7 +439,10 @@ def usage_of(usage: Usage) -> dict[str, Any]:
 
 
 def refusal_of(error: AgentKitError) -> HTTPError:
-    """Convert the error of a run to an OpenAI error."""
+    """Convert the error of a run to an OpenAI error. What an exception of the program says is not shown to clients."""
+    cause = error.__cause__
+    if type(error) is RunError and cause is not None and not isinstance(cause, AgentKitError | ValueError):
+        return HTTPError(500, "The run was ended by an error of the program.", code="server_error")
     status, code = next((status, code) for kind, status, code in _STATUSES if isinstance(error, kind))
     headers = {}
     if isinstance(error, RateLimited) and error.retry_after_seconds is not None:

@@ -147,7 +147,7 @@ def test_a_wrong_line_is_explained_and_exits_with_2(arguments, said, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["-t", "webb", "--offline", "x"], "There is no tool named 'webb'"),
+        (["-t", "webb", "--offline", "x"], "No tool is named 'webb'"),
         (["--offline", "-m", "gpt-5.4-mini", "x"], "Use --offline or --model, not both"),
         (["--no-tools", "-t", "calculator", "x"], "Use --tools or --no-tools, not both"),
         (["-m", "ollama:", "x"], "ollama needs a model's name"),
@@ -227,7 +227,7 @@ def test_a_misspelt_command_is_no_question(words, meant, capsys):
     """A first word that is nearly a command is not paid for as a question; the error says how to ask it anyway."""
     assert run(words) == 2
     err = capsys.readouterr().err
-    assert err.startswith(f"Error: There is no command '{words[0]}'.\nDid you mean '{meant}'? To ask it")
+    assert err.startswith(f"Error: There is not a command '{words[0]}'.\nDid you mean '{meant}'? To ask it")
 
 
 def test_a_place_that_keeps_no_sessions_is_refused(typed_line):

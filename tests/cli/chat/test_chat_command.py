@@ -93,7 +93,7 @@ def test_what_cannot_work_is_told_before_the_first_prompt(typed_line):
     out, err, code = typed_line("chat", piped=b"hi\n")
     assert (out, code, err.startswith("Error: No API key found.")) == ("", 2, True)
     with FakeServer() as server:
-        assert "There is no tool named 'webb'" in typed_line("chat", "-t", "webb", server=server)[1]
+        assert "No tool is named 'webb'" in typed_line("chat", "-t", "webb", server=server)[1]
     assert "Use --offline or --model, not both" in typed_line("chat", "--offline", "-m", "x")[1]
 
 

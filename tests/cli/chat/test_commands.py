@@ -67,7 +67,7 @@ def test_tools_are_listed_and_chosen(room_with, notes):
         room.take("/tools none")
         assert "The model has no tools." in notes.text
         room.take("hi")
-        with pytest.raises(AgentKitError, match="There is no tool named 'calculatr'"):
+        with pytest.raises(AgentKitError, match="No tool is named 'calculatr'"):
             room.take("/tools calculatr")
     offered = [[tool["function"]["name"] for tool in each.json.get("tools", [])] for each in server.requests]
     assert offered == [["calculator", "web_search", "fetch_url", "wikipedia"], []]
