@@ -97,7 +97,7 @@ def test_one_run_at_a_time():
         chat = known.find("talk")
         serial = chat.start("Write")
         await heard(chat, serial, until="asked")
-        with pytest.raises(HTTPError, match="is going on"):
+        with pytest.raises(HTTPError, match="is in progress"):
             chat.start("Again")
         with pytest.raises(HTTPError, match="no more may"):
             known.find("other").start("Hi")
@@ -314,7 +314,7 @@ def test_idle_conversations_are_let_go():
         again = known.find("first")
         assert again is not first
         assert (await again.document())["events"][0]["kind"] == "begun"
-        assert [each["name"] for each in known.names()] == ["first"]
+        assert [each["name"] for each in known.listed()] == ["first"]
 
     asyncio.run(main())
 

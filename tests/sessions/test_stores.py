@@ -121,7 +121,7 @@ def test_names_are_not_taken_twice(store):
     """Renaming needs a session that is there, and a name that is free."""
     store.append("trip", [entry()])
     store.append("other", [entry()])
-    with pytest.raises(SessionError, match=r"There is no session 'none'\. Session\.summaries\(place\) lists"):
+    with pytest.raises(SessionError, match=r"No session is named 'none'\. Session\.summaries\(place\) lists"):
         store.rename("none", "new")
     with pytest.raises(SessionError, match="There is a session 'other' already"):
         store.rename("trip", "other")
@@ -134,7 +134,7 @@ def test_a_session_is_deleted(store):
     store.delete("trip")
     assert store.read("trip") == ([], START)
     assert [summary.name for summary in store.summaries()] == ["other"]
-    with pytest.raises(SessionError, match="There is no session 'trip'"):
+    with pytest.raises(SessionError, match="No session is named 'trip'"):
         store.delete("trip")
 
 

@@ -61,6 +61,14 @@ class Keyboard:
         """
         return self._session.prompt([("", "\n"), ("class:sign", _PROMPT)], pre_run=when_ready)
 
+    @staticmethod
+    def show(prompt: str) -> None:
+        """Print a prompt as if it had been typed."""
+        from prompt_toolkit import print_formatted_text
+        from prompt_toolkit.formatted_text import FormattedText
+
+        print_formatted_text(FormattedText([("", "\n"), ("class:sign", _PROMPT), ("", prompt)]), style=_style())
+
     def answer(self, question: str, default: str = "") -> str:
         """Read an answer that is not stored in the history; multi-line if `default` is.
 

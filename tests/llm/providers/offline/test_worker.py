@@ -16,6 +16,8 @@ import pytest
 from agentkit.errors import BadResponse, Unreachable
 from agentkit.llm.providers.offline.worker import EngineProcess, replies
 
+pytestmark = pytest.mark.slow
+
 TOOLS = json.dumps(
     [{"name": "get_time", "description": "Tell the time.", "parameters": {"type": "object", "properties": {}}}]
 )
