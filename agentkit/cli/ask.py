@@ -274,7 +274,7 @@ def answer(order: AskOptions) -> int:
             tell(size, "yellow")
         began = time.monotonic()
         result = _run(order, agent, prompt, wanted, output, status)
-    if is_brief(session) and session.unfinished:
+    if is_brief(session) and (session.unfinished or (result is not None and result.status in _RESUMABLE)):
         session = keep(session, order.place)
     if result is None:
         return _interrupted(session)
@@ -283,6 +283,7 @@ def answer(order: AskOptions) -> int:
     return ended(result, session)
 
 
+_RESUMABLE = ("paused", "limit")
 _LARGE_TOKENS = 50_000
 
 

@@ -21,6 +21,7 @@ from agentkit.cli.completion import COLLECTIONS, PLACE, limits_option, safety_le
 from agentkit.cli.loading import parted, run_file
 from agentkit.cli.settings import Settings, limit_of, option_value, settings_here, split_names
 from agentkit.cli.templates import find_template, template_names
+from agentkit.cli.tools import WholeNumber
 from agentkit.content import File, Image, part_of, quoted_file
 from agentkit.levels import SafetyLevel
 from agentkit.lines import split_lines
@@ -60,7 +61,7 @@ _ANSWERING = (
         help="An option of the model, such as: -O temperature 0.2. Repeatable.",
     ),
     click.option("--reasoning", metavar="EFFORT", help="How long the model reasons: none, low, medium, high, ..."),
-    click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="The maximum length of a response."),
+    click.option("--max-tokens", type=WholeNumber(1), metavar="N", help="The maximum length of a response."),
     click.option(
         "--safety",
         metavar="LEVEL",

@@ -48,7 +48,7 @@ COMMANDS = {
     "models": ("models", "models", "Say which model is asked, its price and its window."),
     "config": ("config", "config", "Show the settings, where each is from, and the files they are in."),
     "init": ("config", "init", "Write a commented file of settings to begin with."),
-    "doctor": ("doctor", "doctor", "Look at what is there, and say how to mend what is missing."),
+    "doctor": ("doctor", "doctor", "Check the installation, and name the next step."),
     "show": ("sessions", "show", "Show a recorded run or an exported session, also as a page."),
     "replay": ("replay", "replay", "Play a recorded run, or run a program on it."),
 }

@@ -59,7 +59,7 @@ def list_sessions(*, place: str | None, as_json: bool) -> None:
         click.echo(f'No session is kept {where}. Begin one: agentkit "How much is 17% of 2400?"', err=True)
 
 
-@sessions.command("search")
+@sessions.command("search", short_help="Find the sessions that contain all words of QUERY.")
 @click.argument("query", nargs=-1, required=True)
 @click.option("-n", "--limit", default=20, show_default=True, type=WholeNumber(1, 1_000), help="How many sessions.")
 @PLACE
@@ -82,7 +82,7 @@ def search(*, query: tuple[str, ...], limit: int, place: str | None, as_json: bo
     return ANSWERED if found else FAILED
 
 
-@sessions.command("prune")
+@sessions.command("prune", short_help="Delete the sessions that did not change for a time.")
 @click.option("--older-than", "age", required=True, metavar="AGE", help="The age of the last change: 12h, 30d, 8w.")
 @PLACE
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
