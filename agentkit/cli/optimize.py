@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agentkit.agents.agent import Agent
     from agentkit.evals import Improvement
     from agentkit.evals.optimization.search import EvaluatedCandidate
-    from agentkit.usage import UNLIMITED, Limits
+    from agentkit.usage import Limits
 
 _EXAMPLES = """\b
 Examples:
@@ -135,6 +135,7 @@ class _OptimizeOptions:
     def all_limits(self) -> Limits:
         """The limits of the whole search. Raises ConfigError."""
         from agentkit.cli.settings import limit_of
+        from agentkit.usage import UNLIMITED
 
         given: dict[str, Any] = dict(map(limit_of, self.limits))
         return replace(UNLIMITED, **{"cost": self.budget, "total_tokens": self.tokens, **given})
@@ -147,8 +148,6 @@ def _run(wanted: _OptimizeOptions) -> int:
     from agentkit.cli.settings import settings_here
     from agentkit.evals import optimize as improved
 
-    if wanted.lineage is None and wanted.resume is None:
-        tell(f"The search is kept in {wanted.kept}; --lineage names another file.")
     settings = settings_here({"provider": "offline" if wanted.offline else None, "model": wanted.model})
     for note in settings.notes:
         tell(note, "yellow")
