@@ -70,7 +70,7 @@ _ANSWERING = (
     ),
     limits_option(
         "What a run may take at most: cost (US dollars), seconds, iterations, tool_calls, calls_per_response, "
-        "input_tokens, output_tokens, total_tokens, repeated_calls. Repeatable; none is no limit."
+        "input_tokens, output_tokens, total_tokens, repeated_calls. Repeatable; none removes a limit."
     ),
 )
 
@@ -85,14 +85,12 @@ _CONVERSING = (
         metavar="NAME VALUE",
         help="A parameter of the template. Repeatable.",
     ),
-    click.option(
-        "-y", "--yes", is_flag=True, help="Approve all that would be asked about. What is denied stays denied."
-    ),
+    click.option("-y", "--yes", is_flag=True, help="Approve every call without a question. Denied calls stay denied."),
     click.option("--dry-run", is_flag=True, help="Change nothing, and show what would be changed."),
     click.option("-c", "--continue", "go_on", is_flag=True, help="Go on with the last session."),
     click.option("--session", metavar="NAME", shell_complete=session_names, help="Talk in the session of that name."),
     click.option("--no-session", is_flag=True, help="Keep nothing of this conversation."),
-    click.option("--trace", metavar="FILE", help="Write what runs do into a file, a line each, without what was said."),
+    click.option("--trace", metavar="FILE", help="Write the events of runs to a file, a line each, without texts."),
     PLACE,
 )
 
@@ -116,7 +114,7 @@ def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> 
 
 
 _NOT_BOTH = (
-    ("offline", "model", "the offline model is a model of its own"),
+    ("offline", "model", "the offline model is another model"),
     ("tools", "no_tools", "the second gives the model none"),
     ("go_on", "session", "the first is the last session, the second the one of that name"),
     ("no_session", "session", "the first keeps nothing"),
@@ -272,7 +270,7 @@ def _is_file(name: str) -> bool:
 
 
 def _shown(name: str) -> str | Image | File:
-    advice = f"To say @{name} itself, write @@{name}."
+    advice = f"To write @{name} as text: @@{name}"
     try:
         return part_of(Path(name))
     except OSError as error:
@@ -371,7 +369,7 @@ def _written_in(file: Path, name: str) -> Any:
     if name in found:
         return found[name]
     own = [each for each, value in found.items() if isinstance(value, type) and value.__module__ == found["__name__"]]
-    asked = f"There is no {name!r} in {file}." if name else f"Which class of {file} is meant?"
+    asked = f"There is no {name!r} in {file}." if name else f"{file} has several classes."
     raise click.UsageError(f"{asked} Name one: --schema {file}:NAME. Its classes: {', '.join(own) or 'none'}.")
 
 

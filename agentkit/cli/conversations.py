@@ -70,7 +70,7 @@ def continued(place: str | None) -> Session:
             f"This folder has no conversation to continue. {_ASK}\n"
             f'The latest one elsewhere: agentkit --session {shown_word(name)} "..."'
         )
-    raise click.UsageError(f"There is no conversation to continue. {_ASK}")
+    raise click.UsageError(f"No conversation can be continued. {_ASK}")
 
 
 def continues(session: Session) -> str:

@@ -148,7 +148,7 @@ def test_an_interrupted_run_goes_on(spawn, command):
     assert process.returncode == 130
     assert (first + out).endswith("\n")
     assert again[:1] == ("Again.\n",)
-    assert err == "Interrupted.\nWhat was done is kept. Go on with: agentkit -c\n"
+    assert err == "Interrupted.\nThe work so far is stored. Continue with: agentkit -c\n"
 
 
 def test_what_is_not_kept_is_interrupted_in_one_word(spawn):
