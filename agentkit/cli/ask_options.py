@@ -23,6 +23,7 @@ from agentkit.cli.settings import Settings, limit_of, option_value, settings_her
 from agentkit.cli.templates import find_template, template_names
 from agentkit.cli.tools import WholeNumber
 from agentkit.content import File, Image, part_of, quoted_file
+from agentkit.event_rendering import suggestion
 from agentkit.levels import SafetyLevel
 from agentkit.lines import split_lines
 from agentkit.messages import Content
@@ -301,11 +302,22 @@ def _read(word: str) -> str | Image | File:
         part = part_of(data if is_piped else Path(word[1:]))
     except OSError as error:
         raise click.UsageError(
-            f"The file {word[1:]!r} cannot be read: {error.strerror}. To say {word} itself, write @{word}."
+            f"The file {word[1:]!r} cannot be read: {error.strerror}.{_near_file(word[1:])} "
+            f"To write {word} as text: @{word}"
         ) from None
     except ValueError as error:  # neither UTF-8 nor a file that models read
         return decoded(data, NO_TEXT if is_piped else f"{error}.")
     return decoded(data, NO_TEXT) if isinstance(part, str) else part
+
+
+def _near_file(name: str) -> str:
+    """A suggestion of the file in the same folder with the closest name."""
+    folder = Path(name).parent
+    try:
+        names = [str(folder / each.name) for each in folder.iterdir() if each.is_file()]
+    except OSError:
+        return ""
+    return suggestion(name, names, 0.6)
 
 
 def _piped() -> bytes:
