@@ -88,7 +88,7 @@ def test_retry_asks_again_without_the_old_answer(room_with, notes):
     now, old = Session.summaries()
     assert [each.text for each in Session.open(name=old.name).messages[1::2]] == ["One.", "Two."]
     assert [each.text for each in room.conversation.messages[1::2]] == ["One.", "Three."]
-    assert old.name.startswith(f"{now.name}, until ")
+    assert old.name.startswith(f"{now.name}, before ")
 
 
 def test_retry_of_the_first_prompt_and_of_what_failed(room_with):
