@@ -387,7 +387,9 @@ def _git_hints(outcome: ProcessOutcome, repository: Repository | None, folder: s
     hints = []
     if "Please tell me who you are" in outcome.stderr:
         hints.append("The user's git configuration has no name and e-mail address; ask the user to set them.")
-    if outcome.return_code and "Device or resource busy" in outcome.stderr and repository:
+    if outcome.return_code and "config file" in outcome.stderr and repository:
+        hints.append("Commands cannot change the settings of a repository; ask the user to run this one.")
+    elif outcome.return_code and "Device or resource busy" in outcome.stderr and repository:
         hints.append("A hidden file differs between the two versions, and no command can replace it.")
     if outcome.return_code and "Read-only file system" in outcome.stderr and repository and repository.top != folder:
         hints.append(f"The repository reaches beyond the workspace, up to {repository.top}, where nothing is written.")

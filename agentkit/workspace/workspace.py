@@ -324,6 +324,7 @@ class Workspace:
 
     def _edited(self, path: str, old_text: str, new_text: str, check: Check | None) -> tuple[str, bytes]:
         """The real path of a file and its content after an edit. Raises ToolError if the edit is not possible."""
+        _encoded(new_text)
         found = self._root().read(_expanded(path), MAX_WRITTEN_BYTES + 1, check=check)
         if found.size > MAX_WRITTEN_BYTES:
             raise ToolError(f"{shown(path)} has {found.size:,} bytes; at most {MAX_WRITTEN_BYTES:,} can be edited.")

@@ -504,3 +504,12 @@ def test_ordinary_work_with_git_loses_no_objects(repository, command):
     assert told["return_code"] == 0
     assert "deleted objects" not in told.get("note", "")
     assert not [name for name in workspace.undo().removed if "config.worktree" in name or "attributes" in name]
+
+
+def test_change_of_git_settings_fails_with_a_hint(repository):
+    """The settings of a repository are read-only for commands, and the result says who can change them."""
+    before = (repository / ".git/config").read_text()
+    result = shell_tool_in(repository)(command="git config user.name x")
+    assert result["return_code"] != 0
+    assert "ask the user to run this one" in result["note"]
+    assert (repository / ".git/config").read_text() == before

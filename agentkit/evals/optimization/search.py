@@ -29,7 +29,7 @@ class CaseMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A text and its explanation; with an empty text, the reason why there is no proposal."""
+    """A text and its explanation; with an empty text, the reason for the missing proposal."""
 
     text: str = ""
     reason: str = ""
@@ -62,7 +62,8 @@ class Propose:
 class EvaluatedCandidate:
     """The verdict on a candidate: `kept`, `no better` on its mini-batch, or `refused` for a reason.
 
-    `score` is its mean on all training cases if it was kept, on its mini-batch otherwise, None if it was not measured.
+    `score` is its mean on all training cases if it was accepted, on its mini-batch otherwise; None if it was not
+    measured.
     """
 
     candidate: Candidate
