@@ -106,7 +106,7 @@ class RunLoop:
         try:
             yield from self.asking.instruct()
             prompt, refusal = yield from self._checked_prompt(prompt)
-        except Exception as error:  # noqa: BLE001 - the result of the run has it
+        except Exception as error:
             refusal = as_error(error)
         started = RunStarted(self.plan.agent, prompt, len(self.run.history), self.plan.bench.workspace.record.id)
         yield from tell(self.run, started)
@@ -119,7 +119,7 @@ class RunLoop:
         refusal: AgentKitError | None = None
         try:
             yield from self.asking.instruct()
-        except Exception as error:  # noqa: BLE001 - the result of the run has it
+        except Exception as error:
             refusal = as_error(error)
         is_landed = self.progress.is_answered and self.progress.status == "limit"
         self.was_done = self.progress.is_answered and self.progress.status == "done"

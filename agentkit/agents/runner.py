@@ -257,10 +257,8 @@ class Runner(HandoffTarget):
     def _client(self, given: LLM | None, inherited: Callable[[], LLM] | None) -> Callable[[], LLM]:
         """The client of a run: the given one, the agent's own, that of the parent run, or the environment's."""
         is_own = self._llm is not None or self._model is not None
-        if given is not None:
-            chosen: Callable[[], LLM] = lambda: given  # noqa: E731
-        else:
-            chosen = inherited if inherited is not None and not is_own else lambda: self.llm
+        own = inherited if inherited is not None and not is_own else lambda: self.llm
+        chosen = own if given is None else lambda: given
         return chosen if self._tool_calling is None else lambda: self._as_text(chosen())
 
     def _as_text(self, llm: LLM) -> LLM:
