@@ -110,7 +110,7 @@ def _proceed(layer: Middleware, inner: Callable[[Any], Any], given: Any) -> Any:
     work = partial(layer.function, given, proceed if is_async else inner)
     try:
         return layer.checked(execution.call(work, None, is_async=is_async))
-    except Exception as error:  # noqa: BLE001 - raised again with the name of the function
+    except Exception as error:
         raise layer.failed(error) from error.__cause__
 
 
@@ -126,5 +126,5 @@ async def _aproceed(layer: Middleware, inner: Callable[[Any], Awaitable[Any]], g
     work = partial(layer.function, given, awaited if is_async else proceed)
     try:
         return layer.checked(await execution.acall(work, None, is_async=is_async))
-    except Exception as error:  # noqa: BLE001 - raised again with the name of the function
+    except Exception as error:
         raise layer.failed(error) from error.__cause__
