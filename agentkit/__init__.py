@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from agentkit.agents.default import agent as agent
     from agentkit.agents.result import RunFinished as RunFinished
     from agentkit.agents.result import RunResult as RunResult
+    from agentkit.agents.run_config import budget as budget
     from agentkit.content import File as File
     from agentkit.content import Image as Image
     from agentkit.decisions import Decision as Decision
@@ -97,6 +98,7 @@ _HOMES = {
     "Verdict": "decisions",
     "Window": "sessions.context_window",
     "agent": "agents.default",
+    "budget": "agents.run_config",
     "calculator_tool": "tools.core",
     "core_tools": "tools.core",
     "current_datetime_tool": "tools.core",

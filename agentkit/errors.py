@@ -54,7 +54,9 @@ class MissingExtra(ConfigError, ImportError):
 
     def __str__(self) -> str:
         """Message with the feature that needs the package and the command that installs it."""
-        return f"{self.purpose} needs an optional package. Install it with: pip install 'agentkit-tools[{self.extra}]'"
+        from agentkit.installation import install_command
+
+        return f"{self.purpose} needs an optional package. Install it with: {install_command(self.extra)}"
 
 
 class ModelError(AgentKitError):

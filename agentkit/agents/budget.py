@@ -245,14 +245,25 @@ class Budget:
         name = min(rooms, key=lambda name: rooms[name], default="")
         if not name or rooms[name] >= fewest:
             return int(min([_MAX_TOKENS, *rooms.values()])), name
-        return self._reached(name, "Another request could exceed")
+        needed = self._needed(name, input_tokens, price, fewest)
+        return self._reached(name, "Another request could exceed", f" It needs a limit of at least {needed}.")
+
+    def _needed(self, name: str, input_tokens: int, price: Price | None, fewest: int) -> str:
+        """The lowest limit under which a request with this input is sent, given what is spent."""
+        spent = self.spent
+        if name == "cost" and price is not None:
+            dollars = spent.dollars + price.worst(input_tokens).dollars(input_tokens, fewest)
+            return Limits(cost=float(f"{dollars:.2g}") * 1.1).rendered("cost")
+        tokens = {"input_tokens": spent.input_tokens + input_tokens, "output_tokens": spent.output_tokens + fewest}
+        total = spent.total_tokens + input_tokens + fewest
+        return f"{tokens.get(name, total):,}"
 
     def narrow(self, limit: str) -> LimitReached:
         """Record that a limit of this budget shortens an answer; returns that limit."""
         return self._reached(limit, "The answer was cut off at")
 
-    def _reached(self, name: str, what: str) -> LimitReached:
-        return LimitReached(name, f"{what} the limit of {self.limits.rendered(name)}. {RESUME_HINT}")
+    def _reached(self, name: str, what: str, needed: str = "") -> LimitReached:
+        return LimitReached(name, f"{what} the limit of {self.limits.rendered(name)}.{needed} {RESUME_HINT}")
 
     def _rooms(self, input_tokens: int, price: Price | None) -> Iterator[tuple[str, float]]:
         limits, spent = self.limits, self.spent

@@ -10,8 +10,7 @@ from urllib.parse import urlsplit
 
 from agentkit.agents.agent import Agent
 from agentkit.agents.options import Prompt, content_from
-from agentkit.agents.result import RunFinished
-from agentkit.events import Event
+from agentkit.agents.run_stream import RunStream
 from agentkit.llm.client import LLM
 from agentkit.llm.detection import PROVIDERS
 from agentkit.messages import Message
@@ -60,7 +59,7 @@ class QuickAgent:
         provider: str | None = None,
         api_key: str | None = None,
         **options: Any,
-    ) -> Generator[Event | RunFinished[str], None, None]:
+    ) -> RunStream[str]:
         """The answer as events while it is written; the last is RunFinished. Takes the arguments of a call."""
         chosen = {"model": model, "provider": provider, "api_key": api_key, **options}
         return self._prepared(message, system_prompt, chosen).stream(message)

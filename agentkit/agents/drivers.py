@@ -17,12 +17,13 @@ from typing import Any, TypeVar, get_args
 
 from agentkit.agents.budget import Budget
 from agentkit.agents.effects import ABANDONED, AskModel, AskPerson, CallFunction, Question, Steps, UseTools
+from agentkit.agents.middleware import asurrounded, surrounded
 from agentkit.agents.run_config import LINEAGE, HandoffCall, HandoffTarget, ParentRun
 from agentkit.agents.tool_policy import JudgedCall
 from agentkit.errors import ReplayError, Unreachable
-from agentkit.events import Approved, Event, ResponseReceived, ToolCallFinished
+from agentkit.events import Approved, Event, ResponseReceived, ToolCallFinished, deltas_of
 from agentkit.llm.pipeline import CANCELLATION, RequestCancellation
-from agentkit.messages import ToolResult
+from agentkit.messages import Response, ToolResult
 from agentkit.recording import TAPE, Attempt, active, ataped, attempted, is_replaying, taped
 from agentkit.safety.approval import Approver
 from agentkit.tooling import execution
@@ -71,7 +72,7 @@ async def adrive(steps: Steps, *, streaming: bool) -> AsyncGenerator[Event, None
 def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
     """Perform an effect and store its answer; yields the events emitted meanwhile."""
     match question:
-        case AskModel(request, llm, seconds_left) if streaming:
+        case AskModel(request, llm, seconds_left) if streaming and not question.layers:
             pieces = _in_time_each(partial(llm().stream, request), seconds_left)
             with question.asking(), closing(question.within(pieces)) as events:
                 for event in events:
@@ -79,9 +80,8 @@ def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
                         question.answer = event.response
                         break  # a complete answer cannot time out any more
                     yield event
-        case AskModel(request, llm, seconds_left):
-            with question.asking(), question.around():
-                question.answer = _in_time(partial(llm().complete, request), seconds_left)
+        case AskModel():
+            yield from _asked_whole(question, streaming=streaming)
         case AskPerson() if question.approve is not None or TAPE.get() is not None:
             question.answer = taped(question.asked, partial(_approved, question, question.approve))
         case CallFunction(function, given, seconds_left):
@@ -94,15 +94,12 @@ def _answer(question: Question, *, streaming: bool) -> Iterator[Event]:
 async def _aanswer(question: Question, *, streaming: bool) -> AsyncGenerator[Event, None]:
     """Async version of `_answer`."""
     match question:
-        case AskModel() if streaming:
-            with question.asking():
-                async with aclosing(question.awithin(_astreamed(question))) as events:
-                    async for event in events:
-                        yield event
-        case AskModel(request, llm, seconds_left):
-            with question.asking(), question.around(), attempted() as attempt:
-                async with _abandoned(seconds_left, attempt):
-                    question.answer = await llm().acomplete(request)
+        case AskModel():
+            is_streamed = streaming and not question.layers
+            asked = _aasked_pieces(question) if is_streamed else _aasked_whole(question, streaming=streaming)
+            async with aclosing(asked) as events:
+                async for event in events:
+                    yield event
         case AskPerson() if question.approve is not None or TAPE.get() is not None:
             question.answer = await ataped(question.asked, partial(_aapproved, question, question.approve))
         case CallFunction(function, given, seconds_left):
@@ -112,6 +109,32 @@ async def _aanswer(question: Question, *, streaming: bool) -> AsyncGenerator[Eve
             async with aclosing(_ause_tools(question)) as finished:
                 async for event in finished:
                     yield event
+
+
+def _asked_whole(question: AskModel, *, streaming: bool) -> Iterator[Event]:
+    """Request a whole response, within its middleware; a stream gets it in one piece."""
+    with question.asking(), question.around():
+        complete = surrounded(question.layers, lambda request: question.llm().complete(request))
+        question.answer = _in_time(partial(complete, question.request), question.seconds_left)
+    return deltas_of(question.answer) if streaming and isinstance(question.answer, Response) else iter(())
+
+
+async def _aasked_pieces(question: AskModel) -> AsyncGenerator[Event, None]:
+    """Request a response in pieces."""
+    with question.asking():
+        async with aclosing(question.awithin(_astreamed(question))) as events:
+            async for event in events:
+                yield event
+
+
+async def _aasked_whole(question: AskModel, *, streaming: bool) -> AsyncGenerator[Event, None]:
+    """Async version of `_asked_whole`."""
+    with question.asking(), question.around(), attempted() as attempt:
+        complete = asurrounded(question.layers, lambda request: question.llm().acomplete(request))
+        async with _abandoned(question.seconds_left, attempt):
+            question.answer = await complete(question.request)
+    for event in deltas_of(question.answer) if streaming and isinstance(question.answer, Response) else ():
+        yield event
 
 
 async def _astreamed(question: AskModel) -> AsyncGenerator[Event, None]:

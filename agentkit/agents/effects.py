@@ -9,9 +9,10 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from typing import Any
 
 from agentkit._dataclass import dataclass
+from agentkit.agents.middleware import Middleware
 from agentkit.agents.run_config import ParentRun
 from agentkit.agents.tool_policy import JudgedCall, recorded
-from agentkit.errors import ConfigError, ModelError, ToolTimeout
+from agentkit.errors import Cancelled, ReplayError, ToolTimeout
 from agentkit.events import Approved, Event, Milestone, ResponseReceived
 from agentkit.llm.client import LLM
 from agentkit.messages import Request, Response, ToolCall, ToolResult
@@ -38,15 +39,16 @@ class AskModel:
     """Send the request to the model; `answer` becomes its response or the error.
 
     `llm` returns the client, created on first use. An answer that arrives after `seconds_left` is discarded. `around`
-    returns the context manager that wraps the whole request.
+    returns the context manager that wraps the whole request, `layers` are its middleware.
     """
 
     request: Request
     llm: Callable[[], LLM]
     seconds_left: float
-    answer: Response | ModelError | ConfigError | None = None
+    answer: Response | Exception | None = None
     around: Callable[[], AbstractContextManager[object]] = alone
     is_streamed: bool = False
+    layers: tuple[Middleware, ...] = ()
 
     def within(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
         """Wrap a stream in the context manager of the request, which is active while each chunk is awaited."""
@@ -72,10 +74,12 @@ class AskModel:
 
     @contextmanager
     def asking(self) -> Iterator[None]:
-        """Store the error of the model, or of its configuration, as the answer."""
+        """Store the error of the model, of its configuration or of a middleware as the answer."""
         try:
             yield
-        except (ModelError, ConfigError) as error:
+        except (ReplayError, Cancelled):
+            raise
+        except Exception as error:
             self.answer = error
 
 

@@ -17,6 +17,7 @@ from agentkit.agents.guardrails import REFUSALS, AnswerValidator, Guardrail
 from agentkit.agents.model_requests import ModelRequester
 from agentkit.agents.result import RunFinished, RunResult, as_error
 from agentkit.agents.run_config import HandoffTarget, RunConfig
+from agentkit.agents.run_stream import Inbox
 from agentkit.agents.tool_calls import Repeats, ToolCallBatch
 from agentkit.errors import AgentKitError, LimitExceeded, RunError
 from agentkit.events import (
@@ -24,6 +25,7 @@ from agentkit.events import (
     AnswerRefused,
     Event,
     HandedOff,
+    InputReceived,
     LimitReached,
     RequestStarted,
     ResponseReceived,
@@ -90,6 +92,7 @@ class RunLoop:
         self.error: AgentKitError | None = None
         self.value: Any = None
         self.withheld = self.has_passed = False
+        self.inbox = Inbox()
 
     @property
     def plan(self) -> RunConfig:
@@ -147,13 +150,24 @@ class RunLoop:
         yield RunFinished(self._result())
 
     def _step(self) -> Steps:
-        """Execute tool calls, take the answer or query the model."""
+        """Execute tool calls, read what was sent into the run, take the answer or query the model."""
         if self.progress.steps:
             yield from self._use_tools()
+        elif (message := self.inbox.take()) is not None:
+            yield from self._read(message)
         elif self.progress.is_answered:
             yield from self._conclude()
         else:
             yield from self._ask()
+
+    def _read(self, content: Content) -> Steps:
+        """Read a message that was sent into the run, after its guardrails."""
+        content, refusal = yield from self._checked_prompt(content)
+        if refusal is not None:
+            yield from self._fail(refusal)
+            return
+        self.was_done = False
+        yield from tell(self.run, InputReceived(content))
 
     def _ask(self) -> Steps:
         """Query the model unless a limit would be exceeded."""
@@ -262,7 +276,8 @@ class RunLoop:
             yield from self._land(self.asking.narrowed or LimitReached("output_tokens", ANSWER_CUT))
             return
         if refusal is None:
-            yield from self._end("done")
+            if self.inbox.close_if_empty():
+                yield from self._end("done")
         elif isinstance(refusal, RunError) or self.progress.refusals >= self.plan.answers.retries:
             why = f"The answer was refused {self.progress.refusals + 1} times. {refusal}"
             self._withhold()
@@ -317,7 +332,9 @@ class RunLoop:
         yield from self._end("failed")
 
     def _end(self, status: RunStatus) -> Steps:
-        """End the run."""
+        """End the run. Messages that were sent into it and not read yet stay in the conversation."""
+        for message in self.inbox.close():
+            yield from tell(self.run, InputReceived(message))
         changes = self.plan.bench.workspace.record.diff
         yield from tell(self.run, RunEnded(status, self._text, str(self.error or ""), changes))
 

@@ -203,7 +203,7 @@ class ModelRequester:
     def _read(self) -> Sequence[Message]:
         """The whole conversation, including a prompt that is not sent yet."""
         progress = self.run.progress
-        pending = [] if progress.prompt is None else [UserMessage(progress.prompt)]
+        pending = [] if progress.prompt in (None, ()) else [UserMessage(progress.prompt)]
         return [*self.run.history, *progress.messages, *pending]
 
     def request(self, order: str = "") -> Generator[Event | Question, None, Request]:
@@ -267,10 +267,11 @@ class ModelRequester:
         """Send one request; its tool calls get ids that are unique in the conversation."""
         if reservation.max_tokens is not None:
             request = replace(request, settings={**request.settings, "max_tokens": reservation.max_tokens})
-        question = AskModel(request, self.plan.llm, self.budget.seconds_left)
+        layers = tuple(each for each in self.plan.middleware if each.stage == "request")
+        question = AskModel(request, self.plan.llm, self.budget.seconds_left, layers=layers)
         yield question
         answer = question.answer or BadResponse("The provider's stream ended without an answer.")
-        if isinstance(answer, ConfigError):
+        if isinstance(answer, Exception) and not isinstance(answer, ModelError):
             self.budget.release(reservation)
             raise answer
         if isinstance(answer, ModelError):

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypedDict, TypeVar
 
 from agentkit.agents.guardrails import AnswerValidator, GuardrailFunction
 from agentkit.agents.human_approval import answer_later, is_approver
+from agentkit.agents.middleware import MiddlewareFunction
 from agentkit.agents.result import GivenApprover
 from agentkit.agents.run_config import HandoffTarget, Instruction
 from agentkit.content import File, Image, worded
@@ -20,7 +21,7 @@ from agentkit.levels import SafetyLevel
 from agentkit.llm.client import LLM
 from agentkit.llm.detection import PROVIDERS
 from agentkit.llm.protocols.chat_format import typed_messages
-from agentkit.messages import Content, Message, SystemMessage, ToolMessage, calls_in, without_extra
+from agentkit.messages import AssistantMessage, Content, Message, SystemMessage, ToolMessage, calls_in, without_extra
 from agentkit.safety.policy import Policy
 from agentkit.safety.rules import Rule
 from agentkit.sessions.context_window import Window
@@ -58,6 +59,8 @@ class AgentOptions(TypedDict, total=False):
     handoffs: Iterable[HandoffTarget]
     workspace: str | Path | Workspace | None
     guardrails: Iterable[GuardrailFunction]
+    middleware: Iterable[MiddlewareFunction]
+    tool_calling: Literal["text"] | None
     dry_run: bool
     context: Any
     listeners: Iterable[Listener]
@@ -79,6 +82,7 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
     "listeners": (lambda value: isinstance(value, _SEVERAL), "a list of functions of an event"),
     "dry_run": (lambda value: isinstance(value, bool), "True or False"),
     "remember": (lambda value: isinstance(value, bool), "True or False"),
+    "tool_calling": (lambda value: value == "text", "'text'"),
     "unlabelled": (lambda value: value in ("allow", "ask"), "'allow' or 'ask'"),
     "description": (lambda value: isinstance(value, str), "a text that says what the agent is for"),
     "llm": (lambda value: isinstance(value, LLM), "an LLM; a model's name goes into model="),
@@ -248,6 +252,17 @@ def content_from(prompt: Prompt) -> Content:
             f"A prompt is a text, an Image, a File, the Path of one, or a list of these.{hint} Got {prompt!r:.200}."
         )
     return tuple([_part(part) for part in parts])
+
+
+def unanswered(session: Session) -> Content:
+    """The empty prompt of a run that answers the last message of a conversation. Raises ConfigError."""
+    last = session.messages[-1:]
+    if not last or isinstance(last[0], AssistantMessage):
+        raise ConfigError(
+            "The run has no prompt, and the conversation has no message without an answer. A prompt is a text, an "
+            "Image, a File, the Path of one, or a list of these."
+        )
+    return ()
 
 
 def _part(part: str | Image | File | Path) -> str | Image | File:

@@ -13,7 +13,7 @@ from typing import Any
 from agentkit import errors
 from agentkit._dataclass import dataclass
 from agentkit.agents import handoffs
-from agentkit.agents.budget import Budget, Known
+from agentkit.agents.budget import FEWEST_TOKENS, Budget, Known
 from agentkit.agents.guardrails import AnswerValidator
 from agentkit.agents.options import Prompt, content_from
 from agentkit.agents.result import Resumption, RunFinished, RunResult, as_error
@@ -267,7 +267,7 @@ def used_up(budget: Budget, price: Callable[[], Known]) -> LimitReached | None:
     counted = filter(None, map(budget.exhausted, COUNTED_LIMITS))
     if (limit := next(counted, None)) is not None:
         return limit
-    reserved = budget.reserve(0, lambda: 1, price)
+    reserved = budget.reserve(0, lambda: FEWEST_TOKENS, price)
     if isinstance(reserved, LimitReached):
         return reserved
     budget.release(reserved)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import field, fields
 from typing import Any, Generic, TypeVar, cast
@@ -114,6 +115,7 @@ class Resumption:
         return saved.run_id, RunState.of(saved.milestones), saved.history
 
 
+_MAYBE_CALL = re.compile(r"[<\[]|\A\s*[{`]")
 _STAYS = ("lead", "context", "rules")
 
 
@@ -238,6 +240,15 @@ class RunResult(Generic[T]):
     def decisions(self) -> tuple[Decision, ...]:
         """The decision on each tool call, in the order of `tool_calls`."""
         return tuple(used.result.decision for used in self.tool_calls if used.result.decision is not None)
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """Notices about the answer: that the model wrote a tool call as text, which was not run."""
+        if not isinstance(self.value, str) or _MAYBE_CALL.search(self.value) is None:
+            return ()
+        from agentkit.llm.prompted_tools.foreign_markup import NOTICE, has_call
+
+        return (NOTICE,) if has_call(self.value) else ()
 
     @property
     def cost(self) -> Cost | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
@@ -9,12 +10,15 @@ from contextvars import ContextVar
 from dataclasses import field, replace
 from typing import Any, ParamSpec, Self, TypeVar
 
+from agentkit import recording
 from agentkit._dataclass import dataclass
 from agentkit.agents.budget import Budget
 from agentkit.agents.context_window import ContextBudget
 from agentkit.agents.guardrails import AnswerValidator
+from agentkit.agents.middleware import Middleware
 from agentkit.agents.tool_policy import CallProgress, ToolPolicyContext
 from agentkit.decisions import Decision, Label
+from agentkit.errors import ConfigError
 from agentkit.llm.client import LLM
 from agentkit.llm.pricing import prices_under
 from agentkit.messages import ToolCall, ToolResult, ToolSpec
@@ -23,7 +27,7 @@ from agentkit.safety.policy import Policy
 from agentkit.tooling.run_context import NO_RUN, RunContext, ToolCondition
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
-from agentkit.usage import Price
+from agentkit.usage import NO_USAGE, Limits, Price, Usage
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -92,6 +96,7 @@ class RunConfig:
     known: tuple[HandoffTarget, ...] = ()
     written: str = ""
     conditions: Mapping[ToolCondition, str] = field(default_factory=dict)
+    middleware: tuple[Middleware, ...] = ()
 
     @property
     def agent(self) -> str:
@@ -200,3 +205,51 @@ class CallingTool(PausingTool[P, R]):
 
 MOST_DEPTH = 8
 """Maximum nesting depth of agents that run as tools."""
+
+
+class BudgetScope:
+    """Limits for everything that agents do within a `with` block, in tasks, and in threads that copy the context.
+
+    Another thread shares them by entering the same object. The time counts from the first entry.
+    """
+
+    def __init__(self, limits: Limits) -> None:
+        if not isinstance(limits, Limits):
+            raise ConfigError(f"budget() takes Limits(...). Got {limits!r:.200}.")
+        self._limits = limits
+        self._budget: Budget | None = None
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> Self:
+        above = LINEAGE.get()
+        with self._lock:
+            if self._budget is None:
+                self._budget = Budget(self._limits, above.budget, recording.clock())
+        _OUTSIDE.set((*_OUTSIDE.get(), above))
+        LINEAGE.set(replace(above, budget=self._budget))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        *rest, above = _OUTSIDE.get()
+        _OUTSIDE.set(tuple(rest))
+        LINEAGE.set(above)
+
+    @property
+    def usage(self) -> Usage:
+        """The usage of all runs so far."""
+        return NO_USAGE if self._budget is None else self._budget.usage
+
+    def __repr__(self) -> str:
+        return f"budget({self._limits!r})"
+
+
+_OUTSIDE: ContextVar[tuple[ParentRun, ...]] = ContextVar("agentkit_outside", default=())
+"""The lineages outside of the budget blocks that the current context has entered."""
+
+
+def budget(limits: Limits) -> BudgetScope:
+    """A context manager that limits all runs in its block together.
+
+    A run that would exceed them ends with the status `limit`. Raises ConfigError.
+    """
+    return BudgetScope(limits)

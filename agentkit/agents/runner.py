@@ -7,9 +7,9 @@ import re
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, closing, contextmanager
-from dataclasses import replace
+from dataclasses import field, replace
 from functools import partial
-from typing import Any, Self, TypedDict, Unpack
+from typing import Any, Literal, Self, TypedDict, Unpack
 
 from agentkit import recording
 from agentkit._dataclass import dataclass
@@ -22,10 +22,12 @@ from agentkit.agents.effects import AskModel, Steps, UseTools
 from agentkit.agents.guardrails import AnswerValidator, PartialAnswer
 from agentkit.agents.human_approval import approver_in, check_approver
 from agentkit.agents.loop import RunLoop
+from agentkit.agents.middleware import Middleware
 from agentkit.agents.options import Prompt
 from agentkit.agents.pending_approvals import check_waiting, with_answers
 from agentkit.agents.result import GivenApprover, Resumption, RunFinished, RunResult, pending_of, result_in
 from agentkit.agents.run_config import LINEAGE, MOST_DEPTH, HandoffTarget, ParentRun, PausingTool, RunConfig
+from agentkit.agents.run_stream import AsyncRunStream, Inbox, RunStream
 from agentkit.agents.tool_calls import unknown_lead
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext
 from agentkit.agents.tool_selection import conditions_of, offered
@@ -167,8 +169,8 @@ def spent_in(event: Event) -> Usage | None:
     return None
 
 
-Work = Prompt | Resumption
-"""The input of a run: a prompt, or a run to resume."""
+Work = Prompt | Resumption | None
+"""The input of a run: a prompt, a run to resume, or None to answer the last message of the conversation."""
 
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
 _MAX_LABEL_SOURCE_CHARS = 2_000
@@ -214,6 +216,7 @@ class Runner(HandoffTarget):
     context: Any
     listeners: list[Listener]
     _answers: AnswerValidator
+    _middleware: tuple[Middleware, ...]
     _room: ContextBudget
     _grants: Grants
     _usage: Usage
@@ -225,6 +228,9 @@ class Runner(HandoffTarget):
     _own_llm: LLM | None
     """The client created for the agent's model, or for the environment's."""
     _model: str | None
+    _tool_calling: Literal["text"] | None
+    _text_llm: tuple[LLM, LLM] | None = None
+    """The client of the newest run, and the same client with tool calls as text."""
     _context_of: tuple[Session, Any] | None
     """The conversation with the context of its runs, if it has no name."""
     _session: Session | str | None
@@ -250,10 +256,18 @@ class Runner(HandoffTarget):
 
     def _client(self, given: LLM | None, inherited: Callable[[], LLM] | None) -> Callable[[], LLM]:
         """The client of a run: the given one, the agent's own, that of the parent run, or the environment's."""
-        if given is not None:
-            return lambda: given
         is_own = self._llm is not None or self._model is not None
-        return inherited if inherited is not None and not is_own else lambda: self.llm
+        if given is not None:
+            chosen: Callable[[], LLM] = lambda: given  # noqa: E731
+        else:
+            chosen = inherited if inherited is not None and not is_own else lambda: self.llm
+        return chosen if self._tool_calling is None else lambda: self._as_text(chosen())
+
+    def _as_text(self, llm: LLM) -> LLM:
+        """The same client with tool calls as text, one in each response."""
+        if self._text_llm is None or self._text_llm[0] is not llm:
+            self._text_llm = llm, llm.with_text_tools()
+        return self._text_llm[1]
 
     @property
     def session(self) -> Session:
@@ -302,7 +316,7 @@ class Runner(HandoffTarget):
 
         Listeners and standing approvals stay with this object, and the usage of a copy starts at zero.
         """
-        own = {"listeners", "_grants", "_usage", "_lock", "_context_of"}
+        own = {"listeners", "_grants", "_usage", "_lock", "_context_of", "_text_llm"}
         state = self.__dict__ | {"_workspace": self.workspace}  # a copy shares the workspace and its write lock
         return {name: value for name, value in state.items() if name not in own}
 
@@ -352,7 +366,10 @@ class Runner(HandoffTarget):
         )
         approve, found = approver_in(context, self.approve, above), conditions_of(tools)
         order, rules, room = self.instruction, self._answers.within(context), self._room
-        return RunConfig(self, context, order, specs, bench, llm, rules, room, approve, conditions=found)
+        layers = tuple(each.within(context) for each in self._middleware)
+        return RunConfig(
+            self, context, order, specs, bench, llm, rules, room, approve, conditions=found, middleware=layers
+        )
 
     def events(
         self, prompt: Work, *, streaming: bool = False, **given: Unpack[RunArguments]
@@ -371,6 +388,16 @@ class Runner(HandoffTarget):
         """Async version of `events`."""
         return self._atold(self._task(prompt, **given), streaming=streaming)
 
+    def _streamed(self, prompt: Work, **given: Unpack[RunArguments]) -> RunStream[Any]:
+        """The events of a run with the text as it is written."""
+        task = self._task(prompt, **given)
+        return RunStream(self._told(task, streaming=True), task.inbox, options.content_from)
+
+    def _astreamed(self, prompt: Work, **given: Unpack[RunArguments]) -> AsyncRunStream[Any]:
+        """Async version of `_streamed`."""
+        task = self._task(prompt, **given)
+        return AsyncRunStream(self._atold(task, streaming=True), task.inbox, options.content_from)
+
     def _task(
         self,
         prompt: Work,
@@ -388,9 +415,14 @@ class Runner(HandoffTarget):
         context = next((each for each in known if each is not None), None)
         given = options.llm_from(llm, options.if_said("model", model))
         plan = LINEAGE.get().plan
+        talk = _opened(session) or earlier.session or self._conversation(context, is_new=earlier is not prompt)
+        if prompt is None:
+            work: Content | Resumption = options.unanswered(talk)
+        else:
+            work = prompt if isinstance(prompt, Resumption) else options.content_from(prompt)
         task = _Task(
-            prompt if isinstance(prompt, Resumption) else options.content_from(prompt),
-            _opened(session) or earlier.session or self._conversation(context, is_new=earlier is not prompt),
+            work,
+            talk,
             options.if_said("limits", limits),
             context,
             self._client(given if model is None else LLM(model=model), None if plan is None else plan.llm),
@@ -419,6 +451,8 @@ class Runner(HandoffTarget):
             tool.check_context(context)
         self._answers.check_context(context)
         check_approver(self.approve, context)
+        for layer in self._middleware:
+            layer.check_context(context)
         if self._model is not None or self._llm is not None:
             _ = self.llm
 
@@ -441,6 +475,7 @@ class Runner(HandoffTarget):
 
     def _told(self, task: _Task, *, streaming: bool) -> Generator[Event, None, None]:
         run, loop, steps = self._begun(task)
+        loop.inbox = task.inbox
         growing, hearing = (
             PartialAnswer(lambda: loop.plan.answers.output),
             EventDispatcher(self.listeners, loop, task.session),
@@ -459,6 +494,7 @@ class Runner(HandoffTarget):
 
     async def _atold(self, task: _Task, *, streaming: bool) -> AsyncGenerator[Event, None]:
         run, loop, steps = self._begun(task)
+        loop.inbox = task.inbox
         growing, hearing = (
             PartialAnswer(lambda: loop.plan.answers.output),
             EventDispatcher(self.listeners, loop, task.session),
@@ -550,6 +586,7 @@ class _Task:
     context: Any
     llm: Callable[[], LLM]
     rules: AnswerValidator | None = None
+    inbox: Inbox = field(default_factory=Inbox)
 
     def asked_for(self, plan: RunConfig) -> RunConfig:
         """The configuration with this run's output type, if it has one."""

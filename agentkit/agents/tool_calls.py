@@ -26,7 +26,7 @@ from agentkit.agents.effects import CallFunction, Question, Steps, UseTools, tel
 from agentkit.agents.guardrails import REFUSALS, Guardrail
 from agentkit.agents.human_approval import HumanApproval
 from agentkit.agents.run_config import LINEAGE, CallingTool, HandoffTarget, ParentRun, PausingTool, RunConfig
-from agentkit.agents.tool_policy import CallProgress, JudgedCall, ToolPolicyContext
+from agentkit.agents.tool_policy import CallProgress, JudgedCall, ToolPolicyContext, judge_call
 from agentkit.content import File, Image
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError, ToolTimeout, UnknownTool
@@ -471,7 +471,10 @@ class ToolCallBatch:
         if not judged.decision.allowed:
             yield from tell(self.run, ToolCallFinished(judged.call, telling.amend(judged.refusal())))
             return None
-        return replace(judged, amend=telling.amend, guardrails=self._guardrails(telling, judged.tool))
+        layers = tuple(each for each in self.plan.middleware if each.stage == "call")
+        guardrails = self._guardrails(telling, judged.tool)
+        again = partial(judge_call, bench=self.bench, read=read)
+        return replace(judged, amend=telling.amend, guardrails=guardrails, layers=layers, judge_again=again)
 
     def _guardrails(self, telling: ResultNotes, tool: Tool[..., Any] | None = None) -> ResultGuardrails | None:
         """The checks of a call's result, applied before it is emitted; None without checks."""

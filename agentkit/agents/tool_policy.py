@@ -12,8 +12,9 @@ from typing import Any, Protocol
 from agentkit._dataclass import dataclass
 from agentkit.agents.approval_binding import lapse
 from agentkit.agents.argument_locations import expected, places_of
+from agentkit.agents.middleware import Middleware, asurrounded, surrounded
 from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict, strictest
-from agentkit.errors import UnknownTool
+from agentkit.errors import AgentKitError, UnknownTool
 from agentkit.events import Milestone
 from agentkit.levels import SafetyLevel
 from agentkit.messages import MadeCall, Message, Pause, ToolCall, ToolResult
@@ -21,7 +22,7 @@ from agentkit.safety.approval import Grants
 from agentkit.safety.data_flow import judge_flow, labels_of, said_in
 from agentkit.safety.locations import CallFacts
 from agentkit.safety.policy import BY_LEVEL, NEEDS_APPROVAL, Policy
-from agentkit.tooling.results import BAD_ARGUMENTS, UNKNOWN_TOOL, denial
+from agentkit.tooling.results import BAD_ARGUMENTS, UNKNOWN_TOOL, denial, failure
 from agentkit.tooling.run_context import RunContext, ToolCondition
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
@@ -81,7 +82,8 @@ class JudgedCall:
     `amend` converts the tool's result to the one sent to the model. `by_person` is True if a person approved the call.
     `checks` run on the result before it is emitted. `has_begun` marks a resumed call, which was counted before.
     `expected` holds the real paths that rules were matched against: the call is refused if they changed. `bound` holds
-    what the approval is bound to: the call is refused if that changed since.
+    what the approval is bound to: the call is refused if that changed since. `layers` are the middleware around the
+    call; `judge_again` judges a call that they changed.
     """
 
     call: ToolCall
@@ -94,9 +96,39 @@ class JudgedCall:
     has_begun: bool = False
     expected: Mapping[str, str] = field(default_factory=dict)
     bound: Mapping[str, str] = field(default_factory=dict)
+    layers: tuple[Middleware, ...] = ()
+    judge_again: Callable[[ToolCall], JudgedCall] | None = None
 
     def run(self, timeout_seconds: float | None = None) -> ToolResult:
-        """Run the call if the decision allows it, blocking, within the timeout."""
+        """Run the call within its middleware, blocking, within the timeout."""
+        if not self.layers:
+            return self.run_alone(timeout_seconds)
+        try:
+            called = surrounded(self.layers, lambda call: self._changed(call).run_alone(timeout_seconds))
+            result: ToolResult = called(self.call)
+        except AgentKitError as error:
+            return self.amend(failure(self.call.name, str(error), "failed", self.decision))
+        return result
+
+    async def arun(self, timeout_seconds: float | None = None) -> ToolResult:
+        """Async version of `run`."""
+        if not self.layers:
+            return await self.arun_alone(timeout_seconds)
+        try:
+            called = asurrounded(self.layers, lambda call: self._changed(call).arun_alone(timeout_seconds))
+            result: ToolResult = await called(self.call)
+        except AgentKitError as error:
+            return self.amend(failure(self.call.name, str(error), "failed", self.decision))
+        return result
+
+    def _changed(self, call: ToolCall) -> JudgedCall:
+        """The call as a middleware passed it on; a changed one is judged again."""
+        if call == self.call or self.judge_again is None:
+            return self
+        return replace(self.judge_again(replace(call, id=self.call.id)), amend=self.amend, guardrails=self.guardrails)
+
+    def run_alone(self, timeout_seconds: float | None) -> ToolResult:
+        """Run the call without its middleware if the decision allows it, blocking."""
         if self.tool is None or not self.decision.allowed:
             return self.refusal()
         lapsed = lapse(self.decision, self.bound)
@@ -107,8 +139,8 @@ class JudgedCall:
         ends = _ends(timeout_seconds)
         return self.amend(self.guardrails.run(self.tool.run(self.arguments, self.decision, timeout_seconds), ends))
 
-    async def arun(self, timeout_seconds: float | None = None) -> ToolResult:
-        """Async version of `run`."""
+    async def arun_alone(self, timeout_seconds: float | None) -> ToolResult:
+        """Async version of `run_alone`."""
         if self.tool is None or not self.decision.allowed:
             return self.refusal()
         lapsed = lapse(self.decision, self.bound)

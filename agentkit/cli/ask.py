@@ -15,7 +15,8 @@ from agentkit.agents.budget import RESUME_HINT, UNKNOWN_PRICE
 from agentkit.agents.result import RunFinished, RunResult
 from agentkit.atomic_write import write_whole
 from agentkit.cli.approvals import KeptApprovals, asking
-from agentkit.cli.ask_options import FILE, RECORD, chosen_session, conversing, new_session, question_of, text_of
+from agentkit.cli.ask_options import FILE, RECORD, conversing, question_of, text_of
+from agentkit.cli.conversations import brief_session, chosen_session, continues, is_brief, keep, new_session
 from agentkit.cli.display import (
     call_line,
     clean,
@@ -42,6 +43,7 @@ from agentkit.cli.terminal import (
 from agentkit.decisions import Verdict
 from agentkit.errors import AgentKitError, LimitExceeded
 from agentkit.events import (
+    AnswerGiven,
     Event,
     Milestone,
     RequestStarted,
@@ -82,25 +84,35 @@ Exit codes: 0 answered, 1 failed, 2 usage or configuration, 3 a limit,
 """
 
 
+def output_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Add the options that select the form of the answer."""
+    options = (
+        click.option(
+            "--schema", metavar="FIELDS", help="Answer with JSON of these fields, 'name, age int', or of FILE.py:CLASS."
+        ),
+        click.option("-o", "--output", type=FILE, metavar="FILE", help="Write the answer to a file."),
+        RECORD,
+        click.option("--no-stream", is_flag=True, help="Show the answer only when it is complete."),
+        click.option("--json", "as_json", is_flag=True, help="Print one JSON document: answer, tool calls and usage."),
+        click.option("--jsonl", "as_jsonl", is_flag=True, help="Print events as they happen, a JSON object a line."),
+        click.option("-q", "--quiet", is_flag=True, help="Do not show tool calls."),
+        click.option("-v", "--verbose", is_flag=True, help="End with a line of tokens, cost and duration."),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 @click.command(short_help="Ask a question (this is the default).", epilog=_EXAMPLES)
 @click.argument("question", nargs=-1, metavar="[QUESTION | @FILE | -]...")
 @conversing
-@click.option(
-    "--schema", metavar="FIELDS", help="Answer with JSON of these fields, 'name, age int', or of FILE.py:CLASS."
-)
-@click.option("-o", "--output", type=FILE, metavar="FILE", help="Write the answer into a file.")
-@RECORD
-@click.option("--no-stream", is_flag=True, help="Show the answer when it is whole.")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON document with answer, tool calls and usage.")
-@click.option("--jsonl", "as_jsonl", is_flag=True, help="Print what happens as it happens, a JSON object a line.")
-@click.option("-q", "--quiet", is_flag=True, help="Do not show tool calls.")
-@click.option("-v", "--verbose", is_flag=True, help="Close with a line of tokens, money and seconds.")
+@output_options
 def ask(**options: Any) -> int:
     """Answer QUESTION.
 
-    Piped text is appended to it, or stands where - stands; @FILE is the text, image, PDF or recording in a file. At
-    a terminal, what must be asked for is asked there. The conversation is kept, so that -c can go on with it;
-    without a question, -c goes on with a run that was left.
+    Piped text is appended to it, or replaces -; @FILE is the text, image, PDF or recording in a file. At a terminal you
+    are asked to approve calls. -c continues the last conversation of this folder; without a question, it resumes an
+    unfinished run.
     """
     from agentkit.cli.ask_options import AskOptions
 
@@ -243,8 +255,11 @@ def answer(order: AskOptions) -> int:
     settings, wanted = order.settings, _wanted(order)
     for note in settings.notes if not order.quiet else ():
         tell(note, "yellow")
-    question = question_of(order.question)
+    _ = settings.limits  # invalid limits are an error also without a question
+    question = order.prompt(question_of(order.question))
     session = _session(order, settings, question)
+    if order.go_on and not order.quiet:
+        tell(continues(session), faint=True)
     prompt = question or _left(session)
     output = Output(order.output)
     kept = None if order.no_session else KeptApprovals()
@@ -255,8 +270,12 @@ def answer(order: AskOptions) -> int:
         agent = agent_of(order, settings, session, approve, wanted and wanted.kind)
         if order.yes:
             tell(APPROVED, "yellow")
+        if size := size_warning(question, agent.llm):
+            tell(size, "yellow")
         began = time.monotonic()
         result = _run(order, agent, prompt, wanted, output, status)
+    if is_brief(session) and session.unfinished:
+        session = keep(session, order.place)
     if result is None:
         return _interrupted(session)
     if order.verbose:
@@ -264,12 +283,36 @@ def answer(order: AskOptions) -> int:
     return ended(result, session)
 
 
+_LARGE_TOKENS = 50_000
+
+
+def size_warning(question: Content, llm: LLM) -> str:
+    """A warning with tokens and price for a large question; empty for others."""
+    from agentkit.llm.pricing import context_window, price_under
+    from agentkit.messages import UserMessage
+    from agentkit.sessions.token_estimates import tokens_of
+
+    if not question or (isinstance(question, str) and len(question) < _LARGE_TOKENS):
+        return ""
+    tokens = tokens_of(UserMessage(question))
+    if tokens < _LARGE_TOKENS:
+        return ""
+    price, window = price_under(llm.tariff), context_window(llm.tariff.provider, llm.tariff.model)
+    cost = "" if price is None else f", about ${price.worst(tokens).dollars(tokens, 0):,.2f} for each request"
+    parts = [f"The question has about {tokens:,} tokens{cost}."]
+    if window and tokens > window:
+        parts.append(f"The context window of {llm.model} has {window:,} tokens.")
+    return " ".join(parts)
+
+
 def _session(order: AskOptions, settings: Settings, question: Content) -> Session:
     """The chosen session or a new one; without a store if nothing is stored. Raises UsageError without a question."""
     chosen = chosen_session(order, settings)
     if chosen is None and not question:
         raise click.UsageError('There is no question. Ask one: agentkit "How much is 17% of 2400?"')
-    return new_session(order.place, text_of(question)) if chosen is None else chosen
+    if chosen is not None:
+        return chosen
+    return brief_session(text_of(question)) if order.place is None else new_session(order.place, text_of(question))
 
 
 def _left(session: Session) -> Resumption:
@@ -296,12 +339,13 @@ def agent_of(
 
 def _wanted(order: AskOptions) -> OutputType[Any] | None:
     """The output type; None for text. Raises UsageError and ConfigError."""
-    if order.schema is None:
+    schema = order.wanted_schema
+    if schema is None:
         return None
     from agentkit.cli.ask_options import answer_type
     from agentkit.tooling.output_types import OutputType
 
-    return OutputType.of(answer_type(order.schema))
+    return OutputType.of(answer_type(schema))
 
 
 def _told(value: Any, wanted: OutputType[Any] | None) -> str:
@@ -332,7 +376,7 @@ def _run(
         return None
     if order.as_json:
         output.write(json_text(run_document(result, wanted.plain if wanted else str)))
-    elif is_told and not streams and (text := _told(result.value, wanted)):
+    elif is_told and (not streams or _is_by_a_tool(result)) and (text := _told(result.value, wanted)):
         output.write(text)
     output.finish()
     if is_told and not order.quiet and result.changes:
@@ -340,6 +384,11 @@ def _run(
         if order.dry_run:
             tell("Nothing of this was done: --dry-run.", faint=True)
     return result
+
+
+def _is_by_a_tool(result: RunResult[Any]) -> bool:
+    """Whether a tool has provided the answer, so that a stream did not contain it."""
+    return any(isinstance(milestone, AnswerGiven) for milestone in result.milestones[-2:])
 
 
 def _result(agent: Agent[Any], prompt: Content | Resumption, screen: Screen, *, streaming: bool) -> RunResult[Any]:
@@ -413,4 +462,4 @@ def _interrupted(session: Session) -> int:
 
 def kept_name(session: Session) -> str:
     """The name under which a session is stored; empty if it is not stored."""
-    return session.name if session.store is not None else ""
+    return session.name if session.store is not None and not is_brief(session) else ""

@@ -19,16 +19,12 @@ import click
 from agentkit._dataclass import dataclass
 from agentkit.cli.completion import COLLECTIONS, PLACE, limits_option, safety_levels, session_names, tool_names
 from agentkit.cli.loading import parted, run_file
-from agentkit.cli.settings import Settings, limit_of, settings_here, split_names
-from agentkit.cli.terminal import tell
+from agentkit.cli.settings import Settings, limit_of, option_value, settings_here, split_names
+from agentkit.cli.templates import find_template, template_names
 from agentkit.content import File, Image, part_of, quoted_file
-from agentkit.errors import SessionError
-from agentkit.event_rendering import suggestion
 from agentkit.levels import SafetyLevel
 from agentkit.lines import split_lines
 from agentkit.messages import Content
-from agentkit.sessions.export import new_name
-from agentkit.sessions.session import Session
 from agentkit.text_encoding import decode_text
 
 FILE = click.Path(path_type=Path)
@@ -55,6 +51,17 @@ _ANSWERING = (
     ),
     click.option("--no-tools", is_flag=True, help="Give the model no tools."),
     click.option(
+        "-O",
+        "--option",
+        "options",
+        nargs=2,
+        multiple=True,
+        metavar="NAME VALUE",
+        help="An option of the model, such as: -O temperature 0.2. Repeatable.",
+    ),
+    click.option("--reasoning", metavar="EFFORT", help="How long the model reasons: none, low, medium, high, ..."),
+    click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="The maximum length of a response."),
+    click.option(
         "--safety",
         metavar="LEVEL",
         shell_complete=safety_levels,
@@ -67,6 +74,16 @@ _ANSWERING = (
 )
 
 _CONVERSING = (
+    click.option("-T", "--template", metavar="NAME", shell_complete=template_names, help="A template of the question."),
+    click.option(
+        "-P",
+        "--param",
+        "parameters",
+        nargs=2,
+        multiple=True,
+        metavar="NAME VALUE",
+        help="A parameter of the template. Repeatable.",
+    ),
     click.option(
         "-y", "--yes", is_flag=True, help="Approve all that would be asked about. What is denied stays denied."
     ),
@@ -116,6 +133,11 @@ class AskOptions:
     question: tuple[str, ...] = ()
     offline: bool = False
     model: str | None = None
+    options: tuple[tuple[str, str], ...] = ()
+    reasoning: str | None = None
+    max_tokens: int | None = None
+    template: str | None = None
+    parameters: tuple[tuple[str, str], ...] = ()
     system: str | None = None
     schema: str | None = None
     agent: Path | None = None
@@ -143,6 +165,8 @@ class AskOptions:
             if getattr(self, one) and getattr(self, other):
                 raise click.UsageError(f"Use {_flag(one)} or {_flag(other)}, not both: {why}.")
 
+        if self.parameters and self.template is None:
+            raise click.UsageError("-P gives a parameter of a template. Name the template: -T NAME")
         if self.tools and not split_names(self.tools):
             raise click.UsageError("--tools names no tool. For none, say --no-tools.")
         if self.session is not None and not self.session.strip():
@@ -151,7 +175,13 @@ class AskOptions:
     @property
     def settings(self) -> Settings:
         """The settings resolved from these flags and the agent file. Raises ConfigError."""
-        return settings_here(self.flags, self.agent)
+        template = None if self.template is None else find_template(self.template).file
+        return settings_here(self.flags, self.agent, template)
+
+    @property
+    def wanted_schema(self) -> str | None:
+        """The schema of the answer, given by a flag or by the template."""
+        return self.schema if self.schema or self.template is None else find_template(self.template).schema
 
     @property
     def flags(self) -> dict[str, Any]:
@@ -165,7 +195,25 @@ class AskOptions:
             "session": "" if self.no_session else self.session,
             "limits": dict(map(limit_of, self.limits)) or None,
             "trace": self.trace,
+            "options": self._options or None,
         }
+
+    @property
+    def _options(self) -> dict[str, Any]:
+        """The options of the model that flags give."""
+        given = {name: option_value(value) for name, value in self.options}
+        named = {"reasoning_effort": self.reasoning, "max_tokens": self.max_tokens}
+        return given | {name: value for name, value in named.items() if value is not None}
+
+    def prompt(self, question: Content) -> Content:
+        """The question in the prompt of the template, if one is chosen. Raises UsageError."""
+        if self.template is None:
+            return question
+        template = find_template(self.template)
+        text = template.filled(text_of(question), dict(self.parameters))
+        if isinstance(question, str):
+            return text
+        return (text, *(part for part in question if not isinstance(part, str)))
 
 
 def _flag(name: str) -> str:
@@ -276,46 +324,6 @@ def decoded(data: bytes, complaint: str) -> str:
     if found.note:
         click.echo(f"Note on the input: {found.note}", err=True)
     return found.text.replace("\r\n", "\n").strip()
-
-
-def chosen_session(order: AskOptions, settings: Settings) -> Session | None:
-    """The selected session, without a store if nothing is persisted; None for a new one.
-
-    Raises UsageError if there is no last session to continue.
-    """
-    if order.go_on:
-        return last_session(order.place)
-    name = settings.of("session")
-    if name is None:
-        return None
-    return Session.open(order.place, name) if name else Session()
-
-
-def last_session(place: str | None) -> Session:
-    """The session that changed last. Raises UsageError if there are no sessions."""
-    summaries = Session.summaries(place)
-    if not summaries:
-        raise click.UsageError('There is no session to continue. Begin one: agentkit "How much is 17% of 2400?"')
-    return Session.open(place, summaries[0].name)
-
-
-def known_session(place: str | None, name: str, otherwise: str = "") -> Session:
-    """Open an existing session. Raises SessionError with the closest name and the hint `otherwise`."""
-    names = [summary.name for summary in Session.summaries(place)]
-    if name not in names:
-        raise SessionError(f"There is no session {name!r}.{suggestion(name, names)}{otherwise}")
-    return Session.open(place, name)
-
-
-def new_session(place: str | None, question: str) -> Session:
-    """Open a new session for a question; if the default place is not writable, warn and return one without a store."""
-    try:
-        return Session.open(place, new_name(question))
-    except SessionError as error:
-        if place is not None:
-            raise
-        tell(f"This conversation is not kept: {error}", "yellow")
-        return Session()
 
 
 EXAMPLE = "name, age int, mood happy|sad, tags list[text]"

@@ -12,7 +12,7 @@ from agentkit.errors import ConfigError
 from agentkit.settings import settings_file
 
 if TYPE_CHECKING:
-    from agentkit.cli.settings import SettingsFile
+    from agentkit.cli.settings import Setting, Settings, SettingsFile
 
 _EXAMPLE = """\
 # Settings of the agentkit command. A flag and a variable AGENTKIT_... come before what stands here.
@@ -67,7 +67,9 @@ def show_settings(*, as_json: bool) -> None:
     from agentkit.cli.settings import settings_here
 
     settings = settings_here()
-    shown = [(each.key, _shown(each.key, each.value), each.source) for each in settings.values.values()]
+    named = settings.values["model"]
+    rows = [_in_use(settings) if each is named else each for each in settings.values.values()]
+    shown = [(each.key, _shown(each.key, each.value), each.source) for each in rows]
     if as_json:
         values = {key: {"value": value, "source": source} for key, value, source in shown}
         click.echo(document_text(settings=values, notes=settings.notes))
@@ -78,6 +80,18 @@ def show_settings(*, as_json: bool) -> None:
         click.echo(clean(f"{key:<{widths[0]}}  {text:<{min(40, widths[1])}}  {source}"))
     for note in settings.notes:
         tell(note, "yellow")
+
+
+@config.command("set", short_help="Set a value in your own file.")
+@click.argument("key")
+@click.argument("value")
+def set_value(*, key: str, value: str) -> None:
+    """Set KEY to VALUE in your own file: model, tools, limits.cost, options.temperature, aliases.fast, ..."""
+    from agentkit.cli.settings import set_in_file
+
+    path = settings_file()
+    set_in_file(path, key, value)
+    tell(f"Written: {key} in {path}")
 
 
 @config.command("trust", short_help="Let all that the project file here says count.")
@@ -112,6 +126,20 @@ def init(*, project: bool) -> None:
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}. Is its folder writable?") from None
     tell(f"Written: {path}")
+
+
+def _in_use(settings: Settings) -> Setting:
+    """The model that is in use, with the reason for it; the setting itself if no provider is configured."""
+    from agentkit.cli.settings import Setting
+    from agentkit.errors import AgentKitError
+
+    named = settings.values["model"]
+    try:
+        about = settings.llm().describe()
+    except AgentKitError:
+        return named
+    source = named.source if named.value else f"default of {about.provider} ({about.decided_by})"
+    return Setting("model", about.model if named.value is None else named.value, source)
 
 
 def _trust_told(project: SettingsFile) -> str:

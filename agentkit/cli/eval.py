@@ -50,7 +50,8 @@ _FILE = click.Path(path_type=Path)
 scorers_of_a_file = click.option(
     "--scorer", "scorers", multiple=True, type=click.Choice(_SCORERS), help="For a file of cases: what scores them."
 )
-_JSON = click.option("--json", "json_to", metavar="FILE", help="Write the report as JSON; - is stdout.")
+_JSON = click.option("--json", "as_json", is_flag=True, help="Print the report as one JSON document.")
+_OUTPUT = click.option("-o", "--output", "json_to", type=_FILE, metavar="FILE", help="Write the report as JSON.")
 _JUNIT = click.option("--junit", "junit_to", type=_FILE, metavar="FILE", help="Write JUnit XML, for CI servers.")
 _MARKDOWN = click.option(
     "--markdown", "markdown_to", type=_FILE, metavar="FILE", help="Write Markdown, for a pull request."
@@ -84,6 +85,7 @@ def evaluation() -> None:
 @click.option("--record", type=_FILE, metavar="FOLDER", help="Record the trials in cassettes.")
 @click.option("--replay", type=_FILE, metavar="FOLDER", help="Answer from cassettes: no model, no network, no key.")
 @_JSON
+@_OUTPUT
 @_JUNIT
 @_HTML
 @_MARKDOWN
@@ -104,11 +106,12 @@ def run_suite(**options: Any) -> int:
 @evaluation.command("show", short_help="Show a report, also as a page, JUnit XML or Markdown.")
 @click.argument("report", type=_FILE, metavar="REPORT")
 @_JSON
+@_OUTPUT
 @_JUNIT
 @_HTML
 @_MARKDOWN
 def show_report(*, report: Path, **places: Any) -> None:
-    """Show the REPORT that `eval run --json` wrote, also as a page, JUnit XML or Markdown."""
+    """Show the REPORT that `eval run -o` wrote, also as a page, JUnit XML or Markdown."""
     tell_report(report_in(report), ReportFiles(**places))
 
 
@@ -212,14 +215,15 @@ def report_in(path: Path) -> Report:
     except SessionError as error:
         what, _ = halves(f"{error}")
         free = "report.json" if path.exists() else str(path)  # an existing file can be the suite
-        raise ConfigError(f"{what} Write one with: agentkit eval run SUITE --json {shown_word(free)}") from None
+        raise ConfigError(f"{what} Write one with: agentkit eval run SUITE -o {shown_word(free)}") from None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReportFiles:
     """The files that a report is written to, one per format."""
 
-    json_to: str | None = None
+    as_json: bool = False
+    json_to: Path | None = None
     junit_to: Path | None = None
     html_to: Path | None = None
     markdown_to: Path | None = None
@@ -227,9 +231,9 @@ class ReportFiles:
 
 def tell_report(report: Report, to: ReportFiles) -> None:
     """Print the table, or JSON if that is to go to stdout, and write the files. Raises SessionError."""
-    click.echo(json_text(report.to_data()) if to.json_to == STDOUT else _shown(report))
+    click.echo(json_text(report.to_data()) if to.as_json else _shown(report))
     forms = {
-        to.json_to if to.json_to != STDOUT else None: report.to_json,
+        to.json_to: report.to_json,
         to.junit_to: report.to_junit,
         to.html_to: report.to_html,
         to.markdown_to: report.to_markdown,
@@ -415,7 +419,7 @@ def _against(baseline: Report | None, report: Report, wanted: EvalOptions) -> in
     if baseline is None:
         return ANSWERED
     # If JSON is written to stdout, everything else goes to stderr.
-    is_worse = compared(baseline, report, no_broken=wanted.no_broken, to_stderr=wanted.json_to == STDOUT)
+    is_worse = compared(baseline, report, no_broken=wanted.no_broken, to_stderr=wanted.as_json)
     if is_worse:
         tell(f"It is worse than {wanted.baseline}.", "red")
     return FAILED if is_worse else ANSWERED

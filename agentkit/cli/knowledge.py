@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentkit.cli.terminal import ANSWERED, FAILED
+from agentkit.cli.terminal import ANSWERED, FAILED, tell
 from agentkit.cli.tools import WholeNumber
 
 if TYPE_CHECKING:
@@ -53,8 +53,11 @@ def add_documents(*, places: tuple[str, ...], embed: str | None, place: str, as_
     """Add files, folders and web pages, or bring them up to date."""
     from agentkit.cli.display import json_text
 
+    is_new = "://" not in place and not Path(place).exists()
     with _opened(place, embed) as opened:
         report = opened.add(*places)
+    if is_new and Path(place).exists():
+        tell(f"Created: {place}. It contains the text of what was added; --place names another file.")
     if as_json:
         click.echo(json_text(asdict(report)))
     else:

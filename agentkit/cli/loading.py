@@ -129,9 +129,12 @@ def is_own(name: str) -> bool:
     return name.startswith(_HOSTED) or _parted(name)[0].suffix in {SUFFIX, _SERVERS}
 
 
-def tools_named(names: Iterable[str]) -> Toolset:
-    """The tools of the named collections, tools and Python files, without duplicates. Raises ConfigError."""
-    return Toolset(list(dict.fromkeys(tool for name in names for tool in _named(name))))
+def tools_named(names: Iterable[str], levels: Mapping[str, str] | None = None) -> Toolset:
+    """The tools of the named collections, tools, plugins and Python files, without duplicates. Raises ConfigError.
+
+    `levels` are the safety levels that the user sets for plugins.
+    """
+    return Toolset(list(dict.fromkeys(tool for name in names for tool in _named(name, levels or {}))))
 
 
 def tool_named(name: str) -> AnyTool:
@@ -140,14 +143,28 @@ def tool_named(name: str) -> AnyTool:
         try:
             return catalog.find(name)
         except UnknownTool as error:
-            raise UnknownTool(f"{error} {_own_way(name)}") from None
-    found = _named(name)
+            if not (plugin := _plugin(name, {})):
+                raise UnknownTool(f"{error} {_own_way(name)}") from None
+            found = plugin
+    else:
+        found = _named(name, {})
     if len(found) > 1:
         raise ConfigError(f"{name} has {', '.join(found.names)}. Name one: {name}:{found.names[0]}")
     return found[0]
 
 
-def _named(name: str) -> Toolset:
+def _plugin(name: str, levels: Mapping[str, str]) -> Toolset | None:
+    """The tools of `PLUGIN`, or the one of `PLUGIN:TOOL`; None if there is no such plugin. Raises ConfigError."""
+    from agentkit.tools.plugins import installed, plugin_tools
+
+    plugin, _, tool = name.partition(":")
+    if plugin not in installed("tools"):
+        return None
+    found = plugin_tools(plugin, levels.get(plugin))
+    return Toolset([found.find(tool)]) if tool else found
+
+
+def _named(name: str, levels: Mapping[str, str]) -> Toolset:
     if name.startswith(_HOSTED):
         from agentkit.tools.hosted import HostedTool
 
@@ -157,8 +174,14 @@ def _named(name: str) -> Toolset:
     try:
         return catalog.named([name])
     except UnknownTool as error:
-        known = f"The collections are: {', '.join(catalog.collections)}.{suggestion(name, catalog.collections, 0.75)}"
-        raise UnknownTool(f"{error} {known} {_own_way(name)}") from None
+        if plugin := _plugin(name, levels):
+            return plugin
+        what, _, known = str(error).partition("\n")
+        what, _, known = str(error).partition(". ") if not known else (what, "", known)
+        collections = f"The collections are: {', '.join(catalog.collections)}."
+        hint = suggestion(name, catalog.collections, 0.6) or suggestion(name, catalog.all_tools.names, 0.6)
+        first = f"{what.rstrip('.')}.{hint}"
+        raise UnknownTool(f"{first}\n{known.partition(' Did you mean')[0]} {collections} {_own_way(name)}") from None
 
 
 def _parted(name: str) -> tuple[Path, str]:
@@ -174,7 +197,7 @@ def _own_way(name: str) -> str:
     return (
         f"Did you mean {file}{colon}{function}?"
         if Path(file).is_file()
-        else "Tools of your own: FILE.py, FILE.py:NAME; the provider's: hosted:web_search."
+        else "Your own tools: FILE.py, FILE.py:NAME; of plugins: agentkit plugins; of the provider: hosted:web_search."
     )
 
 

@@ -34,6 +34,10 @@ COMMANDS = {
     "mcp": ("mcp", "mcp", "Offer tools to MCP clients, and look at MCP servers."),
     "sessions": ("sessions", "sessions", "List, show, fork and delete the conversations that are kept."),
     "undo": ("sessions", "undo", "Take back what the last run here changed."),
+    "run": ("run", "run", "Ask the agent in a Python or text file."),
+    "keys": ("keys", "keys", "Store, list and remove API keys."),
+    "templates": ("templates", "templates", "List the templates for -T."),
+    "plugins": ("plugins", "plugins", "List the installed plugins."),
     "approvals": ("approvals", "approvals", "List and revoke the approvals that are kept."),
     "tools": ("tools", "tools", "See the tools, and use one without a model."),
     "knowledge": ("knowledge", "knowledge", "Add documents, and search them for passages."),
@@ -64,7 +68,9 @@ class QuestionOrCommand(click.Group):
     def get_command(self, _context: click.Context | None, cmd_name: str) -> click.Command | None:
         """The command of this name, imported on first use."""
         if cmd_name not in COMMANDS:
-            return None
+            from agentkit.cli.plugins import plugin_command
+
+            return plugin_command(cmd_name)
         module, name, _ = COMMANDS[cmd_name]
         command: click.Command = getattr(import_module(f"agentkit.cli.{module}"), name)
         return command
@@ -90,7 +96,7 @@ class QuestionOrCommand(click.Group):
         if not args and _is_piped():
             args = ["ask"]
         own = {option for parameter in self.get_params(ctx) for option in parameter.opts}
-        if args and args[0] not in COMMANDS and args[0] not in own:
+        if args and args[0] not in COMMANDS and args[0] not in own and not _is_plugin(args[0]):
             self._refuse_misspelt_command(ctx, args[0])
             self._refuse_misplaced_command(ctx, args)
             args = ["ask", *args]
@@ -123,6 +129,15 @@ class QuestionOrCommand(click.Group):
                 "To ask it as a question, begin with: agentkit ask ...",
                 ctx,
             )
+
+
+def _is_plugin(word: str) -> bool:
+    """Whether a plugin has a command of that name. Only single words are looked up, so that questions stay quick."""
+    if not word.replace("-", "_").isidentifier():
+        return False
+    from agentkit.tools.plugins import installed
+
+    return word in installed("commands")
 
 
 def _is_piped() -> bool:

@@ -21,6 +21,8 @@ _EXAMPLES = """\b
 Examples:
   agentkit models
   agentkit models gpt-5.4-mini groq:llama-3.3-70b-versatile
+  agentkit models list                        the models that the provider offers
+  agentkit models list ollama
 """
 
 
@@ -31,7 +33,13 @@ _MARKS = {True: "✓", False: "-", None: "?"}
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def models(*, names: tuple[str, ...], as_json: bool) -> None:
-    """Say which model is asked, or what is known of the models NAME: place, price, window. Nothing is sent."""
+    """Show the selected model, or the models NAME: endpoint, price and context window. Nothing is sent.
+
+    `models list [PROVIDER]` asks the provider for the names of its models.
+    """
+    if names[:1] == ("list",):
+        _list_offered(names[1:], as_json=as_json)
+        return
     from agentkit.cli.display import clean, document_text
     from agentkit.cli.settings import settings_here
     from agentkit.errors import NoProvider
@@ -54,6 +62,30 @@ def models(*, names: tuple[str, ...], as_json: bool) -> None:
         width = max(len(name) for name, _, _ in _providers())
         lines.append("\n".join(f"{_MARKS[ready]} {name:<{width}}  {why}" for name, ready, why in _providers()))
     click.echo(fitted(clean("\n\n".join(lines)), sys.stdout, 15))
+
+
+def _list_offered(providers: tuple[str, ...], *, as_json: bool) -> None:
+    """Print the models that a provider offers. Raises ModelError."""
+    from agentkit.cli.display import clean, document_text
+    from agentkit.cli.settings import settings_here
+    from agentkit.llm.detection import PROVIDERS
+
+    if len(providers) > 1:
+        raise click.UsageError("Name one provider: agentkit models list PROVIDER")
+    settings = settings_here()
+    wanted = providers[0] if providers else None
+    if wanted is not None and wanted not in PROVIDERS:
+        from agentkit.event_rendering import suggestion
+
+        hint = suggestion(wanted, PROVIDERS)
+        raise click.UsageError(f"No provider is named {wanted!r}.{hint} Known: {', '.join(PROVIDERS)}.")
+    llm = settings.llm() if wanted is None else settings.llm(f"{wanted}:any")
+    names = llm.list_models()
+    if as_json:
+        click.echo(document_text(provider=llm.provider, models=names))
+        return
+    for name in names:
+        click.echo(clean(name))
 
 
 def _about(llm: Configured) -> dict[str, Any]:
@@ -110,6 +142,7 @@ def _price_text(price: dict[str, Any] | None) -> str:
 
 def _providers() -> list[tuple[str, bool | None, str]]:
     """Each provider, whether it can be used (None if only a request would show), and why."""
+    from agentkit.installation import install_command
     from agentkit.llm.providers.openai import SERVICES
 
     variables = environment()
@@ -122,7 +155,7 @@ def _providers() -> list[tuple[str, bool | None, str]]:
         else:
             rows.append((name, None, f"no key needed; if it runs at {service.base_url}"))
     has_offline = find_spec("needle") is not None
-    how = "installed; no key, no network" if has_offline else "pip install 'agentkit-tools[offline]'"
+    how = "installed; no key, no network" if has_offline else install_command("offline")
     return [*rows, ("offline", has_offline, how)]
 
 

@@ -147,6 +147,8 @@ def _run(wanted: _OptimizeOptions) -> int:
     from agentkit.cli.settings import settings_here
     from agentkit.evals import optimize as improved
 
+    if wanted.lineage is None and wanted.resume is None:
+        tell(f"The search is kept in {wanted.kept}; --lineage names another file.")
     settings = settings_here({"provider": "offline" if wanted.offline else None, "model": wanted.model})
     for note in settings.notes:
         tell(note, "yellow")

@@ -59,6 +59,67 @@ def list_sessions(*, place: str | None, as_json: bool) -> None:
         click.echo(f'No session is kept {where}. Begin one: agentkit "How much is 17% of 2400?"', err=True)
 
 
+@sessions.command("search")
+@click.argument("query", nargs=-1, required=True)
+@click.option("-n", "--limit", default=20, show_default=True, type=WholeNumber(1, 1_000), help="How many sessions.")
+@PLACE
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def search(*, query: tuple[str, ...], limit: int, place: str | None, as_json: bool) -> int:
+    """Find the sessions whose prompts, answers and tool calls contain all words of QUERY."""
+    from agentkit.cli.display import clean, document_text
+    from agentkit.sessions.search import search_sessions
+    from agentkit.sessions.stores.factory import store_at
+
+    found = list(search_sessions(store_at(place), " ".join(query), limit))
+    if as_json:
+        click.echo(document_text(sessions=[asdict(each) for each in found]))
+        return ANSWERED if found else FAILED
+    for each in found:
+        when = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.changed))
+        click.echo(clean(f"{each.name}  {when}\n    {each.snippet}"))
+    if not found:
+        tell("No session contains these words. To list all: agentkit sessions list")
+    return ANSWERED if found else FAILED
+
+
+@sessions.command("prune")
+@click.option("--older-than", "age", required=True, metavar="AGE", help="The age of the last change: 12h, 30d, 8w.")
+@PLACE
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="List the sessions, and delete none.")
+def prune(*, age: str, place: str | None, yes: bool, dry_run: bool) -> int:
+    """Delete the sessions that did not change for AGE. At a terminal you are asked first."""
+    from agentkit.cli.display import clean
+    from agentkit.event_rendering import count_text
+    from agentkit.sessions.session import Session
+
+    before = time.time() - _seconds(age)
+    old = [each for each in Session.summaries(place) if each.changed < before]
+    for each in old:
+        click.echo(clean(f"{time.strftime('%Y-%m-%d', time.localtime(each.changed))}  {each.name}"), err=True)
+    if not old or dry_run:
+        tell(f"{count_text(len(old), 'session')} did not change for {age}{'; none was deleted' if old else ''}.")
+        return ANSWERED
+    if not yes and not _is_confirmed(f"Delete {count_text(len(old), 'session')}?"):
+        tell("Nothing was deleted.")
+        return INTERRUPTED
+    for each in old:
+        Session.open(place, each.name).delete()
+    tell(f"Deleted: {count_text(len(old), 'session')}.")
+    return ANSWERED
+
+
+_UNITS = {"h": 3_600, "d": 86_400, "w": 604_800}
+
+
+def _seconds(age: str) -> float:
+    """Parse an age such as 30d. Raises UsageError."""
+    number, unit = age[:-1], age[-1:].lower()
+    if unit not in _UNITS or not number.isascii() or not number.isdigit() or not int(number):
+        raise click.UsageError(f"--older-than takes a number of hours, days or weeks: 12h, 30d, 8w. Got {age!r:.40}.")
+    return int(number) * _UNITS[unit]
+
+
 @sessions.command("show")
 @_NAME
 @PLACE
@@ -127,7 +188,7 @@ def import_session(*, file: Path, name: str | None, place: str | None) -> None:
 def delete_session(*, name: str, place: str | None, yes: bool) -> int:
     """Delete the session NAME, for good. At a terminal you are asked first."""
     session = _session(name, place)
-    if not yes and not _confirmed(session):
+    if not yes and not _is_confirmed(f"Delete {session.name!r} with its {len(session.messages)} messages?"):
         tell("Nothing was deleted.")
         return INTERRUPTED
     session.delete()
@@ -137,16 +198,16 @@ def delete_session(*, name: str, place: str | None, yes: bool) -> int:
 
 def _session(name: str, place: str | None) -> Session:
     """Open an existing session. Raises SessionError if it does not exist."""
-    from agentkit.cli.ask_options import known_session
+    from agentkit.cli.conversations import known_session
 
     return known_session(place, name)
 
 
-def _confirmed(session: Session) -> bool:
+def _is_confirmed(question: str) -> bool:
     """Whether the person at the terminal confirms the deletion. Raises UsageError without a terminal."""
     if sys.stdin is None or not sys.stdin.isatty():
-        raise click.UsageError("There is nobody to ask whether to delete it. To delete it unasked, add -y.")
-    return click.confirm(f"Delete {session.name!r} with its {len(session.messages)} messages?", err=True)
+        raise click.UsageError("Nobody can be asked whether to delete it. To delete it without a question, add -y.")
+    return click.confirm(question, err=True)
 
 
 _READABLE = "Give a file that --record, --jsonl or agentkit sessions export wrote."

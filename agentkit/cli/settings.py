@@ -69,6 +69,41 @@ def _limits(value: object) -> dict[str, Any]:
     return limits
 
 
+def _options(value: object) -> dict[str, Any]:
+    given = dict(map(_option_of, value.split(","))) if isinstance(value, str) else value
+    if not isinstance(given, dict) or not all(isinstance(name, str) for name in given):
+        raise ConfigError(f"takes a table, such as {{ temperature = 0.2 }}. Got {value!r:.200}.")
+    return given
+
+
+def _option_of(word: str) -> tuple[str, Any]:
+    """Parse a model option written as `temperature=0.2`. Raises ConfigError."""
+    name, equals, value = (part.strip() for part in word.partition("="))
+    if not name or not equals:
+        raise ConfigError(f"takes options such as temperature=0.2. Got {word!r:.80}.")
+    return name, option_value(value)
+
+
+def option_value(text: str) -> Any:
+    """The value of a model option: JSON if the text is valid JSON, otherwise the text itself."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _aliases(value: object) -> dict[str, str]:
+    if not isinstance(value, dict) or not all(isinstance(each, str) and each.strip() for each in value.values()):
+        raise ConfigError(f'takes a table of names, such as {{ fast = "gpt-5.4-mini" }}. Got {value!r:.200}.')
+    return {name: model.strip() for name, model in value.items()}
+
+
+def _plugin_levels(value: object) -> dict[str, str]:
+    if not isinstance(value, dict):
+        raise ConfigError(f'takes a table of levels, such as {{ weather = "network" }}. Got {value!r:.200}.')
+    return {name: SafetyLevel.of(level).name.lower() for name, level in value.items()}
+
+
 KEYS: Mapping[str, Callable[[object], Any]] = {
     "model": _text,
     "provider": _text,
@@ -79,6 +114,9 @@ KEYS: Mapping[str, Callable[[object], Any]] = {
     "limits": _limits,
     "instruction": _text,
     "trace": _text,
+    "options": _options,
+    "aliases": _aliases,
+    "plugins": _plugin_levels,
 }
 """Each setting with its parser for values from files and variables. Parsers raise ConfigError."""
 
@@ -154,12 +192,12 @@ def project_file(folder: Path) -> SettingsFile | None:
     for place in (folder, *folder.parents):
         for name in (PROJECT_FILE, _PYPROJECT):
             path = place / name
-            if _is_ours(path) and (found := _read(path)):
+            if is_ours(path) and (found := _read(path)):
                 return found
     return None
 
 
-def _is_ours(path: Path) -> bool:
+def is_ours(path: Path) -> bool:
     """Whether it is a file of this user or of the administrator."""
     try:
         owner = path.stat().st_uid
@@ -192,10 +230,10 @@ def _read(path: Path) -> SettingsFile | None:
         data = tables.get("agentkit") if isinstance(tables, dict) else None
     if not isinstance(data, dict):
         return None
-    return SettingsFile(path, {name: _value(path, text, name, value) for name, value in data.items()}, content)
+    return SettingsFile(path, {name: parsed(path, text, name, value) for name, value in data.items()}, content)
 
 
-def _value(path: Path, text: str, name: str, value: object) -> Any:
+def parsed(path: Path, text: str, name: str, value: object) -> Any:
     """Validate a setting's value. Raises ConfigError with file and line."""
     if name not in KEYS:
         told = unknown("setting", name, KEYS)
@@ -226,6 +264,73 @@ def _place(path: Path, text: str, name: str) -> str:
         if number is not None:
             return f"{path}, line {number}"
     return str(path)
+
+
+def templates_folder() -> Path:
+    """The folder of the user's templates."""
+    return settings_file().parent / "templates"
+
+
+_TABLES = ("limits", "options", "aliases", "plugins")
+_NEW_FILE = "# Settings of the agentkit command. To see all of them: agentkit config show\n"
+
+
+def set_in_file(path: Path, key: str, value: str) -> None:
+    """Set a value in a settings file; its other lines and comments stay. Raises ConfigError for an invalid value."""
+    table, _, name = key.rpartition(".")
+    if (table or key) not in KEYS or (table and table not in _TABLES) or (key in _TABLES):
+        told = unknown("setting", key, [*(each for each in KEYS if each not in _TABLES), *LIMIT_KEYS])
+        raise ConfigError(f"{key} is a table. Set one of its values: {key}.NAME" if key in _TABLES else told)
+    try:
+        before = path.read_text("utf-8") if path.exists() else _NEW_FILE
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"{path} cannot be read: {error}. Correct or move the file.") from None
+    text = _with_line(before, table, name, f"{name} = {_toml(table, name, value)}")
+    file = path.with_name(f"{path.name}.new")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(file, text)
+        _read(file)  # raises for a value that is not valid
+        file.replace(path)
+    except ConfigError as error:
+        raise ConfigError(f"{key} was not set. {error}".replace(str(file), str(path))) from None
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}. Is its folder writable?") from None
+    finally:
+        file.unlink(missing_ok=True)
+
+
+LIMIT_KEYS = tuple(f"limits.{name}" for name in LIMIT_NAMES)
+
+
+def _toml(table: str, name: str, value: str) -> str:
+    """A value as TOML: a list of names, a number, true or false, or a text."""
+    if not table and name == "tools":
+        return json.dumps(list(split_names([value])))
+    is_plain = table in ("limits", "options") or (name == "session" and value == "false")
+    plain = option_value("false" if table == "limits" and value.lower() == "none" else value) if is_plain else value
+    return json.dumps(plain, ensure_ascii=False) if isinstance(plain, str | bool | int | float) else json.dumps(value)
+
+
+def _with_line(text: str, table: str, name: str, line: str) -> str:
+    """The text of a file with this line in its table, in place of one for the same name."""
+    lines = split_lines(text)
+    heads = [at for at, each in enumerate(lines) if re.match(r"\s*\[", each)]
+    start = next((at + 1 for at in heads if re.match(rf"\s*\[\s*{re.escape(table)}\s*\]", lines[at])), None)
+    if not table:
+        start = 0
+    if start is None:
+        return "\n".join([*lines, *([""] if lines and lines[-1].strip() else []), f"[{table}]", line]) + "\n"
+    end = next((at for at in heads if at >= start), len(lines))
+    same = re.compile(rf"""\s*["']?{re.escape(name)}["']?\s*=""")
+    at = next((at for at in range(start, end) if same.match(lines[at])), None)
+    if at is not None:
+        lines[at] = line
+    else:
+        while end > start and not lines[end - 1].strip():
+            end -= 1
+        lines.insert(end, line)
+    return "\n".join(lines) + "\n"
 
 
 def is_trusted(file: SettingsFile) -> bool:
@@ -276,8 +381,12 @@ _DEFAULTS: Mapping[str, Any] = {
     "limits": {each.name: each.default for each in fields(Limits)} | {"iterations": MAX_ITERATIONS},
     "instruction": INSTRUCTION,
     "trace": None,
+    "options": {},
+    "aliases": {},
+    "plugins": {},
 }
 _PLACE = ("provider", "base_url", "model")
+_MERGED = ("options", "aliases", "plugins")
 _CAN_BE_NARROWED = ("safety", "limits", "tools")
 
 
@@ -335,30 +444,52 @@ class Settings:
 
         if self.made is not None and not self.is_flag("tools"):
             return self.made.tools
-        return tools_named(self.of("tools"))
+        return tools_named(self.of("tools"), self.of("plugins"))
 
     def llm(self, model: str | None = None) -> LLM:
         """The configured client, optionally with another model. Raises NoProvider and ConfigError."""
+        from agentkit.cli.keys import with_stored_key
         from agentkit.llm.client import LLM
 
         # The client reads the environment itself, in its documented order.
         chosen = {key: self.values[key] for key in _PLACE}
         is_own = self.made is not None and self.made.known_llm is not None and not any(map(self.is_flag, _PLACE))
         if self.made is not None and is_own and model is None:
-            return self.made.llm
-        given = {key: each.value for key, each in chosen.items() if not each.source.startswith("AGENTKIT_")}
+            return self._with_options(self.made.llm)
+        aliases = self.of("aliases")
+        given = {
+            key: each.value
+            for key, each in chosen.items()
+            if not each.source.startswith("AGENTKIT_") or (key == "model" and each.value in aliases)
+        }
+        model = self._resolved(model)
+        named = model or (chosen["model"].value if chosen["provider"].value is None else None)
+        if named is not None and (offered := _of_plugin(self._resolved(named) or "")):
+            return self._with_options(offered)
+        if given.get("model"):
+            given["model"] = self._resolved(given["model"])
         if model is not None and _names_place({"model": model}):
-            return LLM(model=model)
+            return self._with_options(LLM(**with_stored_key({"model": model})))
         if any(given.values()):  # fallbacks from a variable apply only if no argument is given
-            given |= {"model": self.of("model")}
+            given |= {"model": self._resolved(self.of("model"))}
         if chosen["provider"].value == "offline" and (model or chosen["model"].source == FLAG):
             named, by = model or chosen["model"].value, chosen["provider"].source
             raise ConfigError(
                 f"No {named!r} would answer, but the offline model, which {by} names. "
                 f"Write the provider before the model, as in openai:{named}."
             )
-        first = LLM(**given)
-        return first if model is None else first.with_model(model)
+        first = LLM(**with_stored_key(given))
+        return self._with_options(first if model is None else first.with_model(model))
+
+    def _resolved(self, model: str | None) -> str | None:
+        """The model that an alias stands for; any other name unchanged."""
+        aliases: Mapping[str, str] = self.of("aliases")
+        return None if model is None else aliases.get(model, model)
+
+    def _with_options(self, llm: LLM) -> LLM:
+        """The client with the model options, such as temperature."""
+        options: Mapping[str, Any] = self.of("options")
+        return llm.with_settings(**options) if options else llm
 
     @property
     def listeners(self) -> list[Listener]:
@@ -405,7 +536,20 @@ class Settings:
         return agent
 
 
-def settings_here(flags: Mapping[str, Any] | None = None, described: Path | None = None) -> Settings:
+def _of_plugin(model: str) -> LLM | None:
+    """The client of a plugin for `PLUGIN:MODEL`; None for the models of other providers. Raises ConfigError."""
+    from agentkit.llm.detection import wishes_for
+
+    if ":" not in model or "|" in model or wishes_for(model) is not None:
+        return None
+    from agentkit.cli.plugins import plugin_llm
+
+    return plugin_llm(model)
+
+
+def settings_here(
+    flags: Mapping[str, Any] | None = None, described: Path | None = None, template: SettingsFile | None = None
+) -> Settings:
     """Resolve the settings in the current folder. Raises ConfigError.
 
     `flags` are the settings of the command line, `described` is the agent file.
@@ -423,8 +567,11 @@ def settings_here(flags: Mapping[str, Any] | None = None, described: Path | None
     if described is not None:
         layer, more = _described(described)
         layers.insert(1, layer)
+    if template is not None:
+        layers.insert(1, Layer(str(template.path), _template_values(template, layers[1:])))
     settings = [*_place_settings(layers), *(_limit(name, layers) for name in LIMIT_NAMES)]
-    settings += [_first(key, layers) for key in KEYS if key not in (*_PLACE, "limits")]
+    settings += [_merged(key, layers) for key in _MERGED]
+    settings += [_first(key, layers) for key in KEYS if key not in (*_PLACE, *_MERGED, "limits")]
     values = {each.key: each for each in settings}
     return Settings(values, (*notes, *_unanswered(values, described)), **more)
 
@@ -445,6 +592,11 @@ def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
         made = made_by(str(path))
         return Layer(str(path), _said_by(made)), {"name": made.name, "made": made}
     told = read_manifesto(path)
+    if told.tool_calling is not None:  # its tools have names of their own
+        from agentkit.agents.agent import Agent
+
+        made = Agent.from_file(path)
+        return Layer(str(path), _said_by(made)), {"name": made.name, "made": made}
     said: dict[str, Any] = {"instruction": told.instruction, "tools": told.tools.names}
     said |= {key: getattr(told, key) for key in ("model", "safety") if getattr(told, key) is not None}
     said["limits"] = _said_limits(told.limits or Limits())
@@ -487,7 +639,7 @@ def _allowed(project: SettingsFile, below: list[Layer]) -> tuple[dict[str, Any],
     Somebody else can have written the file: it can narrow what the user allows, and set the rest once it is trusted.
     """
     values = dict(project.values)
-    _check_project(project)
+    check_project(project)
     if "safety" in values:
         values["safety"] = min(values["safety"], _first("safety", below).value)
     if is_trusted(project):
@@ -501,7 +653,7 @@ def _allowed(project: SettingsFile, below: list[Layer]) -> tuple[dict[str, Any],
     return values, [f"{note}\nRead the file, and then run: agentkit config trust" for note in notes]
 
 
-def _check_project(project: SettingsFile) -> None:
+def check_project(project: SettingsFile) -> None:
     """Raise ConfigError for values that no project may set: where questions and keys go, programs, wider safety."""
     from agentkit.cli.loading import is_own
     from agentkit.llm.client import parted
@@ -514,13 +666,19 @@ def _check_project(project: SettingsFile) -> None:
                 f"{project.path}: a project may not say {key}, as your key and your questions would go there. "
                 f"Put it into your own file, {settings_file()}, or set AGENTKIT_{key.upper()}."
             )
+    if values.get("plugins"):
+        raise ConfigError(
+            f"{project.path}: a project may not set the safety levels of plugins. "
+            f"Put them into your own file, {settings_file()}."
+        )
     own = next(filter(is_own, values.get("tools", ())), None)
     if own is not None:
         raise ConfigError(
             f"{project.path}: a project may not name the program {own!r} as tools, as it would be run. "
             f"Say it yourself: -t {own}"
         )
-    if _names_place(values) or any(map(wishes_for, parted(values.get("model"))[1])):
+    models = [values.get("model"), *values.get("aliases", {}).values()]
+    if any(_names_place({"model": each}) or any(map(wishes_for, parted(each)[1])) for each in models):
         raise ConfigError(
             f"{project.path}: a project may name a model, but no provider, as your questions would go there. "
             f"Leave the word before the colon out, or put the model into your own file, {settings_file()}."
@@ -576,6 +734,24 @@ def _place_settings(layers: list[Layer]) -> list[Setting]:
 def _limit(name: str, layers: list[Layer]) -> Setting:
     layer = next(layer for layer in layers if name in layer.values.get("limits", {}))
     return Setting(f"limits.{name}", layer.values["limits"][name], layer.named("limits"))
+
+
+def _merged(key: str, layers: list[Layer]) -> Setting:
+    """A table whose entries come from all layers; the source is that of the highest layer with an entry."""
+    found = [layer for layer in layers if layer.values.get(key)]
+    values = {name: value for layer in reversed(found) for name, value in layer.values[key].items()}
+    return Setting(key, values, found[0].named(key) if found else DEFAULT)
+
+
+def _template_values(template: SettingsFile, below: list[Layer]) -> dict[str, Any]:
+    """The settings of a template; one of a project cannot raise the safety level or the limits."""
+    values = dict(template.values)
+    if template.path.parent != templates_folder():
+        if "safety" in values:
+            values["safety"] = min(values["safety"], _first("safety", below).value)
+        if "limits" in values:
+            values["limits"] = _narrowed(values["limits"], below)
+    return values
 
 
 def _first(key: str, layers: list[Layer]) -> Setting:

@@ -37,7 +37,7 @@ from agentkit.messages import (
 from agentkit.safety.approval import NOBODY, Grants, answered
 from agentkit.safety.data_flow import labels_of
 from agentkit.safety.policy import Policy
-from agentkit.sandbox.rpc_guest import MOST_BYTES
+from agentkit.sandbox.rpc_guest import MAX_BYTES
 from agentkit.sandbox.watchdog import Cancellation
 from agentkit.sessions.run_log import SessionRun
 from agentkit.sessions.run_state import RunState, Step
@@ -56,7 +56,7 @@ _MOST_TOLD, _MOST_CHARS, _MOST_NAME_CHARS = 20, 100, 64
 _MOST_REFUSED = 200
 _MOST_ALONE = 100  # the default tool call limit of a run
 _TICK_SECONDS = 0.05
-_MOST_VALUE_CHARS = MOST_BYTES // 4  # a character has at most four bytes
+_MOST_VALUE_CHARS = MAX_BYTES // 4  # a character has at most four bytes
 _NO_WAITING = "This call cannot wait for a person: make it by itself."
 _TOO_MUCH = (
     f"This call cannot wait for a person: the program has read more than the {_MOST_KEPT_CHARS:,} characters that are "

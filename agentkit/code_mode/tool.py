@@ -21,8 +21,8 @@ from agentkit.sandbox.watchdog import Cancellation, ProcessLimits, run_cancellab
 from agentkit.suggestions import refuse_made
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
-from agentkit.tools.denied_result import told_with
-from agentkit.tools.system import NOT_RUN, python_tool_with, told_of_code
+from agentkit.tools.denied_result import denied_with
+from agentkit.tools.system import NOT_RUN, code_result, python_tool_with
 from agentkit.workspace.workspace import Workspace
 
 _ABOUT = """Run a Python program that calls tools as functions, and return what it prints.
@@ -106,7 +106,7 @@ class ProgramTool(CallingTool[..., dict[str, Any]]):
             judge=program.judge,
             labels=(),
             within=partial(_within, tools, confinement, description),
-            when_denied=told_with("code"),
+            when_denied=denied_with("code"),
         )
         self.__dict__.update(tools=tools)
 
@@ -163,6 +163,6 @@ class _ProgramRunner:
             return {"code": code, "error": str(error), "calls": calls.told, "status": "failed", "boundary": NOT_RUN}
         if calls.missing and outcome.kind != "limit":
             outcome = replace(outcome, status="failed", error=f"{calls.missing} {outcome.error}".strip())
-        told = told_of_code(code, outcome)
+        told = code_result(code, outcome)
         silence = {} if told["output"] or outcome.error else {"note": _SILENT}
         return {**told, **silence, "calls": calls.told}

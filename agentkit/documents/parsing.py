@@ -7,6 +7,8 @@ user's files and without environment variables; see `agentkit.sandbox.module_wor
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Literal
 
@@ -19,7 +21,7 @@ from agentkit.sandbox.watchdog import MEGABYTE, ProcessLimits
 MAX_DOCUMENT_BYTES = 50_000_000
 MAX_MEMORY_BYTES = 1024 * MEGABYTE
 MAX_OUTPUT_BYTES = 100_000_000
-READ_SECONDS = {"office": 10.0, "pdf": 30.0}
+READ_SECONDS: Mapping[str, float] = {"office": 10.0, "pdf": 30.0, "rtf": 10.0, "notebook": 10.0, "mail": 10.0}
 """The time limits. pypdf needs about 20 to 50 milliseconds per page."""
 
 _MOST_EXPANSION, _FEW_CHARS = 100, 1_000_000
@@ -30,15 +32,18 @@ Ordinary documents have about five. The time of later processing, such as indexi
 
 _REQUEST_BYTES = 2 * MAX_DOCUMENT_BYTES + 1_000  # a byte takes up to two bytes in UTF-8
 _WORKER = "agentkit.documents.worker"
-_PDF, _ZIP, _OLE = b"%PDF-", b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_MAX_PDF_OFFSET = 1_024
+_PDF, _ZIP, _OLE, _RTF = b"%PDF-", b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"{\\rtf"
+_NOTEBOOK = re.compile(rb'"nbformat"\s*:\s*[0-9]')
+_HEADERS = re.compile(rb"(?:[A-Za-z][A-Za-z0-9-]{1,60}:[^\n]{0,2000}\n(?:[ \t][^\n]{0,2000}\n){0,100}){3,200}?\r?\n")
+_HEADER = re.compile(rb"^([A-Za-z][A-Za-z0-9-]{1,60}):", re.MULTILINE)
+_MAIL_HEADERS = frozenset({b"message-id", b"mime-version", b"received", b"return-path", b"delivered-to"})
+_MAX_PREFIX_BYTES, _END_OF_PDF = 1_024, b"startxref"
 """Readers of PDF accept other bytes before the header, such as those of an e-mail or a web form."""
 
-OLD_FORMAT = "it is encrypted, or of an old format; save it as DOCX, XLSX, PPTX or OpenDocument"
 _ADVICE = "Save a part of it as a file of its own, or all of it as plain text or CSV"
 _NO_TEXT = "the document holds no text: its pages may be pictures, which are not read"
 
-Kind = Literal["pdf", "office"]
+Kind = Literal["pdf", "office", "rtf", "notebook", "mail"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +86,6 @@ def parse_document(
     kind = document_kind(body)
     if kind is None:
         return None
-    if body.startswith(_OLE):
-        raise ToolError(OLD_FORMAT)
     if len(body) > MAX_DOCUMENT_BYTES:
         raise ToolError(f"the document has {len(body):,} bytes; at most {MAX_DOCUMENT_BYTES:,} are read. {_ADVICE}")
     limit = READ_SECONDS[kind] if seconds is None else seconds
@@ -115,9 +118,18 @@ def parse_document(
 
 def document_kind(body: bytes) -> Kind | None:
     """Detect the kind of document by its first bytes; None for any other file."""
-    if _PDF in body[:_MAX_PDF_OFFSET]:
+    if body.startswith((_ZIP, _OLE)):
+        return "office"
+    if body.startswith(_RTF):
+        return "rtf"
+    head = body[:_MAX_PREFIX_BYTES]
+    if body.startswith(_PDF) or (_PDF in head and _END_OF_PDF in body):
         return "pdf"
-    return "office" if body.startswith((_ZIP, _OLE)) else None
+    if head.lstrip()[:1] == b"{" and _NOTEBOOK.search(body) and b'"cells"' in body:
+        return "notebook"
+    found = _HEADERS.match(body)
+    names = {name.lower() for name in _HEADER.findall(found[0])} if found else set()
+    return "mail" if b"from" in names and names & _MAIL_HEADERS else None
 
 
 def _pypdf() -> tuple[str, ...]:

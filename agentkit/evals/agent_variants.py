@@ -159,7 +159,7 @@ def variants_of(agents: Agents, models: Sequence[str | LLM] = ()) -> list[Varian
                 )
             variants[variant.name] = variant
     if not variants:
-        raise ConfigError("There is no agent to run: suite.run(agent).")
+        raise ConfigError("No agent was given. Write: suite.run(agent).")
     return list(variants.values())
 
 

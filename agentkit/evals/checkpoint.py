@@ -84,7 +84,7 @@ class AppendOnlyFile:
         import fcntl  # not available on every system
 
         if not stat.S_ISREG(os.fstat(file).st_mode):
-            raise SessionError(f"{self.path} is no file that {what} could be kept in. Name another one.")
+            raise SessionError(f"{self.path} is not a file in which {what} can be stored. Choose another one.")
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
@@ -95,7 +95,7 @@ class AppendOnlyFile:
             return file.read()
 
     def _failed(self, error: OSError) -> SessionError:
-        return SessionError(f"{self.path} cannot be kept: {error.strerror}. Is its folder writable?")
+        return SessionError(f"{self.path} cannot be written: {error.strerror}. Is its folder writable?")
 
 
 VERSION = 1
@@ -197,4 +197,4 @@ def _make_folder(path: Path) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise SessionError(f"{path} cannot be kept: {error.strerror}. Is its folder writable?") from error
+        raise SessionError(f"{path} cannot be written: {error.strerror}. Is its folder writable?") from error

@@ -147,7 +147,7 @@ def _csv_rows(text: str) -> Iterator[_Row]:
         try:
             cells = next(rows, None)
         except csv.Error as error:
-            yield line, ConfigError(f"this is no row of comma-separated values: {error}")
+            yield line, ConfigError(f"this is not a row of comma-separated values: {error}")
             return
         if cells is None:
             return

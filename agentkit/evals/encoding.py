@@ -39,7 +39,7 @@ def read_trial(data: Mapping[str, Any], cases: Mapping[str, Case]) -> Trial:
         simulating = decode_part(Usage, data.get("simulating", {}))
         trial = Trial(case, result=result, scores=scores, simulating=simulating, **known)
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError, ConfigError) as error:
-        raise SessionError(f"This is no trial of this suite ({type(error).__name__}: {error}).") from error
+        raise SessionError(f"This is not a trial of this suite ({type(error).__name__}: {error}).") from error
     _check(trial)
     return trial
 
@@ -74,9 +74,9 @@ def read_spent(data: Mapping[str, Any]) -> TrialCost:
         key, told = (data["case"], data["agent"], data["repeat"]), data["spent"]
         spent = TrialCost(key, data["seed"], decode_part(Usage, told["usage"]), told["tool_calls"])
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise SessionError(f"This is no cost of a trial ({type(error).__name__}: {error}).") from error
+        raise SessionError(f"This is not the cost of a trial ({type(error).__name__}: {error}).") from error
     if type(spent.tool_calls) is not int or spent.tool_calls < 0:
-        raise SessionError("This is no cost of a trial: its tool calls are no number of 0 or more.")
+        raise SessionError("This is not the cost of a trial: its number of tool calls is not 0 or more.")
     return spent
 
 
@@ -89,7 +89,7 @@ def _check(trial: Trial) -> None:
         all(isinstance(each, bool) for each in (trial.refused, trial.is_finished, trial.is_unjudged)),
     )
     if not all(fits):
-        raise SessionError("This is no trial: one of its fields is not what it should be.")
+        raise SessionError("This is not a trial: one of its fields has the wrong type.")
 
 
 def _score_data(score: Score) -> Data:
@@ -100,5 +100,5 @@ def _score_data(score: Score) -> Data:
 def _read_score(data: Mapping[str, Any]) -> Score:
     usage = decode_part(Usage, data.get("usage", {}))
     if not isinstance(data["name"], str) or not isinstance(data["reason"], str):
-        raise SessionError("This is no score: its name and its reason must be texts.")
+        raise SessionError("This is not a score: its name and its reason must be texts.")
     return Score(data["name"], data["value"], data["reason"], bool(data["passed"]), usage)

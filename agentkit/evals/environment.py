@@ -44,7 +44,7 @@ class Cassettes:
         self._record = None if record is None else Path(record)
         self._replay = None if replay is None else Path(replay)
         if self._replay is not None and not self._replay.is_dir():
-            raise ConfigError(f"There is no folder {str(self._replay)!r} of cassettes to replay. Record it first.")
+            raise ConfigError(f"The folder {str(self._replay)!r} of cassettes does not exist. Record it first.")
         if self._record is not None and self._record.exists() and not self._record.is_dir():
             raise ConfigError(f"{str(self._record)!r} is a file. Name a folder to record the cassettes in.")
 

@@ -151,7 +151,7 @@ class Report(Reported):
         except OSError as error:
             raise SessionError(f"The report {os.fspath(path)} cannot be read: {error.strerror or error}.") from error
         except (SessionError, ConfigError) as error:
-            raise SessionError(f"{os.fspath(path)} is no report that Report.save() wrote. {error}") from error
+            raise SessionError(f"{os.fspath(path)} was not written by Report.save(). {error}") from error
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the report, redacted, to a file that only its owner can read.

@@ -113,7 +113,7 @@ def numeric(tolerance: float = 0.0, *, relative: float = 1e-9, decimal: str = ".
         wanted = _wanted(case.expected, decimal)
         found = given_number(answer_of(result), case.text, decimal)
         if found is None:
-            return Score("numeric", 0.0, f"there is no number in it, {wanted:g} is expected", passed=False)
+            return Score("numeric", 0.0, f"it contains no number, {wanted:g} is expected", passed=False)
         passed = math.isclose(found, wanted, rel_tol=relative, abs_tol=tolerance)
         return Score("numeric", float(passed), "" if passed else f"{found:.12g} is not {wanted:.12g}", passed)
 
@@ -326,7 +326,7 @@ def _pattern(text: Any, flags: re.RegexFlag) -> re.Pattern[str]:
     try:
         return re.compile(unicodedata.normalize("NFC", text), flags)
     except (re.error, TypeError) as error:
-        raise ConfigError(f"{text!r:.200} is no regular expression: {error}.") from error
+        raise ConfigError(f"{text!r:.200} is not a valid regular expression: {error}.") from error
 
 
 def _wanted_json(expected: Any) -> Any:

@@ -28,7 +28,7 @@ Who the person is: {persona}
 What the person wants: {goal}
 
 Write the person's next message, and nothing else: short, in words that this person would use, and in the language of
-what stands above. Answer what the agent asks by what stands above; what does not stand there the person does not know.
+the text above. Answer the agent's questions from that text; the person knows nothing beyond it.
 Do not tell all at once. Do the agent's work for it never, and follow no orders of the agent that this person would not
 follow. As soon as the person has what they want, or it is certain that they will not get it, leave the message empty
 and say that it is done."""

@@ -33,8 +33,8 @@ class Trial:
 
     `agent` is the agent's name in this suite, `model` its model's name; `repeat` counts from 1; `seed` is its seed, if
     any. `scores` is empty without an answer. `seconds` is the duration of the run without scoring; in a replay, the
-    recorded duration. `error` says why there is no verdict; `refused` is true if the model or its provider refused to
-    answer.
+    recorded duration. `error` is the reason for a missing verdict; `refused` is true if the model or its provider
+    refused to answer.
     `is_finished` is false if the suite's limits, a failure of the model or a stop interrupted the trial; it is then run
     again when the suite is resumed. `is_unjudged` is true if those limits did not allow scoring the answer.
     `result` combines all prompts of a conversation, and all runs inside a function, into one run. `simulating` is the

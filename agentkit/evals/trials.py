@@ -183,7 +183,7 @@ class TrialRun(PromptRun):
 
     def _told(self, trial: Trial) -> RunResult[Any]:
         """The result of the trial."""
-        return self._failed(RunError("There is no result.")) if trial.result is None else trial.result
+        return self._failed(RunError("The run has no result.")) if trial.result is None else trial.result
 
     def _is_finished(self, result: RunResult[Any]) -> bool:
         """Whether the run ended by itself, not by the suite's limits, a provider failure or a cancellation."""

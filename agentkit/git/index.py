@@ -17,13 +17,13 @@ _STATUS = struct.Struct(">10I")
 _MTIME, _SIZE = 8, 36
 _FLAGS = struct.Struct(">H")
 _EXTENDED, _STAGE, _KEPT_FLAGS = 0x4000, 0x3000, 0xF000
-_MOST_BYTES, _MOST_HASHED_BYTES = 100_000_000, 20_000_000
-_MOST_WAIT_SECONDS = 1.1
+_MAX_BYTES, _MAX_HASHED_BYTES = 100_000_000, 20_000_000
+_MAX_WAIT_SECONDS = 1.1
 _OID_BYTES = (20, 32)
 
 
 class Entry(NamedTuple):
-    """What the index says of a file: `offset` is where the entry begins, `flags` say how git treats the file."""
+    """An entry of the index: `offset` is its position, `flags` define how git treats the file."""
 
     path: bytes
     mode: int
@@ -49,7 +49,7 @@ class Index:
 
 
 def parsed(data: bytes, oid_bytes: int = 20) -> list[Entry] | None:
-    """The entries of an index in order; None for data that is no index, or that needs a second file (split index)."""
+    """The entries of an index in order; None for invalid data, or a split index, which needs a second file."""
     try:
         entries = list(_entries(data, oid_bytes))
         return None if b"link" in _extensions(data, entries, oid_bytes) else entries
@@ -72,7 +72,7 @@ def load(path: str, wanted: Collection[bytes], oid_bytes: int = 20) -> Index | N
     with contextlib.suppress(OSError):
         file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         with os.fdopen(file, "rb") as stream:
-            data, written = stream.read(_MOST_BYTES), int(os.fstat(file).st_mtime)
+            data, written = stream.read(_MAX_BYTES), int(os.fstat(file).st_mtime)
         is_compressed = data[4:8] == b"\0\0\0\4"
         if is_compressed or any(name in data for name in wanted):
             entries = parsed(data, oid_bytes)
@@ -92,7 +92,7 @@ def _extensions(data: bytes, entries: Sequence[Entry], oid_bytes: int) -> list[b
 
 
 def _end(data: bytes, offset: int, oid_bytes: int) -> int:
-    """Where the entry at an offset ends."""
+    """The end of the entry at an offset."""
     version = int.from_bytes(data[4:8], "big")
     flags = _FLAGS.unpack_from(data, offset + _STATUS.size + oid_bytes)[0]
     at = offset + _STATUS.size + oid_bytes + (4 if flags & _EXTENDED and version > 2 else 2)
@@ -104,7 +104,7 @@ def _end(data: bytes, offset: int, oid_bytes: int) -> int:
 
 
 def _entries(data: bytes, oid_bytes: int) -> Iterator[Entry]:
-    """The entries. Raises struct.error, ValueError or IndexError for what is no index."""
+    """The entries. Raises struct.error, ValueError or IndexError for invalid data."""
     signature, version, count = _HEADER.unpack_from(data)
     if signature != _SIGNATURE or version not in (2, 3, 4):
         raise ValueError("not an index")
@@ -163,8 +163,8 @@ def refreshed(path: str, index: Index, files: dict[bytes, str], oid_bytes: int =
             struct.pack_into(">I", data, entry.offset + _SIZE, status.st_size & 0xFFFF_FFFF)
             newest = max(newest, seconds)
         elif entry.size and (entry.size, entry.mtime) != (status.st_size, int(status.st_mtime)):
-            newest = max(newest, entry.mtime)  # changed, as its size or time go on telling
-    if not newest or time.time() + _MOST_WAIT_SECONDS < newest + 1:
+            newest = max(newest, entry.mtime)  # changed, as its size or time still show
+    if not newest or time.time() + _MAX_WAIT_SECONDS < newest + 1:
         return False
     for entry in index.entries.values():
         if index.is_racy(entry) and entry.path not in racy:
@@ -176,7 +176,7 @@ def refreshed(path: str, index: Index, files: dict[bytes, str], oid_bytes: int =
 def _is_recorded(path: str, entry: Entry, oid_bytes: int) -> bool:
     """Whether a file has the content that the index records."""
     with contextlib.suppress(OSError), open(path, "rb") as file:
-        content = file.read(_MOST_HASHED_BYTES)
+        content = file.read(_MAX_HASHED_BYTES)
         hashed = hashlib.sha1 if oid_bytes == _OID_BYTES[0] else hashlib.sha256
         return hashed(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest() == entry.oid
     return False
@@ -196,7 +196,7 @@ def _replaced(path: str, old: bytes, new: bytes, oid_bytes: int) -> bool:
         return False
     try:
         with os.fdopen(file, "wb") as stream, open(path, "rb") as current:
-            is_same = current.read(_MOST_BYTES) == old
+            is_same = current.read(_MAX_BYTES) == old
             stream.write(body + trailer)
         if is_same:
             os.rename(lock, path)

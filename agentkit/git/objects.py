@@ -10,7 +10,7 @@ from agentkit._dataclass import dataclass
 from agentkit.git.repository import Repository
 
 _FOLDER = re.compile(r"[0-9a-f]{2}")
-_MOST_OBJECTS = 200_000
+_MAX_OBJECTS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,14 +27,14 @@ def read(repository: Repository) -> Objects:
     loose: set[str] = set()
     for folder in sorted(filter(_FOLDER.fullmatch, _names(place))):
         loose.update(f"{folder}{name}" for name in _names(f"{place}/{folder}") if not name.startswith("tmp_obj_"))
-        if len(loose) > _MOST_OBJECTS:
+        if len(loose) > _MAX_OBJECTS:
             break
     packs = frozenset(name for name in _names(f"{place}/pack") if name.endswith(".pack"))
     return Objects(frozenset(loose), packs)
 
 
 def count_lost(before: Objects, after: Objects) -> int:
-    """How many objects and packs are gone. Where a new pack holds what was packed anew, nothing counts as lost."""
+    """The number of deleted objects and packs. If a new pack was written, repacked objects do not count as lost."""
     if after.packs - before.packs:
         return 0
     return len(before.loose - after.loose) + len(before.packs - after.packs)

@@ -13,7 +13,7 @@ from agentkit.git.repository import Repository
 _PROTECTED = ("refs/heads/", "refs/tags/", "refs/remotes/")
 _PACKED = re.compile(r"([0-9a-f]{40,64}) (refs/\S+)")
 _OID = re.compile(r"[0-9a-f]{40,64}")
-_MOST_REFS, _MOST_BYTES, _MOST_REF_BYTES = 50_000, 50_000_000, 1_000
+_MAX_REFS, _MAX_BYTES, _MAX_REF_BYTES = 50_000, 50_000_000, 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,19 +27,19 @@ class Refs:
 def read(repository: Repository) -> Refs:
     """The branches and tags at this moment."""
     common = repository.common_dir
-    found = {name: oid for oid, name in _PACKED.findall(_text(f"{common}/packed-refs", _MOST_BYTES))}
+    found = {name: oid for oid, name in _PACKED.findall(_text(f"{common}/packed-refs", _MAX_BYTES))}
     for folder, folders, files in os.walk(f"{common}/refs"):
         folders[:] = [name for name in folders if not os.path.islink(f"{folder}/{name}")]
         for name in files:
             path = f"{folder}/{name}"
-            value = _text(path, _MOST_REF_BYTES).strip()
+            value = _text(path, _MAX_REF_BYTES).strip()
             if value and not name.endswith(".lock"):
                 found[os.path.relpath(path, common)] = value
-        if len(found) > _MOST_REFS:
+        if len(found) > _MAX_REFS:
             break
-    current = {_text(f"{repository.git_dir}/HEAD", _MOST_REF_BYTES).strip().removeprefix("ref: ")}
+    current = {_text(f"{repository.git_dir}/HEAD", _MAX_REF_BYTES).strip().removeprefix("ref: ")}
     for state in ("rebase-merge", "rebase-apply"):  # a branch that is being rebased is not checked out meanwhile
-        current.add(_text(f"{repository.git_dir}/{state}/head-name", _MOST_REF_BYTES).strip())
+        current.add(_text(f"{repository.git_dir}/{state}/head-name", _MAX_REF_BYTES).strip())
     return Refs(found, frozenset(name for name in current if name.startswith("refs/")))
 
 

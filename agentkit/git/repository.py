@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterator
 from agentkit._dataclass import dataclass
 from agentkit.git import settings
 
-_MOST_POINTER_BYTES = 4_096
-_MOST_NESTED, _MOST_SEARCHED = 200, 5_000
+_MAX_POINTER_BYTES = 4_096
+_MAX_NESTED, _MAX_SEARCHED = 200, 5_000
 _PARTS = ("HEAD", "objects", "refs")
 
 
 @dataclass(frozen=True, slots=True)
 class Repository:
-    """A work tree and where its repository is kept; all paths are absolute and without links.
+    """A work tree and the location of its repository; all paths are absolute and without links.
 
     `git_dir` has HEAD and the index of this work tree. `common_dir` has objects, branches and settings; it is another
     folder only for a linked work tree (`git worktree add`).
@@ -44,7 +44,7 @@ class Repository:
         return [found for path in files for found in settings.read(path, lambda *_: True)]
 
     def nested(self) -> list[str] | None:
-        """The repositories of submodules that are kept in this one; None when there are too many to list."""
+        """The repositories of submodules inside of this one; None when there are too many to list."""
         found: list[str] = []
         waiting, searched = [f"{self.git_dir}/modules"], 0
         while waiting:
@@ -56,7 +56,7 @@ class Repository:
                     waiting.append(f"{path}/modules")
                 else:
                     waiting.append(path)
-            if searched > _MOST_SEARCHED or len(found) > _MOST_NESTED:
+            if searched > _MAX_SEARCHED or len(found) > _MAX_NESTED:
                 return None
         return found
 
@@ -147,7 +147,7 @@ def _pointer(path: str) -> str:
     try:
         if not (stat.S_ISREG(os.fstat(file).st_mode) and _is_own(os.fstat(file))):
             raise OSError(f"{path!r} is not a file of the user's")
-        return os.fsdecode(os.read(file, _MOST_POINTER_BYTES)).rstrip("\r\n").replace("\0", "\n")
+        return os.fsdecode(os.read(file, _MAX_POINTER_BYTES)).rstrip("\r\n").replace("\0", "\n")
     finally:
         os.close(file)
 

@@ -12,7 +12,7 @@ from agentkit._dataclass import dataclass
 Setting = tuple[str, str]
 """A key such as `user.name` or `filter.lfs.clean`, and its value. A subsection keeps its case."""
 
-_MOST_BYTES, _MOST_DEPTH, _MOST_SETTINGS = 1_000_000, 10, 20_000
+_MAX_BYTES, _MAX_DEPTH, _MAX_SETTINGS = 1_000_000, 10, 20_000
 _HEADER = re.compile(r'\[\s*([A-Za-z0-9.-]+)(?:\s+"((?:[^"\\\n]|\\.)*)")?\s*\]')
 _BLANK = re.compile(r"(?:[\s\ufeff]|[#;][^\n]*)*")
 _VALUE = r'(?:"(?:[^"\\\n]|\\.|\\\n)*"|\\.|\\\n|[^"\\\n#;])*'
@@ -73,13 +73,13 @@ def read(path: str, applies: Callable[[str, str], bool] = lambda _condition, _pa
     `applies` decides whether a conditional include counts, by its condition and the file that has it.
     """
     found: list[Setting] = []
-    _read_into(found, path, applies, _MOST_DEPTH)
+    _read_into(found, path, applies, _MAX_DEPTH)
     return found
 
 
 def _read_into(found: list[Setting], path: str, applies: Callable[[str, str], bool], depth: int) -> None:
     for key, value in parse(_text(path)):
-        if len(found) >= _MOST_SETTINGS:
+        if len(found) >= _MAX_SETTINGS:
             return
         found.append((key, value))
         lower = key.lower()
@@ -93,7 +93,7 @@ def _read_into(found: list[Setting], path: str, applies: Callable[[str, str], bo
 
 def _text(path: str) -> str:
     with contextlib.suppress(OSError), open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
-        return file.read(_MOST_BYTES).decode("utf-8", "surrogateescape").replace("\r\n", "\n")
+        return file.read(_MAX_BYTES).decode("utf-8", "surrogateescape").replace("\r\n", "\n")
     return ""
 
 

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _Asking = Generator[Request, Response, _T]
 
+_MAX_SHOWN_CHARS = 500
 ANSWER_CUT = "The answer was cut at its token limit; allow more max_tokens."
 
 _ORDER = (
@@ -183,11 +184,19 @@ def extraction(request: Request, output: OutputType[_T], retries: int) -> _Askin
         except BadResponse as error:
             fault = error
         if response.finish_reason == "length":
-            raise BadResponse(ANSWER_CUT) from fault
+            raise answer_cut(response) from fault
         if left:
             request = replace(request, messages=[*request.messages, *_objection(response, fault, output)])
     times = "" if retries == 0 else f" in {retries + 1} answers"
     raise BadResponse(f"The model gave no {output.name}{times}. {fault}") from fault
+
+
+def answer_cut(response: Response) -> BadResponse:
+    """The error for an answer that was cut at its token limit; its text is in the message and in `partial`."""
+    beginning = f" It begins: {response.text[:_MAX_SHOWN_CHARS]!r}" if response.text else ""
+    error = BadResponse(f"{ANSWER_CUT}{beginning}")
+    error.partial = response.message
+    return error
 
 
 def _objection(response: Response, fault: BadResponse, output: OutputType[Any]) -> list[Message]:
@@ -369,6 +378,13 @@ class Configured(Embedding, Extraction):
         other.__setstate__(self.__getstate__() | state)
         return other
 
+    def with_text_tools(self) -> Self:
+        """Return a similar client that describes tools as text, and allows one call in each response."""
+        other = object.__new__(type(self))
+        settings = {**self._settings, "parallel_tool_calls": False}
+        other.__setstate__(self.__getstate__() | {"_tool_calling": "text", "_settings": settings})
+        return other
+
     def equals(self, other: Configured) -> bool:
         """Whether `other` would send the same requests to the same endpoint."""
         names = ("_endpoint", "_settings", "_timeout_seconds", "_max_retries", "_tool_calling", "_price")
@@ -465,11 +481,38 @@ def stripped(text: str | None) -> str | None:
 
 
 def chosen(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings that are not None (None leaves a setting to the server). Raises ConfigError for `stream=True`."""
-    if settings.get("stream"):
-        raise ConfigError("stream=True is no setting; use LLM.stream or LLM.astream.")
-    made = {name: value for name, value in settings.items() if value is not None and name != "stream"}
+    """The settings that are not None (None leaves a setting to the server), with the fields of `extra_body`.
+
+    Raises ConfigError for settings of the connection, which belong to the LLM, and for `stream=True`.
+    """
+    made = {name: value for name, value in settings.items() if value is not None}
+    if _NO_SETTINGS.isdisjoint(made):
+        return made
+    for name in made:
+        if advice := _OF_CONNECTION.get(name):
+            raise ConfigError(f"{name}= is not a setting of a request. {advice}")
+    if made.pop("stream", False):
+        raise ConfigError("stream=True is not a setting; use LLM.stream or LLM.astream.")
+    extra = made.pop("extra_body", {})
+    if not isinstance(extra, Mapping):
+        raise ConfigError(f"extra_body= takes a dictionary of fields of the request. Got {extra!r:.200}.")
+    made = {**made, **extra}
     return {**made, **_ANY_TOOL} if made.get("tool_choice") == "any" else made
+
+
+_OF_CONNECTION = {
+    "extra_headers": "Pass headers= to LLM(): LLM(headers={'X-Team': 'blue'}).",
+    "extra_query": "Add the query to base_url= of LLM(): LLM(base_url='https://host/v1?team=blue').",
+    "timeout": "Pass timeout_seconds= to LLM(): LLM(timeout_seconds=30); for a run: Limits(seconds=30).",
+    "timeout_seconds": "Pass it to LLM(): LLM(timeout_seconds=30); for a run: Limits(seconds=30).",
+    "max_retries": "Pass it to LLM(): LLM(max_retries=0).",
+    "headers": "Pass it to LLM(): LLM(headers={'X-Team': 'blue'}).",
+    "api_key": "Pass it to LLM(): LLM(api_key=...).",
+    "base_url": "Pass it to LLM(): LLM(base_url='https://host/v1').",
+}
+"""Arguments of other clients' calls that are arguments of `LLM` here, with advice."""
+
+_NO_SETTINGS = frozenset({*_OF_CONNECTION, "stream", "extra_body", "tool_choice"})
 
 
 _ANY_TOOL = {"tool_choice": "required"}
@@ -565,6 +608,26 @@ class LLM(Configured):
             client=client,
         )
         self._set_up()
+
+    def list_models(self) -> list[str]:
+        """The names of the models that the provider offers to this account. Raises ModelError."""
+        endpoint = self._endpoint
+        if not endpoint.base_url:
+            return [endpoint.model]
+        from agentkit.event_rendering import json_value
+        from agentkit.llm.http.transport import Transport
+        from agentkit.llm.pipeline import run
+        from agentkit.llm.protocols import wire_named
+
+        transport = Transport(endpoint, self._timeout_seconds, self._max_retries, wire_named(endpoint.protocol))
+        try:
+            answer = json_value(run(transport.request("/models", b"", transport.retries())).text)
+        finally:
+            transport.close()
+        rows = answer.get("data") if isinstance(answer, dict) else None
+        if not isinstance(rows, list):
+            raise BadResponse(f"The list of models of {transport.where} is not as expected: {answer!r:.200}")
+        return sorted(str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row)
 
     def _connect(self) -> None:
         """Choose the endpoint and create the provider; connections are opened with the first request."""
@@ -743,7 +806,7 @@ def _provider(endpoint: Endpoint, timeout_seconds: float, max_retries: int, pric
 def _whole_text(response: Response) -> str:
     """The text. Raises BadResponse if the response was cut at its token limit before any text."""
     if not response.text and response.finish_reason == "length":
-        raise BadResponse("The answer was cut at its token limit before any text came; allow more max_tokens.")
+        raise BadResponse("The answer was cut at its token limit before any text arrived; allow more max_tokens.")
     return response.text
 
 

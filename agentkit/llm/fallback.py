@@ -47,7 +47,8 @@ def goes_on(error: ModelError) -> bool:
     if error.is_too_long:
         return False
     is_unknown = (error.code or "").lower() in _NO_MODEL
-    return error.status in _NOT_SERVED or is_unknown or is_spent(f"{error.code} {error}")
+    is_unsupported = error.status is not None and error.status >= 500
+    return error.status in _NOT_SERVED or is_unsupported or is_unknown or is_spent(f"{error.code} {error}")
 
 
 def is_lasting(error: ModelError) -> bool:

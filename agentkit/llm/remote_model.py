@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -23,7 +24,8 @@ from agentkit.llm.pricing import tariff_of
 from agentkit.llm.protocols import StreamReader, WireProtocol, wire_named
 from agentkit.llm.protocols.anthropic import is_paused
 from agentkit.llm.protocols.encoding import EncodingCache, written
-from agentkit.llm.protocols.error_mapping import json_object
+from agentkit.llm.protocols.error_mapping import ended, json_object
+from agentkit.llm.protocols.reasoning import ThoughtsHolder, closed_thoughts
 from agentkit.llm.protocols.sse import EventStream
 from agentkit.messages import AssistantMessage, Request, Response
 from agentkit.usage import Price
@@ -79,7 +81,11 @@ class _Parts:
 _MAX_ADAPTATIONS = 8
 _MAX_ERROR_CHARS, _END_CHARS = 2_200, 100
 
-_STREAM_STARTS = ("data:", "event:", ":", "id:", "retry:")
+_NEEDS_VERSION = re.compile(r"enabled only for api[- ]?versions?|api[- ]?version.{0,40} not supported", re.IGNORECASE)
+_VERSION_ADVICE = "Pass a newer azure_api_version=, or 'v1', or set AZURE_OPENAI_API_VERSION."
+
+_STREAM = re.compile(r"\s*(?:[a-zA-Z][\w-]*(?::[^\n]*)?\n\s*){0,9}(?:data|event|id|retry|):")
+"""The start of an event stream, which can have a few unknown fields."""
 
 
 class RemoteModel(Stage):
@@ -99,6 +105,7 @@ class RemoteModel(Stage):
         self._converters: dict[Receiver, tuple[Converter, EncodingCache]] = {}
         self._learnt: dict[str, Adjustment] = {}
         self._batches = BatchLimits()
+        self._closes_thoughts = False
 
     @cached_property
     def _transport(self) -> Transport:
@@ -184,7 +191,7 @@ class RemoteModel(Stage):
         """Send one body and return the response; a temporary error inside a response with status 200 is retried."""
         path, content = self._wire.url(self._endpoint.model, streaming=streaming), written(body)
         while True:
-            reading = _StreamedAnswer(self._wire, self._decode, self._own, self._transport.scrub) if streaming else None
+            reading = self._reading() if streaming else None
             try:
                 if reading is None:
                     received = yield from self._transport.request(path, content, retries)
@@ -200,6 +207,10 @@ class RemoteModel(Stage):
             else:
                 return retries.counted(response) if retries.unanswered else response
             yield pause(seconds)
+
+    def _reading(self) -> _StreamedAnswer:
+        holder = ThoughtsHolder() if self._closes_thoughts else None
+        return _StreamedAnswer(self._wire, self._decode, self._own, self._transport.scrub, holder)
 
     def _encoding(
         self, request: Request, learnt: Mapping[str, Adjustment], *, streaming: bool
@@ -240,7 +251,7 @@ class RemoteModel(Stage):
 
     def _read(self, text: str) -> Response:
         """Parse a response from JSON; some servers send an event stream even when it was not requested."""
-        if not text.lstrip().startswith(_STREAM_STARTS):
+        if not _STREAM.match(text):
             return self._wire.decode(json_object(text))
         stream, reader = EventStream(self._transport.scrub), self._wire.reader()
         for chunk in _readable(chain(stream.feed(text.encode()), stream.flush()), reader):
@@ -251,6 +262,11 @@ class RemoteModel(Stage):
         """The response with the origin of its message and the tariff of its usage set."""
         tariff = self._tariff.of_request(response.model, response.usage.input_tokens)
         message = replace(response.message, origin=self._origin)
+        if (parts := closed_thoughts(message.text)) is not None:
+            self._closes_thoughts = True
+            message = replace(
+                message, reasoning="\n\n".join(filter(None, (message.reasoning, parts[0]))), text=parts[1]
+            )
         return replace(response, message=message, usage=response.usage.under(tariff))
 
     def _vectors(self, body: dict[str, Any], count: int) -> Steps[tuple[EmbeddingAnswer, int]]:
@@ -269,6 +285,8 @@ class RemoteModel(Stage):
             yield
         except ModelError as error:
             retries.record(error)
+            if self._endpoint.provider == "azure" and _NEEDS_VERSION.search(str(error)):
+                error.args = (f"{ended(str(error))} {_VERSION_ADVICE}",)
             error.args = tuple(_shortened(self._transport.scrub(str(text))) for text in error.args)
             error.code = error.code and self._transport.scrub(error.code)
             error.parameter = error.parameter and self._transport.scrub(error.parameter)
@@ -294,9 +312,10 @@ class _StreamedAnswer:
         decode: Callable[[str], Response],
         own: Callable[[Response], Response],
         scrub: Callable[[str], str],
+        holder: ThoughtsHolder | None,
     ) -> None:
         self.emitted: list[Event] = []
-        self._decode, self._own = decode, own
+        self._decode, self._own, self._holder = decode, own, holder
         self._reader = wire.reader()
         self._stream = EventStream(scrub)
         self._begun = False
@@ -335,8 +354,9 @@ class _StreamedAnswer:
     def _feed(self, chunks: Iterable[Mapping[str, Any]]) -> Iterator[Event]:
         for chunk in _readable(chunks, self._reader):
             for event in self._reader.feed(chunk):
-                self.emitted.append(event)
-                yield event
+                for each in (event,) if self._holder is None else self._holder.events(event):
+                    self.emitted.append(each)
+                    yield each
 
 
 def _readable(chunks: Iterable[Mapping[str, Any]], reader: StreamReader) -> Iterator[Mapping[str, Any]]:

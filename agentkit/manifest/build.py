@@ -210,6 +210,8 @@ def _maker(tool: AnyTool) -> str:
     """The module of the tool's function, or the class of a custom tool, which can judge differently."""
     if tool.spec.hosted is not None:
         return "provider"
+    if tool.plugin:
+        return f"plugin {tool.plugin}"
     kind, module = code_of(type(tool)), module_of(tool.function)
     if not kind.startswith(OURS):
         return kind

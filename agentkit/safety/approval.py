@@ -38,7 +38,7 @@ class Approval(StrEnum):
     ALWAYS = "always"
     """For calls of this pattern for the lifetime of the agent."""
     IMPOSSIBLE = "impossible"
-    """Nobody was asked, because the call cannot succeed; the text is its error."""
+    """The call cannot succeed, so the approver was not called; the text is the error."""
     LATER = "later"
     """Not now: the run ends paused and can be resumed with an answer, also in another process."""
 
@@ -92,7 +92,7 @@ class ApprovalRequest:
 
     @property
     def reason(self) -> str:
-        """Why approval is needed, addressed to the person who decides."""
+        """The reason why approval is needed, for the approver."""
         reason = self.decision.reason
         if self.decision.rule == WORDS:
             return reason
@@ -142,7 +142,7 @@ class ApproverAnswer:
 
     @classmethod
     def of(cls, said: object) -> ApproverAnswer:
-        """Normalise what an approver returned or raised; None means that there is no approver."""
+        """Normalise what an approver returned or raised; None means that no approver is set."""
         match said:
             case ApproverAnswer():
                 return said
@@ -185,7 +185,7 @@ def _why_not(said: object) -> str:
             return f"Approval was refused: {words}{'' if words.endswith(_ENDS) else '.'}"
         case bool() | str():
             return "Approval was refused."
-    return f"It could not be approved: {type(said).__name__}, as the approver answered, is no answer; a yes is True."
+    return f"It could not be approved: the approver returned {type(said).__name__}; return True to approve."
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,8 +265,8 @@ class Grants:
         return replace(decision, verdict=Verdict.ALLOW, reason=reason, remedy="")
 
 
-SILENT = "It could not be approved: the approver returned nothing, which is no answer; a yes is True, a no is False."
-"""Why a call is denied if the approver returned None, as a function without `return` does."""
+SILENT = "It could not be approved: the approver returned None; return True to approve, False to refuse."
+"""The reason of a denial if the approver returned None, as a function without `return` does."""
 
 WORDS = "question"
 """Rule name of the decision for a tool that waits for a text answer."""

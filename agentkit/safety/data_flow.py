@@ -19,9 +19,9 @@ FLOW = "flow"
 
 _SHOWN_CHARS = 80
 _CARRIES_NOTHING = 1_000
-_MOST_LEAVES, _MOST_NUMBERS, _MOST_SAID_CALLS = 8, 3, 5
-_MOST_SAID_LEAVES = 100
-_MOST_PLACES = 1_000
+_MAX_LEAVES, _MAX_NUMBERS, _MAX_SAID_CALLS = 8, 3, 5
+_MAX_SAID_LEAVES = 100
+_MAX_PLACES = 1_000
 """Maximum number of matches examined per text: a pasted text can contain a word a million times."""
 
 _JOINING = r"\w/?&=%@\uff20+\-\u2010\u2011\u2012\u2013\u2212\u2044\\"
@@ -68,7 +68,7 @@ def judge_flow(
     causes = [_cause(messages, label) or others.get(label) for label in _CAUSES]
     if None in causes:
         return decision
-    if not above and _is_said(messages, arguments) and _other_calls_of(messages, tool) < _MOST_SAID_CALLS:
+    if not above and _is_said(messages, arguments) and _other_calls_of(messages, tool) < _MAX_SAID_CALLS:
         return decision
     reason = (
         f"The call could carry data out of a conversation that has read untrusted text, by {causes[0]}, "
@@ -76,7 +76,7 @@ def judge_flow(
     )
     if not decision.allowed:
         reason = f"{reason} {decision.reason}"
-    remedy = "A person must approve it; or start a new conversation that has not read both."
+    remedy = "Ask the user to approve it, or start a new conversation."
     return replace(decision, verdict=Verdict.ASK, rule=FLOW, reason=reason, remedy=remedy)
 
 
@@ -87,8 +87,8 @@ def said_in(messages: Sequence[Message], arguments: Mapping[str, Any]) -> frozen
 
 
 def _all_said(value: Any, words: Sequence[str]) -> bool:
-    leaves = list(islice(_leaves(value), _MOST_SAID_LEAVES + 1))
-    return len(leaves) <= _MOST_SAID_LEAVES and all(
+    leaves = list(islice(_leaves(value), _MAX_SAID_LEAVES + 1))
+    return len(leaves) <= _MAX_SAID_LEAVES and all(
         any(_stands_in(spelling, said) for spelling in _spellings(leaf) for said in words)
         for leaf in leaves
         if leaf is not None and leaf != ""
@@ -129,7 +129,7 @@ def _other_calls_of(messages: Sequence[Message], tool: str) -> int:
 
 
 def _cause(messages: Sequence[Message], label: Label) -> str | None:
-    """The first call whose result has the label, rendered for people; None if there is no such call."""
+    """The first call whose result has the label, rendered for people; None if no call has it."""
     for message in messages:
         if isinstance(message, ToolMessage) and label in message.labels:
             return f"{message.name}({_arguments_of(messages, message.call_id)})"
@@ -148,10 +148,10 @@ def _arguments_of(messages: Sequence[Message], call_id: str) -> str:
 
 def _is_said(messages: Sequence[Message], arguments: Mapping[str, Any]) -> bool:
     """Whether the user wrote everything that could leave, each text as a whole; a few small numbers are exempt."""
-    leaves = list(islice(_leaves(list(arguments.values())), _MOST_LEAVES + 1))
+    leaves = list(islice(_leaves(list(arguments.values())), _MAX_LEAVES + 1))
     texts = [leaf for leaf in leaves if isinstance(leaf, str)]
     others = [leaf for leaf in leaves if not isinstance(leaf, str)]
-    if not texts or len(leaves) > _MOST_LEAVES or len(others) > _MOST_NUMBERS:
+    if not texts or len(leaves) > _MAX_LEAVES or len(others) > _MAX_NUMBERS:
         return False
     said = list(_words(messages))
     return all(map(_is_small, others)) and all(any(_stands_in(text, words) for words in said) for text in texts)
@@ -169,7 +169,7 @@ def _stands_in(text: str, words: str) -> bool:
     if text not in words or _is_joined(text[:1]):
         return False
     before, after = _ALONE if text and re.search(r"\w", text) is None else (_NOT_WITHIN, _NOR_GOES_ON)
-    found = islice(re.finditer(f"{before}{re.escape(text)}{after}", words), _MOST_PLACES)
+    found = islice(re.finditer(f"{before}{re.escape(text)}{after}", words), _MAX_PLACES)
     places = (each.span() for each in found)
     return any(not _is_joined(words[max(start - 1, 0) : start] + words[end : end + 1]) for start, end in places)
 

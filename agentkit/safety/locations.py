@@ -14,7 +14,7 @@ from agentkit.safety.paths import inside, resolve
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """One place: relative to the folder that paths start from, None outside of it, and in each absolute spelling."""
+    """A location: the path relative to the base folder, None outside of it, and each absolute spelling."""
 
     relative: str | None
     absolute: tuple[str, ...]
@@ -86,10 +86,10 @@ def is_below(path: Any, folder: str) -> bool:
 
 
 def normal(path: str) -> str:
-    """A path without `.`, `..` and repeated or trailing slashes, as far as its text alone tells."""
+    """A path without `.`, `..` and repeated or trailing slashes, judged by its text alone."""
     return "/" + posixpath.normpath(path).lstrip("/") if path.startswith("/") else posixpath.normpath(path)
 
 
 def folded(path: str) -> str:
-    """A path as a file system compares it that tells neither case nor the composition of characters apart."""
+    """A path as compared by a file system that ignores case and Unicode composition."""
     return unicodedata.normalize("NFC", path).casefold()

@@ -256,10 +256,10 @@ SECRETS_OF_FOLDERS = (
     *("id_rsa", "id_ed25519", "qz.pem", "qz.key", "qz.p12", "qz.pfx", "prod.env", ".pypirc", ".docker/config.json"),
 )
 PROTECTED_NAMES = (".git", ".github", "workflows", ".vscode", ".idea", ".husky", ".bashrc", ".zshrc", ".profile")
-"""Samples of the table: what a pattern of the shell could match is tried on them."""
+"""Samples of the table, to test which of them a shell pattern could match."""
 
 PACKAGE_FOLDERS = frozenset({"node_modules", "bower_components", "site-packages", "dist-packages"})
-"""Folders of installed packages, which bring certificates and settings of their own."""
+"""Folders of installed packages, which contain public certificates and settings."""
 
 HIDDEN_PLACES = (
     "/etc/shadow",
@@ -293,12 +293,12 @@ HIDDEN_PLACES = (
 
 
 _ASIDE = re.compile(r"(?<=[^/])(?:~|\.~\d{1,9}~|\.(?:bak|old|orig|save|sav|sw[a-p])\d{0,9}){1,9}\Z")
-"""What editors and people put behind the name of a copy; a swap file and a lock also begin with a dot."""
+"""Suffixes of copies made by editors and users; swap files and locks also begin with a dot."""
 
 _IN_MARKS = re.compile(r"/(?:#([^/]+)#|\.#([^/]+))\Z")
 
 
-_MOST_CHARS = 4_096
+_MAX_CHARS = 4_096
 """No system opens a longer path."""
 
 _UNSEEN = re.compile("[\u00ad\u034f\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
@@ -328,7 +328,7 @@ class _Table:
         return _one_of(f"(?P<row{number}>{pattern[1:]})" for number, (_, pattern) in enumerate(self._rows))
 
     def reason(self, plain: str) -> str | None:
-        """Why the path matches, None when it does not."""
+        """The reason why the path matches, or None."""
         if not self._whether.search(plain):
             return None
         found = self._why.search(plain)
@@ -354,7 +354,7 @@ def _plain(path: str) -> str:
     spelled = path if path.isascii() else _UNSEEN.sub("", path)
     folded = _HOME.sub("/home/user", spelled.strip().casefold().removeprefix("file://"))
     plain = _TRAILING.sub("", re.sub("/+", "/", posixpath.normpath("/" + folded)))
-    return re.sub("/+", "/", "/" + _PROC_LINK.sub("", plain))[-_MOST_CHARS:]
+    return re.sub("/+", "/", "/" + _PROC_LINK.sub("", plain))[-_MAX_CHARS:]
 
 
 def _secret(path: str, table: _Table) -> str | None:
@@ -368,12 +368,12 @@ def _secret(path: str, table: _Table) -> str | None:
 
 
 def secret(path: str) -> str | None:
-    """Why nobody should read or write `path`, such as "SSH keys", or None; by its name in any spelling, or a copy's."""
+    """The kind of secret in `path`, such as "SSH keys", or None; matches any spelling of the name, and copies."""
     return _secret(path, _DENIED)
 
 
 def protected(path: str) -> str | None:
-    """Why `path` in a workspace should not be written unasked: it runs code or loosens rules later. None if neither."""
+    """The reason why writing `path` needs approval: other programs run or obey it later. None if they do not."""
     return _ASKED.reason(_plain(path))
 
 
@@ -399,11 +399,11 @@ _UNUSUAL = re.compile(r"[^\x20-\x7e]|\A\.?#|[~ .]\Z|\.(bak|old|orig|save|sav|sw[
 _BEGINNING = re.compile(
     r"/(\.|(etc|proc|dev|var|run|tmp|library|maildir|huggingface|sitecustomize|usercustomize|_darcs|tools)(/|\Z))"
 )
-"""What the first name of each pattern of more than one name begins with; below other folders, only names matter."""
+"""Prefixes of all patterns with several path parts; below other folders only the last name matters."""
 
 
 def candidates(folder: str, names: Sequence[str]) -> list[str]:
-    """Those of the names in a folder that may be hidden or locked; quick, and never too few."""
+    """The names in a folder that may be hidden or locked: a fast superset."""
     ordinary: dict[str, list[str]] = {}
     found: list[str] = []
     for name in names:
@@ -429,7 +429,7 @@ def _any_line() -> re.Pattern[str]:
 def resolve(path: str, folder: str, home: str | None = None) -> str | None:
     """The absolute normal form of `path` seen from the absolute `folder`; None when its text alone cannot tell.
 
-    A leading ~ or $HOME is `home`; any other variable, substitution or another user's home cannot be told.
+    A leading ~ or $HOME is `home`; other variables, substitutions and homes of other users are not resolved.
     """
     for mark in ("${HOME}", "$HOME", "~"):
         if path == mark or path.startswith(mark + "/"):

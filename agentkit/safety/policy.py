@@ -14,7 +14,7 @@ from agentkit.safety.locations import NO_FACTS, CallFacts
 from agentkit.safety.rules import Rule, rules_from
 
 NO_RULE = "no-rule"
-"""The rule of the decision on a tool that has no judge of its own."""
+"""The rule of the decision on a tool without a judge."""
 
 BY_LEVEL = "safety-level"
 """The rule of a decision that the safety level of the call determines."""
@@ -29,7 +29,7 @@ _EFFECTS = {
     "workspace.write": "changes files",
     "workspace.read": "reads files",
     "shell.writes": "changes files",
-    "shell.undoable": "deletes or replaces files, which can be undone,",
+    "shell.undoable": "deletes or replaces files, which can be undone",
     "shell.runs": "runs the workspace's own code",
 }
 _LEVEL_EFFECTS = {
@@ -41,11 +41,11 @@ _LEVEL_EFFECTS = {
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """Calls up to `level` happen unasked; what is above it must be asked for, unless a rule says otherwise.
+    """Calls up to `level` are allowed; calls above it need approval, unless a rule says otherwise.
 
-    Of several `rules` that fit, the strictest binds. A rule can tighten anything and loosen an `ask`; what a tool's own
-    judge denies stays denied. `flow=False` gives up asking before data can leave a run that has read untrusted text and
-    private data.
+    Of several matching `rules`, the strictest binds. A rule can tighten any decision and loosen an `ask`, but not a
+    denial by the tool's judge. `flow=False` disables approval of calls that could carry data out of a run that has read
+    untrusted text and private data.
     """
 
     level: SafetyLevel = SafetyLevel.NETWORK
@@ -83,11 +83,11 @@ class Policy:
         canonical: Mapping[str, Any] | None = None,
         facts: CallFacts = NO_FACTS,
     ) -> Decision:
-        """The decision on a call of `tool`, which has the safety level `level` and whose own judge said `own`.
+        """The decision on a call of `tool`, which has the safety level `level` and whose judge decided `own`.
 
-        Rules look at the arguments in their canonical spelling; those that tighten, also as they were written. The
-        judge may have said that this call has a level of its own. Where both say the same, the tool's judge explains
-        it: it has seen the arguments.
+        Rules see the arguments in their canonical spelling; those that tighten, also as they were written. The judge
+        can set a level for this call. If rules and judge agree, the judge's decision is returned, because it has seen
+        the arguments.
         """
         if own.denied:
             return own
@@ -99,8 +99,8 @@ class Policy:
         # where the person said that it should go, no stranger gets it
         is_said = decision is ruled and ruled.allowed and any(rule.is_about_words for rule in fitting)
         egress = own.egress and not is_said
-        is_told = (decision.level, decision.egress) == (own.level, egress)
-        return decision if is_told else replace(decision, level=own.level, egress=egress)
+        is_same = (decision.level, decision.egress) == (own.level, egress)
+        return decision if is_same else replace(decision, level=own.level, egress=egress)
 
     def _fitting(
         self,

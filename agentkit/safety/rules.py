@@ -24,13 +24,13 @@ from agentkit.safety.locations import NO_FACTS, CallFacts, Located, folded, is_b
 from agentkit.suggestions import refuse_made
 
 _TEXTUAL = ("urn", "unicode_string")
-"""What tells a UUID, and a URL of pydantic: their text is what was written."""
+"""Types such as UUID and pydantic URLs, whose text is the original input."""
 
 
 def plain(value: Any) -> Any:
     """The value without what only Python knows of it: an Enum's value, a date's and a path's text, lists, dictionaries.
 
-    A finite Decimal stays, as no float says it exactly; so does an object that is none of these.
+    A finite Decimal stays, as no float says it exactly; so do other objects.
     """
     if value is None or type(value) in (str, int, float, bool):
         return value
@@ -44,7 +44,7 @@ def plain(value: Any) -> Any:
 
 
 def _plain_scalar(value: Any) -> Any:
-    """The same of what is no collection, or is an object with fields."""
+    """The same for single values and for objects with fields."""
     match value:
         case str():
             return str.__str__(value)
@@ -61,7 +61,7 @@ def _plain_object(value: Any) -> Any:
     kind = type(value)
     if hasattr(kind, "isoformat"):
         return str(value.isoformat())
-    if any(hasattr(kind, told) for told in _TEXTUAL):
+    if any(hasattr(kind, name) for name in _TEXTUAL):
         return str(value)
     if dataclasses.is_dataclass(kind):
         return {each.name: plain(getattr(value, each.name)) for each in dataclasses.fields(kind)}
@@ -84,7 +84,7 @@ def is_same(one: Any, other: Any) -> bool:
 
 
 def _number_in(written: Decimal | str) -> Decimal | str:
-    """The number that a text writes, as JSON may write that of a Decimal; the text itself where it is none."""
+    """The number that a text writes, as JSON may write that of a Decimal; other text unchanged."""
     try:
         return Decimal(written)
     except InvalidOperation:
@@ -117,9 +117,9 @@ Arguments = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    r"""One opinion: `verdict` on the calls of `tool` whose arguments all fit `where`.
+    r"""A rule: `verdict` for the calls of `tool` whose arguments all fit `where`.
 
-    `tool` is the name of a tool, or a pattern for names: `*` stands for any characters, `?` for one, `[ab]` for one of
+    `tool` is the name of a tool, or a pattern for names: `*` matches any characters, `?` for one, `[ab]` for one of
     these, as in `run_*`. An agent that is made with a rule whose name, or whose argument, is a slip of one that its
     tools have raises ConfigError.
 
@@ -130,14 +130,13 @@ class Rule:
     - `matches`, `contains`: a regular expression, for the whole text or for any part of it. A rule that allows commands
       of `run_shell` by one fits none with operators, expansions, escapes or variables before it: these can hide others
     - `words`: the first words of a plain command, one without operators, quotes or expansions
-    - `host`: the host of a URL that was asked for, or a domain above it; redirects are not looked at
+    - `host`: the host of the requested URL, or a domain above it; redirects are not looked at
     - `origin`: scheme, host and port of a URL, such as `https://example.com`
     - `below`: a folder that a path, or each path of a list, lies in: relative to the workspace, or absolute
     - `at_most`, `at_least`: a number
-    - `said`: true when the person wrote all of it, in words that stand there as they are, or when there is nothing of
-      it; false when not. A rule that allows what was said fits only calls whose other arguments were said as well,
-      but for those that it names; `{}` names one that may be anything. What it allows may also leave a conversation
-      that has read private data and untrusted text.
+    - `said`: whether the user wrote all texts and numbers of the argument literally, or it has none. A rule that
+      allows by `said` matches only if the user also wrote all arguments that it does not name; `{}` names an argument
+      that can have any value. Such calls may also leave a conversation that has read private data and untrusted text.
 
     Tests of a path look at the place that it names and at the real place, all links followed, however the call or the
     rule spells it. A rule that denies or asks fits when either passes, `below`, `equals` and `one_of` whatever the case
@@ -227,9 +226,10 @@ class Rule:
     def fits(
         self, tool: str, arguments: Arguments, said: Collection[str] | None = (), places: CallFacts = NO_FACTS
     ) -> bool:
-        """Whether this rule is about a call of `tool` with these checked arguments, of which the person `said` some.
+        """Whether this rule matches a call of `tool` with these validated arguments.
 
-        `said` are the names of these; None leaves aside what was said. `places` are where their paths lead.
+        `said` are the names of arguments that the user wrote; None ignores tests of that. `places` are the real
+        locations of paths.
         """
         return self.is_about(tool) and self._fits(tool, arguments, said, places)
 
@@ -249,12 +249,12 @@ class Rule:
         self,
         arguments: Arguments,
         argument: str,
-        asked: tuple[str, Any],
+        condition: tuple[str, Any],
         said: Collection[str] | None,
         places: CallFacts,
     ) -> bool:
         """Whether an argument passes a test: in all the ways in which it may be read, or in any where it tightens."""
-        test, operand = asked
+        test, operand = condition
         if test == _SAID:
             return said is None or (argument not in arguments or argument in said) is operand
         if argument not in arguments:
@@ -271,7 +271,7 @@ class Rule:
         return is_searched and not (isinstance(command, str) and _ONE_COMMAND.fullmatch(command))
 
     def decision(self, arguments: Arguments) -> Decision:
-        """What the rule says of a call that it fits."""
+        """The decision on a matching call."""
         reason = self.reason or f"The rule {self.label!r} says so."
         evidence = next(
             (value_text(arguments[argument])[:_EVIDENCE_CHARS] for argument in self.where if argument in arguments), ""
@@ -291,7 +291,9 @@ def rules_from(entries: Iterable[Rule | Mapping[str, Any]]) -> tuple[Rule, ...]:
         try:
             rules.append(entry if isinstance(entry, Rule) else Rule(**entry))
         except TypeError as error:
-            raise ConfigError(f"{entry!r:.200} is no rule: {error}. Its fields are those of agentkit.Rule.") from None
+            raise ConfigError(
+                f"{entry!r:.200} is not a valid rule: {str(error).rstrip('.')}. The fields are those of agentkit.Rule."
+            ) from None
     return tuple(rules)
 
 
@@ -354,21 +356,21 @@ def _as_path(value: Any) -> Any:
 
 
 def _readings(value: Any, test: str) -> Sequence[Any]:
-    """How a value may be read: a URL as some clients do; of a list of paths, each of them."""
+    """The readings of a value: variants of a URL in different clients, or each path of a list."""
     if test in _OF_URLS:
         return _readings_of_url(value)
     return value if test == _BELOW and isinstance(value, list) else (value,)
 
 
 def _readings_of_url(url: Any) -> tuple[Any, ...]:
-    """How clients may read a URL: to some of them, as to browsers, a reverse solidus ends the host."""
+    """The variants of a URL in different clients: for some, as for browsers, a backslash ends the host."""
     return (url, url.replace("\\", "/")) if isinstance(url, str) and "\\" in url else (url,)
 
 
 def _check_test(test: str, operand: Any) -> None:
     """Raise ConfigError for a test that does not exist or whose operand it cannot use."""
     if test not in _TESTS:
-        raise ConfigError(f"There is no test {test!r} for an argument; the tests are {', '.join(_TESTS)}.")
+        raise ConfigError(f"Unknown test {test!r} for an argument; the tests are {', '.join(_TESTS)}.")
     fits, wanted = _TESTS[test][1:]
     if not fits(operand):
         raise ConfigError(f"The test {test!r} takes {wanted}, not {operand!r}.")

@@ -220,7 +220,7 @@ class TerminalApprover:
             raise EOFError
         if default and self._edit is not None:
             return self._edit(default) or default
-        forget_typed(source)
+        discard_typed(source)
         target.write(f"{default}\nArguments as JSON on one line: " if default else question)
         target.flush()
         line = source.readline()
@@ -229,7 +229,7 @@ class TerminalApprover:
         return line.strip()
 
 
-def forget_typed(source: TextIO) -> None:
+def discard_typed(source: TextIO) -> None:
     """Discard input typed before the current question could be read: it cannot be an answer to it."""
     try:
         import termios

@@ -204,7 +204,7 @@ class AddressRules:
             return _denial("url.local-name", f"{url.host} is a name of a local network.", _span(text), _remedy(url))
         if url.port not in self.ports:
             ports = ", ".join(map(str, sorted(self.ports)))
-            return _denial("url.port", f"Port {url.port} is none of the web's ({ports}).", _span(text), _remedy(url))
+            return _denial("url.port", f"Port {url.port} is not a web port ({ports}).", _span(text), _remedy(url))
         return None
 
     def _names_host(self, url: Url, address: _Address | None) -> bool:
@@ -216,7 +216,7 @@ class AddressRules:
 
 
 def objection(address: str) -> str | None:
-    """Why an IP address is not on the public web ("a private network"), or None if it is.
+    """The reason why an IP address is not public ("a private network"), or None if it is.
 
     An IPv6 address that embeds an IPv4 address is judged by the embedded address.
     """
@@ -250,7 +250,7 @@ def _character_fault(url: str) -> Decision | None:
     bad = next((char for char in url if char == "\\" or unicodedata.category(char)[0] in _INVISIBLE), None)
     if bad is not None:
         name = unicodedata.name(bad, f"character U+{ord(bad):04X}").lower()
-        return _denial("url.characters", f"A {name} has no place in a URL.", bad, "Percent-encode it, or leave it out.")
+        return _denial("url.characters", f"A URL cannot contain a {name}.", bad, "Percent-encode it, or leave it out.")
     encoded = _ENCODED_CONTROL.search(url)
     if encoded:
         reason = "An encoded line break or NUL can split a request in two."
@@ -284,7 +284,12 @@ def _read_host(written: str) -> str | Decision:
     try:
         labels = _labels(written)
     except ValueError as error:
-        return _denial("url.host", f"{written[:80] or 'Nothing'} is no host: {error}.", written, "Use its exact name.")
+        return _denial(
+            "url.host",
+            f"{written[:80] or 'The empty text'} is not a host name: {error}.",
+            written,
+            "Use its exact name.",
+        )
     if _NUMBER.fullmatch(labels[-1]):
         return _read_number(written)
     return ".".join(labels)

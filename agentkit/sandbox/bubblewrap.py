@@ -22,11 +22,11 @@ _PROBE = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--size", "
 
 
 _START_SECONDS = 30.0
-_MOST_FAILURE_BYTES = 2_000
+_MAX_FAILURE_BYTES = 2_000
 _GATE = "printf . >&{ready}; read -r -N 1 -u {go} || exit 63; exec {ready}>&- {go}<&-; "
-"""What bash runs first: it reports that it lives inside the view, and waits until it is let on."""
+"""The script that bash runs first: it reports that it runs inside of the view, and waits for permission."""
 
-MOST_MOUNTS = 100
+MAX_MOUNTS = 100
 """Above this number of mounts bubblewrap is slower than our own worker: it reads all of them for each one."""
 
 
@@ -57,12 +57,12 @@ class Gate:
         end(wrapped.program)
         os.set_blocking(wrapped.stderr, False)
         with contextlib.suppress(BlockingIOError):
-            words = os.read(wrapped.stderr, _MOST_FAILURE_BYTES).decode("utf-8", "replace").strip()
+            words = os.read(wrapped.stderr, _MAX_FAILURE_BYTES).decode("utf-8", "replace").strip()
             raise SandboxError(f"The sandbox cannot be put up: {words or 'bubblewrap died'}.")
         raise SandboxError("The sandbox cannot be put up: bubblewrap died.")
 
     def open(self) -> None:
-        """Let the shell go on; that it has died meanwhile shows in how it ended."""
+        """Let the shell continue; if it has died, its exit status shows that."""
         with contextlib.suppress(OSError):
             os.write(self._go, b".")
 
@@ -78,7 +78,7 @@ class Gate:
 
 
 def mechanisms(wanted: frozenset[str]) -> frozenset[str]:
-    """What bubblewrap puts up of what is wanted; nothing when it is not wanted, not there or does not work here.
+    """The requested mechanisms that bubblewrap provides; empty if it is not requested, missing or does not work.
 
     It always leaves the user, pid and mount namespaces, so it is of no use where one of these is not wanted.
     """
@@ -100,7 +100,7 @@ def _works(chosen: frozenset[str]) -> bool:
 
 
 def forget() -> None:
-    """Try anew, when it is next asked for, whether bubblewrap works."""
+    """Test again on next use whether bubblewrap works."""
     _works.cache_clear()
 
 

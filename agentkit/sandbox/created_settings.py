@@ -20,11 +20,11 @@ from agentkit.lines import split_lines
 from agentkit.safety import paths
 from agentkit.sandbox.secret_search import Survey
 
-MOST_KEPT_BYTES = 10_000_000
-_MOST_FILES = 1_000
-_MOST_SETTINGS_BYTES = 100_000
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+MAX_KEPT_BYTES = 10_000_000
+_MAX_FILES = 1_000
+_MAX_SETTINGS_BYTES = 100_000
+_FILE = sum(getattr(os, f"O_{name}", 0) for name in ("NOFOLLOW", "CLOEXEC", "NONBLOCK"))  # not on every platform
+_FOLDER = sum(getattr(os, f"O_{name}", 0) for name in ("NOFOLLOW", "CLOEXEC", "DIRECTORY"))
 
 _GIT_SECTION = re.compile(r'\[(?P<section>[A-Za-z0-9-]+)(?:[ \t]+"[^"\\\n]*")?\]')
 _GIT_SETTING = re.compile(r"(?P<key>[A-Za-z][A-Za-z0-9-]*)(?:[ \t]*=[^\\\n]*)?")
@@ -39,7 +39,7 @@ _HARMLESS_GIT_SETTINGS = {
     "submodule": "url active",
     "pull": "rebase",
 }
-"""What a repository's config may say without naming a program."""
+"""Settings of a repository that cannot name a program."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +89,14 @@ def set_aside(
 
 def _set_aside(folder: str, before: Survey, after: Survey, permitted: Callable[[str], bool]) -> Created:
     made = [path[len(folder) + 1 :] for path in _made(before, after) if path.startswith(f"{folder}/")]
-    keeper = _Keeper(folder)
+    remover = _Remover(folder)
     stays = [permitted(path) and not paths.own_settings(path) for path in made]
-    removed = [path for path, stay in zip(made, stays, strict=True) if not stay and keeper.remove(path)]
+    removed = [path for path, stay in zip(made, stays, strict=True) if not stay and remover.remove(path)]
     left = [path for path in made if path not in removed]
     for path, target in before.links.items():
         if path[len(folder) + 1 :] in removed:
-            keeper.link(path[len(folder) + 1 :], target)
-    return Created(tuple(left), tuple(removed), tuple(keeper.contents))
+            remover.link(path[len(folder) + 1 :], target)
+    return Created(tuple(left), tuple(removed), tuple(remover.contents))
 
 
 def _made(before: Survey, after: Survey) -> Iterator[str]:
@@ -163,17 +163,17 @@ def _text(path: str) -> str:
         descriptor = os.open(path, _FILE)
         with os.fdopen(descriptor, "rb") as file:
             if stat.S_ISREG(os.fstat(descriptor).st_mode):
-                data = file.read(_MOST_SETTINGS_BYTES + 1)
-                return data.decode() if len(data) <= _MOST_SETTINGS_BYTES else ""
+                data = file.read(_MAX_SETTINGS_BYTES + 1)
+                return data.decode() if len(data) <= _MAX_SETTINGS_BYTES else ""
     return ""
 
 
-class _Keeper:
+class _Remover:
     """Removes settings and keeps what they said. It follows no link, whatever is moved about meanwhile."""
 
     def __init__(self, folder: str) -> None:
         self.contents: list[SetAside] = []
-        self._folder, self._left = folder, MOST_KEPT_BYTES
+        self._folder, self._left = folder, MAX_KEPT_BYTES
 
     def remove(self, path: str) -> bool:
         """Remove a file, a link or a folder with all it holds, or else rename it; whether it is gone."""
@@ -225,7 +225,7 @@ class _Keeper:
         folder = os.open(name, _FOLDER, dir_fd=parent)
         try:
             for each in sorted(os.listdir(folder)):
-                if len(self.contents) < _MOST_FILES:
+                if len(self.contents) < _MAX_FILES:
                     self._keep(folder, each, f"{path}/{each}")
         finally:
             os.close(folder)

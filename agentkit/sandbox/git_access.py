@@ -2,7 +2,7 @@
 
 Nothing here runs git. A command gets
 
-- the repository that `agentkit.git.repository.find` accepts for the workspace, also when it lies above or beside it;
+- the repository that `agentkit.git.repository.find` accepts for the workspace, also if it is outside of the workspace;
 - a system-wide git configuration with the user's name and e-mail, and nothing else of the user's settings;
 - covers of hidden files that look unchanged to git, and an exclude file that names them.
 
@@ -24,10 +24,10 @@ from agentkit.sandbox.mounts import SCRATCH, Mount, MountPlan, people_homes
 from agentkit.sandbox.secret_search import Survey, survey
 
 _OWN_PLACE = f"{'/run' if os.path.isdir('/run') else SCRATCH}/agentkit-gitconfig"
-"""Where a command finds its system-wide git configuration."""
+"""The path of the system-wide git configuration inside the sandbox."""
 
 _SETTINGS = ("config", "config.worktree", "info/attributes", "objects/info/alternates", "hooks")
-"""What decides which programs git runs and where it reads: a command may not change it."""
+"""Settings that decide which programs git runs and where it reads; read-only for commands."""
 
 _CREATED = {"config.worktree": False, "info/attributes": False, "hooks": True}
 """Settings that are created empty when they are missing, so that a command cannot create them; True for folders."""
@@ -35,7 +35,7 @@ _CREATED = {"config.worktree": False, "info/attributes": False, "hooks": True}
 _POINTERS = ("gitdir", "commondir", "config.worktree", "locked")
 _PASSED = ("GIT_AUTHOR_NAME", "GIT_AUTHOR_EMAIL", "GIT_COMMITTER_NAME", "GIT_COMMITTER_EMAIL")
 _SPECIAL = re.compile(r"([\\*?\[\]!# ])")
-_MOST_COVERED = 2_000
+_MAX_COVERED = 2_000
 
 
 def repository_of(folder: str, hidden: Iterable[str] = ()) -> Repository | None:
@@ -71,7 +71,7 @@ def create_missing_settings(repository: Repository) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Git:
-    """What one command needs so that git works; `scratch` is a folder of the host that the command cannot change."""
+    """Support of git for one command; `scratch` is a folder of the host that the command cannot change."""
 
     folder: str
     scratch: str
@@ -164,7 +164,7 @@ class Git:
         return _read_only(os.path.dirname(path), (os.path.basename(path),))
 
     def _covers(self, repository: Repository, mounts: Iterable[Mount]) -> _Covers:
-        """How the hidden files below the work tree are to look, so that git takes the tracked ones as unchanged."""
+        """The covers of hidden files below the work tree, so that tracked ones look unchanged to git."""
         prefix = f"{repository.top}/"
         hidden = {path: kind for kind, path, _ in mounts if kind in ("cover", "tmpfs") and path.startswith(prefix)}
         names = {os.fsencode(path.removeprefix(prefix)): path for path in hidden}
@@ -173,7 +173,7 @@ class Git:
         if found is None:
             return _Covers((*names,), {}, {})
         folders = tuple(name + b"/" for name, path in names.items() if hidden[path] == "tmpfs")
-        tracked = [name for name in found.entries if name in names or name.startswith(folders)][:_MOST_COVERED]
+        tracked = [name for name in found.entries if name in names or name.startswith(folders)][:_MAX_COVERED]
         paths = {name: prefix + os.fsdecode(name) for name in tracked}
         racy = {n: path for n, path in paths.items() if found.is_racy(found.entries[n]) and os.path.isfile(path)}
         if racy and index.refreshed(place, found, racy, length):
@@ -226,7 +226,7 @@ def _settings_of(git_dir: str) -> list[Mount]:
 
 
 def _has_linked_settings(repository: Repository) -> bool:
-    """Whether settings or hooks are reached over a link, which cannot be kept from being replaced by a mount."""
+    """Whether settings or hooks are reached over a link, which a mount cannot protect from replacement."""
     names = ("config", "config.worktree", "hooks", "info", "info/attributes", "objects", "objects/info", "worktrees")
     paths = [f"{folder}/{name}" for folder in repository.folders for name in names]
     return any(os.path.lexists(path) and os.path.realpath(path) != path for path in paths)

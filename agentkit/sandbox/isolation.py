@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal, get_args
 
 from agentkit._dataclass import dataclass
@@ -11,16 +12,16 @@ Isolation = Literal["auto", "required", "off"]
 """`auto`: the best there is, stated in the result. `required`: a strong boundary, or nothing is run. `off`: limits."""
 
 HOST_NAME = "sandbox"
-"""What the machine is called inside, lest its own name be told."""
+"""The host name inside the sandbox, so that the real one is not disclosed."""
 
 NAMESPACES = ("user", "pid", "net", "ipc", "uts", "mount")
 BUBBLEWRAP, LANDLOCK, SECCOMP, RESOURCE_LIMITS = "bubblewrap", "landlock", "seccomp", "rlimits"
 MECHANISMS = frozenset({*NAMESPACES, BUBBLEWRAP, LANDLOCK, SECCOMP})
-"""What boundaries are made of; resource limits there always are."""
+"""All mechanisms; resource limits are always available."""
 
 PYTHON_NEEDS = frozenset({"user", "pid", "net", LANDLOCK, SECCOMP})
 COMMAND_NEEDS = frozenset({"user", "pid", "net", "mount", SECCOMP})
-"""What keeps files, processes, network and kernel from a program. Commands need a root of their own: only there can
+"""The mechanisms that protect files, processes, network and kernel. Commands need a private root: only there can
 secrets be hidden in folders that must be readable."""
 
 _WORDS = {BUBBLEWRAP: "bubblewrap", LANDLOCK: "Landlock", SECCOMP: "seccomp", RESOURCE_LIMITS: "resource limits"}
@@ -28,14 +29,14 @@ _WORDS = {BUBBLEWRAP: "bubblewrap", LANDLOCK: "Landlock", SECCOMP: "seccomp", RE
 
 @dataclass(frozen=True, slots=True)
 class Boundary:
-    """What isolated a program from its host: the mechanisms active before it began, and those that were required."""
+    """The isolation of a program: the mechanisms active before it started, and those required."""
 
     mechanisms: frozenset[str]
     needs: frozenset[str]
 
     @property
     def missing(self) -> tuple[str, ...]:
-        """What a strong boundary has and this one has not."""
+        """The mechanisms missing for a strong boundary."""
         return tuple(sorted(self.needs - self.mechanisms))
 
     @property
@@ -48,10 +49,10 @@ class Boundary:
         namespaces = [name for name in NAMESPACES if name in self.mechanisms]
         parts = [f"{_enumerated(namespaces)} namespaces"] if namespaces else []
         parts += [word for name, word in _WORDS.items() if name in self.mechanisms]
-        return ", ".join(parts) or "a process of its own"
+        return ", ".join(parts) or "a separate process"
 
     def require(self, isolation: str) -> None:
-        """Raise SandboxError when a strong boundary is required and this is none."""
+        """Raise SandboxError if a strong boundary is required and this one is weak."""
         if isolation == "required" and not self.is_strong:
             raise SandboxError(
                 f"The isolation that is required cannot be had on this machine: no {_enumerated([*self.missing])}. "
@@ -63,7 +64,13 @@ def _enumerated(names: list[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
+def check_platform() -> None:
+    """Raise SandboxError on a platform without POSIX processes, such as Windows."""
+    if not (hasattr(os, "fork") and hasattr(os, "killpg")):
+        raise SandboxError("Commands and code are run on Linux and macOS only. File, web and core tools work here.")
+
+
 def check_isolation(word: str) -> None:
-    """Raise ConfigError for what is no word of `Isolation`."""
+    """Raise ConfigError for a value that is not an `Isolation`."""
     if word not in get_args(Isolation):
-        raise ConfigError(f'{word!r} is no isolation; use "auto", "required" or "off".')
+        raise ConfigError(f'Unknown isolation {word!r}; use "auto", "required" or "off".')

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from agentkit.errors import SandboxError
 from agentkit.sandbox import protocol
-from agentkit.sandbox.isolation import HOST_NAME
+from agentkit.sandbox.isolation import HOST_NAME, check_platform
 from agentkit.sandbox.watchdog import end
 from agentkit.sandbox.worker import listed
 
@@ -42,18 +42,19 @@ def start_isolated(
     Without `least`, fewer mechanisms than `wanted` are accepted. With `least`, all mechanisms in it are required.
     Raises SandboxError if they are not available or a process cannot be started.
     """
+    check_platform()
     fallbacks = (wanted, wanted - {"mount"}, frozenset[str]()) if least is None else (wanted,)
     failure = "it died"
     for mechanisms in dict.fromkeys(fallbacks):
-        keeper = WorkerHandle({**setup, "mechanisms": "\0".join(mechanisms)})
-        report = keeper.ready()
+        worker = WorkerHandle({**setup, "mechanisms": "\0".join(mechanisms)})
+        report = worker.ready()
         if "mechanisms" in report:
             achieved = frozenset(listed(report["mechanisms"]))
             missing = (least or frozenset()) - achieved
             if not missing:
-                return keeper, achieved
+                return worker, achieved
             report = {"failure": f"no {', '.join(sorted(missing))}"}
-        keeper.close()
+        worker.close()
         failure = report.get("failure", failure)
     raise SandboxError(f"The sandbox cannot be started: {failure}.")
 

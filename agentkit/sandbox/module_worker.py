@@ -17,7 +17,7 @@ Status = Literal["ok", "timed_out", "memory", "flood", "failed"]
 
 
 class ModuleOutcome(NamedTuple):
-    """What a module's function returned, and how it ended: `status`, and an `error` for `failed`.
+    """The outcome of a module's function: its frames, `status`, and an `error` for `failed`.
 
     `frames` are complete only when the status is `ok`.
     """
@@ -43,13 +43,13 @@ def run_module(
     Raises SandboxError when no process can be started.
     """
     spec = WorkerSpec(limits, available, guard=False, module=module, packages=packages, request_bytes=request_bytes)
-    keeper, _ = MODULE_POOL.take(spec)
+    worker, _ = MODULE_POOL.take(spec)
     report, written = bytearray(), bytearray()
-    with contextlib.closing(keeper):
-        keeper.send(request)
+    with contextlib.closing(worker):
+        worker.send(request)
         MODULE_POOL.refill(spec)
-        takers = {keeper.report: report.extend, keeper.stdout: written.extend, keeper.stderr: _discard}
-        stop = attend(keeper.program, takers, limits)
+        takers = {worker.report: report.extend, worker.stdout: written.extend, worker.stderr: _discard}
+        stop = attend(worker.program, takers, limits)
     frames = protocol.split(bytes(written))
     if stop is not None:
         known: dict[str, Status] = {"timed_out": "timed_out", "memory": "memory", "flood": "flood"}
@@ -58,7 +58,7 @@ def run_module(
 
 
 def _ended(reports: list[dict[str, str]], frames: list[dict[str, str]]) -> ModuleOutcome:
-    """The outcome of a process that ended by itself, from what its keeper reports."""
+    """The outcome of a process that ended by itself, from what its worker reports."""
     if not reports:
         return ModuleOutcome("failed", frames, "its process was killed")
     code = int(reports[-1]["code"])

@@ -30,7 +30,7 @@ _TOOLCHAINS = _names("""
 miniforge3 .juliaup .ghcup .opam .linuxbrew .dotnet .local/bin .local/lib .local/share/uv .local/share/pipx
 .local/share/mise .local/share/pnpm
 """)
-"""What programs below a home are made of: shown, though the home is not."""
+"""Folders of programs below a home, which are visible although the home is not."""
 
 _SYSTEM_FOLDERS = _names("""
 /usr /bin /sbin /lib /lib32 /lib64 /etc/alternatives /etc/ssl/certs /opt /nix /snap /etc/passwd /etc/group
@@ -38,7 +38,7 @@ _SYSTEM_FOLDERS = _names("""
 /etc/os-release /etc/mime.types /etc/gitconfig /etc/services /etc/protocols /etc/java /etc/fonts /etc/terminfo
 /etc/inputrc /etc/debian_version /sys /proc
 """)
-"""What programs need of the system, where nothing can be hidden and everything else must be refused."""
+"""System folders that programs need, for sandboxes that cannot hide files and refuse everything else."""
 
 _LIBRARY_FOLDERS = ("/usr/lib64", "/usr/lib", "/lib64", "/lib", "/usr/local/lib")
 _LIBRARIES = _names("""
@@ -47,7 +47,7 @@ libffi libexpat libuuid libmpdec libb2
 """)
 """The shared libraries that the standard library's modules are linked to, as far as they compute."""
 
-_LONG = 4  # characters of a version: shorter ones are asked for, longer ones are what they lead to
+_LONG = 4  # characters of a version: programs request shorter names, which link to longer ones
 _TIME_ZONES = ("/usr/share/zoneinfo", "/etc/localtime")
 SCRATCH = "/tmp"  # a folder of the sandbox, empty and its own
 _SHARED_MEMORY = "/dev/shm"  # the sandbox's own
@@ -55,7 +55,7 @@ _SIDE_SCRATCHES, _SIDE_SHARE = ("/var/tmp", _SHARED_MEMORY), 4  # they are given
 _NEXT_TO_NOTHING = "65536"
 
 Mount = tuple[str, str, str]
-"""One part of a root: its kind (ro, rw, tmpfs, proc, dev, cover, seal), its path, and its source, its size, or the
+"""A part of a root: its kind (ro, rw, tmpfs, proc, dev, cover, seal), its path, and its source, its size, or the
 description of its cover."""
 
 Rule = tuple[str, str]
@@ -76,7 +76,7 @@ _BUBBLEWRAP: dict[str, Callable[[str, str], tuple[str, ...]]] = {
 class MountPlan:
     """The parts of a program's root, in order, and what it may open below which path.
 
-    `bare_rules` hold where it cannot have a root of its own.
+    `bare_rules` apply if it cannot have a private root.
     """
 
     mounts: tuple[Mount, ...]
@@ -113,7 +113,7 @@ def command_view(
 
     `found` are the paths that are hidden or locked, `hidden` further files and folders that are shown
     empty. `scratch` is an empty folder of the host for where nothing can be mounted. Raises SandboxError when
-    `folder` is none, or holds the whole system.
+    `folder` does not exist or is the root folder.
     """
     place = os.path.realpath(folder)
     if not os.path.isdir(place) or place == "/":
@@ -144,7 +144,7 @@ def command_view(
 
 
 def _system(place: str, tools: list[str], emptied: Iterable[str], scratch_bytes: int) -> list[Mount]:
-    """The system around a workspace: read-only, with folders of its own to write to, and without its secrets."""
+    """The system around a workspace: read-only, without secrets, and with private folders to write to."""
     sizes = {SCRATCH: scratch_bytes, **dict.fromkeys(_SIDE_SCRATCHES, max(1, scratch_bytes // _SIDE_SHARE))}
     mounts: list[Mount] = [("ro", "/", "/"), ("dev", "/dev", _NEXT_TO_NOTHING), ("proc", "/proc", "")]
     mounts += [("tmpfs", path, str(sizes.get(path, _NEXT_TO_NOTHING))) for path in emptied]
@@ -185,7 +185,7 @@ def _shared_libraries(beside: str) -> list[str]:
 
 
 def _libraries_in(folder: str) -> list[str]:
-    """Those under the names by which programs ask for them, such as libz.so.1."""
+    """The libraries of a folder, by the names that programs request, such as libz.so.1."""
     parts = {name: name.partition(".so.") for name in sorted(os.listdir(folder))}
     asked = [name for name, (base, _, version) in parts.items() if base in _LIBRARIES and 0 < len(version) < _LONG]
     return [f"{folder}/{name}" for name in asked if os.path.isfile(f"{folder}/{name}")]
@@ -197,11 +197,11 @@ def people_homes() -> list[str]:
 
 
 def _homes(home: str) -> list[str]:
-    """The folders of people, as far as they are no folders of the system."""
-    import pwd
-
+    """The home folders of users, except system folders."""
     candidates = [*_HOMES, home]
-    with contextlib.suppress(KeyError):  # a user may have no entry
+    with contextlib.suppress(KeyError, ImportError):  # a user may have no entry, and Windows has no such module
+        import pwd
+
         candidates.append(pwd.getpwuid(os.getuid()).pw_dir)
     real = _real_folders(path for path in candidates if path in _HOMES or len(Path(path).parts) > 2)
     return [path for path in real if not any(path.startswith(other + "/") for other in real)]
@@ -251,7 +251,7 @@ def _secrets_of_tools(tools: Iterable[str]) -> Iterator[str]:
 
 
 def _locked(folder: str, found: Survey) -> list[Mount]:
-    """What cannot be changed in a workspace; its repository neither be moved away, which is why it is mounted."""
+    """Read-only mounts of a workspace; its repository is mounted as well, so that it cannot be moved."""
     repository = f"{folder}/.git"
     held: list[Mount] = []
     if os.path.lexists(repository) and not os.path.islink(repository):  # what a link leads to is not shown
@@ -264,7 +264,7 @@ def _locked(folder: str, found: Survey) -> list[Mount]:
 
 
 def _covers(folder: str, found: Survey, emptied: Iterable[str]) -> list[Mount]:
-    """What stands for the hidden files and the folders that cannot be searched; the innermost first."""
+    """The covers of hidden files and of folders that cannot be searched, the innermost first."""
     covers: list[Mount] = []
     shown = tuple(f"{each}/" for each in (folder, *found.around))
     unseen = tuple(f"{each}/" for each in emptied)

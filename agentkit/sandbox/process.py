@@ -31,6 +31,7 @@ from agentkit.sandbox.isolation import (
     RESOURCE_LIMITS,
     Boundary,
     check_isolation,
+    check_platform,
 )
 from agentkit.sandbox.launcher import start_isolated
 from agentkit.sandbox.mounts import SCRATCH, MountPlan, command_view
@@ -39,11 +40,11 @@ from agentkit.sandbox.sqlite_access import folders_to_open, opened
 from agentkit.sandbox.watchdog import Cancellation, Capture, ProcessLimits, attend, process_count
 
 SHELL_LIMITS = ProcessLimits()
-"""What a command may use, unless its caller says otherwise."""
+"""Default limits of a command."""
 
 _INHERITED = ("PATH", "LANG", "TZ", "TERM")
 _CAUTIOUS = {"GIT_CONFIG_COUNT": "1", "GIT_CONFIG_KEY_0": "safe.bareRepository", "GIT_CONFIG_VALUE_0": "explicit"}
-"""Where no strong boundary stands: any folder can look like a repository, and git runs what its settings name."""
+"""For weak boundaries: any folder can look like a repository, and git runs programs that its settings name."""
 
 _ATTEMPTS = 6
 _FIRST_PAUSE_SECONDS = 0.01
@@ -61,7 +62,7 @@ _ULIMITS = {"CORE": ("c", 1), "FSIZE": ("f", 1024), "NOFILE": ("n", 1), "DATA": 
 
 @dataclass(frozen=True, slots=True)
 class ProcessOutcome:
-    """What came of a command, in a word (ok, timed_out, failed), and where it ran.
+    """The outcome of a command: its status (ok, timed_out, failed), output and boundary.
 
     `created` are the settings that other programs run later and that the command made: they were set aside, unless
     they were permitted. `unsearched` says why not all secrets of the workspace were found and hidden, if they were not.
@@ -85,7 +86,7 @@ class ProcessOutcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Confinement:
-    """How a command is confined: `writable=False` shows it the workspace, but lets it change nothing.
+    """The confinement of a command; with `writable=False` the workspace is read-only.
 
     `network=True` lets it talk to whatever its host can talk to. `available` are the mechanisms that may be used:
     with some taken away it is as on a machine without them. `hidden` are files and folders it is shown empty, where
@@ -151,16 +152,16 @@ def run_command(
 ) -> ProcessOutcome:
     """Run a command line with bash in `folder`, its workspace, and wait for it.
 
-    It gets no input and no secret of the environment, and all it started ends with it. `permitted` says which settings
-    that other programs run later it may create, by their paths in the workspace. With `searched` it is not run when
-    the workspace cannot be searched for secrets. It is run behind the boundary that `command_boundary` tells, or not at
-    all: raises SandboxError when that cannot be put up around the workspace, and for what no program can be given.
+    It gets neither input nor secrets of the environment, and every process that it starts ends with it. `permitted`
+    decides by their paths in the workspace which settings it may create that other programs run later. With `searched`
+    it is not run if the workspace cannot be searched for secrets. Raises SandboxError if the boundary reported by
+    `command_boundary` cannot be set up for the workspace, and for text that cannot be passed to a program.
     """
-    _refuse_unspeakable(command)
+    _check_text(command)
     boundary = command_boundary(confinement)
     boundary.require(confinement.isolation)
     with _commands.one_more():
-        job, outcome = _begun(
+        job, outcome = _run_attempts(
             (command, os.path.realpath(folder), confinement), boundary, cancellation, searched=searched
         )
         if not confinement.writable:
@@ -170,7 +171,7 @@ def run_command(
     return replace(outcome, created=created, unsearched=job.found.unsearched or after.unsearched)
 
 
-def _begun(
+def _run_attempts(
     task: tuple[str, str, Confinement], boundary: Boundary, cancellation: Cancellation | None, *, searched: bool
 ) -> tuple[_Job, ProcessOutcome]:
     """Run the command around what was found in its workspace, and search again where that has changed too soon."""
@@ -190,7 +191,7 @@ def _begun(
 
 @contextlib.contextmanager
 def _prepared(command: str, folder: str, confinement: Confinement) -> Iterator[_Job]:
-    """One attempt to run a command: git is prepared before the search, since it creates settings, and tidied up after.
+    """Prepare an attempt to run a command: git first, since it creates settings, then the search; clean up at the end.
 
     The scratch folder of an attempt is deleted at its end.
     """
@@ -208,7 +209,7 @@ def _run_once(
 ) -> ProcessOutcome:
     """Run the command once behind this boundary. Raises _Moved when the files were not still where they were found."""
     # bubblewrap would make what it mounts on where another command has just removed it
-    start = _in_worker if others() and _is_enough(job, boundary) else _launcher(job, boundary)
+    start = _in_worker if others() and _worker_suffices(job, boundary) else _launcher(job, boundary)
     try:
         with start(job, boundary) as running:
             if "mount" in boundary.mechanisms and not job.found.still_holds(job.git.search if others() else None):
@@ -227,14 +228,14 @@ class _Commands:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._running = self._begun = 0
+        self._running = self._run_attempts = 0
 
     @contextlib.contextmanager
     def one_more(self) -> Iterator[None]:
         """Count a command while it runs."""
         with self._lock:
             self._running += 1
-            self._begun += 1
+            self._run_attempts += 1
         try:
             yield
         finally:
@@ -244,8 +245,8 @@ class _Commands:
     def watch(self) -> Callable[[], bool]:
         """Tells, when it is called, whether any other command has run since now."""
         with self._lock:
-            alone, begun = self._running == 1, self._begun
-        return lambda: not alone or self._begun != begun
+            alone, begun = self._running == 1, self._run_attempts
+        return lambda: not alone or self._run_attempts != begun
 
 
 _commands = _Commands()
@@ -259,17 +260,18 @@ def _launcher(job: _Job, boundary: Boundary) -> Callable[[_Job, Boundary], Abstr
     """Bubblewrap where it is there, unless our own worker is both quicker and as strong."""
     if BUBBLEWRAP not in boundary.mechanisms:
         return _in_worker
-    is_large = len(job.found.hidden) + len(job.found.locked) > bubblewrap.MOST_MOUNTS
-    return _in_worker if is_large and _is_enough(job, boundary) else _in_bubblewrap
+    is_large = len(job.found.hidden) + len(job.found.locked) > bubblewrap.MAX_MOUNTS
+    return _in_worker if is_large and _worker_suffices(job, boundary) else _in_bubblewrap
 
 
-def _is_enough(job: _Job, boundary: Boundary) -> bool:
+def _worker_suffices(job: _Job, boundary: Boundary) -> bool:
     """Whether our own worker puts up all that is needed."""
     return boundary.needs & boundary.mechanisms <= _mechanisms_of_worker(job.confinement.wanted - {BUBBLEWRAP})
 
 
 def command_boundary(confinement: Confinement = DEFAULT) -> Boundary:
     """The boundary that commands get on this machine, found out once by running a harmless command behind it."""
+    check_platform()
     wanted = confinement.wanted
     return confinement.boundary(bubblewrap.mechanisms(wanted) or _mechanisms_of_worker(wanted))
 
@@ -280,24 +282,24 @@ def _mechanisms_of_worker(wanted: frozenset[str]) -> frozenset[str]:
         git = Git(folder, folder, writable=False, repository=None)
         git.prepare({})
         job = _Job("", folder, folder, Confinement(available=wanted), git)
-        keeper, mechanisms = start_isolated(_setup(job), wanted)
-        keeper.close()
+        worker, mechanisms = start_isolated(_setup(job), wanted)
+        worker.close()
     return mechanisms
 
 
 def forget_boundaries() -> None:
-    """Find out anew which boundary commands get, because the one that was found could not be put up."""
+    """Forget the detected boundaries, because one of them could not be set up."""
     _mechanisms_of_worker.cache_clear()
     bubblewrap.forget()
 
 
-def _refuse_unspeakable(command: str) -> None:
+def _check_text(command: str) -> None:
     """Raise SandboxError for what no program can be given as its argument."""
     try:
-        is_speakable = b"\0" not in os.fsencode(command)
+        is_valid = b"\0" not in os.fsencode(command)
     except UnicodeEncodeError:
-        is_speakable = False
-    if not is_speakable:
+        is_valid = False
+    if not is_valid:
         raise SandboxError("The command contains a NUL character or half of one (a lone surrogate), so it was not run.")
 
 
@@ -345,18 +347,18 @@ def _remove_mount_points(found: Survey) -> None:
 def _in_worker(job: _Job, boundary: Boundary) -> Iterator[_Running]:
     least = boundary.mechanisms & boundary.needs
     wanted = job.confinement.wanted & {*boundary.mechanisms, LANDLOCK}
-    keeper, mechanisms = start_isolated(_setup(job), wanted, least)
-    with contextlib.closing(keeper):
+    worker, mechanisms = start_isolated(_setup(job), wanted, least)
+    with contextlib.closing(worker):
         achieved = job.confinement.boundary(mechanisms)
         home = SCRATCH if "mount" in mechanisms else job.scratch
         given = _environment(job, home) | ({} if achieved.is_strong else _CAUTIOUS)
         environment = "\0".join(f"{name}\0{value}" for name, value in given.items())
         task = {"command": "\0".join(_bash(job.command)), "environment": environment}
-        yield _Running(keeper.program, keeper.stdout, keeper.stderr, achieved, lambda: keeper.send(task))
+        yield _Running(worker.program, worker.stdout, worker.stderr, achieved, lambda: worker.send(task))
 
 
 def _setup(job: _Job) -> dict[str, str]:
-    """What a worker is told before it is given a command."""
+    """The setup frame of a worker for a command."""
     resources = _resources(job.confinement.limits).items()
     return {
         **_view(job).texts(),
@@ -393,10 +395,10 @@ def _with_databases(view: MountPlan, job: _Job) -> MountPlan:
 
 
 def _environment(job: _Job, home: str) -> dict[str, str]:
-    """What a command may know of its host's environment, and a home of its own."""
+    """The environment of a command: a few variables of the host, and a private home."""
     host = settings.environment()
-    kept = {name: value for name, value in host.items() if name in _INHERITED or name.startswith("LC_")}
-    return {"PATH": os.defpath, **kept, "HOME": home, "TMPDIR": home, **job.git.environment(home, host)}
+    inherited = {name: value for name, value in host.items() if name in _INHERITED or name.startswith("LC_")}
+    return {"PATH": os.defpath, **inherited, "HOME": home, "TMPDIR": home, **job.git.environment(home, host)}
 
 
 def _resources(limits: ProcessLimits) -> dict[str, int]:
@@ -419,10 +421,10 @@ def _bash(command: str) -> list[str]:
 
 @functools.cache
 def _bash_path() -> str:
-    """Where bash is. Raises SandboxError."""
+    """The path of bash. Raises SandboxError."""
     path = shutil.which("bash")
     if path is None:
-        raise SandboxError("There is no bash on this machine, and commands are bash's.")
+        raise SandboxError("bash is not installed on this machine; commands need it.")
     return path
 
 

@@ -36,7 +36,7 @@ PYTHON_LIMITS = ProcessLimits(
 
 MAX_CODE_BYTES = 100_000
 
-_MOST_DIGITS, _NOTE_BYTES = 10, 100
+_MAX_DIGITS, _NOTE_BYTES = 10, 100
 _KINDS = ("syntax", "refused", "raised")
 _SIGNALS = {
     4: "SIGILL",
@@ -144,13 +144,13 @@ def _run(
     objection = _objection(task["code"])
     if objection:
         return _unrun(objection)
-    keeper, mechanisms = POOL.take(spec)
-    with contextlib.closing(keeper):
+    worker, mechanisms = POOL.take(spec)
+    with contextlib.closing(worker):
         boundary = Boundary(mechanisms, PYTHON_NEEDS)
         boundary.require(sandbox)
-        keeper.send(task)
+        worker.send(task)
         POOL.refill(spec)  # the next worker starts while this one runs
-        return _attended(keeper, spec.limits, boundary, cancellation, answer)
+        return _attended(worker, spec.limits, boundary, cancellation, answer)
 
 
 def _objection(code: str) -> str:
@@ -161,9 +161,9 @@ def _objection(code: str) -> str:
     try:
         size = len(code.encode())
     except UnicodeEncodeError:
-        return "The code contains half of a character (a lone surrogate), which is no text."
+        return "The code contains a lone surrogate, so it is not valid text."
     if "\0" in code:
-        return "The code contains a NUL character, which no Python code may."
+        return "The code contains a NUL character, which Python does not allow."
     if size > MAX_CODE_BYTES:
         return f"The code is {size:,} bytes long, and at most {MAX_CODE_BYTES:,} are run."
     return ""
@@ -177,7 +177,7 @@ def _unrun(objection: str) -> PythonOutcome:
 
 
 class _Verdict(NamedTuple):
-    """How a snippet ended, without its output."""
+    """The outcome of a snippet without its output."""
 
     status: str = "ok"
     value: str = ""
@@ -189,7 +189,7 @@ class _Verdict(NamedTuple):
 
 
 def _attended(
-    keeper: WorkerHandle,
+    worker: WorkerHandle,
     limits: ProcessLimits,
     boundary: Boundary,
     cancellation: Cancellation | None,
@@ -199,12 +199,12 @@ def _attended(
     together, stdout, stderr = (Capture(limits.output_bytes) for _ in range(3))
     report = bytearray()
     takers = {
-        keeper.stdout: stdout.also(together),
-        keeper.stderr: stderr.also(together),
-        keeper.report: report.extend,
-        **answering(keeper, answer),
+        worker.stdout: stdout.also(together),
+        worker.stderr: stderr.also(together),
+        worker.report: report.extend,
+        **answering(worker, answer),
     }
-    stop = attend(keeper.program, takers, limits, cancellation)
+    stop = attend(worker.program, takers, limits, cancellation)
     if stop is None:
         verdict = _verdict(protocol.split(bytes(report)), limits)
     else:
@@ -220,15 +220,15 @@ def _attended(
 
 
 def _verdict(frames: list[dict[str, str]], limits: ProcessLimits) -> _Verdict:
-    """Determine the outcome: the keeper reports how the process ended, and claims count only after a normal exit."""
+    """Determine the outcome: the worker reports how the process ended, and claims count only after a normal exit."""
     if not frames:
-        return _Verdict("failed", error="The sandbox broke down: its keeper died.", kind="sandbox")
+        return _Verdict("failed", error="The sandbox broke down: its supervisor died.", kind="sandbox")
     code = int(frames[-1]["code"])
     claims = protocol.split(frames[-1]["claim"].encode("utf-8", "surrogateescape"))
     most_bytes = limits.output_bytes + _NOTE_BYTES
     claim = {name: protocol.shortened(text, most_bytes) for name, text in claims[0].items()} if claims else {}
     if code == 0 and "kind" in claim:
-        return _told(claim, limits)
+        return _claimed(claim, limits)
     if code == FAILED and "failure" in claim:
         return _Verdict("failed", error=f"The sandbox broke down: {claim['failure']}", kind="sandbox")
     if code < 0:
@@ -236,7 +236,7 @@ def _verdict(frames: list[dict[str, str]], limits: ProcessLimits) -> _Verdict:
     return _Verdict("failed", error=f"It ended its process (exit code {code}) before it was done.", kind="raised")
 
 
-def _told(claim: dict[str, str], limits: ProcessLimits) -> _Verdict:
+def _claimed(claim: dict[str, str], limits: ProcessLimits) -> _Verdict:
     """Convert the claim of the process about the code's end, which the code itself can have written."""
     is_cut = bool(claim.get("cut"))
     if claim["kind"] == "ok":
@@ -245,7 +245,7 @@ def _told(claim: dict[str, str], limits: ProcessLimits) -> _Verdict:
     message, line = claim.get("message", ""), claim.get("line", "")
     if claim.get("raised") == "MemoryError":
         message, kind = out_of_memory(limits), "limit"
-    number = int(line) if line.isascii() and line.isdecimal() and len(line) < _MOST_DIGITS else None
+    number = int(line) if line.isascii() and line.isdecimal() and len(line) < _MAX_DIGITS else None
     return _Verdict("failed", "", message or "It failed.", kind, number, claim.get("hint", ""), is_cut)
 
 
@@ -309,21 +309,21 @@ class WorkerPool:
 
     def take(self, spec: WorkerSpec) -> tuple[WorkerHandle, frozenset[str]]:
         """Return a worker that waits for its snippet and its mechanisms; the caller must close the worker."""
-        for keeper in iter(lambda: self._pick(spec), None):
-            report = keeper.ready()
+        for worker in iter(lambda: self._pick(spec), None):
+            report = worker.ready()
             if "mechanisms" in report:
-                return keeper, frozenset(listed(report["mechanisms"]))
-            keeper.close()
-        keeper, mechanisms = start_isolated(_setup(spec), spec.wanted)
+                return worker, frozenset(listed(report["mechanisms"]))
+            worker.close()
+        worker, mechanisms = start_isolated(_setup(spec), spec.wanted)
         self._achieved[spec] = mechanisms
-        return keeper, mechanisms
+        return worker, mechanisms
 
     def achievable(self, spec: WorkerSpec) -> frozenset[str]:
         """The mechanisms that workers for such snippets get on this machine."""
         if spec not in self._achieved:
-            keeper, mechanisms = start_isolated(_setup(spec), spec.wanted)
+            worker, mechanisms = start_isolated(_setup(spec), spec.wanted)
             self._achieved[spec] = mechanisms
-            self._put(spec, keeper)
+            self._put(spec, worker)
         return self._achieved[spec]
 
     def refill(self, spec: WorkerSpec) -> None:
@@ -336,10 +336,10 @@ class WorkerPool:
     def close(self) -> None:
         """Close the waiting workers. The next snippet starts a new one."""
         with self._lock:
-            leaving, self._waiting[:] = self._waiting[:], []
+            closing, self._waiting[:] = self._waiting[:], []
             if self._timer:
                 self._timer.cancel()
-        _close_all(leaving)
+        _close_all(closing)
 
     @property
     def _lock(self) -> threading.Lock:
@@ -348,25 +348,25 @@ class WorkerPool:
 
     def _pick(self, spec: WorkerSpec) -> WorkerHandle | None:
         with self._lock:
-            strangers = [entry for entry in self._waiting if entry[1].owner != os.getpid()]
-            found = next((entry for entry in self._waiting if entry[0] == spec and entry not in strangers), None)
-            self._waiting[:] = [entry for entry in self._waiting if entry not in strangers and entry is not found]
-        _close_all(strangers)
+            foreign = [entry for entry in self._waiting if entry[1].owner != os.getpid()]
+            found = next((entry for entry in self._waiting if entry[0] == spec and entry not in foreign), None)
+            self._waiting[:] = [entry for entry in self._waiting if entry not in foreign and entry is not found]
+        _close_all(foreign)
         return found[1] if found else None
 
-    def _put(self, spec: WorkerSpec, keeper: WorkerHandle) -> None:
+    def _put(self, spec: WorkerSpec, worker: WorkerHandle) -> None:
         """Add a waiting worker for a limited time, replacing the oldest one if the pool is full."""
         with self._lock:
             self._closing = self._closing or weakref.finalize(self, _close_all, self._waiting)
-            self._waiting.append((spec, keeper))
-            leaving = self._waiting[: max(0, len(self._waiting) - self._size)]
-            del self._waiting[: len(leaving)]
+            self._waiting.append((spec, worker))
+            closing = self._waiting[: max(0, len(self._waiting) - self._size)]
+            del self._waiting[: len(closing)]
             if self._timer:
                 self._timer.cancel()
             self._timer = threading.Timer(self._idle_seconds, self.close)
             self._timer.daemon = True
             self._timer.start()
-        _close_all(leaving)
+        _close_all(closing)
 
 
 def _close_all(entries: list[tuple[WorkerSpec, WorkerHandle]]) -> None:
@@ -375,4 +375,4 @@ def _close_all(entries: list[tuple[WorkerSpec, WorkerHandle]]) -> None:
 
 
 POOL = WorkerPool()
-"""The only state kept between calls: most of a snippet's time is spent starting a worker, so one is kept ready."""
+"""The only state between calls: starting a worker takes longer than most snippets, so one is prepared in advance."""

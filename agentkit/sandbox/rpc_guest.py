@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-MOST_BYTES = protocol.MAX_FRAME_BYTES - 1_000
+MAX_BYTES = protocol.MAX_FRAME_BYTES - 1_000
 """Maximum length of the arguments or the result of a call as JSON."""
 
 _AS_TEXT = frozenset({"datetime", "decimal", "fractions", "uuid"})
@@ -93,8 +93,8 @@ def _bound(name: str, parameters: Sequence[str], given: tuple[Any, ...], named: 
             raise TypeError(f"{name}() got two values for {key!r}")
         arguments[parameter] = value
     text = json.dumps(arguments, default=_plain)
-    if len(text) > MOST_BYTES:
-        raise ValueError(f"the arguments of {name}() are longer than {MOST_BYTES:,} characters")
+    if len(text) > MAX_BYTES:
+        raise ValueError(f"the arguments of {name}() are longer than {MAX_BYTES:,} characters")
     return text
 
 

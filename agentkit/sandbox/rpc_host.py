@@ -16,7 +16,7 @@ Returns a `value`, as the only item of a JSON list, or an `error`. Name and argu
 """
 
 _LENGTH = 4
-_NO_CALL = "The code has sent what is no call of a function."
+_NO_CALL = "The code sent an invalid function call."
 
 
 class CallingWorker(Protocol):
@@ -30,29 +30,29 @@ class CallingWorker(Protocol):
         ...
 
 
-def takers(keeper: CallingWorker, answer: Answer | None) -> dict[int, Callable[[bytes], None]]:
+def takers(worker: CallingWorker, answer: Answer | None) -> dict[int, Callable[[bytes], None]]:
     """The descriptor of calls, if they are enabled, mapped to the handler of the data read from it."""
-    return {} if answer is None or keeper.calls is None else {keeper.calls: _Answering(keeper, answer).take}
+    return {} if answer is None or worker.calls is None else {worker.calls: _Answering(worker, answer).take}
 
 
 class _Answering:
     """Assembles calls from chunks of data and replies to each complete one."""
 
-    def __init__(self, keeper: CallingWorker, answer: Answer) -> None:
-        self._keeper, self._answer = keeper, answer
-        self._asked = bytearray()
+    def __init__(self, worker: CallingWorker, answer: Answer) -> None:
+        self._worker, self._answer = worker, answer
+        self._received = bytearray()
 
     def take(self, data: bytes) -> None:
         """Process a chunk. Raises SandboxError for a malformed call or a reply that is not read."""
-        if self._keeper.program.poll() is not None:
+        if self._worker.program.poll() is not None:
             return
-        self._asked += data
-        length = int.from_bytes(self._asked[:_LENGTH], "big")
+        self._received += data
+        length = int.from_bytes(self._received[:_LENGTH], "big")
         awaited = length if length <= protocol.MAX_FRAME_BYTES else 0
-        if len(self._asked) < _LENGTH + awaited:
+        if len(self._received) < _LENGTH + awaited:
             return
-        asked = protocol.split(bytes(self._asked))
-        self._asked.clear()  # code that waits for a reply sends nothing else
-        if len(asked) != 1 or asked[0].keys() != {"tool", "arguments"}:
+        requests = protocol.split(bytes(self._received))
+        self._received.clear()  # code that waits for a reply sends nothing else
+        if len(requests) != 1 or requests[0].keys() != {"tool", "arguments"}:
             raise SandboxError(_NO_CALL)
-        self._keeper.reply(self._answer(asked[0]["tool"], asked[0]["arguments"]))
+        self._worker.reply(self._answer(requests[0]["tool"], requests[0]["arguments"]))

@@ -18,12 +18,12 @@ from dataclasses import field, replace
 from agentkit._dataclass import dataclass
 from agentkit.safety import paths
 
-MOST_ENTRIES = 500_000
-MOST_SECONDS = 10.0
-MOST_PLACES = 20_000
+MAX_ENTRIES = 500_000
+MAX_SECONDS = 10.0
+MAX_PLACES = 20_000
 """Hidden and locked paths, each of which is a mount. Linux allows 100,000 mounts."""
 
-_MOST_REMEMBERED = 200_000
+_MAX_REMEMBERED = 200_000
 _YOUNG_NANOSECONDS = 50_000_000
 """A folder changed just now may change again within one tick of its clock, so it is not remembered."""
 
@@ -40,7 +40,7 @@ Identity = tuple[int, int, int, int]
 
 @dataclass(frozen=True, slots=True)
 class Survey:
-    """What was found in a folder; all paths are absolute and lead through no link.
+    """The result of a search; all paths are absolute and without links.
 
     `hidden` are files, and folders that cannot be searched, with their status. `locked` are settings and folders of
     secrets, `packaged` those in folders of packages, and `links` the targets of those that are links. `checked` are the
@@ -112,7 +112,7 @@ NOTHING_FOUND = Survey()
 
 @dataclass(frozen=True, slots=True)
 class _Listing:
-    """One folder: its subfolders with their zones, and its entries that are hidden, hidden links, or locked."""
+    """A folder: its subfolders with their zones, and its entries that are hidden, hidden links, or locked."""
 
     inode: int
     changed: int
@@ -133,9 +133,9 @@ def survey(
     folder: str,
     *,
     is_git_dir: bool = False,
-    most_entries: int = MOST_ENTRIES,
-    most_places: int = MOST_PLACES,
-    most_seconds: float = MOST_SECONDS,
+    most_entries: int = MAX_ENTRIES,
+    most_places: int = MAX_PLACES,
+    most_seconds: float = MAX_SECONDS,
 ) -> Survey:
     """Search a folder, given without links, for hidden and locked paths."""
     if folder == "/":
@@ -145,7 +145,7 @@ def survey(
 
 
 class _Search:
-    """One search, and what it has found so far."""
+    """The state of a search."""
 
     def __init__(self, folder: str, most_entries: int, most_places: int, deadline: float) -> None:
         self._base, self._left, self._places, self._deadline = folder, most_entries, most_places, deadline
@@ -210,7 +210,7 @@ class _Search:
         oldest = time.time_ns() - _YOUNG_NANOSECONDS
         listing = _listed(path, path[len(self._base) + 1 :], zone, status)
         if status.st_ctime_ns < oldest:
-            if len(_remembered) >= _MOST_REMEMBERED:
+            if len(_remembered) >= _MAX_REMEMBERED:
                 _remembered.clear()
             _remembered[self._base, path, zone] = listing
         return listing
@@ -301,7 +301,7 @@ def _identity(status: os.stat_result) -> Identity:
 
 
 def _zone(name: str, zone: str) -> str:
-    """Where the entries of a folder lie: in a repository, among the names of its branches, in packages, or in none."""
+    """The zone of a folder: a repository, names of branches, packages, or none."""
     if zone in ("git", "refs"):
         return "refs" if name in _NAMES_OF_BRANCHES else zone
     return "git" if name == ".git" else "packages" if name in paths.PACKAGE_FOLDERS else zone

@@ -16,7 +16,7 @@ from agentkit.sandbox.mounts import Mount
 
 _WORD = re.compile(r"[^\s'\"|&;<>()=$`,]+")
 _HEADER, _MODE, _WAL = b"SQLite format 3\0", slice(18, 20), b"\2\2"
-_MOST_WORDS, _MOST_ENTRIES, _MOST_FOLDERS = 500, 300, 5
+_MAX_WORDS, _MAX_ENTRIES, _MAX_FOLDERS = 500, 300, 5
 
 
 def folders_to_open(command: str, folder: str) -> list[str]:
@@ -24,20 +24,20 @@ def folders_to_open(command: str, folder: str) -> list[str]:
 
     Those with more than 300 entries are left out; opening such a database fails as before.
     """
-    words = list(dict.fromkeys(_WORD.findall(command)))[:_MOST_WORDS]
+    words = list(dict.fromkeys(_WORD.findall(command)))[:_MAX_WORDS]
     found: dict[str, None] = {}
     for path in _files_named(words, folder):
         parent = os.path.dirname(path)
         has_both = os.path.exists(f"{path}-wal") and os.path.exists(f"{path}-shm")
-        if parent not in found and not has_both and _is_in_wal_mode(path) and len(os.listdir(parent)) <= _MOST_ENTRIES:
+        if parent not in found and not has_both and _is_in_wal_mode(path) and len(os.listdir(parent)) <= _MAX_ENTRIES:
             found[parent] = None
-    return [*found][:_MOST_FOLDERS]
+    return [*found][:_MAX_FOLDERS]
 
 
 def _files_named(words: list[str], folder: str) -> Iterator[str]:
     """The real paths of files in the workspace that these words name, also below other folders that are named."""
     bases = [folder, *(path for word in words if os.path.isdir(path := os.path.join(folder, word)))]
-    for base in bases[:_MOST_FOLDERS]:
+    for base in bases[:_MAX_FOLDERS]:
         for word in words:
             path = os.path.realpath(os.path.join(base, word.removeprefix("file:").partition("?")[0]))
             if path.startswith(f"{folder}/") and os.path.isfile(path):

@@ -21,7 +21,7 @@ from agentkit.errors import ConfigError, SandboxError
 from agentkit.sandbox import protocol
 
 _KILL = 9
-_MOST_ROUNDS, _ROUND_SECONDS = 500, 0.002
+_MAX_ROUNDS, _ROUND_SECONDS = 500, 0.002
 _DEAD = (b"Z", b"X")
 _STATE, _PARENT, _GROUP, _RESIDENT = 0, 1, 2, 21
 """Indices in /proc/PID/stat, counted from the field after the name: state, parent, group, resident pages."""
@@ -45,7 +45,7 @@ def kill_descendants(root: int) -> None:
     """
     spared = {_group(root), os.getpgrp(), 0}
     killed: set[int] = set()
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         below = _below(root)
         living = {process for process, words in below.items() if words[_STATE] not in _DEAD}
         if not living:
@@ -60,14 +60,14 @@ def kill_descendants(root: int) -> None:
 
 def _below(root: int) -> dict[int, list[bytes]]:
     """The /proc data of each process below `root`."""
-    told = {process: words for process in _processes() if (words := _stat(process))}
+    stats = {process: words for process in _processes() if (words := _stat(process))}
     children: dict[int, list[int]] = {}
-    for process, words in told.items():
+    for process, words in stats.items():
         children.setdefault(int(words[_PARENT]), []).append(process)
     found: dict[int, list[bytes]] = {}
     frontier = children.get(root, [])
     while frontier:
-        found.update((process, told[process]) for process in frontier)
+        found.update((process, stats[process]) for process in frontier)
         frontier = [child for process in frontier for child in children.get(process, ()) if child not in found]
     return found
 
@@ -118,10 +118,10 @@ _READ_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class ProcessLimits:
-    """The resource limits of a program; output written before a limit ends it is kept.
+    """The resource limits of a program; output written before a limit ends it is returned.
 
-    `memory_bytes` applies to the whole process tree, `output_bytes` is how much of each output is kept (beginning and
-    end). A program that writes `flood_bytes` is ended. Raises ConfigError for an invalid limit.
+    `memory_bytes` applies to the whole process tree, `output_bytes` is how much of each output is returned (beginning
+    and end). A program that writes `flood_bytes` is ended. Raises ConfigError for an invalid limit.
     """
 
     timeout_seconds: float = 30.0
@@ -214,7 +214,7 @@ class Cancellation:
 
 @dataclass(frozen=True, slots=True)
 class TerminationReason:
-    """Why a program was ended from outside: a code and a sentence.
+    """The reason why a program was ended from outside: a code and a sentence.
 
     The code is timed_out, cancelled, memory, processes, flood, or refused if its output could not be processed.
     """

@@ -1,9 +1,9 @@
 """The sandbox worker: it isolates itself, reports its boundary, then receives its task.
 
-The keeper process stays outside of the process namespace it creates. It monitors the host and the task and reports how
-the task ended, which it observes itself. The process that runs code has no access to the report: its claims go to the
-keeper, which forwards them marked as claims. Changes of state here affect no other process. The module imports little
-because every start pays for it.
+The supervisor process stays outside of the process namespace it creates. It monitors the host and the task, and
+reports how the task ended, which it observes itself. The process that runs code has no access to the report: its claims
+go to the supervisor, which forwards them marked as claims. Changes of state here affect no other process. The module
+imports little because every start pays for it.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ control descriptor.
 
 
 def main(host: int, report: int) -> NoReturn:
-    """Run the keeper of one task: isolate, fork the task, monitor it, and exit with its exit code."""
+    """Run the supervisor of one task: isolate, fork the task, monitor it, and exit with its exit code."""
     os.set_inheritable(report, False)
     setup = protocol.receive(_CONTROL)
     if setup is None:
@@ -117,10 +117,10 @@ def _watch(task: int, host: int, claim: _Claim) -> int:
         ended, status = os.waitpid(task, os.WNOHANG)
         if ended:
             return status
-        spoken = {descriptor for descriptor, _ in watch.poll(patience)}
-        if claim.descriptor in spoken and not claim.take():
+        readable = {descriptor for descriptor, _ in watch.poll(patience)}
+        if claim.descriptor in readable and not claim.take():
             watch.unregister(claim.descriptor)
-        if os.getppid() != host or _CONTROL in spoken:
+        if os.getppid() != host or _CONTROL in readable:
             if _ON_LINUX:
                 kill_descendants(os.getpid())
             os.kill(task, _KILL)
@@ -129,24 +129,24 @@ def _watch(task: int, host: int, claim: _Claim) -> int:
 
 def _be_task(setup: Setup, left: list[str], report: int, claims: int) -> NoReturn:
     """Isolate, report, close the report, receive the task and run it. Any failure ends this process."""
-    told = report
+    error_pipe = report
     try:
         os.setsid()  # a separate process group, which can be killed as a whole
         nothing = os.open(os.devnull, os.O_RDONLY)
         work = _TASKS[setup["task"]](setup)
         achieved = _isolate(setup, left)
         protocol.send(report, protocol.encode(mechanisms="\0".join(achieved)))
-        told = claims
+        error_pipe = claims
         os.close(report)
         request = protocol.receive(_CONTROL, int(setup.get("request_bytes", protocol.MAX_FRAME_BYTES)))
         if request is None:
             os._exit(0)
         if not setup["calls"]:
-            os.dup2(nothing, _CONTROL)  # from here on there is no input and no host to read from
+            os.dup2(nothing, _CONTROL)  # from here on neither input nor host can be read
         os.close(nothing)
         work(request, claims)
     except BaseException as error:  # nothing must continue after a failure here
-        os.write(told, protocol.encode(failure=f"{type(error).__name__}: {error}"))
+        os.write(error_pipe, protocol.encode(failure=f"{type(error).__name__}: {error}"))
     os._exit(FAILED)
 
 
@@ -249,7 +249,7 @@ def _python(setup: Setup) -> Any:
     guard.run("import copy\n0", _discard)
 
     def work(request: dict[str, str], claims: int) -> NoReturn:
-        _forget_the_way_out()
+        _remove_native_modules()
         ending = guard.run(request["code"], _write, functions(request))
         raised = ending.message.partition(":")[0] if ending.kind == "raised" else ""
         details = {"message": ending.text(), "line": ending.line, "hint": ending.hint, "value": ending.value}
@@ -269,7 +269,7 @@ def _module(setup: Setup) -> Any:
     function = import_module(setup["module"]).work
 
     def work(request: dict[str, str], claims: int) -> NoReturn:
-        _forget_the_way_out()
+        _remove_native_modules()
         for texts in function(request):
             protocol.send(1, protocol.encode(**texts))
         _finish(claims, int(setup["output_bytes"]), {"kind": "ok"})
@@ -300,7 +300,7 @@ def _run_unguarded(code: str, claims: int, most_bytes: int) -> NoReturn:
     _finish(claims, most_bytes, {"kind": kind, "raised": raised, "message": message})
 
 
-def _forget_the_way_out() -> None:
+def _remove_native_modules() -> None:
     """Remove modules that can call into the C library."""
     for name in [*sys.modules]:
         if name.startswith(("ctypes", "_ctypes", "agentkit.sandbox.kernel")):

@@ -29,7 +29,10 @@ _FILES = {
     "/page.css": ("page.css", "text/css; charset=utf-8"),
     "/page.js": ("page.js", "text/javascript; charset=utf-8"),
     "/run.js": ("run.js", "text/javascript; charset=utf-8"),
+    "/files.js": ("files.js", "text/javascript; charset=utf-8"),
     "/cards.js": ("cards.js", "text/javascript; charset=utf-8"),
+    "/vendor/markdown-it.js": ("vendor/markdown-it.js", "text/javascript; charset=utf-8"),
+    "/vendor/markdown-it.LICENSE": ("vendor/markdown-it.LICENSE", "text/plain; charset=utf-8"),
     "/markdown.js": ("markdown.js", "text/javascript; charset=utf-8"),
     "/icon.svg": ("icon.svg", "image/svg+xml"),
 }
@@ -75,6 +78,7 @@ def application(
     )
     served.router.redirect_slashes = False  # it would redirect to any host that the client names
     served.state.token = gate.token
+    served.state.close = chats.close
     return served
 
 
@@ -91,6 +95,11 @@ def _handlers(completions: Completions, desk: ChatAPI) -> Mapping[tuple[str, str
         ("POST", "/page/answer"): desk.answer,
         ("POST", "/page/stop"): desk.stop,
         ("POST", "/page/undo"): desk.undo,
+        ("GET", "/page/state"): desk.state,
+        ("GET", "/page/models"): desk.models,
+        ("POST", "/page/rename"): desk.rename,
+        ("POST", "/page/delete"): desk.delete,
+        ("POST", "/page/retry"): desk.retry,
         ("GET", "/v1/models"): completions.models,
         ("GET", "/v1/models/{model:path}"): completions.model,
         ("POST", "/v1/chat/completions"): completions.complete,

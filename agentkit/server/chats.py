@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import secrets
 import threading
 from collections.abc import AsyncGenerator, Mapping
@@ -17,16 +18,18 @@ from agentkit.agents.result import Resumption
 from agentkit.errors import AgentKitError, ToolError
 from agentkit.events import RunEnded, RunStarted
 from agentkit.safety.approval import Approval, ApprovalRequest, Said
-from agentkit.server.event_stream import Told, asked, history, told, total
+from agentkit.server.event_stream import PageEvent, asked, history, page_events, settled, total
 from agentkit.server.http_types import HTTPError, json_bytes
 from agentkit.server.streaming import ConcurrencyLimit
+from agentkit.sessions.search import search_sessions, title_of
 from agentkit.sessions.session import Session
-from agentkit.sessions.store import SessionStore
+from agentkit.sessions.store import SessionStore, SessionSummary
 
 PATIENCE_SECONDS = 600.0
 """Seconds that an approval request waits; then the run ends paused, and can be answered later."""
 
 _MOST_CHATS = 100
+_MAX_LISTED = 200
 _SERIALS = 900_000_000
 
 
@@ -57,24 +60,36 @@ class Chat:
         self.is_running = self._is_undoing = False
         self._lock = threading.Lock()
 
-    async def document(self) -> Told:
+    async def document(self) -> PageEvent:
         """The session's history before the current run, and the state of that run."""
-        state = {"name": self.name, "serial": self.serial, "running": self.is_running}
-        return {**await asyncio.to_thread(self._kept, self._begun_at if self.is_running else None), **state}
+        kept = await asyncio.to_thread(self._kept, self._begun_at if self.is_running else None)
+        return {**kept, **self.state}
 
-    def _kept(self, until: int | None) -> Told:
+    @property
+    def state(self) -> PageEvent:
+        """The name and the newest run of the session, by which a page notices what happens in another."""
+        return {"name": self.name, "serial": self.serial, "running": self.is_running, "model": self._agent.llm.model}
+
+    def _kept(self, until: int | None) -> PageEvent:
         """The first entries as page events, or all of them. Runs in a thread, because journals can be long."""
         session = self._agent.session
         entries = session.entries[:until]
         changed = any(isinstance(entry.milestone, RunEnded) and entry.milestone.changes for entry in entries)
         records = self._agent.workspace.journal.runs() if changed else []
         undone = {record.id: record.is_undone for record in records}
-        return {"events": list(history(entries, session.unfinished, undone)), **total(session.usage)}
+        left = "" if self.is_running else next(reversed(session.unfinished), "")
+        title = title_of(self.name, entries)
+        events = list(history(entries, session.unfinished, undone))
+        return {"events": events, "title": title, "unfinished": left, **total(session.usage)}
 
-    def start(self, work: Prompt | Resumption) -> int:
-        """Start or resume a run and return its serial number. Raises HTTPError while another is running."""
-        if self.is_running or self._is_undoing:
-            raise HTTPError(409, "A run of this conversation is going on. Wait, or stop it.", code="busy")
+    def start(self, work: Prompt | Resumption, model: str = "") -> int:
+        """Start or resume a run, optionally with another model, and return its serial number.
+
+        Raises HTTPError while another is running, ConfigError for an invalid model.
+        """
+        self._refuse_while_busy()
+        if model and model != self._agent.llm.model:
+            self._agent.llm = self._agent.llm.with_model(model)
         begun_at = len(self._agent.session.entries)
         self._room.take()
         self._begun_at = begun_at
@@ -83,6 +98,36 @@ class Chat:
         self._task = asyncio.create_task(self._run(work))
         self._task.add_done_callback(self._over)
         return self.serial
+
+    def _refuse_while_busy(self) -> None:
+        if self.is_running or self._is_undoing:
+            raise HTTPError(409, "A run of this conversation is in progress. Wait, or stop it.", code="busy")
+
+    def retry(self) -> int:
+        """Ask the last prompt again, without its answer; the old branch becomes a conversation of its own.
+
+        Returns the serial number of the run. Raises HTTPError while a run is in progress, or without a prompt.
+        """
+        self._refuse_while_busy()
+        entries = self._agent.session.entries
+        prompts = [entry.milestone.prompt for entry in entries if isinstance(entry.milestone, RunStarted)]
+        if not prompts:
+            raise HTTPError(409, "This conversation has no prompt to ask again.", code="not_known")
+        llm = self._agent.llm
+        self._agent = self._agent.within(self._agent.session.without_last_run())
+        self._agent.approve, self._agent.llm = self._ask, llm
+        return self.start(prompts[-1])
+
+    def rename(self, name: str) -> None:
+        """Rename the conversation. Raises HTTPError while a run is in progress, SessionError for an invalid name."""
+        self._refuse_while_busy()
+        self._agent.session.rename(name)
+        self.name = name
+
+    def delete(self) -> None:
+        """Delete the conversation. Raises HTTPError while a run is in progress."""
+        self._refuse_while_busy()
+        self._agent.session.delete()
 
     async def stop(self) -> None:
         """Stop the current run, if any; its progress is stored."""
@@ -127,7 +172,7 @@ class Chat:
         try:
             async with aclosing(self._agent.astream(work)) as events:
                 async for event in events:
-                    for each in told(event):
+                    for each in page_events(event):
                         is_end = each["kind"] == "ended"
                         self._tell({**each, "total": total(self._agent.session.usage)} if is_end else each)
         except asyncio.CancelledError:
@@ -161,8 +206,9 @@ class Chat:
         finally:
             with self._lock:
                 self._questions.pop(mark, None)
+            self._loop.call_soon_threadsafe(self._tell, settled(mark))
 
-    def _tell(self, what: Told) -> None:
+    def _tell(self, what: PageEvent) -> None:
         self._lines.append(json_bytes(what) + b"\n")
         self._wake()
 
@@ -179,10 +225,42 @@ class Chats:
     ) -> None:
         self._agent, self._store, self._room, self._patience_seconds = agent, store, room, patience_seconds
         self._open: dict[str, Chat] = {}
+        self._titles: dict[tuple[str, float], str] = {}
 
-    def names(self) -> list[Told]:
-        """The stored sessions, the newest change first."""
-        return [{"name": each.name, "changed": each.changed} for each in self._store.summaries()]
+    def listed(self, query: str = "") -> list[PageEvent]:
+        """The stored sessions that contain all words of a query, the newest change first."""
+        if query.strip():
+            return [
+                {"name": each.name, "title": each.title, "changed": each.changed, "snippet": each.snippet}
+                for each in search_sessions(self._store, query)
+            ]
+        return [
+            {"name": each.name, "title": self._title(each), "changed": each.changed}
+            for each in self._store.summaries()[:_MAX_LISTED]
+        ]
+
+    def _title(self, summary: SessionSummary) -> str:
+        """The title of a session, cached until its first entries can have changed."""
+        key = (summary.name, summary.began)
+        if key not in self._titles:
+            self._titles[key] = title_of(summary.name, self._store.read(summary.name)[0])
+        return self._titles[key]
+
+    def rename(self, name: object, new: object) -> str:
+        """Rename a conversation and return its new name. Raises HTTPError and SessionError."""
+        if not isinstance(new, str) or not new.strip():
+            raise HTTPError(400, "name is the new name of the conversation.", code="invalid_value", parameter="name")
+        chat = self.find(name)
+        chat.rename(new.strip())
+        self._open.pop(str(name), None)
+        self._open[chat.name] = chat
+        return chat.name
+
+    def delete(self, name: object) -> None:
+        """Delete a conversation. Raises HTTPError and SessionError."""
+        chat = self.find(name)
+        chat.delete()
+        self._open.pop(chat.name, None)
 
     def find(self, name: object) -> Chat:
         """The chat with that name, created if it does not exist. Raises SessionError for an invalid name."""
@@ -204,6 +282,8 @@ class Chats:
 def said_of(document: Mapping[str, Any]) -> Said:
     """Parse a person's answer: edited arguments, an Approval, or a reason for denial. Raises HTTPError."""
     answer, text, arguments = document.get("answer"), document.get("text") or "", document.get("arguments")
+    if isinstance(arguments, str):  # parsed here, because browsers round integers above 2**53
+        arguments = _arguments(arguments)
     if not isinstance(text, str) or not isinstance(arguments, dict | None):
         raise _no_answer()
     if answer == "words":
@@ -213,6 +293,17 @@ def said_of(document: Mapping[str, Any]) -> Said:
     if answer == Approval.ONCE and arguments is not None:
         return arguments
     return text if answer == Approval.NO and text.strip() else Approval(answer)
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    """Parse edited arguments. Raises HTTPError with the place of the fault."""
+    try:
+        arguments = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise HTTPError(400, f"The arguments are not JSON: {error}", code="invalid_value") from None
+    if not isinstance(arguments, dict):
+        raise HTTPError(400, "The arguments are not a JSON object.", code="invalid_value")
+    return arguments
 
 
 def _no_answer() -> HTTPError:

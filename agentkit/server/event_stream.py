@@ -32,19 +32,18 @@ from agentkit.events import (
 from agentkit.llm.pricing import cost_of
 from agentkit.messages import AssistantMessage, Message, UserMessage
 from agentkit.redaction import redact
-from agentkit.safety.approval import Approval, ApprovalRequest
-from agentkit.safety.data_flow import FLOW
+from agentkit.safety.approval import Approval, ApprovalRequest, is_offered
 from agentkit.sessions.run_state import RunState
 from agentkit.sessions.store import SessionEntry
 from agentkit.usage import Usage, shown_cost
 
-Told = dict[str, Any]
+PageEvent = dict[str, Any]
 """One page event as JSON data: `kind` is its type, the other fields are text and numbers."""
 
 _MOST_CHARS = 20_000
 
 
-def told(event: Event) -> Iterator[Told]:
+def page_events(event: Event) -> Iterator[PageEvent]:
     """Yield the page event for a run event, if the page shows it."""
     match event:
         case RequestStarted(iteration):
@@ -56,10 +55,10 @@ def told(event: Event) -> Iterator[Told]:
         case ToolCallStarted() | ToolCallFinished() | ToolCallPostponed() | Approved():
             yield _call(event)
         case Milestone():
-            yield from _said(event)
+            yield from _of_milestone(event)
 
 
-def _said(milestone: Milestone) -> Iterator[Told]:
+def _of_milestone(milestone: Milestone) -> Iterator[PageEvent]:
     """Yield the page event for a message or another milestone."""
     match milestone:
         case RunStarted(agent, prompt):
@@ -79,7 +78,7 @@ def _said(milestone: Milestone) -> Iterator[Told]:
             yield {"kind": "note", "what": description.title, "words": visible(description.text)}
 
 
-def _call(event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approved) -> Told:
+def _call(event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approved) -> PageEvent:
     """Build the page event for the progress of a tool call."""
     match event:
         case Approved(call_id, answer, text, arguments):
@@ -95,11 +94,20 @@ def _call(event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approv
     return {"kind": "result", **named, **seen, **figures}
 
 
-def asked(mark: str, request: ApprovalRequest) -> Told:
+_OFFERED = (Approval.ONCE, Approval.RUN, Approval.WORKSPACE, Approval.ALWAYS)
+
+
+def settled(mark: str) -> PageEvent:
+    """Build the page event for an approval request that no longer waits."""
+    return {"kind": "settled", "question": mark}
+
+
+def asked(mark: str, request: ApprovalRequest) -> PageEvent:
     """Build the page event for an approval request, with its possible answers; `mark` identifies the request."""
     arguments = {str(name): value for name, value in request.arguments.items()}
+    preview = request.preview
+    covered = preview.covers if preview.diff else frozenset[str]()
     origins = [tests["origin"] for tests in request.pattern.where.values() if "origin" in tests]
-    is_lasting = request.decision.rule != FLOW
     return {
         "kind": "asked",
         "question": mark,
@@ -108,15 +116,22 @@ def asked(mark: str, request: ApprovalRequest) -> Told:
         "name": visible(request.tool),
         "within": visible(request.within),
         "folder": visible(request.folder),
-        "arguments": [[visible(name), bounded(visible(value_text(value)))] for name, value in arguments.items()],
+        "arguments": [
+            [visible(name), bounded(visible(value_text(value)))]
+            for name, value in arguments.items()
+            if name not in covered
+        ],
+        "summary": [visible(each) for each in preview.summary],
+        "diff": bounded(visible(preview.diff)),
+        "reason": visible(request.reason),
         "json": editable(arguments),
         "decision": decision_of(replace(request.decision, remedy="")),  # a remedy is for the model
-        "answers": [str(answer) for answer in (Approval.ONCE, Approval.RUN, Approval.ALWAYS)][: 3 if is_lasting else 1],
+        "answers": [str(answer) for answer in _OFFERED if is_offered(answer, request)],
         "like": f"any address at {visible(origins[0])}" if origins else "exactly this call",
     }
 
 
-def history(entries: Sequence[SessionEntry], left: Sequence[str], undone: Mapping[str, bool]) -> Iterator[Told]:
+def history(entries: Sequence[SessionEntry], left: Sequence[str], undone: Mapping[str, bool]) -> Iterator[PageEvent]:
     """Yield the page events of a stored session, run by run, in the order in which the runs began.
 
     `left` are the runs that can be resumed; `undone` maps records of changes to whether they were undone.
@@ -132,10 +147,10 @@ def history(entries: Sequence[SessionEntry], left: Sequence[str], undone: Mappin
                 end = _kept_end(entry.milestone, progress, waiting, is_undone=undone.get(progress.record))
                 yield {**end, "run": run}
             else:
-                yield from told(entry.milestone)
+                yield from page_events(entry.milestone)
 
 
-def total(usage: Usage) -> Told:
+def total(usage: Usage) -> PageEvent:
     """Tokens and cost of a whole session."""
     return {"tokens": usage.total_tokens, "cost": shown_cost(cost_of(usage)) if usage.requests else ""}
 
@@ -151,7 +166,7 @@ def fields_of(arguments: str) -> list[list[str]]:
     return [[visible(name), bounded(visible(value_text(value)))] for name, value in loaded.items()]
 
 
-def decision_of(decision: Decision | None) -> Told | None:
+def decision_of(decision: Decision | None) -> PageEvent | None:
     """A decision as JSON data, with invisible characters made visible."""
     return None if decision is None else {name: visible(text) for name, text in decision.to_dict().items()}
 
@@ -168,7 +183,7 @@ def bounded(text: str) -> str:
     return text if left_out <= 0 else f"{text[:_MOST_CHARS]}\n[… {left_out:,} more characters are not shown …]"
 
 
-def _ended(result: RunResult[Any]) -> Told:
+def _ended(result: RunResult[Any]) -> PageEvent:
     record = result.record
     changes = visible(result.changes)
     return {
@@ -184,7 +199,7 @@ def _ended(result: RunResult[Any]) -> Told:
     }
 
 
-def _kept_end(end: RunEnded, progress: RunState, waiting: Sequence[Pending], *, is_undone: bool | None) -> Told:
+def _kept_end(end: RunEnded, progress: RunState, waiting: Sequence[Pending], *, is_undone: bool | None) -> PageEvent:
     """Build the page event for the end of a stored run; without a record its changes cannot be undone."""
     changes = bounded(visible(redact(end.changes)))
     record = progress.record if changes and is_undone is not None else ""
@@ -200,12 +215,12 @@ def _kept_end(end: RunEnded, progress: RunState, waiting: Sequence[Pending], *, 
     }
 
 
-def _pending(pending: Pending) -> Told:
+def _pending(pending: Pending) -> PageEvent:
     question = {"question": visible(pending.question), "needs_words": pending.needs_answer}
     return {"id": pending.id, "name": visible(pending.tool), **question}
 
 
-def _history(messages: Sequence[Message]) -> Iterator[Told]:
+def _history(messages: Sequence[Message]) -> Iterator[PageEvent]:
     """Yield page events for messages from before the session."""
     for message in messages:
         if isinstance(message, UserMessage):

@@ -46,6 +46,11 @@ def old_name(name: str) -> str:
     return f"{name[:_MOST_OLD_NAME_CHARS]}, until {datetime.now(UTC).strftime('%Y-%m-%d %H:%M:%S.%f')}"
 
 
+def branch_name(name: str) -> str:
+    """The name of the branch of a conversation that a repeated prompt replaces: its name and the time."""
+    return f"{name[:_MOST_OLD_NAME_CHARS]}, before {datetime.now(UTC).astimezone():%Y-%m-%d %H:%M:%S.%f}"
+
+
 def entries_of(messages: Sequence[Message]) -> list[SessionEntry]:
     """Build the entries of a conversation that starts with messages from elsewhere; empty without messages."""
     if not messages:

@@ -15,6 +15,7 @@ from agentkit.events import (
     HandedOff,
     HistoryGiven,
     HostedCallFinished,
+    InputReceived,
     LimitReached,
     Milestone,
     RequestFailed,
@@ -118,7 +119,8 @@ class RunState:
 
     `messages` are those of the run. While a call in `steps`, the calls of the newest response, lacks a result, the
     results of all of them are missing from `messages`; `results` contains them once all are available, until the next
-    step of the run. `milestones` contains all applied milestones in order.
+    step of the run. `inputs` are messages sent into the run that follow those results. `milestones` contains all
+    applied milestones in order.
     """
 
     milestones: list[Milestone] = field(default_factory=list)
@@ -138,6 +140,7 @@ class RunState:
     summarised: Summarised | None = None
     limit: LimitReached | None = None
     ended: RunEnded | None = None
+    inputs: list[UserMessage] = field(default_factory=list)
 
     @classmethod
     def of(cls, milestones: Iterable[Milestone]) -> RunState:
@@ -173,6 +176,9 @@ class RunState:
                 self.tool_calls.append(milestone)
             case ToolCallStarted() | Approved() | ToolCallPostponed() | ToolCallFinished():
                 self._advance(milestone)
+            case InputReceived(content):
+                self.inputs.append(UserMessage(content))
+                self._flush_inputs()
             case _:
                 self._converse(milestone)
 
@@ -230,10 +236,20 @@ class RunState:
             case _:
                 self.usage += milestone.usage if isinstance(milestone, RequestFailed) else NO_USAGE
 
+    def _flush_inputs(self) -> None:
+        """Add the messages sent into the run, once the tool calls of the newest response have their results."""
+        if not self.steps:
+            self._flush_prompt()
+            self.messages += self.inputs
+            self.inputs = []
+
+    def _flush_prompt(self) -> None:
+        """Add the prompt to the messages, once it is sent; an empty one adds nothing."""
+        self.messages += [UserMessage(self.prompt)] if self.prompt not in (None, ()) else []
+        self.prompt = None
+
     def _take(self, response: Response) -> None:
-        if self.prompt is not None:
-            self.messages.append(UserMessage(self.prompt))
-            self.prompt = None
+        self._flush_prompt()
         self.iterations += 1
         self.usage += response.usage
         self.finish_reason = response.finish_reason
@@ -276,8 +292,10 @@ class RunState:
                 lead = lead or step.result.lead
         self.results = tuple(ToolCallFinished(step.call, step.result) for step in steps if step.result is not None)
         self.tool_calls += self.results
-        self.messages += (_told(step, self.agent) for step in steps)
+        self.messages += [_told(step, self.agent) for step in steps]
         self.steps = {}
+        if self.inputs:
+            self._flush_inputs()
 
     def _amend(self, text: str) -> None:
         self.text = text

@@ -10,7 +10,8 @@ from os import PathLike
 from typing import Any
 
 from agentkit.errors import SessionError
-from agentkit.messages import AssistantMessage, Message
+from agentkit.events import RunStarted
+from agentkit.messages import AssistantMessage, Message, UserMessage
 from agentkit.sessions import export as archive
 from agentkit.sessions.conversation import Conversation
 from agentkit.sessions.run_log import LocalRunLocks, SessionRun, entries_of_run, resumptions
@@ -174,6 +175,24 @@ class Session:
         if self.store is not None and self.entries:
             self.store.rename(self.name, archive.old_name(self.name))
         new = Session(self.name, self.store)
+        new.resumed = self.resumed
+        return new
+
+    def without_last_run(self) -> Session:
+        """Return a session of the same name that ends before the last prompt; the whole one is renamed.
+
+        Earlier runs keep their tool calls and decisions. Raises SessionError while a run is in progress.
+        """
+        if self.store is None:
+            asked = [at for at, each in enumerate(self.messages) if isinstance(each, UserMessage)]
+            return self.fork(self.name, asked[-1] if asked else 0)
+        entries, name = self.entries, self.name
+        begun = [at for at, entry in enumerate(entries) if isinstance(entry.milestone, RunStarted)]
+        kept = entries[: begun[-1]] if begun else []
+        self.store.rename(name, archive.branch_name(name))
+        if kept:
+            self.store.create(name, kept)
+        new = Session(name, self.store)
         new.resumed = self.resumed
         return new
 

@@ -304,16 +304,13 @@ def _anthropic(body: Body) -> Iterator[str]:
         yield "messages: first message must use the user role"
     for index, turn in enumerate(turns):
         yield from _anthropic_turn(index, turn, turns[index - 1] if index else {})
-    last = turns[-1] if turns else {}
-    text = last["content"][-1].get("text", "") if _is_of_assistant(last) and isinstance(last["content"], list) else ""
+    last = turns[-1] if turns and turns[-1]["role"] == "assistant" else {"content": ""}
+    content = last["content"]
+    text = content if isinstance(content, str) else "".join(block.get("text", "") for block in content[-1:])
     if text != text.rstrip():
         yield "messages: final assistant content cannot end with trailing whitespace"
-    if _is_of_assistant(last) and _blocks(last, "tool_use"):
+    if _blocks(last, "tool_use"):
         yield "messages: tool_use without tool_result"
-
-
-def _is_of_assistant(turn: Body) -> bool:
-    return bool(turn) and turn["role"] == "assistant"
 
 
 def _anthropic_schemas(body: Body) -> Iterator[str]:

@@ -15,6 +15,7 @@ from agentkit.events import Event, ReasoningDelta, ResponseReceived, TextDelta, 
 from agentkit.llm.client import LLM
 from agentkit.llm.embeddings import Embeddings
 from agentkit.llm.endpoint import Endpoint
+from agentkit.llm.prompted_tools.adapter import PromptedToolsProvider
 from agentkit.messages import AssistantMessage, FinishReason, Request, Response, ToolCall
 from agentkit.testing.fake_embeddings import LENGTH, vector_of, words_in
 from agentkit.usage import Usage, unreported
@@ -268,6 +269,13 @@ class ScriptedLLM(LLM):
         self._endpoint = Endpoint(provider="scripted", model=self._wishes.model or "")
         self._decided_by, self._ignored, self._behind = "the script", (), ()
         self._provider = self._scripted
+
+    def with_text_tools(self) -> Self:
+        """Return a client with the same script that describes tools as text, and allows one call in each response."""
+        other = object.__new__(type(self))
+        other.__dict__.update(self.__dict__, _settings={**self._settings, "parallel_tool_calls": False})
+        other._provider = PromptedToolsProvider(self._scripted, "text")
+        return other
 
     @property
     def requests(self) -> list[Request]:

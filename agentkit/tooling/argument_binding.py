@@ -93,6 +93,16 @@ def is_spread(signature: inspect.Signature) -> bool:
     return any(each.kind in _BY_PLACE or each.kind is _BY_ANY_NAME for each in signature.parameters.values())
 
 
+def by_first_place(
+    signature: inspect.Signature, arguments: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Split off the first argument, which `functools.singledispatch` needs by position."""
+    first = next(iter(signature.parameters), None)
+    if first is None or first not in arguments:
+        return (), dict(arguments)
+    return (arguments[first],), {name: value for name, value in arguments.items() if name != first}
+
+
 def spread(signature: inspect.Signature, arguments: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Split validated arguments into positional and keyword arguments."""
     bound = signature.bind_partial()

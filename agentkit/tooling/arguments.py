@@ -88,17 +88,18 @@ def _sentence(path: Place, faults: Sequence[Fault], schema: Schema, tool_name: s
     return wrong(path, joined(reasons), faults[0][2])
 
 
-def read_arguments(arguments: Arguments) -> dict[str, Any]:
+def read_arguments(arguments: Arguments, *, has_parameters: bool = True) -> dict[str, Any]:
     """Parse the arguments into a new dictionary.
 
-    They can be JSON text (also double-encoded), a mapping, or empty. Raises BadArguments.
+    They can be JSON text (also double-encoded), a mapping, or empty; for a tool without parameters, also an empty list.
+    Raises BadArguments.
     """
     given: Any = arguments
     for _ in range(3):
         if not isinstance(given, str):
             break
         given = _parsed(given)
-    if given is None:
+    if given is None or (given == [] and not has_parameters):
         return {}
     if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
         raise BadArguments(f"The arguments must be a JSON object of names and values; got {shown(given)}.")

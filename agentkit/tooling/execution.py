@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, 
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from agentkit.errors import ToolTimeout
+from agentkit.errors import ToolError, ToolTimeout
 
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop, Task
@@ -37,6 +37,7 @@ _WHOLE = frozenset({str, dict, list, int, float, bool, type(None)})
 _THREAD_GOES_ON = "its thread could not be stopped and may still be at work"
 _COROUTINE_STOPPED = "it was cancelled"
 _COROUTINE_GOES_ON = "it did not stop when it was cancelled and may still be at work"
+_CANCELLED_WITHIN = "Its work was cancelled from within (CancelledError), and not by the caller."
 _LOOP_IS_BLOCKED = "it blocks its event loop, could not be cancelled and may still be at work"
 
 _on_own_loop = contextvars.ContextVar("agentkit_on_own_loop", default=False)
@@ -61,6 +62,10 @@ def call(function: Callable[[], Any], timeout_seconds: float | None, *, is_async
     try:
         value = _call_in_thread(in_full, timeout_seconds) if in_thread else in_full()
         return _wait_for(value, timeout_seconds) if inspect.isawaitable(value) else value
+    except BaseException as error:
+        if _is_cancellation(error):  # synchronous code cannot be cancelled from outside
+            raise ToolError(_CANCELLED_WITHIN) from error
+        raise
     finally:
         in_full.is_over = True
 
@@ -190,6 +195,11 @@ def _is_out(inbox: queue.SimpleQueue[_Work], idle: list[queue.SimpleQueue[_Work]
     return True
 
 
+def _is_cancellation(error: BaseException) -> bool:
+    """Whether an error is asyncio's CancelledError, judged by name so that asyncio is not imported."""
+    return not isinstance(error, Exception) and type(error).__name__ == "CancelledError"
+
+
 class _Outcome:
     """The result of work done in another thread or task.
 
@@ -211,6 +221,8 @@ class _Outcome:
         if self._error is None:
             return self.value
         try:
+            if _is_cancellation(self._error):
+                raise ToolError(_CANCELLED_WITHIN) from self._error
             raise self._error
         finally:
             self._error = None
@@ -260,7 +272,7 @@ async def _within(awaitable: Awaitable[Any], timeout_seconds: float | None) -> A
     import asyncio
 
     if timeout_seconds is None:
-        return await awaitable
+        return await _uncancelled(awaitable)
     outcome = _Outcome()
     task = asyncio.ensure_future(_kept(awaitable, outcome))
     try:
@@ -271,6 +283,19 @@ async def _within(awaitable: Awaitable[Any], timeout_seconds: float | None) -> A
     if done:
         return outcome.get()
     raise _timeout(timeout_seconds, _COROUTINE_STOPPED if await _stopped(task) else _COROUTINE_GOES_ON)
+
+
+async def _uncancelled(awaitable: Awaitable[Any]) -> Any:
+    """Await in the caller's task. A CancelledError that nobody requested of this task is the tool's own failure."""
+    import asyncio
+
+    try:
+        return await awaitable
+    except asyncio.CancelledError as error:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        raise ToolError(_CANCELLED_WITHIN) from error
 
 
 async def _kept(awaitable: Awaitable[Any], outcome: _Outcome) -> None:

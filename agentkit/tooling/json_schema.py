@@ -275,7 +275,7 @@ def checked_against(schema: Schema, arguments: reading.Arguments, tool_name: str
     """
     asked = closed(schema)
     optional = [name for name in asked.get("properties", ()) if name not in asked.get("required", ())]
-    given = reading.read_arguments(arguments)
+    given = reading.read_arguments(arguments, has_parameters=bool(asked.get("properties")))
     try:
         return reading.settled(given, functools.partial(_fitting, asked), optional, asked, tool_name)
     except RecursionError:  # definitions that refer to one another, each a level deeper

@@ -7,6 +7,7 @@ import codecs
 import contextlib
 import dataclasses
 import enum
+import io
 import json
 import math
 import numbers
@@ -54,7 +55,7 @@ def rendered(
         return well_formed(text), was_cut, ()
     whole = _Renderer(clean, most_values, fair=False)
     tree = whole.tree(value, max_chars)
-    text = well_formed(tree if isinstance(value, Image | File) else _json(tree))
+    text = well_formed(tree if isinstance(tree, str) and _is_picture_or_file(value) else _json(tree))
     if not whole.was_cut and len(text) <= max_chars:
         return text, False, tuple(whole.shown)
     room = max_chars - _MARK_CHARS
@@ -167,6 +168,7 @@ class _Renderer:
             return _CUT, max(room, 3)
         if isinstance(value, bytes | bytearray | memoryview):
             return self._bytes(value, room)
+        value = _from_library(value) if hasattr(type(value), "__array_interface__") else value
         simple = _simplified(value)
         if isinstance(simple, str):
             return self._text(simple, max(room, 0))
@@ -323,10 +325,40 @@ def _object_as_data(value: Any) -> Any:
         return str(value.isoformat())
     if hasattr(kind, "model_dump"):
         return _simplified(_dumped(value))
-    if hasattr(kind, "__array_interface__") and value.shape:
+    if hasattr(kind, "__array_interface__") and getattr(value, "shape", None):
         return value  # its own text leaves out the middle
     has_text = any("__str__" in vars(each) or "__repr__" in vars(each) for each in kind.__mro__[:-1])
     return text_of(value) if has_text and kind is not types.SimpleNamespace else _attributes(value) or text_of(value)
+
+
+def _from_library(value: Any) -> Any:
+    """An array scalar as a Python value, and a Pillow image as an Image; anything else is returned as it is."""
+    if _is_pillow(value):
+        return _picture(value)
+    return value.item() if hasattr(value, "item") and not getattr(value, "shape", (1,)) else value
+
+
+def _is_pillow(value: Any) -> bool:
+    return any(each.__module__ == "PIL.Image" for each in type(value).__mro__)
+
+
+def _is_picture_or_file(value: Any) -> bool:
+    return isinstance(value, Image | File) or _is_pillow(value)
+
+
+def _picture(value: Any) -> Image | str:
+    """A Pillow image as PNG, or a text if it cannot be encoded."""
+    buffer = io.BytesIO()
+    try:
+        picture = value if value.mode in _PNG_MODES else value.convert("RGB")
+        picture.save(buffer, "PNG")
+        return Image.read(buffer.getvalue())
+    except (OSError, ValueError) as error:
+        return f"(an image of {value.size} pixels, not shown: {text_of(error)})"
+
+
+_PNG_MODES = frozenset({"1", "L", "LA", "P", "RGB", "RGBA", "I", "I;16"})
+"""Pillow's image modes that PNG can store."""
 
 
 def _attributes(value: Any) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from agentkit.errors import ConfigError
 from agentkit.tooling import arguments as reading
 from agentkit.tooling import signature as reflection
 from agentkit.tooling.annotations import AnnotationContext, narrowed, readable, text_of
-from agentkit.tooling.argument_binding import gathered, is_spread, spread
+from agentkit.tooling.argument_binding import by_first_place, gathered, is_spread, spread
 from agentkit.tooling.coercion import KEY, as_json, first_sentence, reason, untold
 from agentkit.tooling.json_schema import checked_against, closed, refuse_what_is_around, usual
 from agentkit.tooling.plain_types import exact, plain_forms, plain_schema
@@ -315,7 +315,7 @@ class FunctionParameters:
 
     def check(self, arguments: Arguments) -> dict[str, Any]:
         """Validate arguments into keyword arguments, defaults included. Raises BadArguments."""
-        read = reading.read_arguments(arguments)
+        read = reading.read_arguments(arguments, has_parameters=bool(self._parameters))
         given = gathered(self._signature, read) if self._is_spread else read
         checked = exact(self._parameters, self._plain, given) if self._plain is not None else None
         return self._rich.check(given) if checked is None else checked
@@ -335,6 +335,8 @@ class FunctionParameters:
         """Bind validated arguments and the run context to the function, after the positional ones in `by_place`."""
         arguments = with_context(arguments, self._of_run, self._tool_name) if self._of_run else arguments
         rest, named = spread(self._signature, arguments) if self._is_spread else ((), arguments)
+        if not rest and reflection.dispatches_by_type(function):
+            rest, named = by_first_place(self._signature, named)
         return functools.partial(function, *by_place, *rest, **named)
 
     def check_context(self, value: Any) -> None:

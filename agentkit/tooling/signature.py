@@ -108,8 +108,25 @@ def is_asynchronous(function: Callable[..., Any]) -> bool:
     return inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
 
 
+def dispatches_by_type(function: Callable[..., Any]) -> bool:
+    """Whether the function is made by `functools.singledispatch` or `singledispatchmethod`.
+
+    It chooses its implementation by the type of its first positional argument, and cannot be called by name.
+    """
+    function = innermost(function)
+    return hasattr(function, "__wrapped__") and (hasattr(function, "dispatch") or _is_bound_dispatch(function))
+
+
+def _is_bound_dispatch(function: Callable[..., Any]) -> bool:
+    """Whether the function is a `singledispatchmethod` of an instance, which its signature does not show."""
+    code = getattr(innermost(function), "__code__", None)
+    return getattr(code, "co_qualname", "").startswith("singledispatchmethod.")
+
+
 def is_defined_in_class(function: Callable[..., Any]) -> bool:
     """Whether the function was defined in a class body, so that its first parameter can be the instance."""
+    if _is_bound_dispatch(function):
+        return False
     owner = getattr(function, "__qualname__", "").rpartition(".")[0]
     return isinstance(function, types.FunctionType) and bool(owner) and not owner.endswith("<locals>")
 
@@ -132,7 +149,7 @@ def signature_of(function: Callable[..., Any], tool_name: str, *, without_first:
         ) from error
     except NameError as error:
         raise ConfigError(f"Tool {tool_name!r} has an annotation that cannot be resolved: {error}.") from error
-    parameters = list(signature.parameters.values())[int(without_first) :]
+    parameters = list(signature.parameters.values())[int(without_first or _is_bound_dispatch(function)) :]
     bound = _bound_names(function)
     return signature.replace(parameters=[parameter for parameter in parameters if parameter.name not in bound])
 

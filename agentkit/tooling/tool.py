@@ -196,6 +196,9 @@ class Tool(reflection.Portable, Generic[P, R]):
     tool.
     """
 
+    plugin = ""
+    """The name of the plugin that offers the tool."""
+
     name: str
     level: SafetyLevel
     is_labelled: bool
@@ -462,6 +465,20 @@ class Tool(reflection.Portable, Generic[P, R]):
         within = None if self._within is None else functools.partial(_described_within, self._within, description)
         return self._with(_description=checked_text(description), _within=within)
 
+    def renamed(self, name: str) -> Self:
+        """Return the same tool, in every workspace, under another name. Raises ConfigError if providers reject it."""
+        within = None if self._within is None else functools.partial(_renamed_within, self._within, name)
+        return self._with(name=checked_name(name), _within=within)
+
+    def of_plugin(self, plugin: str, level: SafetyLevel, labels: frozenset[Label] | None = None) -> Self:
+        """Return the same tool as one of a plugin, with this level and these labels, in every workspace.
+
+        Without `labels`, those of the level are added to its own.
+        """
+        labels = labels or self.labels | _LABELS[level]
+        within = self._within and functools.partial(_of_plugin_within, self._within, plugin, level, labels)
+        return self._with(plugin=plugin, level=level, labels=labels, _within=within)
+
     def _with(self, **changed: Any) -> Self:
         """Copy the tool with other attributes and without the cached spec."""
         other = type(self).__new__(type(self))
@@ -552,8 +569,18 @@ def _check_parameters(read: Callable[[], Parameters], *, may_bind: bool) -> None
             raise
 
 
+def _of_plugin_within(
+    within: Within, plugin: str, level: SafetyLevel, labels: frozenset[Label] | None, workspace: Any
+) -> Tool[..., Any]:
+    return within(workspace).of_plugin(plugin, level, labels)
+
+
 def _described_within(within: Within, description: str, workspace: Any) -> Tool[..., Any]:
     return within(workspace).described(description)
+
+
+def _renamed_within(within: Within, name: str, workspace: Any) -> Tool[..., Any]:
+    return within(workspace).renamed(name)
 
 
 def _recorded(records: Sequence[Reversible], result: ToolResult) -> ToolResult:

@@ -11,12 +11,12 @@ from agentkit.tooling.results import objection
 from agentkit.tooling.tool import WhenDenied
 
 
-def told_with(*names: str, **more: Any) -> WhenDenied:
+def denied_with(*names: str, **more: Any) -> WhenDenied:
     """Create a handler for denied calls that returns the named arguments, `error`, `status`, `decision` and `more`."""
-    return partial(_told, names, more)
+    return partial(_denied, names, more)
 
 
-def _told(
+def _denied(
     names: Sequence[str], more: Mapping[str, Any], arguments: Mapping[str, Any], decision: Decision
 ) -> dict[str, Any]:
     told = {name: arguments[name] for name in names}

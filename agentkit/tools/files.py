@@ -26,7 +26,7 @@ from agentkit.settings import state_folder
 from agentkit.tooling.arguments import read_arguments
 from agentkit.tooling.schema import Arguments
 from agentkit.tooling.tool import Tool, Within
-from agentkit.tools.denied_result import told_with
+from agentkit.tools.denied_result import denied_with
 from agentkit.workspace.root import EXPECTED, Check
 from agentkit.workspace.safe_open import REMEDY, shown
 from agentkit.workspace.search import Query
@@ -224,9 +224,9 @@ class FileTool(Tool[..., Result]):
 
 
 def _file_tool(
-    function: Callable[..., Result], judge: FileJudge, within: Within, *told_when_denied: str, **limits: Any
+    function: Callable[..., Result], judge: FileJudge, within: Within, *keys_when_denied: str, **limits: Any
 ) -> FileTool:
-    denied = told_with(*told_when_denied, **({"success": False} if judge.access == "write" else {}))
+    denied = denied_with(*keys_when_denied, **({"success": False} if judge.access == "write" else {}))
     limits = {"level": SafetyLevel.SYSTEM, "timeout_seconds": None, **limits}
     return FileTool(function, judge=judge, within=within, when_denied=denied, paths=("path",), **limits)
 

@@ -14,7 +14,7 @@ from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import SandboxError, ToolError
 from agentkit.git import objects, refs
-from agentkit.git.programs import programs_in
+from agentkit.git.configured_programs import programs_in
 from agentkit.git.repository import Repository
 from agentkit.levels import SafetyLevel
 from agentkit.safety.preview import CallPreview
@@ -34,7 +34,7 @@ from agentkit.sandbox.secret_search import survey
 from agentkit.sandbox.watchdog import MEGABYTE, Cancellation, ProcessLimits, run_cancellable
 from agentkit.settings import state_folder
 from agentkit.tooling.tool import Tool
-from agentkit.tools.denied_result import told_with
+from agentkit.tools.denied_result import denied_with
 from agentkit.workspace.root import Root
 from agentkit.workspace.snapshots import State
 from agentkit.workspace.workspace import Workspace
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 NOT_RUN = "none: it was not run"
 """The boundary reported for a command that was not run."""
 _EVIDENCE_CHARS = 200
-_MOST_NAMED = 10
+_MAX_NAMED = 10
 _MAX_LISTED = 10
 _FILE_CHANGES = ("shell.writes", "shell.undoable")
 """The rules of commands that change nothing but files of the workspace."""
@@ -58,7 +58,7 @@ _LOST_OBJECTS = (
     "gone, and undo cannot bring them back."
 )
 _GIT = re.compile(r"\bgit\b")
-_MOST_RESTORABLE = 1_000
+_MAX_RESTORABLE = 1_000
 _FENCED = re.compile(
     r"\s*^(?P<fence>`{3,}|~{3,})[ \t]*(python3?|py|ipython)?[ \t]*\r?\n(?P<code>((?!(?P=fence)).*\n)*?)(?P=fence)\s*",
     re.IGNORECASE | re.MULTILINE,
@@ -81,7 +81,7 @@ def shell_tool_in(workspace: Workspace | str | Path, confinement: Confinement = 
         judge=_ShellJudge(shell),
         labels={Label.PRIVATE, Label.UNTRUSTED} if confinement.network else {Label.PRIVATE},
         within=lambda other: shell_tool_in(other, confinement),
-        when_denied=told_with("command"),
+        when_denied=denied_with("command"),
     )
     if confinement == DEFAULT:
         return tool
@@ -100,7 +100,7 @@ class _Shell:
     workspace: Workspace
     confinement: Confinement
     searches: dict[str, str] = field(default_factory=dict)
-    """Why the last search of a folder for secrets was incomplete, or ""; missing for a folder that was not judged."""
+    """The reason why the last search of a folder for secrets was incomplete, or ""; absent for other folders."""
     restorable: set[str] = field(default_factory=set)
     """Commands that were allowed because the journal can restore what they delete."""
 
@@ -109,7 +109,7 @@ class _Shell:
 
         The command gets no input and has no network. It may read the system's programs and write in the workspace
         and in /tmp, which is empty at each call; homes, keys and .env files are hidden. It is ended, with everything
-        it started, after 30 seconds. Each call starts anew in the workspace: join steps with &&. Prefer the tools
+        it started, after 30 seconds. Each call starts in the workspace folder: join steps with &&. Prefer the tools
         that read, write and list files for doing just that.
 
         Args:
@@ -138,7 +138,7 @@ class _Shell:
         if decision.allowed and not boundary.is_strong and _GIT.search(command):
             decision = _unless_programs(decision, programs_in(self.workspace.folder))
         if self.workspace.dry_run and not boundary.is_strong and not _only_reads(decision):
-            reason = "In a dry run nothing may be changed, and nothing would keep this command from it here."
+            reason = "A dry run must not change anything, and no sandbox confines the command on this machine."
             return Decision(Verdict.DENY, "shell.dry-run", reason, command[:_EVIDENCE_CHARS], _REMEDY)
         why = self._why_unsearched()
         if why and decision.allowed:
@@ -192,9 +192,9 @@ class _Shell:
             notes.append(f"What it changed could not be recorded, and cannot be undone: {error}")
         if folder in self.searches:
             self.searches[folder] = outcome.unsearched
-        told = _told_command(command, outcome)
-        notes += [*_told_created(outcome), *_git_hints(outcome, repository, folder)]
-        return told | {"note": " ".join(notes)} if notes else told
+        result = _command_result(command, outcome)
+        notes += [*_created_notes(outcome), *_git_hints(outcome, repository, folder)]
+        return result | {"note": " ".join(notes)} if notes else result
 
     def _decided(self, command: str, *, contained: bool) -> Decision:
         from agentkit.safety.shell import settled
@@ -205,10 +205,10 @@ class _Shell:
             command,
             agrees=bash_agrees,
             unrestorable=self.workspace.unrestorable,
-            odd_name=self.workspace.odd_name,
+            ambiguous_name=self.workspace.ambiguous_name,
         )
         if judgment.destroyed and decision.allowed:
-            if len(self.restorable) >= _MOST_RESTORABLE:
+            if len(self.restorable) >= _MAX_RESTORABLE:
                 self.restorable.pop()
             self.restorable.add(command)
         else:
@@ -317,7 +317,7 @@ def _nothing(_: str) -> bool:
 
 
 def _named_in(command: str) -> Callable[[str], bool]:
-    """Return a function that tells whether an approved command names a configuration file that it creates."""
+    """Return a function that checks whether an approved command names a configuration file that it creates."""
 
     def is_named(path: str) -> bool:
         name = path.rpartition("/")[2]
@@ -326,17 +326,17 @@ def _named_in(command: str) -> Callable[[str], bool]:
     return is_named
 
 
-def _told_created(outcome: ProcessOutcome) -> list[str]:
+def _created_notes(outcome: ProcessOutcome) -> list[str]:
     created = outcome.created
     notes = []
     if created.removed:
-        names = ", ".join(created.removed[:_MOST_NAMED]) + (" and more" if len(created.removed) > _MOST_NAMED else "")
+        names = ", ".join(created.removed[:_MAX_NAMED]) + (" and more" if len(created.removed) > _MAX_NAMED else "")
         notes.append(
-            f"It made {names}, which other programs run or obey later. This was removed again. "
+            f"It created {names}, which other programs run or obey later. These files were removed. "
             "Use write_file, which asks the user, if it is wanted."
         )
     if created.left:
-        notes.append(f"It made {', '.join(created.left[:_MOST_NAMED])}, which other programs run or obey later.")
+        notes.append(f"It created {', '.join(created.left[:_MAX_NAMED])}, which other programs run or obey later.")
     if outcome.unsearched:
         notes.append(f"Not all of the workspace was searched for secrets and settings: {outcome.unsearched}.")
     return notes
@@ -346,7 +346,7 @@ def _unless_programs(decision: Decision, programs: list[str]) -> Decision:
     """Require approval for a git command outside a sandbox, if git would run other programs."""
     if not programs:
         return decision
-    reason = f"Git would run programs here, and no sandbox would confine them: {', '.join(programs[:5])}."
+    reason = f"Git would run programs here, and no sandbox confines them here: {', '.join(programs[:5])}."
     return Decision(
         Verdict.ASK, "shell.git-programs", reason, decision.evidence, _REMEDY, SafetyLevel.SYSTEM, egress=True
     )
@@ -355,22 +355,22 @@ def _unless_programs(decision: Decision, programs: list[str]) -> Decision:
 def _put_back(repository: Repository, before: refs.Refs, confinement: Confinement) -> list[str]:
     """Restore other branches and tags that an unapproved command has moved or deleted.
 
-    A fast-forward loses nothing and is kept. Returns notes for the model.
+    A fast-forward loses nothing and is left in place. Returns notes for the model.
     """
     lost = {}
     for name, (old, new) in refs.moved(before, refs.read(repository)).items():
         if not (refs.is_object(old) and refs.is_object(new) and _is_ancestor(old, new, repository, confinement)):
             lost[name] = old
-    root, told = Root(repository.common_dir), []
+    root, restored = Root(repository.common_dir), []
     for name, old in lost.items():
         try:
             for folder in root.missing_folders(name)[1]:
                 root.make_folder(folder)
             root.write(name, f"{old}\n".encode())
-            told.append(name)
+            restored.append(name)
         except ToolError as error:
-            told.append(f"{name} (not put back: {error})")
-    return [_MOVED.format(", ".join(told))] if told else []
+            restored.append(f"{name} (not put back: {error})")
+    return [_MOVED.format(", ".join(restored))] if restored else []
 
 
 def _is_ancestor(old: str, new: str | None, repository: Repository, confinement: Confinement) -> bool:
@@ -387,7 +387,9 @@ def _git_hints(outcome: ProcessOutcome, repository: Repository | None, folder: s
     hints = []
     if "Please tell me who you are" in outcome.stderr:
         hints.append("The user's git configuration has no name and e-mail address; ask the user to set them.")
-    if outcome.return_code and "Device or resource busy" in outcome.stderr and repository:
+    if outcome.return_code and "config file" in outcome.stderr and repository:
+        hints.append("Commands cannot change the settings of a repository; ask the user to run this one.")
+    elif outcome.return_code and "Device or resource busy" in outcome.stderr and repository:
         hints.append("A hidden file differs between the two versions, and no command can replace it.")
     if outcome.return_code and "Read-only file system" in outcome.stderr and repository and repository.top != folder:
         hints.append(f"The repository reaches beyond the workspace, up to {repository.top}, where nothing is written.")
@@ -409,7 +411,7 @@ def python_tool_with(sandbox: str = "auto", limits: ProcessLimits = PYTHON_LIMIT
         timeout_seconds=None,
         judge=python.judge,
         labels=(),
-        when_denied=told_with("code"),
+        when_denied=denied_with("code"),
     )
     if limits == PYTHON_LIMITS:
         return tool
@@ -417,10 +419,10 @@ def python_tool_with(sandbox: str = "auto", limits: ProcessLimits = PYTHON_LIMIT
     return _fitting(tool, {"after 10 seconds": f"after {limits.timeout_seconds:g} seconds", "512 MB": memory})
 
 
-def _fitting(tool: Tool[..., dict[str, Any]], told: Mapping[str, str]) -> Tool[..., dict[str, Any]]:
+def _fitting(tool: Tool[..., dict[str, Any]], texts: Mapping[str, str]) -> Tool[..., dict[str, Any]]:
     """Adapt the limits in the description of a tool to its own."""
     description = tool.description
-    for usual, own in told.items():
+    for usual, own in texts.items():
         description = description.replace(usual, own)
     return tool.described(description)
 
@@ -439,7 +441,7 @@ class _Python:
         nothing of earlier calls. Available are the language itself, including classes, dataclasses and generators,
         and modules that compute, such as math, statistics, decimal, fractions, random, datetime, calendar, re, json,
         csv, string, textwrap, collections, itertools, functools, heapq, bisect, dataclasses, enum, typing, hashlib
-        and base64. There are no files, no network, no other processes, no input() and no other packages. It is
+        and base64. Files, network, other processes, input() and other packages are not available. It is
         ended after 10 seconds, or when it wants more than 512 MB.
 
         Args:
@@ -463,10 +465,10 @@ class _Python:
         except SandboxError as error:
             return _impossible("python", error)
         if boundary.is_strong:
-            reason = f"The code runs where it can reach nothing: {boundary.describe()}."
+            reason = f"The code runs isolated: {boundary.describe()}."
             return Decision(Verdict.ALLOW, "python.sandboxed", reason, level=SafetyLevel.NETWORK)
         lacking = ", ".join(boundary.missing)
-        reason = f"Only its language guard and {boundary.describe()} would hold the code; missing here: {lacking}."
+        reason = f"The code would be confined only by the language guard and {boundary.describe()}; missing: {lacking}."
         return Decision(Verdict.ASK, "python.uncontained", reason, remedy=_REMEDY)
 
     def _run(self, code: str, cancellation: Cancellation | None = None) -> dict[str, Any]:
@@ -474,7 +476,7 @@ class _Python:
             outcome = run_python(_unfenced(code), sandbox=self.sandbox, limits=self.limits, cancellation=cancellation)
         except SandboxError as error:
             return {"code": code, "error": str(error), "status": "failed", "boundary": NOT_RUN}
-        return told_of_code(code, outcome)
+        return code_result(code, outcome)
 
 
 def _unfenced(code: str) -> str:
@@ -487,7 +489,7 @@ def _impossible(tool: str, error: SandboxError) -> Decision:
     return Decision(Verdict.DENY, f"{tool}.isolation-required", str(error), remedy='Ask for the isolation "auto".')
 
 
-def _told_command(command: str, outcome: ProcessOutcome) -> dict[str, Any]:
+def _command_result(command: str, outcome: ProcessOutcome) -> dict[str, Any]:
     ending = {"error": outcome.error} if outcome.error else {"return_code": outcome.return_code}
     return {
         "command": command,
@@ -499,7 +501,7 @@ def _told_command(command: str, outcome: ProcessOutcome) -> dict[str, Any]:
     }
 
 
-def told_of_code(code: str, outcome: PythonOutcome) -> dict[str, Any]:
+def code_result(code: str, outcome: PythonOutcome) -> dict[str, Any]:
     """Build the tool result for code that was run."""
     shown = f"{outcome.value}\n" if outcome.value else ""
     gap = "\n" if shown and outcome.output and not outcome.output.endswith("\n") else ""

@@ -14,8 +14,8 @@ from agentkit.workspace.journal_store import JournalStore
 from agentkit.workspace.root import Root
 from agentkit.workspace.snapshots import ABSENT, FileChange, State
 
-MOST_FILES = 2_000
-MOST_BYTES = 20_000_000
+MAX_FILES = 2_000
+MAX_BYTES = 20_000_000
 SKIPPED = frozenset(
     {
         *(
@@ -37,12 +37,12 @@ SKIPPED = frozenset(
 )
 """Folders excluded from snapshots: version control has its own history, and caches and packages can be regenerated."""
 
-MOST_PLACES_AFTER = 20_000
-MOST_REPOSITORY_FILES, MOST_REPOSITORY_BYTES = 20_000, 100_000_000
+MAX_PLACES_AFTER = 20_000
+MAX_REPOSITORY_FILES, MAX_REPOSITORY_BYTES = 20_000, 100_000_000
 _STORED = frozenset({"objects", "hooks", "logs", "lfs", "annex", "fsmonitor--daemon"})
 _PASSING = (".lock", "/COMMIT_EDITMSG", "/FETCH_HEAD", "/gc.pid", "/gc.log")
 _STASHES = "logs/refs/stash"
-_MOST_READ_BYTES = 1_000_000
+_MAX_READ_BYTES = 1_000_000
 YOUNG_NANOSECONDS = 50_000_000
 """Files changed within this time are compared by content, because a later change can have the same timestamp."""
 
@@ -70,7 +70,7 @@ class WorkspaceSnapshot:
         store.add([({"path": path, "signature": sign, "state": s.to_dict()}, (s.content,)) for path, sign, s in notes])
 
     @classmethod
-    def kept(cls, store: JournalStore, *, is_whole: bool = True) -> WorkspaceSnapshot:
+    def load(cls, store: JournalStore, *, is_whole: bool = True) -> WorkspaceSnapshot:
         """Load a stored snapshot."""
         places: dict[str, tuple[Signature, State]] = {}
         for note, contents in store.read():
@@ -89,7 +89,7 @@ NOTHING = WorkspaceSnapshot({}, is_whole=False)
 
 
 def take(
-    root: Root, *, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES, is_repository: bool = False
+    root: Root, *, most_files: int = MAX_FILES, most_bytes: int = MAX_BYTES, is_repository: bool = False
 ) -> WorkspaceSnapshot:
     """Take a snapshot of every file below the root. Raises ToolError if there are too many.
 
@@ -113,7 +113,7 @@ def differences(
     root: Root,
     tool: str,
     *,
-    most_places: int = MOST_PLACES_AFTER,
+    most_places: int = MAX_PLACES_AFTER,
     is_repository: bool = False,
 ) -> tuple[list[FileChange], str]:
     """Return the changes since the snapshot, and a description of what could not be recorded, or "".
@@ -131,13 +131,13 @@ def differences(
         known, before = gone.pop(path, ((), ABSENT))
         if known == signature(status):
             continue
-        after = dict(root.inspect_all([path], max(_MOST_READ_BYTES, before.size))).get(path)
+        after = dict(root.inspect_all([path], max(_MAX_READ_BYTES, before.size))).get(path)
         if after is None:
             unknown += 1
         elif _differ(before, after) and not (is_repository and is_same_index(before, after)):
             changes.append(FileChange(root.folder, path, before, after, tool, now))
     for path, (_, before) in gone.items():
-        after = root.inspect(path, max(_MOST_READ_BYTES, before.size))
+        after = root.inspect(path, max(_MAX_READ_BYTES, before.size))
         if _differ(before, after):
             changes.append(FileChange(root.folder, path, before, after, tool, now))
     return changes, left_out or (f"{unknown:,} new files have names that cannot be recorded" if unknown else "")

@@ -18,10 +18,10 @@ from agentkit.errors import AgentKitError, ConfigError, ToolError
 from agentkit.settings import state_folder
 from agentkit.undo import Undone
 from agentkit.workspace.change_detection import (
-    MOST_BYTES,
-    MOST_FILES,
-    MOST_REPOSITORY_BYTES,
-    MOST_REPOSITORY_FILES,
+    MAX_BYTES,
+    MAX_FILES,
+    MAX_REPOSITORY_BYTES,
+    MAX_REPOSITORY_FILES,
     NOTHING,
     WorkspaceSnapshot,
     differences,
@@ -40,7 +40,7 @@ from agentkit.workspace.journal_store import (
 from agentkit.workspace.root import Root
 from agentkit.workspace.safe_open import shown
 from agentkit.workspace.snapshots import FileChange, State, net, unified
-from agentkit.workspace.undo import Roots, stands, undo
+from agentkit.workspace.undo import Roots, has_state, undo
 
 _SIDES = ("before", "after")
 _TEXT, _WHOLE, _NUMBER = (str,), (int,), (int, float)
@@ -64,7 +64,7 @@ class History:
     done: set[int] = field(default_factory=set)
     undone: set[int] = field(default_factory=set)
     watches: dict[str, Note] = field(default_factory=dict)
-    told: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     is_undone: bool = False
 
     def add(self, note: Note, contents: Contents) -> None:
@@ -80,7 +80,7 @@ class History:
         elif kind == "watched":
             self.watches.pop(note["watched"], None)
         elif kind == "note":
-            self.told.append(note["note"])
+            self.notes.append(note["note"])
         elif kind == "undone":
             count = note["count"] if type(note.get("count")) is int else len(self.changes)
             self.undone = set(range(len(self.changes))[:count]).difference(_indices(note.get("pending")))
@@ -128,9 +128,9 @@ def _indices(values: object) -> list[int]:
 
 
 _SUFFIX, _SPOOL, _CALL = ".journal", ".before", "call-"
-_MOST_AFTER_BYTES = 1_000_000
-_MOST_RUNS_IN_MEMORY = 10
-_MOST_NAMED = 3
+_MAX_AFTER_BYTES = 1_000_000
+_MAX_RUNS_IN_MEMORY = 10
+_MAX_NAMED = 3
 _CALLS_BETWEEN_LOOKS = 20
 _ID = re.compile(r"[\w.-]{1,100}", re.ASCII)
 
@@ -160,7 +160,7 @@ class Record:
         self._count = count
 
     @classmethod
-    def kept(cls, store: FileJournalStore) -> Record:
+    def load(cls, store: FileJournalStore) -> Record:
         """Load the record in a file. Raises ToolError if it is invalid."""
         header = next((note for note, _ in store.read()), {})
         try:
@@ -194,25 +194,25 @@ class Record:
         self,
         root: Root,
         tool: str,
-        surely: Collection[str] = (),
-        perhaps: Collection[str] = (),
+        guaranteed: Collection[str] = (),
+        possible: Collection[str] = (),
         *,
         is_repository: bool = False,
     ) -> Iterator[None]:
         """Record all changes below the root during the block, by any process; note what cannot be undone.
 
-        Paths matching the patterns in `surely` (see `cover`) are guaranteed to be restorable, or ToolError is raised
-        before the block runs. Those in `perhaps` are recorded as far as possible. The root can be a git repository,
+        Paths matching the patterns in `guaranteed` (see `cover`) can be restored, or ToolError is raised
+        before the block runs. Those in `possible` are recorded as far as possible. The root can be a git repository,
         whose branches, index and configuration are recorded.
         """
         if is_repository:
             snapshot = self._before_of_repository(root, tool)
         else:
-            snapshot = self._before(root, tool, surely, perhaps)
+            snapshot = self._before(root, tool, guaranteed, possible)
         if snapshot is None:
             yield
             return
-        kept = self._keep(snapshot, root, tool, is_repository=is_repository)
+        kept = self._store_snapshot(snapshot, root, tool, is_repository=is_repository)
         try:
             yield
         finally:
@@ -222,26 +222,26 @@ class Record:
     def _before_of_repository(self, root: Root, tool: str) -> WorkspaceSnapshot | None:
         """Snapshot branches, index and configuration of a git repository; None, with a note, if there are too many."""
         try:
-            return take(root, most_files=MOST_REPOSITORY_FILES, most_bytes=MOST_REPOSITORY_BYTES, is_repository=True)
+            return take(root, most_files=MAX_REPOSITORY_FILES, most_bytes=MAX_REPOSITORY_BYTES, is_repository=True)
         except ToolError as error:
             self.note(f"What {tool} changed cannot be undone: {error}")
             return None
 
     def _before(
-        self, root: Root, tool: str, surely: Collection[str], perhaps: Collection[str]
+        self, root: Root, tool: str, guaranteed: Collection[str], possible: Collection[str]
     ) -> WorkspaceSnapshot | None:
         """Snapshot as much as possible, noting what is missing."""
         try:
-            named = self._covered(root, surely).places if surely else {}
+            named = self._covered(root, guaranteed).places if guaranteed else {}
         except ToolError as error:
-            raise ToolError(f"It was not run, as what it deletes could not be put back any more: {error}") from None
-        for pattern in perhaps:
+            raise ToolError(f"It was not run, because its deletions can no longer be undone: {error}") from None
+        for pattern in possible:
             with contextlib.suppress(ToolError):
                 named |= self._covered(root, [pattern], WorkspaceSnapshot(named)).places
         try:
             whole = take(root)
         except ToolError as error:
-            beyond = f" beyond {', '.join(sorted(named)[:_MOST_NAMED])}" if named else ""
+            beyond = f" beyond {', '.join(sorted(named)[:_MAX_NAMED])}" if named else ""
             self.note(f"What {tool} changed{beyond} cannot be undone: {error}")
             return WorkspaceSnapshot(named, is_whole=False) if named else None
         return WorkspaceSnapshot({**named, **whole.places})
@@ -250,8 +250,8 @@ class Record:
         """Snapshot what the patterns match, within the limits left by an existing snapshot."""
         from agentkit.workspace.restorable import cover
 
-        left = MOST_BYTES - beside.size
-        snapshot = cover(root, patterns, most_files=MOST_FILES - len(beside.places), most_bytes=left)
+        left = MAX_BYTES - beside.size
+        snapshot = cover(root, patterns, most_files=MAX_FILES - len(beside.places), most_bytes=left)
         if snapshot.size + beside.size > self._store.room:
             raise ToolError("the journal has no room left")
         return snapshot
@@ -294,7 +294,7 @@ class Record:
         history = history_in(self._store)
         cut = [watch["tool"] for watch in history.watches.values()]
         return (
-            *history.told,
+            *history.notes,
             *(f"{tool} was cut off: all that has changed since it began counts as its doing" for tool in cut),
         )
 
@@ -356,14 +356,14 @@ class Record:
             note = {"root": change.root, "path": change.path, "tool": change.tool, "time": change.time}
             note |= {"before": change.before.to_dict(), "after": change.after.to_dict()}
             after = change.after.content
-            short = after if after is None or len(after) <= _MOST_AFTER_BYTES else None
+            short = after if after is None or len(after) <= _MAX_AFTER_BYTES else None
             notes.append((note, (change.before.content, short)))
         with self._lock:
             self._add(notes, durable=True)
             first, self._count = self._count, self._count + len(changes)
         return first
 
-    def _keep(
+    def _store_snapshot(
         self, snapshot: WorkspaceSnapshot, root: Root, tool: str, *, is_repository: bool
     ) -> FileJournalStore | None:
         """Store a snapshot next to the journal, in case this process dies during the command."""
@@ -401,7 +401,7 @@ class Record:
 
     def _happened(self, change: FileChange) -> bool:
         with contextlib.suppress(AgentKitError):
-            return stands(self._opened(change.root), change.path, change.after)
+            return has_state(self._opened(change.root), change.path, change.after)
         return False
 
     def _unwatched(self, watch: Note) -> list[FileChange]:
@@ -409,7 +409,7 @@ class Record:
         if not isinstance(self._store, FileJournalStore):
             return []
         spool = FileJournalStore(self._store.path.with_name(Path(watch["watch"]).name))
-        snapshot = WorkspaceSnapshot.kept(spool, is_whole=watch.get("whole") is not False)
+        snapshot = WorkspaceSnapshot.load(spool, is_whole=watch.get("whole") is not False)
         if len(snapshot.places) != watch["places"]:  # incomplete snapshot: known files would look new
             return []
         with contextlib.suppress(AgentKitError):
@@ -452,7 +452,7 @@ class Journal:
     @property
     def _in_memory(self) -> deque[Record]:
         """The newest in-memory records. Created on demand, because most journals do not need it."""
-        most_runs = min(self._most_runs, _MOST_RUNS_IN_MEMORY)
+        most_runs = min(self._most_runs, _MAX_RUNS_IN_MEMORY)
         records: deque[Record] = self.__dict__.setdefault("_records", deque(maxlen=most_runs))
         return records
 
@@ -518,7 +518,7 @@ class Journal:
         records, damaged = [], []
         for path in self._files():
             try:
-                records.append(Record.kept(FileJournalStore(path)))
+                records.append(Record.load(FileJournalStore(path)))
             except ToolError as error:
                 damaged.append(str(error))
         self.damaged = tuple(damaged)
@@ -541,7 +541,7 @@ class Journal:
             return next((record for record in reversed(self.runs()) if record.id == run_id), None)
         for path in reversed(self._files(f"*~{run_id}") if _ID.fullmatch(run_id) else []):
             with contextlib.suppress(ToolError):  # a damaged record
-                return Record.kept(FileJournalStore(path))
+                return Record.load(FileJournalStore(path))
         return None
 
     def _files(self, pattern: str = "*") -> list[Path]:
@@ -559,7 +559,7 @@ class Journal:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             folder.chmod(0o700)
         except OSError as error:
-            raise ToolError(f"The journal cannot be kept in {str(folder)!r} ({error.strerror}){NOT_DONE}") from None
+            raise ToolError(f"The journal cannot be stored in {str(folder)!r} ({error.strerror}){NOT_DONE}") from None
         files = self._files() if makes_room else []
         calls = [path for path in files if f"~{_CALL}" in path.name]
         for each in (calls, [path for path in files if f"~{_CALL}" not in path.name]):

@@ -23,7 +23,7 @@ Contents = tuple[bytes | None, ...]
 NOT_DONE = ", so nothing was done."
 """The end of the error message for a journal that cannot be written."""
 
-_MOST_NOTE_BYTES = 10_000_000
+_MAX_NOTE_BYTES = 10_000_000
 _YOUNG_SECONDS = 3_600
 
 
@@ -58,8 +58,8 @@ class InMemoryJournalStore:
     def add(self, notes: Sequence[tuple[Note, Contents]], *, durable: bool = False) -> None:
         """Append notes."""
         del durable  # memory does not survive the process anyway
-        first = [self._kept(contents[:1]) for _, contents in notes]  # the contents before the change matter most
-        others = [self._kept(contents[1:]) for _, contents in notes]
+        first = [self._stored(contents[:1]) for _, contents in notes]  # the contents before the change matter most
+        others = [self._stored(contents[1:]) for _, contents in notes]
         self._notes += [(note, (*a, *b)) for (note, _), a, b in zip(notes, first, others, strict=True)]
 
     @property
@@ -67,8 +67,8 @@ class InMemoryJournalStore:
         """The number of bytes of contents that can still be stored."""
         return self._left
 
-    def _kept(self, contents: Contents) -> Contents:
-        """Return the contents, or None for each of them if there is no room."""
+    def _stored(self, contents: Contents) -> Contents:
+        """Return the contents, or None for each of them if the limit is reached."""
         size = sum(len(content or b"") for content in contents)
         if size > self._left:
             return (None,) * len(contents)
@@ -219,7 +219,7 @@ class CallStore(FileJournalStore):
 def forget_oldest(paths: Sequence[Path], most_files: int, most_bytes: int) -> None:
     """Remove the oldest of these files, with their companion files, once the newer ones reach a limit.
 
-    Recent files are kept, because they could still be written.
+    Recent files stay, because they could still be written.
     """
     left, count = most_bytes, most_files
     for path in reversed(paths):
@@ -233,7 +233,7 @@ def forget_oldest(paths: Sequence[Path], most_files: int, most_bytes: int) -> No
 
 def _next(file: BinaryIO) -> tuple[Note, Contents] | None:
     try:
-        note = json.loads(file.readline(_MOST_NOTE_BYTES))
+        note = json.loads(file.readline(_MAX_NOTE_BYTES))
     except (ValueError, RecursionError):
         return None
     sizes = note.pop("sizes", None) if isinstance(note, dict) else None
@@ -249,9 +249,9 @@ def _next(file: BinaryIO) -> tuple[Note, Contents] | None:
 def _lock(file: int) -> None:
     """Lock an open file against other processes until it is closed."""
     if sys.platform != "win32":
-        import fcntl
+        with contextlib.suppress(OSError, ImportError):  # not every file system or platform supports locks
+            import fcntl
 
-        with contextlib.suppress(OSError):  # not every file system supports locks
             fcntl.flock(file, fcntl.LOCK_EX)
 
 

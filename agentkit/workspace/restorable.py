@@ -19,8 +19,8 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import ToolError
 from agentkit.settings import state_folder
 from agentkit.workspace.change_detection import (
-    MOST_BYTES,
-    MOST_FILES,
+    MAX_BYTES,
+    MAX_FILES,
     YOUNG_NANOSECONDS,
     Signature,
     WorkspaceSnapshot,
@@ -29,7 +29,7 @@ from agentkit.workspace.change_detection import (
 from agentkit.workspace.root import Root
 from agentkit.workspace.snapshots import ABSENT, State
 
-MOST_PLACES = 200_000
+MAX_PLACES = 200_000
 """Maximum number of files and folders examined to find matches of the patterns."""
 
 _ANY_DEPTH = "**"
@@ -46,7 +46,7 @@ Found = Iterator[tuple[str, os.stat_result]]
 
 
 def cover(
-    root: Root, patterns: Collection[str], *, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES
+    root: Root, patterns: Collection[str], *, most_files: int = MAX_FILES, most_bytes: int = MAX_BYTES
 ) -> WorkspaceSnapshot:
     """Take a snapshot of everything that matches the patterns, also in folders that are otherwise skipped.
 
@@ -66,13 +66,13 @@ def cover(
             if len(selected) > most_files or left < 0:
                 raise ToolError(f"more than {most_files:,} files or {most_bytes // 1_000_000:,} MB")
     places: dict[str, tuple[Signature, State]] = dict.fromkeys(missing, ((), ABSENT))
-    kept = dict(root.inspect_all(selected, most_bytes))
-    unread = next((place for place in selected if place not in kept or not _is_whole(kept[place])), None)
+    states = dict(root.inspect_all(selected, most_bytes))
+    unread = next((place for place in selected if place not in states or not _is_whole(states[place])), None)
     if unread is not None:
         raise ToolError(f"{unread!r} cannot be read")
     young = time.time_ns() - YOUNG_NANOSECONDS
     signs = {place: signature(status) if status.st_ctime_ns < young else () for place, status in selected.items()}
-    return WorkspaceSnapshot(places | {place: (signs[place], state) for place, state in kept.items()}, is_whole=False)
+    return WorkspaceSnapshot(places | {place: (signs[place], state) for place, state in states.items()}, is_whole=False)
 
 
 def _is_whole(state: State) -> bool:
@@ -167,13 +167,13 @@ def _through(root: Root, link: str, *, folders: bool = True) -> Found:
 class _Match:
     """The regular expressions of a pattern, for paths below a folder.
 
-    `named` matches the pattern itself, `meant` also everything below, `above` the folders that could contain matches.
+    `named` matches the pattern itself, `covered` also everything below, `above` the folders that could contain matches.
     With `through`, the targets of links are included; with `is_read`, a command has read the names.
     """
 
     parts: tuple[str, ...]
     named: re.Pattern[str]
-    meant: re.Pattern[str]
+    covered: re.Pattern[str]
     above: tuple[re.Pattern[str], ...]
     through: bool
     is_read: bool
@@ -182,8 +182,8 @@ class _Match:
     def of(cls, parts: Sequence[str], *, through: bool, is_read: bool) -> _Match:
         """Compile the expressions for these parts."""
         above = tuple(_expression(parts[:count]) for count in range(1, len(parts)))
-        meant = _expression(parts, "(?:/.*)?")
-        return cls(tuple(parts), _expression(parts), meant, above, through, is_read)
+        covered = _expression(parts, "(?:/.*)?")
+        return cls(tuple(parts), _expression(parts), covered, above, through, is_read)
 
     @property
     def is_deep(self) -> bool:
@@ -199,7 +199,7 @@ def _matching(root: Root, base: str, match: _Match) -> Found:
     """Yield the matches below a folder, and everything below them."""
     for place, below, status in _walked(root, base, match):
         is_link = stat.S_ISLNK(status.st_mode)
-        if match.meant.fullmatch(below):
+        if match.covered.fullmatch(below):
             _refuse_unsure(match, place, below)
             yield place, status
             if is_link and match.through and match.named.fullmatch(below):
@@ -217,16 +217,16 @@ def _refuse_unsure(match: _Match, place: str, below: str) -> None:
 
 def _walked(root: Root, base: str, match: _Match) -> Iterator[tuple[str, str, os.stat_result]]:
     """Yield each path in folders that could contain matches: path in the workspace, path below `base`, status."""
-    waiting, left = [base], MOST_PLACES
+    waiting, left = [base], MAX_PLACES
     while waiting:
         for place, status in _entries(root, waiting.pop()):
             below = place[len(base) :].lstrip("/")
             yield place, below, status
-            if stat.S_ISDIR(status.st_mode) and (match.meant.fullmatch(below) or match.is_above(below)):
+            if stat.S_ISDIR(status.st_mode) and (match.covered.fullmatch(below) or match.is_above(below)):
                 waiting.append(place)
             left -= 1
             if left < 0:
-                raise ToolError(f"more than {MOST_PLACES:,} files would have to be looked at")
+                raise ToolError(f"more than {MAX_PLACES:,} files would have to be looked at")
 
 
 def _entries(root: Root, place: str) -> list[tuple[str, os.stat_result]]:
@@ -266,17 +266,17 @@ def _status(root: Root, place: str) -> os.stat_result | None:
         return None
 
 
-def odd_name(root: Root) -> str:
+def ambiguous_name(root: Root) -> str:
     """The name of a file or folder that a command could take for an option, as the rest of a sentence; "" if none.
 
     Such a name begins with a dash, or has one behind white space, where bash or xargs may split it.
     """
-    left = MOST_PLACES
+    left = MAX_PLACES
     for _, folders, names in os.walk(root.folder):
         found = next((name for name in (*folders, *names) if _LIKE_AN_OPTION.search(name)), None)
         if found is not None:
             return f"there is {found!r}"
         left -= len(folders) + len(names)
         if left < 0:
-            return f"there are more than {MOST_PLACES:,} files, and not all were looked at"
+            return f"there are more than {MAX_PLACES:,} files, and not all were looked at"
     return ""

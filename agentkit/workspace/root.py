@@ -28,12 +28,12 @@ from agentkit.workspace.safe_open import (
 )
 from agentkit.workspace.snapshots import ABSENT, Kind, State
 
-MOST_READ_BYTES = 16_000_000
-MOST_WRITTEN_BYTES = 10_000_000
-MOST_KEPT_BYTES = 50_000_000
+MAX_READ_BYTES = 16_000_000
+MAX_WRITTEN_BYTES = 10_000_000
+MAX_KEPT_BYTES = 50_000_000
 """Larger files are not read for snapshots, so their changes cannot be undone."""
 
-_MOST_NAMES = 100_000
+_MAX_NAMES = 100_000
 _PIECE_BYTES = 4_096
 _LIST_FOLDER = os.O_RDONLY | DIRECTORY | CLOEXEC
 _PERMISSIONS = 0o777
@@ -93,7 +93,7 @@ class Root:
         if not Path(self.folder).is_dir():
             raise ConfigError(f"The workspace {str(folder)!r} is not a folder; make it, or name another one.")
 
-    def read(self, path: str, most_bytes: int = MOST_READ_BYTES, *, check: Check | None = None) -> FileContent:
+    def read(self, path: str, most_bytes: int = MAX_READ_BYTES, *, check: Check | None = None) -> FileContent:
         """Read the first bytes of a regular file. Links are followed as long as they stay inside."""
         with _translated(path), self._open(self.named(path), OPEN_FILE) as file:
             status = os.fstat(file)
@@ -131,7 +131,7 @@ class Root:
         *folders, whole = (_joined(place, *missing[:count]) for count in range(1, len(missing) + 1))
         return whole, folders
 
-    def inspect(self, place: str, most_bytes: int = MOST_KEPT_BYTES) -> State:
+    def inspect(self, place: str, most_bytes: int = MAX_KEPT_BYTES) -> State:
         """Return the state of a real path, without the content of a larger file."""
         nowhere = contextlib.suppress(FileNotFoundError, NotADirectoryError)
         with _translated(place), nowhere, self._parent(place) as (parent, name):
@@ -186,7 +186,7 @@ class Root:
             if check:
                 check(place)
             with os.scandir(folder) as scan:
-                found = [DirectoryEntry(each.name, self._kind(place, each)) for each in islice(scan, _MOST_NAMES)]
+                found = [DirectoryEntry(each.name, self._kind(place, each)) for each in islice(scan, _MAX_NAMES)]
         return place, sorted(found, key=lambda entry: entry.name)
 
     def walk(

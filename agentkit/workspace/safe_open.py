@@ -27,12 +27,12 @@ OPEN_FILE = os.O_RDONLY | NONBLOCK | NOCTTY | CLOEXEC
 
 REMEDY = "File tools reach only what is in the workspace; give workspace=... to work on another folder."
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_MOST_NAME_BYTES, _MOST_PATH_BYTES, _DEEPEST = 255, 4_000, 100
-_MOST_SHOWN = 120
+_MAX_NAME_BYTES, _MAX_PATH_BYTES, _DEEPEST = 255, 4_000, 100
+_MAX_SHOWN = 120
 
 _OPENAT2 = 437
 _RESOLVE_NO_MAGICLINKS, _RESOLVE_BENEATH = 0x02, 0x08
-_MOST_TRIES = 64
+_MAX_TRIES = 64
 _AGAIN = {errno.EAGAIN, errno.EINTR}
 """Error numbers after which the kernel asks to retry, e.g. because of a concurrent rename."""
 
@@ -94,7 +94,7 @@ def outside(path: str) -> Blocked:
 
 def shown(path: str) -> str:
     """Format a path for an error message: quoted, without control characters, limited in length."""
-    return repr(cut(path, _MOST_SHOWN))
+    return repr(cut(path, _MAX_SHOWN))
 
 
 def explained(error: OSError, path: str) -> ToolError:
@@ -113,7 +113,7 @@ def open_beneath(root: int, names: Sequence[str], flags: int) -> int:
     path = os.fsencode("/".join(names) or ".")
     how = struct.pack("=QQQ", flags, 0, _RESOLVE_BENEATH | _RESOLVE_NO_MAGICLINKS)
     arguments = (_OPENAT2, root, path, how, len(how))
-    tries = _MOST_TRIES
+    tries = _MAX_TRIES
     descriptor = _syscall()(*arguments)
     while descriptor < 0 and (number := ctypes.get_errno()):
         tries -= 1
@@ -173,15 +173,15 @@ def _refuse_malformed(path: str) -> None:
         raise ToolError('The path is empty; give the name of a file, or "." for the workspace itself.')
     if _CONTROL.search(path):
         raise ToolError(f"{shown(path)} has control characters, which no name of a file may have here.")
-    if path.isascii() and len(path) <= _MOST_NAME_BYTES:
+    if path.isascii() and len(path) <= _MAX_NAME_BYTES:
         return
     try:
         size = max(len(os.fsencode(name)) for name in path.split("/"))
         length = len(os.fsencode(path))
     except UnicodeEncodeError:
         raise ToolError(f"{shown(path)} has characters that no name of a file can have.") from None
-    if size > _MOST_NAME_BYTES or length > _MOST_PATH_BYTES:
-        limit = f"a name may have {_MOST_NAME_BYTES} bytes, a path {_MOST_PATH_BYTES:,}"
+    if size > _MAX_NAME_BYTES or length > _MAX_PATH_BYTES:
+        limit = f"a name may have {_MAX_NAME_BYTES} bytes, a path {_MAX_PATH_BYTES:,}"
         raise ToolError(f"{shown(path)} is too long: {limit}.")
 
 

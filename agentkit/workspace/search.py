@@ -19,13 +19,13 @@ from agentkit.workspace.change_detection import SKIPPED
 from agentkit.workspace.root import Root
 from agentkit.workspace.text import decode, hidden
 
-MOST_FILES = 5_000
-MOST_BYTES = 50_000_000
-MOST_FILE_BYTES = 2_000_000
-MOST_PATTERN_CHARS = 1_000
-_MOST_GLOBS = 64
+MAX_FILES = 5_000
+MAX_BYTES = 50_000_000
+MAX_FILE_BYTES = 2_000_000
+MAX_PATTERN_CHARS = 1_000
+_MAX_GLOBS = 64
 _MAX_NAMED = 5
-_MOST_GLOB_CHARS, _MOST_GLOB_PARTS = 500, 50
+_MAX_GLOB_CHARS, _MAX_GLOB_PARTS = 500, 50
 _PROGRAM = str(Path(__file__).with_name("search_program.py"))
 
 
@@ -37,7 +37,7 @@ class Query:
     path: str = "."
     glob: str | None = None
     most_matches: int = 200
-    most_files: int = MOST_FILES
+    most_files: int = MAX_FILES
     seconds: float = 10.0
     skips: Callable[[str], object] = lambda _: False
 
@@ -66,13 +66,13 @@ class Matches:
 
 def search(root: Root, query: Query) -> Matches:
     """Search the text files of a folder. Raises ToolError for an invalid pattern, path or glob."""
-    if not query.pattern or len(query.pattern) > MOST_PATTERN_CHARS:
-        raise ToolError(f"A pattern has 1 to {MOST_PATTERN_CHARS:,} characters.")
+    if not query.pattern or len(query.pattern) > MAX_PATTERN_CHARS:
+        raise ToolError(f"A pattern has 1 to {MAX_PATTERN_CHARS:,} characters.")
     deadline = time.monotonic() + query.seconds
     texts: list[tuple[str, bytes]] = []
     large: list[str] = []
     left_out = ""
-    left = MOST_BYTES
+    left = MAX_BYTES
     for place, text in _texts(root, query, large):
         left -= len(text or b"")
         if left < 0 or len(texts) == query.most_files or time.monotonic() > deadline:
@@ -106,18 +106,18 @@ def _texts(root: Root, query: Query, large: list[str]) -> Iterator[tuple[str, by
     found = [(place, 0)] if is_file else _listed(root, query.path)
     for each, size in found:
         is_asked = (not globs or _named(each, globs)) and not query.skips(each)
-        if is_asked and size > MOST_FILE_BYTES:
+        if is_asked and size > MAX_FILE_BYTES:
             large.append(each)
-        yield each, _text(root, each, large) if is_asked and size <= MOST_FILE_BYTES else None
+        yield each, _text(root, each, large) if is_asked and size <= MAX_FILE_BYTES else None
 
 
 def _text(root: Root, place: str, large: list[str]) -> bytes | None:
     try:
-        read = root.read(place, MOST_FILE_BYTES)
+        read = root.read(place, MAX_FILE_BYTES)
         text = hidden(decode(read.content, place, read.size).text).encode("utf-8", "replace")
     except ToolError:  # binary, deleted meanwhile, or not permitted
         return None
-    if read.size > MOST_FILE_BYTES:
+    if read.size > MAX_FILE_BYTES:
         large.append(place)
     return text
 
@@ -127,7 +127,7 @@ def _not_searched(large: Sequence[str]) -> str:
         return ""
     more = f" and {len(large) - _MAX_NAMED:,} more" if len(large) > _MAX_NAMED else ""
     return (
-        f"Files of more than {MOST_FILE_BYTES:,} bytes were not searched, or only at their beginning: "
+        f"Files of more than {MAX_FILE_BYTES:,} bytes were not searched, or only at their beginning: "
         f"{', '.join(large[:_MAX_NAMED])}{more}."
     )
 
@@ -139,8 +139,8 @@ def _listed(root: Root, path: str) -> Iterator[tuple[str, int]]:
 
 def _expanded(glob: str) -> list[str]:
     """Expand braces in a glob: `*.{js,ts}` becomes `*.js` and `*.ts`."""
-    if len(glob) > _MOST_GLOB_CHARS or glob.count("/") >= _MOST_GLOB_PARTS:
-        raise ToolError(f"A glob has at most {_MOST_GLOB_CHARS} characters and {_MOST_GLOB_PARTS} parts.")
+    if len(glob) > _MAX_GLOB_CHARS or glob.count("/") >= _MAX_GLOB_PARTS:
+        raise ToolError(f"A glob has at most {_MAX_GLOB_CHARS} characters and {_MAX_GLOB_PARTS} parts.")
     globs = [glob.removeprefix("./")]
     while any(re.search(r"\{[^{}]*\}", each) for each in globs):
         globs = [
@@ -148,8 +148,8 @@ def _expanded(glob: str) -> list[str]:
             for before, choices, after in (re.split(r"\{([^{}]*)\}", each, maxsplit=1) for each in globs)
             for choice in choices.split(",")
         ]
-        if len(globs) > _MOST_GLOBS:
-            raise ToolError(f"The glob has more than {_MOST_GLOBS} alternatives.")
+        if len(globs) > _MAX_GLOBS:
+            raise ToolError(f"The glob has more than {_MAX_GLOBS} alternatives.")
     return globs
 
 

@@ -7,24 +7,25 @@ it starts quickly and has no access to its state.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-_MOST_SHOWN_CHARS = 300
-_MOST_MEMORY_BYTES = 1_000_000_000
+_MAX_SHOWN_CHARS = 300
+_MAX_MEMORY_BYTES = 1_000_000_000
 
 
-def matches(asked: dict[str, Any], files: Iterator[str]) -> Iterator[dict[str, Any]]:
+def matches(request: dict[str, Any], files: Iterator[str]) -> Iterator[dict[str, Any]]:
     """Yield each match as file (its index), line (counted from 1) and text; then the outcome: error or complete."""
     try:
-        pattern = re.compile(asked["pattern"])
+        pattern = re.compile(request["pattern"])
     except (re.error, OverflowError, RecursionError, MemoryError) as error:
         yield {"error": str(error) or type(error).__name__}
         return
-    left = asked["most_matches"]
+    left = request["most_matches"]
     for number, text in enumerate(files):
         for line_number, line in enumerate(text.removesuffix("\n").split("\n"), 1):
             found = pattern.search(line.removesuffix("\r"))
@@ -34,8 +35,8 @@ def matches(asked: dict[str, Any], files: Iterator[str]) -> Iterator[dict[str, A
                 yield {"complete": False}
                 return
             left -= 1
-            start = max(found.start() - _MOST_SHOWN_CHARS // 3, 0) if len(line) > _MOST_SHOWN_CHARS else 0
-            yield {"file": number, "line": line_number, "text": line[start : start + _MOST_SHOWN_CHARS]}
+            start = max(found.start() - _MAX_SHOWN_CHARS // 3, 0) if len(line) > _MAX_SHOWN_CHARS else 0
+            yield {"file": number, "line": line_number, "text": line[start : start + _MAX_SHOWN_CHARS]}
     yield {"complete": True}
 
 
@@ -47,17 +48,18 @@ def read_files(stream: BinaryIO) -> Iterator[str]:
 
 def bound(seconds: int) -> None:
     """Limit CPU time and memory, so that the kernel kills this process even if the parent is gone."""
-    import resource
+    with contextlib.suppress(ImportError):  # Windows has no such limits
+        import resource
 
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
-    resource.setrlimit(resource.RLIMIT_AS, (_MOST_MEMORY_BYTES, _MOST_MEMORY_BYTES))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+        resource.setrlimit(resource.RLIMIT_AS, (_MAX_MEMORY_BYTES, _MAX_MEMORY_BYTES))
 
 
 def main(source: BinaryIO, target: BinaryIO) -> None:
     """Handle one request."""
-    asked = json.loads(source.readline())
-    bound(asked["seconds"])
-    for match in matches(asked, read_files(source)):
+    request = json.loads(source.readline())
+    bound(request["seconds"])
+    for match in matches(request, read_files(source)):
         target.write(json.dumps(match).encode() + b"\n")
         target.flush()
 

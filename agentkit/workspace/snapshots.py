@@ -13,9 +13,9 @@ from agentkit.workspace.text import decode, hidden
 
 Kind = Literal["absent", "file", "link", "folder", "other"]
 
-MOST_DIFF_CHARS = 200_000
-_MOST_TEXT_BYTES = 1_000_000
-_MOST_LINES = 2_000
+MAX_DIFF_CHARS = 200_000
+_MAX_TEXT_BYTES = 1_000_000
+_MAX_LINES = 2_000
 _CONTEXT = 3
 _NO_NEWLINE = "\\ No newline at end of file\n"
 
@@ -60,7 +60,7 @@ class State:
         """Restore a state from `to_dict` and its content. Raises ToolError for invalid values."""
         fits = set(values) == set(_WRITTEN) and all(type(values[name]) is kind for name, kind in _WRITTEN.items())
         if not fits or values["kind"] not in get_args(Kind):
-            raise ToolError("What stood at a path is not written down as it should be.")
+            raise ToolError("The journal contains an invalid file state.")
         return cls(content=content, **values)
 
 
@@ -91,7 +91,7 @@ def net(changes: Iterable[FileChange]) -> list[FileChange]:
     return list(joined.values())
 
 
-def unified(changes: Iterable[FileChange], most_chars: int = MOST_DIFF_CHARS) -> str:
+def unified(changes: Iterable[FileChange], most_chars: int = MAX_DIFF_CHARS) -> str:
     """Render the changes as one unified diff of at most `most_chars` characters, with a note of what is omitted."""
     parts: list[str] = []
     left, omitted = most_chars, 0
@@ -161,7 +161,7 @@ def _text(state: State, name: str) -> str | None:
     """Return the redacted text; None if it is not stored or too long. Raises ToolError if it is binary."""
     if state.kind != "file":
         return ""
-    if state.content is None or len(state.content) > _MOST_TEXT_BYTES:
+    if state.content is None or len(state.content) > _MAX_TEXT_BYTES:
         return None
     return hidden(decode(state.content, name).text)
 
@@ -175,7 +175,7 @@ def _hunks(old: str, new: str) -> Iterator[str]:
     beyond = before[len(before) - tail :][:_CONTEXT]
     before, after = before[: len(before) - tail], after[: len(after) - tail]
     groups: list[list[tuple[str, int, int, int, int]]] = [[("replace", 0, len(before), 0, len(after))]]
-    if max(len(before), len(after)) <= _MOST_LINES:
+    if max(len(before), len(after)) <= _MAX_LINES:
         import difflib
 
         groups = [*map(list, difflib.SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT))]

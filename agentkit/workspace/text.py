@@ -12,7 +12,7 @@ from agentkit.redaction import redact
 from agentkit.settings import secret_values
 from agentkit.text_encoding import DecodedText, Errors, decode_text
 
-MOST_SHOWN_BYTES = 256_000
+MAX_SHOWN_BYTES = 256_000
 """Maximum size of one read result."""
 
 _KEY_BLOCK = re.compile(
@@ -64,7 +64,7 @@ def hidden(text: str) -> str:
 def select(
     text: str, offset: int | None, limit: int | None, *, column: int | None = None, complete: bool = True
 ) -> LineRange:
-    """Return `limit` lines starting at line `offset` (counted from 1), as many as fit in MOST_SHOWN_BYTES.
+    """Return `limit` lines starting at line `offset` (counted from 1), as many as fit in MAX_SHOWN_BYTES.
 
     The first line begins at character `column` (counted from 1). `complete` states whether the text is the whole file.
     Raises ToolError if the line or the column does not exist.
@@ -75,7 +75,7 @@ def select(
     first = offset or 1
     if first > max(total, 1):
         ending = "" if complete else " in the part of it that can be read"
-        raise ToolError(f"There is no line {first:,}; the file has {total:,} lines{ending}.")
+        raise ToolError(f"Line {first:,} does not exist; the file has {total:,} lines{ending}.")
     column = column or 1
     if (first, column, limit) == (1, 1, None) and complete and _fits(text):
         return LineRange(text, total)
@@ -105,14 +105,14 @@ def _lines_from(text: str, start: int) -> Iterator[str]:
 
 
 def _bounded(wanted: Iterable[str], first: int, column: int, total: int, *, complete: bool) -> LineRange:
-    room = MOST_SHOWN_BYTES
+    room = MAX_SHOWN_BYTES
     shown: list[str] = []
     note, next_column = "", None
     for line in wanted:
         data = line.encode("utf-8", "surrogatepass")
         room -= len(data)
         if room < 0 and not shown:
-            shown = [data[:MOST_SHOWN_BYTES].decode("utf-8", "ignore")]
+            shown = [data[:MAX_SHOWN_BYTES].decode("utf-8", "ignore")]
             next_column = column + len(shown[0])
             note = (
                 f"Line {first:,} is longer than can be shown; to read on in it, use offset={first} and"
@@ -124,9 +124,9 @@ def _bounded(wanted: Iterable[str], first: int, column: int, total: int, *, comp
     content, count = "".join(shown), len(shown)
     following: int | None = first + count if first + count <= total else None
     if following is None and not complete:
-        note = f"The file goes on after line {total:,}, beyond what can be read."
+        note = f"The file continues after line {total:,}, beyond the limit of what can be read."
     return LineRange(content, total, following, note, next_column)
 
 
 def _fits(text: str) -> bool:
-    return len(text) * 4 <= MOST_SHOWN_BYTES or len(text.encode("utf-8", "surrogatepass")) <= MOST_SHOWN_BYTES
+    return len(text) * 4 <= MAX_SHOWN_BYTES or len(text.encode("utf-8", "surrogatepass")) <= MAX_SHOWN_BYTES

@@ -9,10 +9,10 @@ from dataclasses import replace
 from agentkit.errors import ToolError
 from agentkit.undo import Undone, listed
 from agentkit.workspace.change_detection import is_same_index
-from agentkit.workspace.root import MOST_KEPT_BYTES, Root
+from agentkit.workspace.root import MAX_KEPT_BYTES, Root
 from agentkit.workspace.snapshots import ABSENT, FOLDER, FileChange, State, net
 
-_MOST_NAMED = 10
+_MAX_NAMED = 10
 
 Roots = Callable[[str], Root]
 
@@ -29,7 +29,7 @@ def undo(made: Sequence[FileChange], roots: Roots, notes: tuple[str, ...] = ()) 
     opened = {root: roots(root) for root in {change.root for change in changes}}
     problems = [f"{change.path!r} was changed since" for change in changes if _is_foreign(change, opened[change.root])]
     if problems or (lost and not changes):
-        raise ToolError(f"Nothing was undone: {'; '.join([*problems, *lost][:_MOST_NAMED])}.")
+        raise ToolError(f"Nothing was undone: {'; '.join([*problems, *lost][:_MAX_NAMED])}.")
     notes = (*notes, *lost)
     _restore_all(changes, opened)
     files = [change for change in changes if {change.before.kind, change.after.kind} != {"folder", "absent"}]
@@ -37,9 +37,9 @@ def undo(made: Sequence[FileChange], roots: Roots, notes: tuple[str, ...] = ()) 
     return Undone(restored, tuple(change.path for change in files if change.before.kind == "absent"), notes)
 
 
-def stands(root: Root, path: str, state: State) -> bool:
+def has_state(root: Root, path: str, state: State) -> bool:
     """Whether the path has this state now, including the permissions if they are known."""
-    now = root.inspect(path, MOST_KEPT_BYTES if state.was_read else 0)
+    now = root.inspect(path, MAX_KEPT_BYTES if state.was_read else 0)
     return now.is_like(state) and state.mode in (0, now.mode)
 
 
@@ -57,14 +57,14 @@ def _is_foreign(change: FileChange, root: Root) -> bool:
     known = [change.after, change.before]
     if FOLDER.kind in kinds and len(kinds) > 1:  # an empty folder can be removed without loss
         known += [ABSENT, State(FOLDER.kind)]
-    return not (any(stands(root, change.path, state) for state in known) or _is_index(root, change))
+    return not (any(has_state(root, change.path, state) for state in known) or _is_index(root, change))
 
 
 def _is_index(root: Root, change: FileChange) -> bool:
     """Whether git has only rewritten its index since, with the same content."""
     if change.path.rpartition("/")[2] != "index":
         return False
-    return is_same_index(change.after, root.inspect(change.path, MOST_KEPT_BYTES))
+    return is_same_index(change.after, root.inspect(change.path, MAX_KEPT_BYTES))
 
 
 def _restore_all(changes: Sequence[FileChange], roots: dict[str, Root]) -> None:
@@ -82,9 +82,9 @@ def _restore_all(changes: Sequence[FileChange], roots: dict[str, Root]) -> None:
 def _is_put_back(change: FileChange, roots: dict[str, Root]) -> bool:
     root = roots[change.root]
     with contextlib.suppress(ToolError):
-        if not stands(root, change.path, change.before):
+        if not has_state(root, change.path, change.before):
             _restore([change], roots)
-        return stands(root, change.path, change.before)
+        return has_state(root, change.path, change.before)
     return False
 
 
@@ -94,7 +94,7 @@ def _restore(changes: Sequence[FileChange], roots: dict[str, Root]) -> None:
     for change in reversed(by_depth):
         _clear(roots[change.root], change)
     for change in by_depth:
-        if not stands(roots[change.root], change.path, change.before):
+        if not has_state(roots[change.root], change.path, change.before):
             _rebuild(roots[change.root], change)
 
 

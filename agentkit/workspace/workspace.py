@@ -20,9 +20,9 @@ from agentkit.undo import Undone, written
 from agentkit.workspace.journal import Journal, Record
 from agentkit.workspace.journal_store import InMemoryJournalStore
 from agentkit.workspace.root import (
-    MOST_KEPT_BYTES,
-    MOST_READ_BYTES,
-    MOST_WRITTEN_BYTES,
+    MAX_KEPT_BYTES,
+    MAX_READ_BYTES,
+    MAX_WRITTEN_BYTES,
     Check,
     DirectoryEntry,
     FileContent,
@@ -43,7 +43,7 @@ class Overlay(Root):
         super().__init__(folder)
         self._states: dict[str, State] = {}
 
-    def read(self, path: str, most_bytes: int = MOST_READ_BYTES, *, check: Check | None = None) -> FileContent:
+    def read(self, path: str, most_bytes: int = MAX_READ_BYTES, *, check: Check | None = None) -> FileContent:
         """Read the first bytes of a file in the overlay."""
         self.named(path)
         _, place = self.locate(path)
@@ -53,11 +53,11 @@ class Overlay(Root):
         if check:
             check(place)
         if state.kind != "file":
-            raise ToolError(f"There is no file {shown(path)}.")
+            raise ToolError(f"File {shown(path)} does not exist.")
         content = state.content or b""
         return FileContent(place, content[:most_bytes], len(content), 1)
 
-    def inspect(self, place: str, most_bytes: int = MOST_KEPT_BYTES) -> State:
+    def inspect(self, place: str, most_bytes: int = MAX_KEPT_BYTES) -> State:
         """Return the state of a path in the overlay."""
         return self._states.get(place) or super().inspect(place, most_bytes)
 
@@ -98,7 +98,7 @@ class Overlay(Root):
             place, entries = super().entries(path, check=check)
             names = {entry.name: entry for entry in entries}
         elif self._states[place].kind != FOLDER.kind:
-            raise ToolError(f"There is no folder {shown(path)}.")
+            raise ToolError(f"Folder {shown(path)} does not exist.")
         for each, state in self._states.items():
             folder, _, name = each.rpartition("/")
             if folder == place:
@@ -117,12 +117,12 @@ class Overlay(Root):
         yield from sorted(sizes.items())
 
 
-_MOST_DIFF_CHARS = 10_000
-_MOST_COMPARED_LINES, _MOST_SIMILAR_LINES = 5_000, 200
-_MOST_COMPARING_SECONDS = 0.3
+_MAX_DIFF_CHARS = 10_000
+_MAX_COMPARED_LINES, _MAX_SIMILAR_LINES = 5_000, 200
+_MAX_COMPARING_SECONDS = 0.3
 _SIMILAR = 0.6
-_MOST_LINE_CHARS = 200
-_MOST_ALIGNED = 50
+_MAX_LINE_CHARS = 200
+_MAX_ALIGNED = 50
 _NUMBERED = re.compile(r"\d{1,6} ?[\t:|→] ?")
 _WRITABLE = 0o222
 
@@ -164,7 +164,7 @@ class WriteResult:
     @property
     def diff(self) -> str:
         """The change as a unified diff, limited in length."""
-        return unified([self.change], _MOST_DIFF_CHARS)
+        return unified([self.change], _MAX_DIFF_CHARS)
 
     @property
     def full_diff(self) -> str:
@@ -176,7 +176,7 @@ class Workspace:
     """A folder that file tools can access, by default the current folder at each call.
 
     Changes are recorded in `journal`, by default one in memory, under one run: `changes` is their diff, `undo` reverts
-    them. With `dry_run` they are kept in memory and visible to reads, and the disk is unchanged. Thread-safe. Raises
+    them. With `dry_run` they stay in memory and are visible to reads, and the disk is unchanged. Thread-safe. Raises
     ConfigError if the folder does not exist; the methods raise ToolError, and Blocked for paths outside.
     """
 
@@ -287,10 +287,10 @@ class Workspace:
         """
         found = self._root().read(_expanded(path), check=check)
         is_whole = found.size <= len(found.content)
-        told = words(found.content) if words is not None and is_whole else None
-        text = decode(found.content, shown(path), found.size) if told is None else DecodedText(told)
+        extracted = words(found.content) if words is not None and is_whole else None
+        text = decode(found.content, shown(path), found.size) if extracted is None else DecodedText(extracted)
         lines = select(hidden(text.text), offset, limit, column=column, complete=is_whole)
-        return FileText(lines, found.size, text.encoding, is_text=told is None, note=text.note)
+        return FileText(lines, found.size, text.encoding, is_text=extracted is None, note=text.note)
 
     def write(self, path: str, content: str, *, tool: str = "write_file", check: Check | None = None) -> WriteResult:
         """Write a file, creating its folders."""
@@ -324,9 +324,10 @@ class Workspace:
 
     def _edited(self, path: str, old_text: str, new_text: str, check: Check | None) -> tuple[str, bytes]:
         """The real path of a file and its content after an edit. Raises ToolError if the edit is not possible."""
-        found = self._root().read(_expanded(path), MOST_WRITTEN_BYTES + 1, check=check)
-        if found.size > MOST_WRITTEN_BYTES:
-            raise ToolError(f"{shown(path)} has {found.size:,} bytes; at most {MOST_WRITTEN_BYTES:,} can be edited.")
+        _encoded(new_text)
+        found = self._root().read(_expanded(path), MAX_WRITTEN_BYTES + 1, check=check)
+        if found.size > MAX_WRITTEN_BYTES:
+            raise ToolError(f"{shown(path)} has {found.size:,} bytes; at most {MAX_WRITTEN_BYTES:,} can be edited.")
         text = decode(found.content, shown(path), errors="surrogateescape")
         if text.encode(text.text) != found.content:
             raise ToolError(
@@ -359,15 +360,15 @@ class Workspace:
     def observing(
         self,
         tool: str,
-        surely: Collection[str] = (),
-        perhaps: Collection[str] = (),
+        guaranteed: Collection[str] = (),
+        possible: Collection[str] = (),
         *,
         repository: str | None = None,
     ) -> Iterator[Remarks]:
         """Record the changes during the block, for a tool that changes files by itself.
 
-        Paths matching the patterns in `surely` (see `cover`) are guaranteed to be restorable, or ToolError is raised
-        before the block runs. Those in `perhaps` are recorded as far as possible, even if the whole workspace is too
+        Paths matching the patterns in `guaranteed` (see `cover`) can be restored, or ToolError is raised
+        before the block runs. Those in `possible` are recorded as far as possible, even if the whole workspace is too
         large. With the folder of a git repository, its branches and index are recorded as well. Yields a list that
         afterwards contains what cannot be undone of a direct call.
         """
@@ -376,7 +377,7 @@ class Workspace:
         remarks: Remarks = []
         with (
             self._recording(tool) as record,
-            record.observing(self._root(), tool, surely, perhaps),
+            record.observing(self._root(), tool, guaranteed, possible),
             self._observing_repository(record, tool, repository),
         ):
             yield remarks
@@ -405,11 +406,11 @@ class Workspace:
         with self._recording("undo") as record:  # stays empty, so it is removed
             return record.unrestorable(self._root(), patterns)
 
-    def odd_name(self) -> str:
-        """Why a name in the workspace could be an option of a command that is given it; "" when none could."""
-        from agentkit.workspace.restorable import odd_name
+    def ambiguous_name(self) -> str:
+        """The reason why a name in the workspace could be read as an option, or ""."""
+        from agentkit.workspace.restorable import ambiguous_name
 
-        return odd_name(self._root())
+        return ambiguous_name(self._root())
 
     def record_removed(self, states: Sequence[tuple[str, State]], tool: str) -> None:
         """Record files that a tool created and removed again, so that their contents are not lost."""
@@ -437,8 +438,8 @@ class Workspace:
         self, path: str, content: bytes, tool: str, check: Check | None
     ) -> tuple[Root, Sequence[str], FileChange]:
         """The change that writing a file makes, and the folders it needs. Raises ToolError if it is not possible."""
-        if len(content) > MOST_WRITTEN_BYTES:
-            raise ToolError(f"The content has {len(content):,} bytes; at most {MOST_WRITTEN_BYTES:,} can be written.")
+        if len(content) > MAX_WRITTEN_BYTES:
+            raise ToolError(f"The content has {len(content):,} bytes; at most {MAX_WRITTEN_BYTES:,} can be written.")
         root = self._root()
         place, folders = root.missing_folders(path)
         if check:
@@ -521,7 +522,7 @@ def _replaced(text: DecodedText, old_text: str, new_text: str, path: str) -> str
         lines = [str(whole.count("\n", 0, at) + 1) for at in _places(whole, old_text)]
         where = f"{', '.join(lines)}{' and more' if count > len(lines) else ''}"
         advice = "give more of the text around the right place"
-        raise ToolError(f"old_text stands {count:,} times in {shown(path)} (lines {where}); {advice}.")
+        raise ToolError(f"old_text occurs {count:,} times in {shown(path)} (lines {where}); {advice}.")
     return None
 
 
@@ -535,7 +536,7 @@ def _places(whole: str, old_text: str) -> list[int]:
 def _closest(whole: str, old_text: str) -> str:
     """Describe the lines that look most like those of the text."""
     wanted = [line.strip() for line in split_lines(old_text.strip("\n"))]
-    lines = split_lines(whole)[:_MOST_COMPARED_LINES]
+    lines = split_lines(whole)[:_MAX_COMPARED_LINES]
     first = next((line for line in wanted if line), "")
     if _NUMBERED.match(first) and _NUMBERED.sub("", first) in map(str.strip, lines):
         return "Its lines begin with numbers, which are not in the file: leave them out."
@@ -548,20 +549,20 @@ def _aligned(wanted: Sequence[str], lines: Sequence[str]) -> str:
     if not starts:
         return ""
 
-    def likeness(start: int) -> int:
-        return sum(line.strip() == other for line, other in zip(lines[start:], wanted[:_MOST_ALIGNED], strict=False))
+    def similarity(start: int) -> int:
+        return sum(line.strip() == other for line, other in zip(lines[start:], wanted[:_MAX_ALIGNED], strict=False))
 
-    start = max(starts[:_MOST_ALIGNED], key=likeness)
-    found = lines[start : start + len(wanted)][:_MOST_ALIGNED]
+    start = max(starts[:_MAX_ALIGNED], key=similarity)
+    found = lines[start : start + len(wanted)][:_MAX_ALIGNED]
     place = f"are lines {start + 1:,} to {start + len(found):,}" if len(found) > 1 else f"is line {start + 1:,}"
-    alike = ", the same but for blanks" if likeness(start) == len(wanted) else ""
-    return f"Closest {place}{alike}:\n" + "\n".join(line[:_MOST_LINE_CHARS] for line in found)
+    alike = ", the same but for blanks" if similarity(start) == len(wanted) else ""
+    return f"Closest {place}{alike}:\n" + "\n".join(line[:_MAX_LINE_CHARS] for line in found)
 
 
 def _like(wanted: str, lines: Sequence[str]) -> str:
     """Describe the lines similar to one; empty without any."""
-    short = [line[:_MOST_LINE_CHARS] for line in lines]
-    close = _similar(wanted[:_MOST_LINE_CHARS], list(dict.fromkeys(line.strip() for line in short if line.strip())))
+    short = [line[:_MAX_LINE_CHARS] for line in lines]
+    close = _similar(wanted[:_MAX_LINE_CHARS], list(dict.fromkeys(line.strip() for line in short if line.strip())))
     numbered = [f"{number}: {line}" for number, line in enumerate(short, 1) if line.strip() in close]
     return "The closest lines are:\n" + "\n".join(numbered[:5]) if close else ""
 
@@ -570,11 +571,11 @@ def _similar(wanted: str, lines: Sequence[str]) -> list[str]:
     """Return up to three similar lines, the most similar first, within a short time limit."""
     import difflib
 
-    deadline = time.monotonic() + _MOST_COMPARING_SECONDS
+    deadline = time.monotonic() + _MAX_COMPARING_SECONDS
     matcher = difflib.SequenceMatcher(b=wanted)
     ratios: dict[str, float] = {}
     for line in lines:
-        if len(ratios) == _MOST_SIMILAR_LINES or time.monotonic() > deadline:
+        if len(ratios) == _MAX_SIMILAR_LINES or time.monotonic() > deadline:
             break
         matcher.set_seq1(line)
         if min(matcher.real_quick_ratio(), matcher.quick_ratio()) >= _SIMILAR:

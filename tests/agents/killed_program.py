@@ -1,4 +1,4 @@
-"""A program that is killed: an agent runs errands over a stored session, each in a process of its own.
+"""A program that is killed: an agent runs errands over a stored session, each in a separate process.
 
 It is told orders, a line of JSON each, on standard input, and runs each in a child that it forks: it prints the child's
 id, and once it is told to by another line, how the child ended. The keys of an order:

@@ -21,7 +21,7 @@ def count_accounts() -> int:
     ("options", "status", "reason"),
     [
         ({}, "ok", ""),
-        ({"unlabelled": "ask"}, "denied", "delete_account has no safety level, so it needs your approval."),
+        ({"unlabelled": "ask"}, "denied", "delete_account has no safety level, so it needs approval."),
         ({"unlabelled": "ask", "rules": [Rule("allow", "delete_account")]}, "ok", ""),
         ({"unlabelled": "ask", "approve": lambda _: True}, "ok", ""),
         ({"unlabelled": "ask", "safety": "system"}, "ok", ""),

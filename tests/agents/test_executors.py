@@ -21,6 +21,7 @@ from agentkit.content import Image
 from agentkit.decisions import Label
 from agentkit.errors import Rejected
 from agentkit.events import ResponseReceived
+from agentkit.installation import install_command
 from agentkit.messages import UserMessage
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail
 from agentkit.tooling.tool import Tool
@@ -268,7 +269,7 @@ def test_policies_above_travel(deadly):
             Agent("outer", [ask], safety=level, llm=ScriptedLLM(call("ask"), "Done.")).run("go").tool_calls[0].result
             for level in ("SAFE", "NETWORK")
         )
-    assert "so it needs your approval" in careful.value
+    assert "so it needs approval" in careful.value
     assert free.value == "QUIET"
 
 
@@ -368,7 +369,7 @@ def test_functions_from_anywhere_need_cloudpickle(tmp_path):
     script = tmp_path / "local.py"
     script.write_text(LOCAL.format(hidden=HIDE_CLOUDPICKLE), "utf-8")
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, timeout=60, check=False)
-    assert "pip install 'agentkit-tools[dask]'" in done.stdout, done.stderr
+    assert install_command("dask") in done.stdout, done.stderr
 
 
 def test_images_travel():

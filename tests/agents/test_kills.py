@@ -69,7 +69,7 @@ class Trip:
         self.counts = Counter()
 
     def run(self, way, **order):
-        """Run something in a process of its own, and look at what is left; the exit code."""
+        """Run something in a separate process, and look at what is left; the exit code."""
         places = {"place": self._place, "session": self._folder.name, "folder": str(self._folder)}
         code = self._program.carry_out(way=way, **places, **order)
         assert code in (0, -signal.SIGKILL)
@@ -78,7 +78,7 @@ class Trip:
         return code
 
     def go_on(self, way, *, resuming, **order):
-        """Run on in a process of its own, with the run that was left when there is one, else with another prompt."""
+        """Run on in a separate process, with the run that was left when there is one, else with another prompt."""
         is_resumed = resuming and bool(self.session.unfinished)
         unfinished = self._unfinished_calls()
         wishes = {} if is_resumed else {"prompt": f"errand {sum(self.counts.values())}"}

@@ -1,4 +1,4 @@
-"""The `agentkit` command as a process of its own, or within this one."""
+"""The `agentkit` command as a separate process, or within this one."""
 
 import json
 import os

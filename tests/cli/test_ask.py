@@ -117,3 +117,13 @@ def test_arguments_nested_without_end_are_shown_cut(command):
     assert (out, code) == ("done\n", 0)
     assert err.startswith('  calculator({"expression":[[[')
     assert len(err.splitlines()) == 1
+
+
+def test_manifestos_run_as_they_are(command, tmp_path):
+    """`--agent` offers the tools that the text of a manifesto lists, as text, and runs the first one requested."""
+    path = tmp_path / "clerk.txt"
+    path.write_text("Calculate.\n<TOOL: CALCULATOR>expression</TOOL>\n<TOOL: END_RUN></TOOL>\n", "utf-8")
+    with FakeServer("<TOOL: CALCULATOR>6*7</TOOL>", "<TOOL: END_RUN>42</TOOL>") as server:
+        out, _, code = command("--agent", str(path), "6*7?", server=server)
+        assert (out.strip(), code) == ("42", 0)
+        assert "tools" not in json.loads(server.requests[0].body)

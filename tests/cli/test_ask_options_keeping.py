@@ -1,4 +1,4 @@
-"""In which session is a question asked?"""
+"""The session of a question: brief, continued, named, not kept."""
 
 import os
 from pathlib import Path
@@ -9,11 +9,14 @@ from agentkit.sessions.session import Session
 from agentkit.testing import FakeServer
 
 
-def test_continue_goes_on_with_the_last_session(typed_line):
-    """A question is kept in a session of its own, named by its first words; -c goes on with the last one."""
+def test_a_question_leaves_no_session_until_it_is_continued(typed_line):
+    """-c continues the last question of this folder, names it, and makes it a session."""
     with FakeServer("Paris.", "Two million.") as server:
         typed_line("What is the capital of France?", server=server)
-        typed_line("-c", "How many live there?", server=server)
+        assert Session.summaries() == []
+        _, err, _ = typed_line("-c", "How many live there?", server=server)
+    assert err.startswith("Continues 'what-is-the-capital-")
+    assert err.endswith(": What is the capital of France?\n")
     assert [message["content"] for message in server.requests[1].json["messages"][1:]] == [
         "What is the capital of France?",
         "Paris.",
@@ -46,7 +49,36 @@ def test_nothing_is_kept_when_nothing_should_be(how, typed_line, own_user_file):
 def test_nothing_to_continue_is_told(typed_line):
     """-c without any session says how to begin one."""
     _, err, code = typed_line("-c", "More.")
-    assert (code, "There is no session to continue" in err) == (2, True)
+    assert (code, "There is no conversation to continue." in err) == (2, True)
+
+
+def test_each_folder_has_its_own_last_conversation(typed_line, tmp_path, monkeypatch):
+    """-c continues what was asked in this folder; elsewhere the latest session is named."""
+    for folder in ("one", "two", "three"):
+        (tmp_path / folder).mkdir()
+    with FakeServer("ok", repeat=True) as server:
+        monkeypatch.chdir(tmp_path / "one")
+        typed_line("First question", server=server)
+        monkeypatch.chdir(tmp_path / "two")
+        typed_line("--session", "second", "Second question", server=server)
+        monkeypatch.chdir(tmp_path / "one")
+        assert "Continues 'first-question-" in typed_line("-c", "More.", server=server)[1]
+        typed_line("Third question", server=server)
+        assert "Continues 'third-question-" in typed_line("-c", "More.", server=server)[1]
+        monkeypatch.chdir(tmp_path / "two")
+        assert "Continues 'second': Second question" in typed_line("-c", "More.", server=server)[1]
+        monkeypatch.chdir(tmp_path / "three")
+        _, err, code = typed_line("-c", "More.", server=server)
+    assert (code, "This folder has no conversation to continue." in err, "--session" in err) == (2, True, True)
+
+
+def test_only_the_last_brief_question_is_kept(typed_line):
+    """The next question in the folder deletes the one before it."""
+    with FakeServer("ok", repeat=True) as server:
+        for question in ("One secret", "Two"):
+            typed_line(question, server=server)
+    (file,) = (Path(os.environ["AGENTKIT_STATE"]) / "latest").glob("*.db")
+    assert [each.name[:-5] for each in Session.summaries(file)] == ["two"]
 
 
 def test_where_nothing_can_be_kept_the_question_is_answered(typed_line, tmp_path):
@@ -55,7 +87,7 @@ def test_where_nothing_can_be_kept_the_question_is_answered(typed_line, tmp_path
     with FakeServer("ok", repeat=True) as server:
         _, err, code = typed_line("--place", tmp_path / "file" / "x.db", "hi", server=server)
         assert (code, "x.db" in err) == (1, True)
-        (Path(os.environ["AGENTKIT_STATE"]) / "sessions.db").mkdir()
+        (Path(os.environ["AGENTKIT_STATE"]) / "latest").write_text("")
         out, err, code = typed_line("--no-tools", "hi", server=server)
     assert (out, code) == ("ok\n", 0)
     assert "This conversation is not kept" in err
@@ -63,8 +95,9 @@ def test_where_nothing_can_be_kept_the_question_is_answered(typed_line, tmp_path
 
 def test_a_secret_is_no_part_of_a_name(typed_line):
     """A session is not named after a key in its question."""
-    with FakeServer("ok") as server:
+    with FakeServer("ok", "ok") as server:
         typed_line("Is sk-abcdefghij0123456789ABCDEFG a key?", server=server)
+        typed_line("-c", "Well?", server=server)
     assert "abcdefghij" not in Session.summaries()[0].name
 
 

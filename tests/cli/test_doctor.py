@@ -1,4 +1,4 @@
-"""Does `agentkit doctor` say what is there and what to do about the rest?"""
+"""`agentkit doctor`: checks by use, and the next step."""
 
 import json
 
@@ -6,6 +6,7 @@ import pytest
 
 from agentkit.cli import doctor
 from agentkit.errors import SandboxError
+from agentkit.installation import install_command
 from agentkit.sandbox.isolation import COMMAND_NEEDS, Boundary
 from agentkit.sandbox.process import ProcessOutcome
 from agentkit.testing import FakeServer
@@ -16,10 +17,13 @@ def test_findings_come_with_what_mends_them(command):
     out, err, code = command("doctor")
     assert (code, err) == (0, "")
     provider = next(line for line in out.splitlines() if " provider " in line)
-    assert provider.startswith("-")
+    assert provider.startswith("  -")
     assert "OPENAI_API_KEY" in out
-    for name in ("run_python", "run_shell", "httpx2", "pydantic"):
+    for name in ("run_python", "run_shell", "httpx2", "pydantic", "mcp"):
         assert f" {name} " in out
+    groups = [line for line in out.splitlines() if line and not line.startswith(" ")]
+    assert groups[:4] == ["Ask a model", "Run code and commands", "Optional features", "Installation"]
+    assert groups[4].startswith("Next step: store a key: agentkit keys set openai")
 
 
 def test_fallbacks_are_found(typed_line, monkeypatch):
@@ -76,14 +80,14 @@ def test_sandbox_is_tried(attempt, state, told):
     ("line", "state", "fix"),
     [
         ("click<9,>=8.1", "ok", ""),
-        ("no-such-package-77>=1", "failed", "pip install 'no-such-package-77>=1'"),
+        ("no-such-package-77>=1", "failed", install_command()),
         ("no-such-package-77>=1; extra == 'dev'", None, None),
         ("typing-extensions>=4.12; python_version < '3.12'", None, None),
     ],
 )
 def test_packages_are_looked_for(line, state, fix):
     """A package that must be there and is not is a failure with the command that installs it."""
-    found = [(each.state, each.fix) for each in doctor._required([line])]
+    found = [(each.state, each.fix) for each in doctor._required([line], "")]
     assert found == ([] if state is None else [(state, fix)])
 
 
@@ -94,3 +98,21 @@ def test_machine_without_bash_is_told(command, monkeypatch, tmp_path):
     findings = {each["name"]: each for each in json.loads(out)["findings"]}
     assert (code, findings["run_shell"]["fix"]) == (0, "install bash")
     assert findings["python"]["state"] == "ok"
+
+
+@pytest.mark.parametrize(
+    ("provider", "sandbox", "step"),
+    [
+        ("ok", "failed", "repair run_shell: mend it"),
+        ("missing", "missing", "store a key: agentkit keys set openai"),
+        ("ok", "missing", "isolate run_shell: mend it"),
+        ("ok", "ok", "ask something: "),
+    ],
+)
+def test_one_next_step_is_named(provider, sandbox, step):
+    """What failed is repaired first, then a provider is chosen, then the sandbox is isolated."""
+    found = {
+        "Ask a model": [doctor.Finding("provider", provider, "x")],
+        "Run code and commands": [doctor.Finding("run_shell", sandbox, "x", "mend it")],
+    }
+    assert doctor._next_step(found).startswith(step)

@@ -64,7 +64,7 @@ def test_a_suite_is_run(typed):
 
 def test_reports_are_written(typed, tmp_path):
     """The report is written as JSON, JUnit XML, a page and Markdown; with - the JSON is all of stdout."""
-    files = ("--json", "a.json", "--junit", "a.xml", "--html", "a.html", "--markdown", "a.md")
+    files = ("-o", "a.json", "--junit", "a.xml", "--html", "a.html", "--markdown", "a.md")
     out, err, code = typed("run", "suite.py", "--agent", "good", *files)
     assert ("good   2 of 2" in out, code) == (True, ANSWERED)
     assert "Written: a.json" in err
@@ -72,7 +72,7 @@ def test_reports_are_written(typed, tmp_path):
     assert sum(suite.tests for suite in JUnitXml.fromfile(str(tmp_path / "a.xml"))) == 2
     assert "<svg" in (tmp_path / "a.html").read_text()
     assert "| good | 2 of 2 |" in (tmp_path / "a.md").read_text()
-    out, _, _ = typed("run", "suite.py", "--agent", "good", "--json", "-", "--baseline", "a.json")
+    out, _, _ = typed("run", "suite.py", "--agent", "good", "--json", "--baseline", "a.json")
     assert json.loads(out)["suite"] == "capitals"
 
 
@@ -85,8 +85,8 @@ def test_the_threshold(typed):
 
 def test_a_baseline(typed):
     """Against a baseline, a significant loss fails; with --no-broken, so does a single case that is broken."""
-    typed("run", "suite.py", "--agent", "good", "--json", "good.json")
-    typed("run", "suite.py", "--agent", "bad", "--json", "bad.json")
+    typed("run", "suite.py", "--agent", "good", "-o", "good.json")
+    typed("run", "suite.py", "--agent", "bad", "-o", "bad.json")
     out, _, code = typed("run", "suite.py", "--agent", "bad", "--baseline", "good.json")
     assert "good -> bad: 0 fixed, 1 broken, of 2 cases" in out
     assert code == ANSWERED
@@ -96,8 +96,8 @@ def test_a_baseline(typed):
 
 def test_reports_are_compared(typed):
     """Two reports are compared agent by agent, or for the one that is named."""
-    typed("run", "suite.py", "--json", "both.json")
-    typed("run", "suite.py", "--agent", "bad", "--json", "bad.json")
+    typed("run", "suite.py", "-o", "both.json")
+    typed("run", "suite.py", "--agent", "bad", "-o", "bad.json")
     out, _, code = typed("compare", "both.json", "both.json")
     assert (out.count("0 fixed, 0 broken"), code) == (2, ANSWERED)
     assert typed("compare", "both.json", "bad.json", "--agent", "bad")[0].startswith("bad -> bad")
@@ -109,7 +109,7 @@ def test_reports_are_compared(typed):
 
 def test_a_report_is_shown(typed, tmp_path):
     """A report is shown again, also as a page."""
-    shown, _, _ = typed("run", "suite.py", "--json", "a.json")
+    shown, _, _ = typed("run", "suite.py", "-o", "a.json")
     out, err, code = typed("show", "a.json", "--html", "page.html")
     assert (out, err, code) == (shown, "Written: page.html\n", ANSWERED)
     assert (tmp_path / "page.html").exists()
@@ -259,7 +259,7 @@ def test_what_is_no_report(typed, tmp_path, words, text, free):
     out, err, code = typed(*(word.format("main.json") for word in words))
     what, do = err.splitlines()
     assert ("main.json" in what, out, code) == (True, "", USAGE)
-    assert do == f"Write one with: agentkit eval run SUITE --json {free}"
+    assert do == f"Write one with: agentkit eval run SUITE -o {free}"
 
 
 def test_agents_of_one_name(typed, tmp_path):

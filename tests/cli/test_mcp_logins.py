@@ -21,7 +21,7 @@ BROWSER = "import sys, httpx2; httpx2.get(sys.argv[1], follow_redirects=True, ti
 
 @pytest.fixture(scope="module")
 def url():
-    """The address of a server that wants a login, in a process of its own."""
+    """The address of a server that wants a login, in a separate process."""
     with subprocess.Popen([sys.executable, SERVER], stdout=subprocess.PIPE, text=True) as process:
         yield process.stdout.readline().strip()
         process.kill()

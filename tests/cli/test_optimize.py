@@ -115,7 +115,7 @@ def test_no_gain_is_told_by_the_exit_code(typed_line, tmp_path):
     with FakeServer("I do not know.", repeat=True) as server:
         out, err, code = typed_line(*words, "--out", "improved.txt", server=server)
     assert code == 1, err
-    assert out.startswith("No gain: nothing better than the original was found, so it is kept.\n")
+    assert out.startswith("No gain: no candidate was better than the original, so the original stays in use.\n")
     assert not (tmp_path / "improved.txt").exists()
 
 
@@ -124,7 +124,7 @@ def test_a_limit_that_leaves_the_gain_unmeasured_is_told_by_the_exit_code(optimi
     """A budget that lasts for nothing, or for the held-out cases alone, ends with 3."""
     out, _, code = optimize("--tokens", tokens)
     assert code == 3, out
-    assert out.startswith("Nothing was measured on the training cases, so the original is kept.\n")
+    assert out.startswith("No training case was measured, so the original stays in use.\n")
     assert f"the limit of {tokens} total tokens is used up" in out
 
 

@@ -1,4 +1,4 @@
-"""Does `agentkit serve` serve, say where, and refuse what would let strangers in?"""
+"""`agentkit serve`: addresses, tokens, and shutdown."""
 
 import http.client
 import json
@@ -11,6 +11,7 @@ import sys
 
 import pytest
 
+from agentkit.installation import install_command
 from agentkit.testing import FakeServer
 
 
@@ -190,7 +191,7 @@ def test_without_the_extra_the_command_that_installs_it_is_named():
             [sys.executable, "-c", program], env=env, capture_output=True, text=True, timeout=60, check=False
         )
     assert done.returncode == 2
-    assert "pip install 'agentkit-tools[serve]'" in done.stderr
+    assert install_command("serve") in done.stderr
 
 
 def test_the_command_is_listed(typed_line):
@@ -212,3 +213,27 @@ def test_an_agent_that_a_program_makes_is_served(serving, tmp_path):
         about = get(f"{origin}/page/about", token)
     assert (about["agent"], about["safety"]) == ("clerk", "safe")
     assert [each["name"] for each in about["tools"]] == ["calculator"]
+
+
+def test_ctrl_c_ends_streams_with_their_last_event(serving, tmp_path):
+    """A page that listens to a run receives `stopped`, and the server prints no traceback."""
+    (tmp_path / "bot.py").write_text(
+        "import time\nfrom agentkit import Agent\nfrom agentkit.testing import ScriptedLLM, call\n"
+        "def slow() -> str:\n    time.sleep(20)\n    return ''\n"
+        "bot = Agent('bot', [slow], llm=ScriptedLLM(call('slow'), 'Done.'))\n"
+    )
+    process, address = serving("--agent", "bot.py")
+    origin, token = address.split("/#token=")
+    begun = get(f"{origin}/page/run", token, {"prompt": "go"})
+    host, _, port = origin.removeprefix("http://").rpartition(":")
+    connection = http.client.HTTPConnection(host, int(port), timeout=30)
+    path = f"/page/events?session={begun['session']}&serial={begun['serial']}"
+    connection.request("GET", path, headers={"Authorization": f"Bearer {token}"})
+    with connection.getresponse() as lines:
+        kinds = [json.loads(next(lines))["kind"]]
+        process.send_signal(signal.SIGINT)
+        kinds += [json.loads(line)["kind"] for line in lines if line.strip()]
+    connection.close()
+    _, err = process.communicate(timeout=30)
+    assert kinds[-1] == "stopped"
+    assert (process.returncode, "Traceback" in err, err.count("\n") < 6) == (0, False, True)

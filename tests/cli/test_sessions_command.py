@@ -1,4 +1,4 @@
-"""`agentkit sessions`: list, show, rename, fork, export, import, delete."""
+"""`agentkit sessions`: list, search, show, rename, fork, export, import, delete, prune."""
 
 import json
 import os
@@ -6,8 +6,10 @@ import pty
 
 import pytest
 
+from agentkit.events import HistoryGiven, RunEnded
 from agentkit.messages import AssistantMessage, UserMessage
 from agentkit.sessions.session import Session
+from agentkit.sessions.store import SessionEntry
 
 
 @pytest.fixture
@@ -47,7 +49,7 @@ def test_a_session_is_renamed_and_forked(typed_line, trip):
     assert "begins with 1 message of 'tour'" in typed_line("sessions", "fork", "tour", "tour-2", "--at", "1")[1]
     assert {each.name: each.entries for each in Session.summaries()} == {"tour": 2, "tour-2": 2}
     _, err, code = typed_line("sessions", "rename", "tour", "tour-2")
-    assert (code, "There is a session 'tour-2' already" in err) == (1, True)
+    assert (code, "The session 'tour-2' already exists" in err) == (1, True)
 
 
 def test_a_session_is_carried_to_another_place(typed_line, trip, tmp_path):
@@ -64,7 +66,7 @@ def test_a_session_that_there_is_not_is_told(command, typed_line, trip):
     """An unknown name is told, with the closest that there is."""
     words = ["x.jsonl"] if command == ["export"] else []
     _, err, code = typed_line("sessions", command[0], "tripp", *words, *command[1:])
-    assert (code, err) == (1, "Error: There is no session 'tripp'.\nDid you mean 'trip'?\n")
+    assert (code, err) == (1, "Error: No session is named 'tripp'.\nDid you mean 'trip'?\n")
     assert "sessions list" in typed_line("sessions", command[0], "other", *words, *command[1:])[1]
 
 
@@ -88,3 +90,32 @@ def test_deleting_is_asked_about(keys, is_deleted, spawn, trip):
     assert process.returncode == (0 if is_deleted else 130)
     assert "Delete 'trip' with its 2 messages?" in err
     assert (Session.summaries() == []) is is_deleted
+
+
+def test_sessions_are_searched(typed_line, trip):
+    """`search` finds the sessions with all words, whatever their case, and shows the text around the first."""
+    Session.open(name="other").append([UserMessage("Where to eat?"), AssistantMessage("In Hue.")])
+    out, _, code = typed_line("sessions", "search", "hanoi", "WHERE")
+    assert (code, out.splitlines()[0].startswith("trip  20"), "Hanoi." in out) == (0, True, True)
+    found = json.loads(typed_line("sessions", "search", "where", "--json", "-n", "1")[0])["sessions"]
+    assert [(each["name"], each["title"]) for each in found] == [("other", "other")]
+    _, err, code = typed_line("sessions", "search", "saigon")
+    assert (code, "No session contains these words." in err) == (1, True)
+
+
+def test_old_sessions_are_pruned(typed_line, trip, monkeypatch):
+    """`prune` deletes what did not change for the given time, after a question or with -y."""
+    store = trip.store
+    old = SessionEntry("r", 1_000.0, HistoryGiven((UserMessage("Old?"), AssistantMessage("Yes."))))
+    store.create("old", [old, SessionEntry("r", 1_001.0, RunEnded("done"))])
+    assert typed_line("sessions", "prune", "--older-than", "30d")[2] == 2
+    assert (
+        "1970-01-01  old\n1 session did not change for 30d; none was deleted."
+        in (typed_line("sessions", "prune", "--older-than", "30d", "--dry-run")[1])
+    )
+    assert typed_line("sessions", "prune", "--older-than", "30d", "-y")[1].endswith("Deleted: 1 session.\n")
+    assert [each.name for each in Session.summaries()] == ["trip"]
+    assert typed_line("sessions", "prune", "--older-than", "8w")[1] == "0 sessions did not change for 8w.\n"
+    for age in ("30", "d", "-1d", "0d", "1y"):
+        _, err, code = typed_line("sessions", "prune", "--older-than", age)
+        assert (code, "--older-than takes a number" in err) == (2, True)

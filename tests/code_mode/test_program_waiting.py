@@ -1,4 +1,4 @@
-"""Can a program wait for a person, and go on as if it had never stopped, with nothing done twice?"""
+"""Programs that wait for an approval and are run again, without repeating a call."""
 
 import asyncio
 import json
@@ -44,7 +44,7 @@ def later(_request):
 
 
 class Desk:
-    """The tools of a clerk, which write down what they do in `done`."""
+    """Tools that record their calls in `done`."""
 
     def __init__(self):
         self.done = []
@@ -67,19 +67,19 @@ class Desk:
 
 
 def clerk(tools, *lines, **options):
-    """An agent whose model says these lines, and whose programs have these tools."""
+    """An agent with a scripted model, whose programs have these tools."""
     return Agent("clerk", [program_tool(tools)], llm=ScriptedLLM(*lines), **options)
 
 
 def left(tools, code, **options):
-    """The result of a run whose program waits, and that is given an answer by hand."""
+    """The result of a run whose program waits, after an answer."""
     result = clerk(tools, call("run_program", code=code), "Done.", approve=later, **options).run("Go")
     assert result.status == "paused"
     return result
 
 
 def printed(result):
-    """What the program of a run has printed."""
+    """The output of the program of a run."""
     assert result.status == "done", result
     return result.tool_calls[0].result.value["output"]
 
@@ -88,7 +88,7 @@ PAY = "euros = price('Hue')\ntry:\n    print(refund('Hue', euros))\nexcept ToolE
 
 
 def in_process(*arguments):
-    """What a process of its own has told."""
+    """The output of a separate process."""
     command = [sys.executable, str(PROGRAM), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=PROGRAM.parents[2])
     return json.loads(done.stdout)
@@ -104,7 +104,7 @@ def in_process(*arguments):
     ],
 )
 def test_a_program_goes_on_in_another_process(tmp_path, answer, paid, said):
-    """A program that waits is run again elsewhere once a person has answered, and nothing is done twice."""
+    """After the answer, a waiting program is run again in another process, and no call is repeated."""
     place, log = tmp_path / "sessions.db", tmp_path / "log"
     begun = in_process(place, log)
     assert begun["status"] == "paused"
@@ -123,7 +123,7 @@ def test_a_program_goes_on_in_another_process(tmp_path, answer, paid, said):
 
 @pytest.mark.parametrize("awaiting", [False, True])
 def test_a_program_may_wait_again_and_again(awaiting):
-    """Each call that must be asked for pauses the run in its turn, and the program then knows of all before it."""
+    """Each call that needs approval pauses the run, and the program has the results of all earlier calls."""
     desk = Desk()
     code = "for city in ('Hue', 'Hanoi', 'Da Nang'):\n    print(refund(city, price(city)))"
     agent = clerk(desk.tools, call("run_program", code=code), "Done.", approve=later)
@@ -151,7 +151,7 @@ CITIES = [(1, "Hue"), (2, "Hanoi"), (3, "Da Nang")]
 
 
 def test_a_refusal_is_an_error_in_the_program_also_when_it_is_run_again():
-    """A call that a person has refused raises ToolError, and does so each time the program is run."""
+    """A refused call raises ToolError each time the program is run."""
     desk = Desk()
     code = f"{PAY}\nprint(refund('Hanoi', 3))"
     result = left(desk.tools, code).resume("he was rude").resume(True)
@@ -160,7 +160,7 @@ def test_a_refusal_is_an_error_in_the_program_also_when_it_is_run_again():
 
 
 def test_without_an_answer_nothing_is_run():
-    """Who only looks at what waits runs no program and makes no call, however often."""
+    """Reading what waits runs no program and makes no call."""
     desk = Desk()
     result = left(desk.tools, PAY)
     again = result.resume().resume().resume()
@@ -171,7 +171,7 @@ def test_without_an_answer_nothing_is_run():
 
 
 def test_what_a_person_has_changed_is_told():
-    """The call is made as the person has written it, and the model reads so in what came of the program."""
+    """The call is made as the person edited it, and the model sees that in the result."""
     desk = Desk()
     result = left(desk.tools, PAY)
     result = result.resume({result.pending[0].id: {"city": "Hue", "euros": 5}})
@@ -193,7 +193,7 @@ CHANGED = [
 @pytest.mark.parametrize(("old", "new", "why"), CHANGED)
 @pytest.mark.parametrize("awaiting", [False, True])
 def test_a_program_that_does_something_else_is_ended(old, new, why, awaiting):
-    """When a program does not do again what it had done, it is ended with what differs, and nothing more is done."""
+    """A program that does not repeat its recorded calls ends with the difference, and makes no further call."""
     desk = Desk()
     text = left(desk.tools, PAY).to_json().replace(old, new)
     agent = clerk(desk.tools, "Done.")
@@ -207,7 +207,7 @@ def test_a_program_that_does_something_else_is_ended(old, new, why, awaiting):
 
 
 def test_a_program_that_looks_at_the_clock_is_told_why_it_ended():
-    """What depends on time is not the same after a pause, and the model is told so."""
+    """A program that depends on the time can differ after a pause, and the model is informed."""
     desk = Desk()
 
     def note(text: str) -> str:
@@ -223,7 +223,7 @@ def test_a_program_that_looks_at_the_clock_is_told_why_it_ended():
 
 
 def test_sets_of_texts_have_the_same_order_again():
-    """A program that goes through a set makes its calls in the same order each time."""
+    """A program that iterates over a set makes its calls in the same order each time."""
     desk = Desk()
     code = "for city in {'Hue', 'Hanoi', 'Da Nang'}:\n    price(city)\nprint(refund('Hue', 1))"
     assert printed(left(desk.tools, code).resume(True)) == "1 EUR for Hue\n"
@@ -231,7 +231,7 @@ def test_sets_of_texts_have_the_same_order_again():
 
 
 def test_other_calls_of_the_same_response_are_made_once():
-    """Beside a program that waits others are done at once, and another program waits or is done by itself."""
+    """While a program waits, other calls and programs of the response run or wait independently."""
     desk = Desk()
     programs = [call("run_program", code=f"print(refund('Hue', {n}), price('Hue'))") for n in (1, 2)]
     llm = ScriptedLLM(
@@ -249,7 +249,7 @@ def test_other_calls_of_the_same_response_are_made_once():
 
 
 def test_changes_before_and_after_the_pause_are_one(tmp_path):
-    """What a program has written before it waited and after it is taken back together."""
+    """Files written before and after a pause are undone together."""
     code = "write_file('a.txt', 'a')\nrefund('Hue', 1)\nwrite_file('b.txt', read_file('a.txt')['content'] + 'b')"
     options = {"workspace": tmp_path, "policy": Policy("system", rules=[Rule("ask", "refund")])}
     result = left([read_file_tool, write_file_tool, *Desk().tools], code, **options)
@@ -265,7 +265,7 @@ def test_changes_before_and_after_the_pause_are_one(tmp_path):
 
 
 def test_a_dry_run_only_shows_what_it_would_change_after_a_pause_too(tmp_path):
-    """A program of a dry run that waits and goes on has changed nothing in the end."""
+    """A program of a dry run changes nothing, also across a pause."""
     code = "write_file('a.txt', 'a')\nprice('Hue')\nwrite_file('b.txt', 'b')"
     asking = Policy("system", rules=[Rule("ask", "price")])
     result = left([write_file_tool, *Desk().tools], code, workspace=tmp_path, policy=asking, dry_run=True)
@@ -286,7 +286,7 @@ def send(text: str) -> str:
 
 
 def test_what_was_read_before_the_pause_counts_after_it():
-    """What a program sends after a pause is asked about for what it had read before, and its result is labelled."""
+    """Data read before a pause counts for calls after it, and for the labels of the result."""
     result = left([*Desk().tools, letters, send], "letters()\nrefund('Hue', 1)\nprint(send('x'))").resume(True)
     assert result.pending[0].tool == "send"
     assert (
@@ -298,7 +298,7 @@ def test_what_was_read_before_the_pause_counts_after_it():
 
 
 def test_calls_that_were_made_are_not_counted_again():
-    """Limits for what is still to come are not used up by a program that goes on, nor by what it had done."""
+    """Repeated calls of a resumed program do not count towards the limits of the resumed run."""
     desk = Desk()
     result = left(desk.tools, f"{PAY}\nprice('Hanoi')")
     done = result.resume(True, limits=Limits(tool_calls=2))
@@ -309,7 +309,7 @@ def test_calls_that_were_made_are_not_counted_again():
 
 
 def test_what_agents_within_it_have_spent_is_counted_once():
-    """What an agent has spent that a program called before it waited is part of what the run has spent, and no more."""
+    """Usage of an agent called before a pause is counted once in the run."""
     with ScriptedLLM("Two.") as inner:
         worker = Agent("worker", llm=inner)
         result = left([worker.as_tool(), *Desk().tools], "print(worker('1+1'))\nprint(refund('Hue', 1))")
@@ -320,7 +320,7 @@ def test_what_agents_within_it_have_spent_is_counted_once():
 
 
 def test_an_agent_within_a_program_does_not_wait():
-    """What an agent asks that a program has called cannot be answered later: it is a no there."""
+    """An approval that an agent called by a program asks for cannot be postponed; it is refused."""
     desk = Desk()
     worker = Agent("worker", [desk.refund], llm=ScriptedLLM(call("refund", city="Hue", euros=1), "I cannot."))
     result = clerk([worker.as_tool()], call("run_program", code="print(worker('Pay'))"), "Done.", approve=later).run(
@@ -331,7 +331,7 @@ def test_an_agent_within_a_program_does_not_wait():
 
 
 def test_a_program_of_an_agent_that_is_a_tool_waits():
-    """What waits in a program of an agent that is a tool waits in the run above, and both go on with the answer."""
+    """A pause in a program of an agent used as a tool pauses the outer run, and both resume."""
     llm = ScriptedLLM(call("run_program", code="print(ask_user('Who?'))"), lambda request: request.messages[-1].content)
     worker = Agent("worker", [program_tool([ask_user_tool()])], llm=llm)
     paused = Agent("clerk", [worker.as_tool()], llm=ScriptedLLM(call("worker", request="Ask"), "Done.")).run("Go")
@@ -342,7 +342,7 @@ def test_a_program_of_an_agent_that_is_a_tool_waits():
 
 
 def test_a_tool_that_runs_programs_by_itself_does_not_wait():
-    """A program that a function of yours runs within its own call is not the run's, and who answers later says no."""
+    """A program run inside a user's function cannot pause; postponing means refusal."""
     desk = Desk()
 
     def pay() -> str:
@@ -359,7 +359,7 @@ def test_a_tool_that_runs_programs_by_itself_does_not_wait():
 
 
 def test_a_program_may_ask_for_words():
-    """A tool that waits for words gives them to the program that has called it, as its value."""
+    """A tool that asks for text returns it to the calling program."""
     desk = Desk()
     result = left([*desk.tools, ask_user_tool()], "print(price('Hue'))\nprint(ask_user('Which seat?'))")
     (pending,) = result.pending
@@ -370,14 +370,14 @@ def test_a_program_may_ask_for_words():
 
 
 def test_an_approval_for_the_run_holds_for_the_rest_of_the_program():
-    """Who approves calls of this kind until the run ends is not asked about the next one."""
+    """An approval for the rest of the run covers later calls of the program."""
     desk = Desk()
     result = left(desk.tools, "for n in range(3):\n    print(refund('Hue', 1))")
     assert printed(result.resume({result.pending[0].id: Approval.RUN})) == "1 EUR for Hue\n" * 3
 
 
 def test_a_function_is_asked_about_the_call_as_it_would_be_made():
-    """Who answers with a function sees the call of the program, and is asked about later ones, too."""
+    """An approver function sees the call of the program, and is asked about later ones."""
     desk, asked = Desk(), []
 
     def answer(request):
@@ -397,7 +397,7 @@ def test_a_function_is_asked_about_the_call_as_it_would_be_made():
     [("refund", "Approval"), ("run_program", "No more.")],
 )
 def test_what_the_policy_denies_by_now_is_not_made(denied, error):
-    """An approval overrules no policy: neither that of the call nor that of the program."""
+    """An approval overrules neither the policy for the call nor that for the program."""
     desk = Desk()
     text = left(desk.tools, "price('Hue')\nrefund('Hue', 1)").to_json()
     strict = Policy(rules=[Rule("deny", denied, reason="No more.")])
@@ -407,12 +407,12 @@ def test_what_the_policy_denies_by_now_is_not_made(denied, error):
 
 
 def weak(desk, *lines, **options):
-    """An agent whose programs must themselves be asked for."""
+    """An agent whose programs need approval."""
     return Agent("clerk", [program_tool(desk.tools, sandbox="off")], llm=ScriptedLLM(*lines), **options)
 
 
 def test_who_has_approved_a_program_is_asked_about_its_calls_alone():
-    """A program that was approved is not asked about again when a call of it is."""
+    """An approved program is not asked about again when one of its calls is."""
     desk = Desk()
     result = weak(desk, call("run_program", code=PAY), "Done.", approve=later).run("Go")
     waited = []
@@ -425,7 +425,7 @@ def test_who_has_approved_a_program_is_asked_about_its_calls_alone():
 
 @pytest.mark.parametrize("by", ["text", "export"])
 def test_that_a_program_was_approved_does_not_travel(tmp_path, by):
-    """Whoever wrote a file need not be who is asked: what says that a program was approved counts for nothing there."""
+    """An approval of a program in a saved file is ignored."""
     desk, session = Desk(), Session.open(tmp_path / "one.db", "x")
     result = weak(desk, call("run_program", code=PAY), "Done.", approve=later, session=session).run("Go").resume(True)
     assert [each.tool for each in result.pending] == ["refund"]
@@ -445,7 +445,7 @@ def test_that_a_program_was_approved_does_not_travel(tmp_path, by):
 
 
 def test_a_text_that_says_that_a_call_of_a_program_was_approved_is_refused():
-    """A saved run in which somebody has entered an approval is refused, also for a call that a program makes."""
+    """A saved run with an inserted approval of a program's call is refused."""
     result = left(Desk().tools, PAY)
     saved = json.loads(result.to_json())
     saved["milestones"].insert(-1, {"event": "approved", "call_id": result.pending[0].id, "answer": "once"})
@@ -454,7 +454,7 @@ def test_a_text_that_says_that_a_call_of_a_program_was_approved_is_refused():
 
 
 def test_an_export_that_says_that_a_call_of_a_program_was_approved_has_the_person_asked(tmp_path):
-    """An approval in an export counts for nothing, also that of a call that a program makes."""
+    """An approval of a program's call in an export is ignored."""
     desk, session = Desk(), Session.open(tmp_path / "one.db", "x")
     result = left(desk.tools, PAY, session=session)
     run = session.reopen(result.run_id)
@@ -469,7 +469,7 @@ def test_an_export_that_says_that_a_call_of_a_program_was_approved_has_the_perso
 
 
 def test_an_approval_given_before_a_kill_is_carried_out(tmp_path):
-    """What a person has said before the process died is not asked again."""
+    """Answers given before the process died are not asked for again."""
     desk, session = Desk(), Session.open(tmp_path / "one.db", "x")
     result = left(desk.tools, PAY, session=session)
     run = session.reopen(result.run_id)
@@ -483,7 +483,7 @@ def test_an_approval_given_before_a_kill_is_carried_out(tmp_path):
 
 
 def test_a_program_that_was_killed_after_it_went_on_is_not_run_once_more(tmp_path):
-    """Of a program that was at work when its process died nobody knows how far it came, so it is not run again."""
+    """A program that was running when its process died is not run again."""
     desk, session = Desk(), Session.open(tmp_path / "one.db", "x")
     result = left(desk.tools, PAY, session=session)
     started = next(each for each in result.milestones if isinstance(each, ToolCallStarted))
@@ -498,7 +498,7 @@ def test_a_program_that_was_killed_after_it_went_on_is_not_run_once_more(tmp_pat
 
 
 def test_a_run_that_is_given_up_says_that_its_program_had_begun(tmp_path):
-    """Of a program that waits for good it is told that it may have taken effect, which its first calls have."""
+    """A program that never resumes is reported as possibly effective, because of its first calls."""
     result = left(Desk().tools, PAY)
     assert "waits for a person" in result.messages[-1].content
     postponed = next(each for each in result.milestones if isinstance(each, ToolCallPostponed))
@@ -506,7 +506,7 @@ def test_a_run_that_is_given_up_says_that_its_program_had_begun(tmp_path):
 
 
 def elsewhere(desk, tmp_path):
-    """Agents that cannot go on with a file that waits to be written, and why."""
+    """Agents that cannot resume a waiting write, and the reason."""
     other = Tool(desk.price, name="run_program")
     (tmp_path / "there").mkdir()
     return {
@@ -522,7 +522,7 @@ def elsewhere(desk, tmp_path):
 
 @pytest.mark.parametrize("which", ["no program", "no such function", "another tool", "another folder"])
 def test_nothing_is_answered_where_the_call_would_be_another(tmp_path, which):
-    """An agent that lacks the program's tools, or works in another folder, answers nothing, and the run can go on."""
+    """An agent without the program's tools, or in another folder, answers nothing; the run can still be resumed."""
     text = left([write_file_tool], "write_file('a.txt', 'a')", workspace=tmp_path).to_json()
     agent, why = elsewhere(Desk(), tmp_path)[which]
     with pytest.raises(ConfigError, match=why):
@@ -532,7 +532,7 @@ def test_nothing_is_answered_where_the_call_would_be_another(tmp_path, which):
 
 
 def test_a_program_that_has_read_too_much_cannot_wait():
-    """What a program has read is kept while it waits, up to a million characters; beyond that, later is a no."""
+    """Results are stored while a program waits, up to a million characters; beyond that, postponing means refusal."""
 
     def much(chars: int) -> str:
         """Give much."""
@@ -547,7 +547,7 @@ def test_a_program_that_has_read_too_much_cannot_wait():
 
 
 def test_calls_of_programs_have_ids_of_their_own():
-    """Where a model gives a call the id that a call of its program would have, that one gets another."""
+    """A call of a program gets another id if the model has already used it."""
     desk = Desk()
     code, order = json.dumps({"code": "refund('Hue', 1)"}), json.dumps({"city": "Hue", "euros": 2})
     calls = [ToolCall("a", "run_program", code), ToolCall("a.1", "refund", order)]
@@ -560,7 +560,7 @@ def test_calls_of_programs_have_ids_of_their_own():
 
 @pytest.mark.parametrize("awaiting", [False, True])
 def test_a_paused_program_can_be_replayed(tmp_path, awaiting):
-    """A cassette has the pause, the answer and what came of it, and no tool runs when it is replayed."""
+    """A cassette contains the pause, the answer and the outcome, and no tool runs in a replay."""
 
     def run(lines):
         agent = clerk(desk.tools, *lines, approve=later)

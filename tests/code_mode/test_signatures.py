@@ -1,4 +1,4 @@
-"""Does a model read of a tool how a program calls it?"""
+"""Signatures of tools for programs."""
 
 from datetime import date
 from typing import Any, Literal
@@ -34,7 +34,7 @@ def plan(
 
 
 def test_a_tool_is_described_as_a_function():
-    """A function is told with its annotations, defaults, what its parameters are, and what it returns."""
+    """A signature has annotations, defaults, parameter descriptions and the return value."""
     assert described("plan", Tool(plan)) == (
         "plan(place: str, day: str, people: int = 2, kind: Literal['hotel', 'tent'] = 'tent', "
         "stops: list[str] | None = None) -> dict[str, float]\n"
@@ -90,7 +90,7 @@ def test_a_schema_of_others_is_told_as_it_can_be(schema, signature):
 
 @pytest.mark.parametrize("kind", ["anyOf", "oneOf"])
 def test_definitions_that_multiply_are_told_in_bounds(kind):
-    """A stranger's schema in which each definition refers to the next one many times is told in a bounded text."""
+    """A schema with exponentially nested references gives a bounded text."""
     names = [f"d{number}" for number in range(50)]
     definitions = {
         name: {
@@ -103,7 +103,7 @@ def test_definitions_that_multiply_are_told_in_bounds(kind):
 
 
 def test_names_are_spelled_as_python_can():
-    """A tool whose name Python cannot write gets one that it can; two that come to one are refused."""
+    """A tool with an invalid Python name gets a valid one; duplicates are refused."""
     first, second = (Tool(lambda: 1, name=name, description="x") for name in ("get-it", "get_it"))
     assert list(functions_of(Toolset([first]))) == ["get_it"]
     with pytest.raises(ConfigError, match="would both be called get_it"):
@@ -120,7 +120,7 @@ def bare(x):
 
 
 def test_what_a_function_gives_is_told_as_far_as_it_says_something():
-    """A dictionary of anything is told, and anything alone is not."""
+    """A dictionary of any values is described, and Any alone is omitted."""
 
     def look() -> dict[str, Any]:
         """Look."""
@@ -134,5 +134,5 @@ def test_what_a_function_gives_is_told_as_far_as_it_says_something():
 
 
 def test_what_says_nothing_of_its_value_is_told_without_it():
-    """Without an annotation and a section on what is returned, nothing is said of it."""
+    """Without an annotation and a Returns section, the return value is omitted."""
     assert described("bare", bare).splitlines()[0] == "bare(x: object)"

@@ -1,4 +1,4 @@
-"""Does a model read what a program gets of a call, whatever type its function is said to return?"""
+"""Return types in signatures."""
 
 import asyncio
 import datetime
@@ -31,7 +31,7 @@ class Color(enum.Enum):
 
 @dataclass
 class Tree:
-    """What has branches of its own kind."""
+    """A recursive type."""
 
     name: str
     left: "Tree | None" = None
@@ -64,11 +64,11 @@ class Numbers(RootModel[list[int]]):
 
 
 class Bare:
-    """A class that says nothing of its values."""
+    """A class without annotations."""
 
 
 class Voiced:
-    """A class with a text of its own."""
+    """A class with a custom `__str__`."""
 
     def __str__(self):
         """Its text."""
@@ -81,7 +81,7 @@ T = TypeVar("T")
 
 
 def signature(hint, name="f"):
-    """What stands behind the brackets of a function that is said to return this."""
+    """The return type of a function in its signature."""
 
     def function():
         """Do it."""
@@ -129,18 +129,18 @@ def signature(hint, name="f"):
     ],
 )
 def test_what_a_program_gets_is_told(hint, told):
-    """Each type is told as that which JSON makes of its values, with the keys that they are read by."""
+    """Each type is described as the JSON of its values, with their keys."""
     assert signature(hint) == f" -> {told}"
 
 
 @pytest.mark.parametrize("hint", [Any, object, Bare, T, "Nowhere", Callable[[], int], 3, type(NotImplemented)])
 def test_what_says_nothing_is_not_told(hint):
-    """A type of which nothing is known leaves the line without an arrow, or with a text where it has no other form."""
+    """An unknown type gives no arrow, or `str` if it is rendered as text."""
     assert signature(hint) in ("", " -> str")
 
 
 class Clerk:
-    """What has methods."""
+    """A class with methods."""
 
     def find(self, city: str) -> Place:
         """Find it."""
@@ -163,12 +163,12 @@ async def ask(city: str) -> Tree:
     ],
 )
 def test_any_function_tells_what_it_returns(function, told):
-    """It is told of async functions, methods, objects that can be called, and what has some of its arguments."""
+    """Async functions, methods, callable objects and partials are described."""
     assert described("f", Tool(function, name="f")).splitlines()[0].endswith(f" -> {told}")
 
 
 def test_what_has_no_signature_tells_nothing():
-    """A tool that was made of a schema may be any function."""
+    """A tool created from a schema may be any function."""
     assert schema_returned(Tool.from_schema("most", "The most.", {"type": "object"}, max)) == {}
 
 
@@ -189,7 +189,7 @@ def test_what_has_no_signature_tells_nothing():
     ],
 )
 def test_what_is_told_is_what_comes(value, hint):
-    """The kind of value that is told is the one that a value of the type is rendered as."""
+    """The described type is that of the rendered value."""
 
     def function():
         """Do it."""
@@ -204,7 +204,7 @@ def test_what_is_told_is_what_comes(value, hint):
 
 
 def test_a_function_within_another_knows_its_types():
-    """A class that is made beside the function is found where the function is described."""
+    """A class defined next to the function is found."""
 
     @dataclass
     class Ticket:

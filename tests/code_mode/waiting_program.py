@@ -1,4 +1,4 @@
-"""Begins a run whose program waits for a person, or goes on with it, each in a process of its own.
+"""Starts a run whose program waits for a person, or resumes it, each in a separate process.
 
 python waiting_program.py PLACE LOG [ANSWERS]: without answers, which are JSON, the run begins. What the tools do is a
 line each in the file LOG.
@@ -26,7 +26,7 @@ place, log, *given = sys.argv[1:]
 
 
 def note(what: str) -> None:
-    """Write down what was done."""
+    """Record a call."""
     with Path(log).open("a", encoding="utf-8") as file:
         file.write(f"{what}\n")
 

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from agentkit.documents import text_of
-from agentkit.documents.office import Archive, text_of_office
+from agentkit.documents.archive import Archive
+from agentkit.documents.office import text_of_office
 from agentkit.errors import ToolError
 
 W = 'xmlns:w="w" xmlns:mc="mc"'
@@ -242,4 +243,9 @@ def test_parts_are_found_from_where_they_are_named():
     """Targets are relative to the part that names them, or to the whole."""
     targets = RELATION.format("a", "../one.xml") + RELATION.format("b", "/two.xml") + RELATION.format("c", "three.xml")
     made = Archive(packed({"ppt/_rels/presentation.xml.rels": RELATIONS.format(targets)}))
-    assert made.related("ppt/presentation.xml") == {"a": "one.xml", "b": "two.xml", "c": "ppt/three.xml"}
+    related = made.relationships("ppt/presentation.xml")
+    assert {key: found.target for key, found in related.items()} == {
+        "a": "one.xml",
+        "b": "two.xml",
+        "c": "ppt/three.xml",
+    }

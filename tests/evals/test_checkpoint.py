@@ -110,7 +110,7 @@ def test_a_place_that_cannot_be_written(tmp_path, always):
     """A place that cannot be written is an error before anything runs."""
     (tmp_path / "file").write_text("x")
     agent = always("yes")
-    with pytest.raises(SessionError, match="cannot be kept"):
+    with pytest.raises(SessionError, match="cannot be written"):
         suite().run(agent, resume=tmp_path / "file" / "trials.jsonl")
     assert agent.llm.requests == []
 
@@ -150,7 +150,7 @@ def test_a_damaged_cost(place, always, spent):
     suite("one").run(always("yes"), resume=place)
     with place.open("a") as file:
         file.write(json.dumps({"case": "one", "agent": "a", "repeat": 1, "seed": None, "spent": spent}) + "\n")
-    with pytest.raises(SessionError, match="line 3: This is no cost of a trial"):
+    with pytest.raises(SessionError, match="line 3: This is not the cost of a trial"):
         suite("one").run(always("yes"), resume=place)
 
 

@@ -71,9 +71,9 @@ def test_what_is_no_file(tmp_path):
     """A folder, a pipe and a device are refused at once."""
     os.mkfifo(tmp_path / "pipe")
     for place in (tmp_path / "pipe", "/dev/full"):
-        with pytest.raises(SessionError, match="is no file that a test could be kept in"):
+        with pytest.raises(SessionError, match="is not a file in which a test can be stored"):
             opened(place)
-    with pytest.raises(SessionError, match="cannot be kept: Is a directory"):
+    with pytest.raises(SessionError, match="cannot be written: Is a directory"):
         opened(tmp_path)
 
 
@@ -92,9 +92,9 @@ def test_a_file_that_cannot_be_shortened():
     os.write(sealed, b'{"ours": 1}\n{"cut')
     fcntl.fcntl(sealed, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
     file = opened(f"/proc/self/fd/{sealed}")
-    with pytest.raises(SessionError, match="cannot be kept: Operation not permitted"):
+    with pytest.raises(SessionError, match="cannot be written: Operation not permitted"):
         file.mend()
-    with pytest.raises(SessionError, match="cannot be kept: Operation not permitted"):
+    with pytest.raises(SessionError, match="cannot be written: Operation not permitted"):
         file.add("{}")
     file.close()
     os.close(sealed)

@@ -73,7 +73,7 @@ def test_a_lone_carriage_return_is_no_row(tmp_path):
     """A carriage return that ends no line is a fault of the row."""
     place = tmp_path / "cases.csv"
     place.write_bytes(b"prompt,expected\na,b\rc,d\n")
-    with pytest.raises(ConfigError, match="line 2: this is no row"):
+    with pytest.raises(ConfigError, match="line 2: this is not a row"):
         read_cases(place)
 
 
@@ -106,7 +106,7 @@ def test_a_workspace_elsewhere(tmp_path, workspace):
         ('{"prompt": [{"image": 3}]}', "a.jsonl", "line 1: A prompt is"),
         ("prompt,expected\nx,1,2", "a.csv", "line 2: the row has 3 values, and the first line names 2"),
         ("prompt,tool_calls\nx,[1", "a.csv", "line 2: this is not JSON"),
-        ('prompt\n"x', "a.csv", "line 2: this is no row"),
+        ('prompt\n"x', "a.csv", "line 2: this is not a row"),
         ("prompt,expected\n,1", "a.csv", "line 2: the prompt is missing"),
     ],
 )

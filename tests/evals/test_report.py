@@ -56,7 +56,7 @@ def test_the_form_follows_the_suffix(tmp_path, mixed):
 def test_what_is_no_report(tmp_path, text):
     """Another file, or a damaged one, is refused."""
     (tmp_path / "x.json").write_text(text)
-    with pytest.raises(SessionError, match="is no report"):
+    with pytest.raises(SessionError, match=r"was not written by Report\.save"):
         Report.read(tmp_path / "x.json")
 
 

@@ -310,7 +310,7 @@ def test_a_disk_that_is_full(tmp_path, always):
     agent, (soft, hard) = always("yes"), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1_000, hard))
     try:
-        with pytest.raises(SessionError, match="cannot be kept"):
+        with pytest.raises(SessionError, match="cannot be written"):
             suite_of(6).run(agent, resume=tmp_path / "trials.jsonl", concurrency=1)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -319,7 +319,7 @@ def test_a_disk_that_is_full(tmp_path, always):
 
 def test_a_place_that_is_no_file(always):
     """Trials are stored in regular files, not in devices or pipes."""
-    with pytest.raises(SessionError, match="is no file"):
+    with pytest.raises(SessionError, match="is not a file"):
         suite_of(1).run(always("yes"), resume="/dev/null")
 
 

@@ -59,7 +59,7 @@ def test_what_makes_a_scorer_is_none(given):
 def test_what_is_no_score(answering):
     """A function that returns no score raises an error."""
     with pytest.raises(ConfigError, match="from 0 to 1"):
-        Scorer.of(lambda *_: None)(Case("x"), answering("yes"))
+        Scorer.of(lambda *_: "good")(Case("x"), answering("yes"))
 
 
 def test_which_cases_a_scorer_scores():

@@ -71,7 +71,7 @@ def test_numeric(scoring, scorer, answer, expected, passed):
 def test_the_reason_of_a_miss(scoring):
     """The reason of a miss has the parsed number."""
     assert scoring(numeric(), "407", 408).reason == "407 is not 408"
-    assert scoring(numeric(), "no idea", 408).reason == "there is no number in it, 408 is expected"
+    assert scoring(numeric(), "no idea", 408).reason == "it contains no number, 408 is expected"
 
 
 @pytest.mark.parametrize("expected", ["none", "3 or 4", True, [3]])

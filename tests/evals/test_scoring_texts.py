@@ -54,9 +54,9 @@ def test_matches(scoring):
 
 def test_what_is_no_regular_expression(answering):
     """An invalid regular expression is refused when it is given or first used."""
-    with pytest.raises(ConfigError, match="no regular expression"):
+    with pytest.raises(ConfigError, match="not a valid regular expression"):
         matches("(")
-    with pytest.raises(ConfigError, match="no regular expression"):
+    with pytest.raises(ConfigError, match="not a valid regular expression"):
         matches()(Case("x", expected=3), answering("y"))
 
 

@@ -32,7 +32,7 @@ def test_no_cassettes(tmp_path):
 
 def test_what_is_no_folder(tmp_path):
     """A missing folder for replay, and a file for recording, are refused before any trial."""
-    with pytest.raises(ConfigError, match="There is no folder"):
+    with pytest.raises(ConfigError, match="does not exist"):
         Cassettes(None, str(tmp_path / "nowhere"))
     (tmp_path / "file").touch()
     with pytest.raises(ConfigError, match="is a file"):

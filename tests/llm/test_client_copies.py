@@ -37,7 +37,7 @@ def test_a_setting_is_left_to_the_server():
     assert llm.with_settings(temperature=None).settings == {"max_completion_tokens": 50}
     assert llm.with_settings(max_tokens=None).settings == {"temperature": 0}
     assert llm.with_settings(max_tokens=9).settings == {"temperature": 0, "max_tokens": 9}
-    with pytest.raises(ConfigError, match="stream=True is no setting"):
+    with pytest.raises(ConfigError, match="stream=True is not a setting"):
         llm.with_settings(stream=True)
 
 
@@ -90,3 +90,29 @@ def test_the_request_that_would_be_sent():
     assert llm.requests == []
     whole = Request([UserMessage("Hello")])
     assert ScriptedLLM("Hi").request_of(whole) is whole
+
+
+@pytest.mark.parametrize(
+    ("settings", "advice"),
+    [
+        ({"extra_headers": {"X-Team": "blue"}}, r"Pass headers= to LLM\(\)"),
+        ({"timeout": 30}, r"Pass timeout_seconds= to LLM\(\)"),
+        ({"max_retries": 0}, r"LLM\(max_retries=0\)"),
+        ({"extra_body": "top_k"}, "extra_body= takes a dictionary"),
+    ],
+)
+def test_arguments_of_other_clients_are_refused(settings, advice):
+    """Settings of the connection are no fields of a request, in a call as in the settings of an LLM."""
+    llm = LLM(model="m", base_url="http://127.0.0.1:1/v1")
+    with pytest.raises(ConfigError, match=advice):
+        llm.chat("Hi", **settings)
+    with pytest.raises(ConfigError, match=advice):
+        LLM(model="m", base_url="http://127.0.0.1:1/v1", settings=settings)
+
+
+def test_an_extra_body_is_sent():
+    """The fields of extra_body= are fields of the request, as in the client of OpenAI's package."""
+    with FakeServer("Hi") as server:
+        LLM(model="m", base_url=server.base_url).chat("Hi", extra_body={"top_k": 5}, timeout=None)
+        assert server.requests[0].json["top_k"] == 5
+        assert "extra_body" not in server.requests[0].json

@@ -167,11 +167,13 @@ class Person:
     nickname: str | None = None
 
 
+@pytest.mark.slow
 def test_the_offline_model_fills_types(extract, offline):
     """Without a key and a network a small type is filled from a short text; what is not said is left out."""
     assert extract(offline, "Alice is 30 years old", Person) == Person("Alice", 30)
 
 
+@pytest.mark.slow
 def test_the_offline_model_says_what_it_does_not_find(extract, offline):
     """A field that is not in the text is named, and nothing is made up."""
     with pytest.raises(BadResponse, match="age"):

@@ -6,6 +6,8 @@ import sys
 import pytest
 
 from agentkit.errors import ConfigError, NoProvider
+from agentkit.installation import install_command
+from agentkit.llm.client import LLM
 from agentkit.llm.detection import PROVIDERS, detect
 from agentkit.llm.endpoint import LLMArguments
 from agentkit.settings import DEFAULT_ANTHROPIC_MODEL, DEFAULT_MODEL, Secret
@@ -307,7 +309,7 @@ def test_the_offline_model_is_offered_as_it_is_there():
     assert "the offline model is installed: --offline at a shell, LLM('offline') in a program" in str(caught.value)
     assert "pip install" not in str(caught.value)
     told = subprocess.check_output([sys.executable, "-c", WITHOUT_NEEDLE], text=True, timeout=60)
-    assert "pip install 'agentkit-tools[offline]'" in told
+    assert install_command("offline") in told
 
 
 def test_a_key_in_the_wrong_place_is_not_shown():
@@ -416,3 +418,36 @@ def test_the_offline_provider_has_one_model():
     endpoint, _, ignored = detect(LLMArguments(provider="offline", model="gpt-5.4-mini"), {})
     assert endpoint.model == "needle3"
     assert ignored == ("model= (offline does not use it)",)
+
+
+@pytest.mark.parametrize(
+    ("model", "suggestion"),
+    [
+        ("ollma:qwen3", "ollama:qwen3"),
+        ("olama:qwen3", "ollama:qwen3"),
+        ("oepnai:gpt-5", "openai:gpt-5"),
+        ("openrouterr:a/b", "openrouter:a/b"),
+        ("azura:gpt", "azure:gpt"),
+    ],
+)
+def test_a_misspelt_provider_with_a_base_url(model, suggestion):
+    """A prefix that is one letter off the name of a provider is refused with the right spelling."""
+    with pytest.raises(NoProvider, match=f"Did you mean '{suggestion}'"):
+        LLM(model=model, base_url="http://127.0.0.1:1/v1")
+    assert LLM("openai", model=model, base_url="http://127.0.0.1:1/v1").model == model
+
+
+@pytest.mark.parametrize(
+    "model", ["llama:7b", "mixtral:8x7b", "deepseek-r1:7b", "qwen3:8b", "openai/gpt-oss-20b", "a:b"]
+)
+def test_names_of_models_on_other_servers(model):
+    """Models whose names resemble those of providers can be used at a base URL."""
+    assert LLM(model=model, base_url="http://127.0.0.1:1/v1").model == model
+
+
+@pytest.mark.parametrize("key", [None, "sk-0123456789"])
+def test_a_slash_instead_of_a_colon(key, monkeypatch):
+    """The way in which other toolkits name a provider's model is refused with the spelling of this one."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    with pytest.raises(NoProvider, match="Write model='ollama:qwen3'"):
+        LLM(model="ollama/qwen3", api_key=key)

@@ -88,7 +88,7 @@ def test_a_key_that_is_none_is_refused():
 
 def test_an_unknown_protocol_is_refused():
     """There are two wire protocols; any other is refused."""
-    with pytest.raises(ConfigError, match="'responses', 'chat' or 'messages', not 'soap'"):
+    with pytest.raises(ConfigError, match="'messages' or 'gemini', not 'soap'"):
         Endpoint(provider="openai", model="m", protocol="soap")
 
 
@@ -188,3 +188,11 @@ def test_values_of_headers_are_scrubbed():
     endpoint = Endpoint(provider="openai", model="qwen-plus", base_url="http://h/v1", headers=headers)
     assert endpoint.scrub("Token gate-0123, blue, qwen-plus") == "Token ***, blue, qwen-plus"
     assert "gate" not in repr(endpoint)
+
+
+@pytest.mark.parametrize("key", ['"sk-0123456789"', "'sk-0123456789'", "sk-0123456789'", "\u201csk-0123456789\u201d"])
+def test_a_key_in_quotes_is_refused(key):
+    """A key that was pasted with its quotes is refused before it is sent, without showing it."""
+    with pytest.raises(ConfigError, match="is in quotes") as caught:
+        Endpoint(provider="openai", model="m", api_key=Secret(key))
+    assert "0123" not in str(caught.value)

@@ -30,7 +30,7 @@ def under(provider, model, served="", **counts):
 
 
 def run(program, *arguments):
-    """What a Python program prints that runs in a process of its own."""
+    """What a Python program prints that runs in a separate process."""
     command = [sys.executable, "-W", "error", "-c", program, *arguments]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stderr) == (0, "")

@@ -73,7 +73,7 @@ def test_other_code(named, one, other):
 
 @pytest.mark.parametrize("text", ["'/home/me/keys'", "object()"])
 def test_what_is_bound_and_not_told(named, text):
-    """Texts and objects that code is bound to say nothing: they may be secret, or a path of this machine."""
+    """Texts and objects bound to code are not listed: they may be secret, or paths of this machine."""
     made = "def f(y):\n    return lambda x: y\nit = f({})"
     assert code_of(named(made.format(text))) == code_of(named(made.format(text)))
     assert "keys" not in code_of(named(made.format(text)))

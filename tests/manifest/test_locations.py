@@ -111,18 +111,18 @@ def of_model(monkeypatch):
     ids=["nothing", "model", "provider", "key", "service", "local", "base-url", "azure", "token", "client"],
 )
 def test_models(of_model, options, told):
-    """Of a model it is told what the program says, whatever the environment adds, and of its key only the name."""
+    """Facts of a model are those of the program, without the environment; its key is listed by name."""
     assert of_model(**options) == told
 
 
 def test_an_azure_that_the_environment_completes(of_model, monkeypatch):
-    """Where the environment says an address, that is what is told of it."""
+    """If the environment provides the endpoint, the manifest says so."""
     monkeypatch.setenv("AZURE_OPENAI_ENDPOINT", "https://our.openai.azure.com")
     assert of_model(provider="azure", model="gpt") == ("environment", "AZURE_OPENAI_API_KEY", "gpt", "azure")
 
 
 def test_other_models():
-    """An agent without a client is told as the environment decides, and a client of another class by its name."""
+    """An agent without a client is listed as decided by the environment, and other clients by class name."""
     assert dict(model_facts("offline:needle3"))["host"] is None
     assert dict(model_facts(None))["provider"] == "environment"
     assert dict(model_facts(ScriptedLLM("Yes.")))["client"] == "agentkit.testing.scripted_llm.ScriptedLLM"
@@ -130,7 +130,7 @@ def test_other_models():
 
 
 def test_fallbacks(of_model):
-    """Every host that may be sent the conversation is told, in order and once, with the name of each key."""
+    """Every host that may receive the conversation is listed once, in order, with the name of each key."""
     inner = LLM(model="ollama:qwen3", fallback="offline")
     told = of_model(model="groq:llama", fallback=[inner, "groq:gemma"])
     assert told == (
@@ -142,7 +142,7 @@ def test_fallbacks(of_model):
 
 
 def test_fallbacks_of_a_name(monkeypatch):
-    """A model that is only named has its fallbacks told; those that the environment adds are not the program's."""
+    """Fallbacks of a named model are listed; those of the environment are not."""
     told = dict(model_facts("groq:llama | gemma | offline"))
     assert (told["host"], told["provider"]) == ("api.groq.com", "groq, then offline")
     monkeypatch.setenv("AGENTKIT_MODEL", "ollama:qwen3 | lmstudio:gemma")
@@ -150,7 +150,7 @@ def test_fallbacks_of_a_name(monkeypatch):
 
 
 def test_a_fallback_of_another_class():
-    """A client of another class is named wherever it stands; settings that may be a tool are told of all."""
+    """Clients of other classes are named at any position; settings that may be tools are listed for all."""
     fallback = ScriptedLLM("Yes.").with_settings(tools=[])
     told = dict(model_facts(LLM(model="ollama:qwen3", fallback=fallback, price=Price(1, 2))))
     assert told["client"] == "agentkit.testing.scripted_llm.ScriptedLLM"

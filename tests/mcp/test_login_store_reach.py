@@ -35,7 +35,7 @@ def test_hosts_that_may_take_part(server, hosts, url):
         (WEB, (), "http://mcp.example.com/token", "unencrypted"),
         (WEB, (), "http://login.example.org/token", "unencrypted"),
         (WEB, (), "https://login.corp/token", "a name of a local network"),
-        (WEB, (), "https://login.example.org:2222/token", "Port 2222 is none of the web's"),
+        (WEB, (), "https://login.example.org:2222/token", "Port 2222 is not a web port"),
         (WEB, ("localhost",), "http://localhost/token", "unencrypted"),
         (OFFICE, (), "https://login.corp/token", "a name of a local network"),
         (OFFICE, ("169.254.169.254",), "https://169.254.169.254/", r"credentials\.$"),

@@ -20,44 +20,44 @@ def test_true_allows():
 
 @pytest.mark.parametrize("answer", [False, 1, "yes", "", [], [True], object(), ValueError("bug"), StopIteration()])
 def test_anything_else_denies(answer):
-    """Whatever is not True denies the call; the model is not told to raise its own level."""
+    """Any answer except True denies the call, without advice to raise the level."""
     decision = answered(ASK, ApproverAnswer.of(answer))
     assert (decision.denied, decision.rule, decision.evidence) == (True, "safety-level", "rm")
     assert "It erases." in decision.reason
     assert "level" not in decision.remedy
 
 
-def test_refusal_is_told_apart_from_silence():
-    """The reason tells whether somebody refused, nobody was there, or the approver failed."""
+def test_refusal_differs_from_a_missing_answer():
+    """The reason distinguishes a refusal, a missing approver and a failed one."""
     assert "refused" in answered(ASK, ApproverAnswer.of(False)).reason
     assert "nobody" in answered(ASK, ApproverAnswer.of(None)).reason
     assert "ValueError: bug" in answered(ASK, ApproverAnswer.of(ValueError("bug"))).reason
 
 
 @pytest.mark.parametrize(
-    ("words", "told"),
+    ("words", "shown"),
     [("no, because", "no, because."), ("Not now!", "Not now!"), ("Why?", "Why?"), ("It is mine. ", "It is mine.")],
 )
-def test_words_end_as_a_sentence(words, told):
-    """What is said after a person's words begins a new sentence."""
-    assert answered(ASK, ApproverAnswer.of(words)).reason.endswith(f"Approval was refused: {told}")
+def test_words_end_as_a_sentence(words, shown):
+    """Text after the user's words starts a new sentence."""
+    assert answered(ASK, ApproverAnswer.of(words)).reason.endswith(f"Approval was refused: {shown}")
 
 
 @pytest.mark.parametrize("said", ["y", "Yes", " ok.", "TRUE", "once", "Always!", "later"])
-def test_text_that_reads_as_a_yes_is_told_to_be_none(said):
-    """A text never approves; that one is no reason either, so what is told says how a yes is given."""
+def test_affirmative_text_is_explained_and_refused(said):
+    """Text never approves; affirmative text gets an explanation of how to approve."""
     decision = answered(ASK, ApproverAnswer.of(said))
     assert decision.denied
     assert decision.reason.endswith(f"the approver answered the text {said!r}, and a text is a no; a yes is True.")
 
 
 @pytest.mark.parametrize(("said", "kind"), [(1, "int"), ([True], "list"), (object(), "object")])
-def test_value_that_is_no_answer_is_told_by_its_kind(said, kind):
-    """What an approver cannot mean is denied, and not told as a person's refusal."""
-    assert f"{kind}, as the approver answered, is no answer" in answered(ASK, ApproverAnswer.of(said)).reason
+def test_invalid_answer_is_reported_with_its_type(said, kind):
+    """Invalid answers deny the call, and are not reported as a refusal by the user."""
+    assert f"returned {kind};" in answered(ASK, ApproverAnswer.of(said)).reason
 
 
-def test_without_an_approver_the_remedy_stands():
+def test_without_an_approver_the_remedy_is_unchanged():
     """Where there was nobody to ask, the decision still says how the call would be allowed."""
     decision = answered(ASK, ApproverAnswer.of(None))
     assert (decision.denied, decision.remedy) == (True, "Raise the level.")
@@ -70,7 +70,7 @@ def test_every_kind_of_yes_allows(answer):
 
 
 @pytest.mark.parametrize("answer", [Approval.NO, "once", "always", 1, None])
-def test_no_is_what_is_no_approval(answer):
+def test_everything_but_approval_is_a_refusal(answer):
     """Only True and an Approval approve; a text that spells one does not."""
     assert ApproverAnswer.of(answer).approval is Approval.NO
 
@@ -118,7 +118,7 @@ def test_grant_covers_calls_like_this_one(arguments, same, other):
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "shown"),
     [
         ("".join(f"line {number}\n" for number in range(5_999)) + "end", ["[… 5,960 lines are not shown …]"]),
         ("\n".join("x" * 100 for _ in range(6_000)), ["[… 5,980 lines and ", " characters are not shown …]"]),
@@ -127,19 +127,19 @@ def test_grant_covers_calls_like_this_one(arguments, same, other):
         ("\n".join(["short"] * 40), []),
     ],
 )
-def test_question_says_how_much_is_not_shown(text, told):
+def test_question_says_how_much_is_not_shown(text, shown):
     """Lines are counted before characters are cut, so that the number of lines left out is right."""
     question = str(request(content=text))
-    assert all(each in question for each in told)
-    assert ("not shown" in question) is bool(told)
+    assert all(each in question for each in shown)
+    assert ("not shown" in question) is bool(shown)
     lines = re.search(r"\[… ([\d,]+) lines", question)
     if lines:  # what is shown of the text, also in part, and what is not
         shown = question.split("content: ")[1].split("\nuse needs your", maxsplit=1)[0].count("\n") + 1 - 1
         assert shown + int(lines[1].replace(",", "")) == text.count("\n") + 1
 
 
-def test_grants_last_as_long_as_was_said():
-    """What is approved for a run is forgotten with it; what is approved for always stays; once is never kept."""
+def test_grants_last_as_long_as_requested():
+    """Approvals for a run end with it, approvals for always stay, and approvals for once are not stored."""
     agents = Grants()
     first = agents.for_run()
     for answer, value in ((Approval.ONCE, 1), (Approval.RUN, 2), (Approval.ALWAYS, 3), (Approval.NO, 4), (True, 5)):
@@ -190,7 +190,7 @@ def test_question_shows_what_could_deceive(trick):
     assert "helper wants to call use" in text
 
 
-def test_question_shows_values_that_are_no_text():
+def test_question_shows_values_that_are_not_text():
     """Numbers and lists are shown as JSON."""
     assert 'tags: ["a", 1]' in str(request(tags=["a", 1]))
 
@@ -228,7 +228,7 @@ def test_the_question_is_a_text():
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "shown"),
     [
         (
             "https://\u0430\u0440\u0440\u04cf\u0435.com/login",
@@ -237,15 +237,15 @@ def test_the_question_is_a_text():
         ("see http://bücher.de:80 twice: https://bücher.de", ["  ! bücher.de: xn--bcher-kva.de"]),
         (
             "https://g\u043e\u043egle.com",
-            ["  ! g\u043e\u043egle.com: g\u043e\u043egle.com is no host: it mixes alphabets that look alike."],
+            ["  ! g\u043e\u043egle.com: g\u043e\u043egle.com is not a host name: it mixes alphabets that look alike."],
         ),
         *((text, []) for text in ("https://example.com/é?ü=ö", "đây là tiếng Việt", "a://", "https://" * 9_000 + "a")),
     ],
 )
-def test_question_tells_which_host_looks_like_another(text, told):
+def test_question_warns_of_look_alike_hosts(text, shown):
     """A host that is not written in plain letters is shown as it is looked up, and an ordinary one is not."""
     question = ApprovalRequest("helper", "post", {"text": text}, ASK)
-    assert [line for line in str(question).split("\n") if line.startswith("  !")] == told
+    assert [line for line in str(question).split("\n") if line.startswith("  !")] == shown
 
 
 def test_question_names_the_folder():
@@ -254,7 +254,7 @@ def test_question_names_the_folder():
 
 
 def test_url_that_clients_read_differently_is_like_no_other():
-    """An approval for an origin is none for a URL in which some clients read another host."""
+    """An approval for an origin does not cover a URL that some clients parse with another host."""
     grants, allowed = Grants(), ApprovalRequest("helper", "get", {"url": "https://good.example/a"}, ASK)
     forged = "https://evil.example\\@good.example/"
     grants.enter(allowed, Approval.RUN)
@@ -264,7 +264,7 @@ def test_url_that_clients_read_differently_is_like_no_other():
 
 
 def test_what_nests_too_deeply_was_not_approved():
-    """Arguments that cannot be compared with those that were approved are asked about; the run goes on."""
+    """Arguments that cannot be compared with those that were approved need approval; the run continues."""
     nested = [1]
     for _ in range(2_000):
         nested = [nested]

@@ -144,15 +144,15 @@ def test_later_is_offered_only_where_the_run_can_wait():
 
 
 @pytest.mark.parametrize("unclear", ["maybe", "yy", "y please", "always!"])
-def test_what_is_not_understood_is_asked_again(unclear):
-    """Anything else is no answer, neither a yes nor a no."""
+def test_invalid_input_repeats_the_question(unclear):
+    """Other input is neither an approval nor a refusal."""
     person = Person(unclear, "y")
     assert person.decide(REQUEST) is Approval.ONCE
     assert person.told[-1].startswith("Answer with one of the letters")
 
 
 def test_arguments_are_edited_as_json():
-    """With e the arguments can be changed; what is no JSON object is said and asked again, as it was typed."""
+    """With e the arguments can be edited; invalid JSON is reported and can be corrected."""
     person = Person("e", '{"path": ', "[1]", '{"path": "b", "content": "z"}')
     assert person.decide(REQUEST) == {"path": "b", "content": "z"}
     assert person.defaults[1].startswith('{\n "path": "a"')

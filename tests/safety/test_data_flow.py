@@ -1,4 +1,4 @@
-"""When must a call be asked for because of what the conversation has read?"""
+"""Approval of calls because of the labels of a conversation."""
 
 import time
 
@@ -44,7 +44,7 @@ def test_one_label_alone_changes_nothing(labels):
     assert judge_flow(conversation(*labels), "send", {"url": "https://a.example/"}, LEAVES) is LEAVES
 
 
-def test_calls_that_stay_inside_are_not_asked_for():
+def test_calls_that_stay_inside_need_no_approval():
     """A call that cannot carry data out runs as before."""
     inside = Decision(Verdict.ALLOW, "workspace.read", "It is in the workspace.")
     assert judge_flow(conversation(*BOTH), "send", {"path": "a.txt"}, inside) is inside
@@ -57,7 +57,7 @@ def test_denial_stays_a_denial():
 
 
 def test_question_keeps_its_own_reason_too():
-    """A call that had to be asked for anyway is asked for with both reasons."""
+    """A call that needs approval anyway states both reasons."""
     asked = Decision(Verdict.ASK, "shell.network", "It needs the network.", egress=True)
     decision = judge_flow(conversation(*BOTH), "send", {"command": "curl https://a.example"}, asked)
     assert (decision.rule, "It needs the network." in decision.reason) == ("flow", True)
@@ -165,7 +165,7 @@ def test_what_the_agents_above_have_read_counts():
         (["bob"] * 101, "bob", False),
     ],
 )
-def test_what_the_person_has_said(value, words, is_said):
+def test_words_of_the_user(value, words, is_said):
     """Texts and numbers count as said where they stand whole in the person's words; nothing needs no saying."""
     assert said_in([UserMessage(words)], {"x": value}) == ({"x"} if is_said else set())
 
@@ -207,7 +207,7 @@ def test_what_the_person_has_said(value, words, is_said):
         (10, "pages 10\u201320"),
     ],
 )
-def test_part_of_a_word_is_not_said(value, words):
+def test_part_of_a_word_does_not_count(value, words):
     """A piece of what the person wrote, however it was joined to the rest, is another name, number or address."""
     assert not said_in([UserMessage(words)], {"x": value})
 
@@ -229,8 +229,8 @@ def test_part_of_a_word_is_not_said(value, words):
         ("👍", "React with 👍 to it."),
     ],
 )
-def test_a_whole_word_is_said(value, words):
-    """Quotes, marks and units beside a word make no other one of it."""
+def test_a_whole_word_counts(value, words):
+    """Quotes, punctuation and units next to a word do not change it."""
     assert said_in([UserMessage(words)], {"x": value})
 
 
@@ -241,14 +241,14 @@ def test_only_the_person_says():
 
 
 def test_words_of_the_person_leave_no_more_often_at_once():
-    """Many calls of one response tell as much as many responses: together they are no few."""
+    """Many calls in one response count like calls of many responses."""
     for count in (5, 6):
         calls = tuple(ToolCall(f"s{index}", "send", '{"to": "bob"}') for index in range(count))
         messages = [*conversation(*BOTH, said="Send it to bob"), AssistantMessage(tool_calls=calls)]
         assert (judge_flow(messages, "send", {"to": "bob"}, LEAVES).rule == "flow") is (count > 5)
 
 
-def test_long_text_of_nothing_but_parts_of_words_is_no_words():
+def test_long_text_of_parts_of_words_does_not_count():
     """A pasted text in which a letter always bears an accent is not read to its end for each of many arguments."""
     pasted = "e\u0301 " * 300_000
     started = time.process_time()

@@ -1,4 +1,4 @@
-"""Can a text ever be anything but text on a page?"""
+"""Escaping of text in HTML pages."""
 
 import base64
 import hashlib
@@ -37,7 +37,7 @@ def test_text_stays_text(text, value):
 
 
 @pytest.mark.parametrize("text", ["<b>", "&amp;", "\"'", "</p><script>alert(1)</script>", "<!--", "]]>", "&#60;"])
-def test_text_is_shown_as_it_stands(text):
+def test_text_is_shown_unchanged(text):
     """A text is shown as it is, character by character."""
     assert "".join(Reader(element("p", text)).texts) == text
 

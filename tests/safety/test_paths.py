@@ -1,4 +1,4 @@
-"""What does a path's name alone say?"""
+"""Kinds of secret and protected paths, by their names."""
 
 from pathlib import Path
 
@@ -51,12 +51,12 @@ def test_copies_and_variants_of_secrets_are_secret(path):
         *("notes.md~", "#notes.md#", "main.py.orig", "id_rsa.pub.bak", "terraform.tfvars.example", "a/##"),
     ],
 )
-def test_copies_of_ordinary_files_are_no_secret(path):
-    """A copy of a template or a text is none."""
+def test_copies_of_ordinary_files_are_not_secret(path):
+    """A copy of a template or a text is not secret."""
     assert paths.secret(path) is None
 
 
-def test_long_names_are_told_at_once():
+def test_long_names_are_judged_quickly():
     """The length of a path does not hold anything up."""
     for path in (
         "/" * 20_000,
@@ -95,7 +95,7 @@ def test_long_names_are_told_at_once():
         *("monkey.txt", "token_count.py", "src/keyboard.js", "history.md", "aws/client.py", "shadow.css"),
     ],
 )
-def test_ordinary_names_are_no_secret(path):
+def test_ordinary_names_are_not_secret(path):
     """A name that only resembles a secret's is not one."""
     assert paths.secret(path) is None
 
@@ -182,7 +182,7 @@ def test_a_path_is_resolved_from_a_folder(path, resolved):
 
 
 def test_a_home_that_is_not_given_is_not_guessed():
-    """Without a home folder, ~ cannot be told."""
+    """Without a home folder, ~ is not resolved."""
     assert paths.resolve("~/x", "/w") is None
 
 
@@ -231,7 +231,7 @@ def test_the_quick_search_misses_nothing(path):
 
 
 def test_ordinary_names_of_repositories_and_packages_are_not_locked_or_hidden():
-    """Branches may have any name, and packages bring certificates and settings of their own."""
+    """Branches can have any name, and packages contain certificates and settings."""
     assert not paths.locked(".git/refs/heads/config")
     assert not paths.locked(".git/modules/x/refs/heads/hooks")
     assert not paths.hidden("node_modules/x/cert.pem", packaged=True)

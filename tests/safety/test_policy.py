@@ -1,4 +1,4 @@
-"""What does an agent's judge say?"""
+"""Decisions of a policy."""
 
 import pytest
 
@@ -14,7 +14,7 @@ OWN = {verdict: Decision(verdict, "own", f"The tool's judge says {verdict}.") fo
 
 @pytest.mark.parametrize("highest", SafetyLevel)
 @pytest.mark.parametrize("level", SafetyLevel)
-def test_calls_above_the_level_must_be_asked_for(level, highest):
+def test_calls_above_the_level_need_approval(level, highest):
     """A tool up to the agent's level runs unasked; above it somebody must be asked."""
     decision = Policy(highest).judge("erase", level, OWN[Verdict.ALLOW])
     assert decision.verdict == ("allow" if level <= highest else "ask")
@@ -80,18 +80,18 @@ def test_rules_come_before_the_level(to, own, verdict, rule):
 
 
 def test_rules_are_about_their_own_tool():
-    """A call that no rule fits is judged by level and tool as if there were no rules."""
+    """A call without a matching rule is judged by its level and tool."""
     assert Policy(rules=RULES).judge("sender", SafetyLevel.SYSTEM, OWN[Verdict.ALLOW], {"to": "bob"}).verdict == "ask"
 
 
-def test_what_the_judge_saw_is_kept():
+def test_evidence_of_the_judge_is_preserved():
     """Whether a call could carry data out is the tool's knowledge, whatever rule decides."""
     own = Decision(Verdict.ALLOW, "own", "It is fine.", egress=True)
     assert Policy(rules=RULES).judge("send", SafetyLevel.NETWORK, own, {"to": "bob"}).egress
 
 
 def test_level_may_be_named():
-    """The level of a policy may be given by its name; what is no level is refused."""
+    """A policy accepts the name of a level and rejects other values."""
     assert Policy("system").level is SafetyLevel.SYSTEM
     with pytest.raises(ConfigError, match="not a safety level"):
         Policy("root")
@@ -121,7 +121,7 @@ def test_the_reason_names_the_effect_of_the_call(tool, level, rule, reason):
 
 
 def test_default_level_is_network():
-    """An agent that nobody told otherwise may look at other machines and touch nothing of this one."""
+    """By default an agent may read from the network and change nothing on this machine."""
     assert Policy().level is SafetyLevel.NETWORK
 
 
@@ -142,7 +142,7 @@ def test_only_tightening_rules_look_at_what_was_written():
         assert policy.judge("read_file", SafetyLevel.SYSTEM, OWN[Verdict.ALLOW], raw, canonical).verdict == decided
 
 
-LEAVES = Decision(Verdict.ALLOW, "no-rule", "It has no judge of its own.", egress=True)
+LEAVES = Decision(Verdict.ALLOW, "no-rule", "It has no judge.", egress=True)
 TO_BOB = Rule("allow", "send", {"to": {"said": True}, "body": {}})
 
 

@@ -1,4 +1,4 @@
-"""Which calls does a rule fit, and what does it say of them?"""
+"""Matching of rules, and their decisions."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -106,10 +106,10 @@ def test_examples_are_checked_when_the_rule_is_made():
 
 
 @pytest.mark.parametrize(
-    ("fields", "told"),
+    ("fields", "shown"),
     [
         ({"verdict": "perhaps", "tool": "send"}, "allow, ask or deny"),
-        ({"verdict": "deny", "tool": "send", "where": {"n": {"like": 3}}}, "no test 'like'"),
+        ({"verdict": "deny", "tool": "send", "where": {"n": {"like": 3}}}, "Unknown test 'like'"),
         ({"verdict": "deny", "tool": "send", "where": {"n": {"matches": "("}}}, "regular expression"),
         ({"verdict": "deny", "tool": "send", "where": {"n": {"words": "git"}}}, "a list of words"),
         ({"verdict": "deny", "tool": "send", "where": {"n": {"at_most": "5"}}}, "a number"),
@@ -118,20 +118,20 @@ def test_examples_are_checked_when_the_rule_is_made():
         ({"verdict": "deny", "tool": "send", "where": {"n": {"below": "prod/?"}}}, "a folder"),
         ({"verdict": "deny", "tool": "send", "where": {"n": {"one_of": []}}}, "a list of at least one"),
         ({"verdict": "deny", "tool": "send", "where": {"n": {"origin": "here"}}}, "an origin"),
-        ({"verdict": "deny", "tool": "send", "when": {}}, "no rule"),
-        ({"verdict": "deny"}, "no rule"),
+        ({"verdict": "deny", "tool": "send", "when": {}}, "is not a valid rule"),
+        ({"verdict": "deny"}, "is not a valid rule"),
         ({"verdict": "deny", "tool": "send", "where": ["to"]}, "where= takes tests by argument, as in where="),
     ],
 )
-def test_rules_that_make_no_sense_are_refused(fields, told):
+def test_rules_that_make_no_sense_are_refused(fields, shown):
     """A rule from a file with an unknown verdict, test or field is an error at once, not a rule that never fits."""
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=shown):
         rules_from([fields])
 
 
 @pytest.mark.parametrize("entries", [Rule("deny", "send"), {"verdict": "deny", "tool": "send"}, "deny send"])
-def test_one_rule_is_no_list(entries):
-    """A rule in the place of a list of rules is told so."""
+def test_single_rule_is_not_a_list(entries):
+    """A single rule instead of a list gets a specific error."""
     with pytest.raises(ConfigError, match=r"rules= takes a list of rules: \[Rule\(...\)\]"):
         rules_from(entries)
 
@@ -143,7 +143,7 @@ def test_rules_come_as_data():
 
 
 def test_rule_names_its_tool_by_a_text():
-    """A rule whose tool is no text is refused, as it would fit nothing."""
+    """A rule whose tool is not text is rejected, because it would match nothing."""
     with pytest.raises(ConfigError, match="A rule names its tool by a text, such as 'run_shell'"):
         Rule("allow", 5)
 
@@ -162,8 +162,8 @@ MAIL = Rule("allow", "send_email", {"to": {"said": True}, "body": {}})
         ({"to": "bob"}, {"to"}, True),
     ],
 )
-def test_what_the_person_said_is_allowed(arguments, said, fits):
-    """A rule that allows what was said fits when it was, and so were all arguments that the rule does not name."""
+def test_words_of_the_user_are_allowed(arguments, said, fits):
+    """A rule that allows by `said` matches if the user wrote these and all arguments that the rule does not name."""
     assert MAIL.fits("send_email", arguments, said) is fits
 
 
@@ -175,17 +175,17 @@ def test_what_the_person_said_is_allowed(arguments, said, fits):
         ({"body": "hi"}, set(), False),
     ],
 )
-def test_what_the_person_has_not_said_is_asked_about(arguments, said, fits):
+def test_other_words_need_approval(arguments, said, fits):
     """A rule that tightens looks at the arguments that it names alone."""
     assert Rule("ask", "send_email", {"to": {"said": False}}).fits("send_email", arguments, said) is fits
 
 
-def test_nothing_was_said_unless_somebody_says_so():
+def test_no_argument_counts_as_user_text_by_default():
     """Who judges a call without a conversation has no person's words."""
     assert not MAIL.fits("send_email", {"to": "bob", "body": "hi"})
 
 
-def test_examples_leave_aside_what_was_said():
+def test_examples_ignore_user_text():
     """Examples are about the arguments: they are judged as if the person had written what the rule wants."""
     rule = Rule(
         "allow",
@@ -198,7 +198,7 @@ def test_examples_leave_aside_what_was_said():
 
 
 @pytest.mark.parametrize(("verdict", "operand"), [("allow", False), ("allow", "yes"), ("ask", 1)])
-def test_words_that_were_not_said_allow_nothing(verdict, operand):
+def test_words_of_others_allow_nothing(verdict, operand):
     """A rule cannot allow what the person has not said, and `said` is true or false."""
     with pytest.raises(ConfigError, match="said"):
         Rule(verdict, "pay", {"to": {"said": operand}})
@@ -255,13 +255,13 @@ def test_typed_arguments_are_what_was_written(kind, written, test):
     ("one", "other"), [([True], [1]), ({"a": 0}, {"a": False}), (1, True), ("1", 1), ([1], [1, 1])]
 )
 def test_other_values_are_not_the_same(one, other):
-    """What Python takes for equal is not the same when JSON tells it apart, however deep."""
+    """Values that Python considers equal but JSON distinguishes are different, at any depth."""
     assert not Rule("allow", "act", {"x": {"equals": one}}).fits("act", {"x": other})
     assert not Rule("allow", "act", {"x": {"one_of": [one]}}).fits("act", {"x": other})
 
 
 @pytest.mark.parametrize("value", [Decimal("NaN"), Decimal("sNaN"), float("nan")])
-def test_what_is_no_number_is_within_no_bounds(value):
+def test_values_other_than_numbers_are_out_of_bounds(value):
     """What is not a number lets nothing through, and slips below no rule that forbids."""
     assert not Rule("allow", "pay", {"euros": {"at_most": 5}}).fits("pay", {"euros": value})
     assert Rule("deny", "pay", {"euros": {"at_least": 5}}).fits("pay", {"euros": value})

@@ -1,4 +1,4 @@
-"""What does a person at a terminal see, and what does the answer mean?"""
+"""Approval at a terminal: the displayed request and the answers."""
 
 import fcntl
 import io
@@ -21,7 +21,7 @@ REQUEST = ApprovalRequest(
 
 @pytest.fixture
 def terminal():
-    """A real terminal: what is typed into the first end is read from the second."""
+    """A real terminal: input written to the first end is read from the second."""
     keyboard, screen = pty.openpty()
     with os.fdopen(keyboard, "w", buffering=1) as typed, os.fdopen(screen, "r") as read:
         yield typed, read
@@ -102,7 +102,7 @@ def test_arguments_are_edited(terminal, edit, typed):
     assert TerminalApprover(screen, Typist(keyboard, ""), edit=edit)(REQUEST) == {"command": "ls"}
 
 
-def test_what_was_typed_before_the_question_is_no_answer(terminal):
+def test_earlier_input_is_not_an_answer(terminal):
     """Only who has seen the question can answer it."""
     keyboard, screen = terminal
     keyboard.write("a\n")
@@ -111,7 +111,7 @@ def test_what_was_typed_before_the_question_is_no_answer(terminal):
 
 
 def test_a_narrow_terminal_breaks_no_word(terminal):
-    """The reason is broken between words; what stands in an argument is not broken by us."""
+    """The reason is wrapped between words; arguments are not wrapped."""
     typed, read = terminal
     fcntl.ioctl(read, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 30, 0, 0))
 
@@ -130,7 +130,7 @@ def test_a_narrow_terminal_breaks_no_word(terminal):
 
 
 def test_choices_say_what_calls_are_like_it(terminal):
-    """Calls to the same origin can be approved together; what the flow rule asks about only once."""
+    """Calls to the same origin can be approved together, except those of the data flow rule."""
     keyboard, screen = terminal
     for request, choices in (
         (
@@ -145,7 +145,7 @@ def test_choices_say_what_calls_are_like_it(terminal):
         assert choices in shown.getvalue()
 
 
-def test_nobody_is_asked_without_a_terminal():
+def test_without_a_terminal_the_call_is_refused():
     """Where the input is a file or a pipe, a yes in it is not a person's."""
     shown = io.StringIO()
     assert TerminalApprover(io.StringIO("y\n"), shown)(REQUEST) is Approval.NO

@@ -1,4 +1,4 @@
-"""Is every address refused that leads away from the public web, and none that does not?"""
+"""Refusal of addresses outside of the public web."""
 
 import ipaddress
 import json
@@ -59,7 +59,7 @@ def test_url_has_one_reading():
     ],
 )
 def test_url_at_an_address(url, address, authority, at):
-    """A URL can be asked for at an address; the Host header still names the host."""
+    """A URL can be requested at a fixed address; the Host header still names the host."""
     parsed = read_url(url)
     assert (parsed.authority, parsed.at(address)) == (authority, at)
 
@@ -83,7 +83,7 @@ def test_url_at_an_address(url, address, authority, at):
     ],
 )
 def test_objection_says_where_an_address_leads(address, words):
-    """What speaks against an address is told in words; nothing speaks against one of the public web."""
+    """Objections to an address are explained; public addresses have none."""
     assert objection(address) == words
 
 
@@ -116,7 +116,7 @@ def test_any_text_is_judged(text):
 
 
 @given(st.from_regex(r"[0-9a-fx]{1,5}(\.[0-9a-fx]{1,5}){0,3}", fullmatch=True))
-def test_number_like_host_is_no_private_address(host):
+def test_number_like_host_is_not_a_private_address(host):
     """However a number is written as host, it is refused unless it is a public address in four decimal numbers."""
     decision = AddressRules().judge(f"http://{host}/")
     last = host.rpartition(".")[2]
@@ -148,7 +148,7 @@ def test_answers_of_a_resolver_are_judged(address, hosts, is_refused):
     "entry", ["", "a b/c", "http://localhost", "localhost:", "localhost:0", "10.0.0.1/8", "127.1", "a_b!", "1::2::3"]
 )
 def test_unreadable_permission_is_a_mistake_of_the_developer(entry):
-    """An entry of allow_hosts= that cannot be read is told before anything is fetched."""
+    """An invalid entry of allow_hosts= is reported before anything is fetched."""
     with pytest.raises(ConfigError, match="allow_hosts"):
         AddressRules([entry])
 
@@ -175,7 +175,7 @@ def test_long_urls_cost_nothing():
 
 
 def test_rules_tell_what_was_named():
-    """Address rules tell the ports of the public web, and what a developer has named beside it."""
+    """Address rules list the ports of the public web, and the additional ones of the developer."""
     rules = AddressRules(("localhost:8000", "10.0.0.0/8", "wiki", "127.0.0.1:81"), ports=(443,))
     assert rules.ports == {443}
     assert rules.allowed_hosts == ("10.0.0.0/8", "127.0.0.1/32:81", "localhost:8000", "wiki")

@@ -73,7 +73,7 @@ ORDINARY = {
 
 @pytest.mark.parametrize("way", WAYS)
 def test_no_settings_that_other_programs_run_are_left_behind(way, tmp_path):
-    """A script's new settings of editors, shells, hooks and build servers are removed and told, at any depth."""
+    """A script's new settings of editors, shells, hooks and build servers are removed and reported, at any depth."""
     for number, name in enumerate(SETTINGS):
         folder = tmp_path / str(number)
         folder.mkdir()

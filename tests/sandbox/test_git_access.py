@@ -82,7 +82,7 @@ def link_in_forged_admin(tmp_path, folder):
 
 
 def pointer_to_anything(tmp_path, folder):
-    """A .git file that names a folder that is no repository."""
+    """A .git file that names a folder without a repository."""
     made(tmp_path / "victim")
     (folder / ".git").write_text(f"gitdir: {tmp_path}\n")
 
@@ -344,7 +344,7 @@ def test_without_a_name_the_result_says_what_is_missing(tmp_path, monkeypatch):
 )
 @pytest.mark.parametrize("where", ["work", "nested"])
 def test_without_a_sandbox_git_that_runs_programs_is_asked_about(setting, verdict, where, tmp_path):
-    """Reading with git is no reading where the settings of a repository name programs."""
+    """Git commands that read need approval if the settings of a repository name programs."""
     folder = made(tmp_path / "work")
     repository = folder if where == "work" else made(folder / "nested")
     (repository / "more").write_text("[core]\n\tpager = ./evil\n")

@@ -149,7 +149,7 @@ def test_everyday_git(way, scenario, name, tmp_path):
 
 
 def state(folder):
-    """What the user sees: the branches, what is checked out, and what is changed; and the stashes."""
+    """The visible state: branches, the checked-out one, changes, and stashes."""
     words = [["for-each-ref"], ["symbolic-ref", "HEAD"], ["status", "--short"], ["stash", "list"], ["diff"]]
     return [git(folder, *each) for each in words]
 

@@ -1,4 +1,4 @@
-"""Does a command stay in its workspace and within its limits, and leave nothing behind?"""
+"""Isolation, limits and cleanup of shell commands."""
 
 import asyncio
 import contextlib
@@ -96,7 +96,7 @@ def test_a_command_runs_in_its_workspace(way, workspace):
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("command", ["-x", "--help", "", "true #", "cat", "read x; echo $x", "exit 300"])
 def test_any_text_is_a_command(way, command, workspace):
-    """A command may look like an option, be empty or want input: it is bash's, and there is none to read."""
+    """A command can look like an option, be empty or read input, which is empty."""
     outcome = run_command(command, workspace, WAYS[way])
     assert outcome.status == "ok"
     assert outcome.return_code in {0, 1, 44, 127}
@@ -177,7 +177,7 @@ def test_landlock_alone_keeps_files_outside_closed(command, workspace, monkeypat
 
 @pytest.mark.parametrize("way", [way for way in WAYS if way not in STRONG])
 def test_a_folder_that_looks_like_a_repository_runs_nothing(way, workspace):
-    """Where no strong boundary stands, git follows no settings that lie in a folder as ordinary files."""
+    """Without a strong boundary, git ignores repositories that are made of ordinary files."""
     planted = workspace / "data"
     for folder in ("objects", "refs"):
         (planted / folder).mkdir(parents=True)
@@ -359,7 +359,7 @@ DAEMONS = [
 @pytest.mark.parametrize("command", DAEMONS)
 @pytest.mark.parametrize("waits", [True, False])
 def test_nothing_survives_a_command(way, command, waits, workspace):
-    """What a command started ends with it, also in a session of its own, whether it ran out of time or not."""
+    """What a command started ends with it, also in a separate session, whether it ran out of time or not."""
     mark = f"{9_000_000 + abs(hash((way, command, waits))) % 900_000}"
     text = command.format(mark=mark)
     if not waits:
@@ -410,7 +410,7 @@ def test_long_output_is_cut_in_the_middle(way, workspace):
     assert outcome.return_code == 0
 
 
-def test_partial_output_is_kept():
+def test_partial_output_is_returned():
     """What a command wrote before its time was up is returned."""
     outcome = run_command(
         "echo so far; sleep 60", "/usr", Confinement(writable=False, limits=ProcessLimits(timeout_seconds=0.5))
@@ -429,7 +429,7 @@ def test_partial_output_is_kept():
         pytest.param("landlock", "bubblewrap", marks=IN_BUBBLEWRAP),
     ],
 )
-def test_a_masked_mechanism_is_told_or_refused(masked, way, workspace):
+def test_masked_mechanism_is_reported_or_refused(masked, way, workspace):
     """Without one mechanism, a command runs behind others and says which, or is refused where all are required."""
     confinement = Confinement(available=MECHANISMS - {masked})
     outcome = run_command("echo x", workspace, confinement)
@@ -455,7 +455,7 @@ def test_what_no_program_can_be_given_is_refused(command, workspace):
 
 @pytest.mark.parametrize("folder", ["/", "/does/not/exist", "/etc/passwd"])
 def test_a_workspace_is_a_folder(folder):
-    """A command without a folder of its own, or with the whole system as one, is not run."""
+    """A command without a workspace folder, or with the root folder as workspace, is not run."""
     with pytest.raises(SandboxError, match="workspace"):
         run_command("true", folder)
 
@@ -471,7 +471,7 @@ def test_a_command_that_is_too_long_is_refused_in_words(way, workspace):
     assert isinstance(outcome_or_error, SandboxError) or outcome_or_error.return_code != 0
 
 
-def test_an_unknown_isolation_is_no_isolation():
+def test_unknown_isolation_is_rejected():
     """A misspelt isolation is an error."""
     with pytest.raises(ConfigError, match="auto"):
         Confinement(isolation="none")
@@ -492,7 +492,7 @@ def test_a_command_can_be_awaited_and_cancelled(workspace):
 
 
 def test_a_command_can_be_cancelled_from_another_thread(workspace):
-    """A command ends when its cancellation is wished."""
+    """A command ends when it is cancelled."""
     cancellation = Cancellation()
     threading.Timer(0.3, cancellation.cancel).start()
     outcome = run_command("sleep 60", workspace, Confinement(), cancellation)
@@ -604,7 +604,7 @@ def test_bash_runs_nothing_to_agree(tmp_path):
 
 @IN_BUBBLEWRAP
 def test_bubblewrap_is_tried_before_it_is_trusted(monkeypatch, tmp_path):
-    """Where there is no bubblewrap, or too little is wanted of it, it puts up nothing."""
+    """Without bubblewrap, or with too few mechanisms requested, it provides none."""
     assert bubblewrap.mechanisms(MECHANISMS) >= {"bubblewrap", "mount", "seccomp"}
     assert bubblewrap.mechanisms(MECHANISMS - {"mount"}) == frozenset()
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -659,7 +659,7 @@ def test_nothing_piles_up_after_commands(workspace):
 
 @pytest.mark.parametrize("way", WAYS)
 def test_settings_that_a_command_makes_are_set_aside(way, tmp_path):
-    """New settings of editors, of repositories and of the agent itself are removed and told, with what they said."""
+    """New settings of editors, repositories and the agent are removed and reported, with their contents."""
     command = "mkdir -p .git/hooks .vscode .agentkit/x; echo x > agentkit.toml; ln -s /etc .idea; echo y > .vscode/y"
     outcome = run_command(f"{command}; echo x > .git/hooks/pre-commit", tmp_path, WAYS[way])
     assert {*outcome.created.removed} == {".git/hooks", "agentkit.toml", ".agentkit", ".vscode", ".idea"}
@@ -713,7 +713,7 @@ def test_more_can_be_hidden(way, workspace):
 
 
 @pytest.mark.parametrize("way", STRONG)
-def test_a_command_is_not_told_which_machine_it_is_on(way, workspace):
+def test_command_does_not_see_the_host_name(way, workspace):
     """Inside, the machine is called sandbox."""
     assert run_command("uname -n", workspace, WAYS[way]).output == "sandbox\n"
 

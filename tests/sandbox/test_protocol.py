@@ -1,4 +1,4 @@
-"""Are frames data to whoever reads them, whatever they are?"""
+"""Encoding and parsing of frames."""
 
 import os
 
@@ -21,7 +21,7 @@ def test_a_frame_brings_its_texts(texts):
 
 @given(st.binary())
 def test_anything_may_be_received(data):
-    """Bytes that are no frame are passed over, not an error."""
+    """Bytes that are not a frame are skipped without an error."""
     assert isinstance(protocol.split(data), list)
 
 
@@ -35,7 +35,7 @@ def test_what_follows_a_frame_does_not_spoil_it(data):
     "body", [b"\0\0\0\x05ab", b"\0\0\0\x01a", b"\xff\xff\xff\xff", b"\0", b"\0\0\0\x01a\0\0\0\x01b\0\0\0\x01c"]
 )
 def test_a_broken_frame_is_refused(body):
-    """A frame that is cut short or has a name without text is no frame."""
+    """A truncated frame, or one with a name without text, is invalid."""
     with pytest.raises(ValueError, match="frame"):
         protocol.decode(body)
     assert protocol.split(len(body).to_bytes(4, "big") + body) == []
@@ -56,7 +56,7 @@ def test_a_frame_is_received_whole():
 
 
 @pytest.mark.parametrize("data", [b"", b"\0", b"\0\0\0\0"])
-def test_the_end_is_no_frame(data):
+def test_end_of_input_is_not_a_frame(data):
     """A side that closes says nothing more."""
     assert received(data) is None
 

@@ -1,4 +1,4 @@
-"""Does code that nobody trusts stay where it runs, and is its result its own?"""
+"""Isolation of untrusted Python code, and the integrity of its result."""
 
 import asyncio
 import json
@@ -90,7 +90,7 @@ def test_nothing_outside_is_reached(code, outside, monkeypatch):
 
 @pytest.mark.parametrize("code", rows("resources.jsonl"))
 def test_every_excess_is_ended(code):
-    """Whatever it does with time, memory, output, files or processes, code is ended, and told why in a sentence."""
+    """Code that exceeds time, memory, output, files or processes is ended with a reason."""
     before, started = set(psutil.Process().children(recursive=True)), time.monotonic()
     outcome = plain(code, limits=SHORT)
     assert time.monotonic() - started < 10
@@ -119,7 +119,7 @@ def test_the_boundary_is_named():
     ("code", "word"),
     [("x" * 100_001, "100,001 bytes"), ("a\0b", "NUL"), ("'\ud800'", "surrogate"), ("é" * 60_000, "120")],
 )
-def test_what_is_no_code_is_not_run(code, word):
+def test_invalid_text_is_not_run(code, word):
     """Text that is too long or no text is refused at once, with a reason."""
     outcome = plain(code)
     assert (outcome.status, outcome.kind) == ("failed", "refused")
@@ -141,13 +141,13 @@ def test_what_is_no_code_is_not_run(code, word):
     ],
 )
 def test_every_end_is_one_sentence(code, words):
-    """Time, memory, a crash, a silent exit, a flood and an exception are told apart in words."""
+    """Time, memory, a crash, a silent exit, a flood and an exception have distinct messages."""
     outcome = plain(code, limits=SHORT)
     assert words in outcome.error
     assert "\n" not in outcome.error
 
 
-def test_output_before_the_end_is_kept():
+def test_output_before_the_end_is_returned():
     """What was printed before the time was up is returned."""
     assert plain("print('so far', flush=True)\nwhile True: pass", limits=SHORT).output == "so far\n"
 
@@ -160,8 +160,8 @@ def test_exit_is_an_end_like_any_other():
 @pytest.mark.parametrize(
     ("number", "words"), [(31, "rule of the sandbox"), (24, "computed for more than 0.6 seconds"), (62, "signal 62")]
 )
-def test_a_signal_is_told_by_who_saw_it(number, words):
-    """The kernel's signals for forbidden calls and spent time are told apart from exit codes that look alike."""
+def test_signal_is_reported_by_the_supervisor(number, words):
+    """The kernel's signals for forbidden calls and spent time are distinguished from similar exit codes."""
     code = f"import os\nos.kill(os.getpid(), {number})"
     assert words in plain(code, limits=SHORT, available=frozenset({"landlock"})).error
 
@@ -189,7 +189,7 @@ for n in range(3, 64):
     ],
 )
 def test_code_that_owns_its_process_cannot_say_how_it_ended(end, words):
-    """Whatever code writes to whatever it holds, its end, its limits and its boundary are told by who saw them."""
+    """Code cannot forge its end, its limits or its boundary by writing to its descriptors."""
     outcome = plain(FORGERY + end, limits=SHORT)
     assert outcome.status != "ok"
     assert words in outcome.error
@@ -246,7 +246,7 @@ def test_many_threads_may_run_code_at_once():
 
 
 def test_code_can_be_awaited():
-    """Awaiting a snippet lets others go on meanwhile."""
+    """Awaiting a snippet does not block the event loop."""
 
     async def main():
         waiting = asyncio.create_task(awaited("import time\ntime.sleep(0.3)\nprint('slept')"))
@@ -275,7 +275,7 @@ def test_a_cancelled_snippet_is_ended():
 
 
 @pytest.mark.parametrize("missing", ["landlock", "seccomp", "user", "pid", "net"])
-def test_a_missing_mechanism_is_told_or_refused(missing):
+def test_missing_mechanism_is_reported_or_refused(missing):
     """Without one mechanism, code runs behind the others and says so, or does not run where all are required."""
     available = MECHANISMS - {missing}
     outcome = plain("print(1)", available=available)
@@ -359,8 +359,8 @@ def test_a_fork_of_the_host_has_workers_of_its_own():
     assert "seccomp" in mechanisms
 
 
-def test_a_waiting_worker_is_used_once_and_not_kept_for_long():
-    """A pool keeps as many workers as it was told, and none beyond its time."""
+def test_waiting_worker_is_used_once_and_expires():
+    """A pool holds a limited number of workers for a limited time."""
     before = len(psutil.Process().children())
     pool = WorkerPool(size=1, idle_seconds=0.5)
     specs = [WorkerSpec(guard=False), WorkerSpec(PYTHON_LIMITS, MECHANISMS - {"uts"}, guard=False)]
@@ -431,8 +431,8 @@ def test_values_and_errors_are_bounded(code):
     assert outcome.status == ("failed" if "raise" in code else "ok")
 
 
-def test_an_error_that_names_another_is_told_as_what_it_is():
-    """Only an exception of that type is told as a lack of memory."""
+def test_error_is_reported_by_its_own_type():
+    """Only an exception of that type is reported as out of memory."""
     outcome = run_python("raise ValueError('MemoryError: no')")
     assert (outcome.kind, "ValueError: MemoryError: no" in outcome.error) == ("raised", True)
     assert run_python("raise MemoryError('no')").error.startswith("It ran out of memory")
@@ -446,7 +446,7 @@ def test_what_the_library_prints_is_output():
     assert plain("import sys\nsys.stdout.write('no line end')").output == "no line end"
 
 
-def test_code_is_not_told_which_machine_it_is_on():
+def test_code_does_not_see_the_host_name():
     """Inside, the machine is called sandbox."""
     assert plain("import os\nprint(os.uname().nodename)").output == "sandbox\n"
 
@@ -477,15 +477,15 @@ def test_the_package_may_be_installed_below_tmp(tmp_path):
 
 
 def test_nothing_outside_is_truncated_where_nothing_can_be_mounted(outside):
-    """Without a root of its own, code can shorten no file outside, by name or by opening it."""
+    """Without a private root, code cannot truncate files outside, by name or by opening them."""
     for change in ("os.truncate({path!r}, 0)", "os.open({path!r}, os.O_WRONLY | os.O_TRUNC)"):
         code = "import os\n" + change.format(path=str(outside["CANARY"]))
         assert "PermissionError" in plain(code, available=MECHANISMS - {"mount"}).error
     assert outside["CANARY"].read_text() == TOKEN
 
 
-def test_a_landlock_that_lets_files_be_truncated_is_no_boundary():
-    """A kernel whose Landlock knows no truncation keeps files only behind a root of its own."""
+def test_landlock_without_truncation_rights_is_weak():
+    """On a kernel whose Landlock cannot restrict truncation, only a private root protects files."""
     assert [landlock.is_complete(version, own_root=False) for version in (1, 2, 3, 6)] == [False, False, True, True]
     assert landlock.is_complete(1, own_root=True)
 

@@ -1,4 +1,4 @@
-"""Does code in the sandbox get the answer to its own call, and to no other?"""
+"""Calls of host functions, from inside the sandbox."""
 
 import os
 from datetime import date
@@ -8,11 +8,11 @@ import pytest
 
 from agentkit.errors import ToolError
 from agentkit.sandbox import protocol
-from agentkit.sandbox.rpc_guest import MOST_BYTES, functions_of
+from agentkit.sandbox.rpc_guest import MAX_BYTES, functions_of
 
 
 class Line:
-    """The two pipes between code and host, in one process: a reply is given before it is asked for."""
+    """The two pipes between code and host, in one process: a reply is written before it is requested."""
 
     def __init__(self):
         self.asked, asks = os.pipe()
@@ -50,7 +50,7 @@ def line():
         ((date(2026, 1, 2), Decimal("1.5")), {}, '{"a": "2026-01-02", "b-c": "1.5"}'),
     ],
 )
-def test_arguments_are_told_by_the_names_of_their_parameters(line, given, named, arguments):
+def test_arguments_are_sent_by_parameter_name(line, given, named, arguments):
     """Arguments by position and by name come to the host as JSON, under the names that the tool has for them."""
     line.reply(protocol.encode(value='[{"sum": 1}]'))
     assert line.add(*given, **named) == {"sum": 1}
@@ -63,11 +63,11 @@ def test_arguments_are_told_by_the_names_of_their_parameters(line, given, named,
         ((1, 2, 3), {}, TypeError, r"add\(\) takes \(a, b_c\), and got 3 arguments"),
         ((1,), {"a": 2}, TypeError, "got two values for 'a'"),
         ((len,), {}, TypeError, "cannot be given to a tool"),
-        (("x" * MOST_BYTES,), {}, ValueError, "are longer than"),
+        (("x" * MAX_BYTES,), {}, ValueError, "are longer than"),
     ],
 )
 def test_what_cannot_be_asked_is_not_asked(line, given, named, error, text):
-    """A call that is wrong raises where it stands, and the next one is made."""
+    """An invalid call raises at its line, and the next one works."""
     with pytest.raises(error, match=text):
         line.add(*given, **named)
     line.reply(protocol.encode(value="[1]"))
@@ -75,7 +75,7 @@ def test_what_cannot_be_asked_is_not_asked(line, given, named, error, text):
 
 
 def test_a_call_that_came_to_nothing_raises(line):
-    """What the host tells of a call that has failed is raised, and the next one is made."""
+    """The host's error for a failed call is raised, and the next call works."""
     line.reply(protocol.encode(error="No.") + protocol.encode(value="[1]"))
     with pytest.raises(ToolError, match="No"):
         line.add()
@@ -89,8 +89,8 @@ def test_code_ends_with_its_host(line):
         line.add()
 
 
-def test_after_a_call_that_was_cut_off_there_is_no_other(line):
-    """When the answer to a call could not be taken, what comes next may be that answer: no more is asked."""
+def test_no_call_follows_an_interrupted_one(line):
+    """After an answer that could not be read, no further calls are made."""
     line.reply(b"\xff\xff\xff\xff")
     with pytest.raises(ValueError, match="too long"):
         line.add(1)

@@ -1,4 +1,4 @@
-"""Are the calls of code in the sandbox answered one by one, and is what is no call refused?"""
+"""Answers to calls of sandboxed code, and rejection of invalid calls."""
 
 import os
 import signal
@@ -66,9 +66,9 @@ def test_a_call_is_answered_when_it_is_whole(asking):
     ],
     ids=["too long", "without arguments", "with more", "no frame", "nothing", "two at once"],
 )
-def test_what_is_no_call_ends_the_program(asking, data):
+def test_invalid_call_ends_the_program(asking, data):
     """Whoever has got around the guard may send anything; nothing of it is taken for a call."""
-    with pytest.raises(SandboxError, match="no call"):
+    with pytest.raises(SandboxError, match="invalid function call"):
         takers(asking, answer)[7](data)
     assert asking.replies == []
 
@@ -82,7 +82,7 @@ def test_nothing_is_done_for_code_that_has_ended(asking):
     assert asking.replies == []
 
 
-def test_code_that_may_call_nothing_is_not_heard(asking):
+def test_calls_without_functions_are_ignored(asking):
     """Without functions there is nothing to take."""
     assert takers(asking, None) == {}
     asking.calls = None
@@ -90,7 +90,7 @@ def test_code_that_may_call_nothing_is_not_heard(asking):
 
 
 @strong
-def test_a_reply_that_nobody_takes_is_given_up():
+def test_unread_reply_is_abandoned():
     """A process that does not read what it has asked for holds nobody up."""
     keeper = WorkerHandle({"mechanisms": "", "calls": "yes", "task": "python"})
     try:
@@ -104,7 +104,7 @@ def test_a_reply_that_nobody_takes_is_given_up():
 
 @strong
 def test_a_reply_to_code_that_has_died_is_given_up():
-    """Code that ends while its call is made gets no answer, and that is told as any other refusal to take one."""
+    """Code that ends during its call gets no answer, which is reported like an unread answer."""
     keeper = WorkerHandle({"mechanisms": "", "calls": "yes", "task": "python"})
     keeper.program.kill()
     keeper.program.wait()
@@ -114,20 +114,20 @@ def test_a_reply_to_code_that_has_died_is_given_up():
 
 
 @strong
-def test_what_was_printed_before_a_wrong_call_is_kept():
-    """Code that is ended for what it has sent has run, and its output and boundary are told."""
+def test_output_before_an_invalid_call_is_returned():
+    """Code that is ended for an invalid call keeps its output and boundary."""
 
     def refusing(_function, _arguments):
-        raise SandboxError("That is no call.")
+        raise SandboxError("That is not a call.")
 
     outcome = run_program("print('before')\nadd()", {"add": []}, refusing)
-    assert (outcome.status, outcome.error, outcome.output) == ("failed", "That is no call.", "before\n")
+    assert (outcome.status, outcome.error, outcome.output) == ("failed", "That is not a call.", "before\n")
     assert outcome.boundary.is_strong
 
 
 @strong
 @pytest.mark.parametrize(
-    ("code", "told"),
+    ("code", "shown"),
     [
         ("print(add(1, b=2))", "{'a': 1, 'b': 2}\n"),
         ("print(add(**{'b_c': 1}))", "{'b-c': 1}\n"),
@@ -139,10 +139,10 @@ def test_what_was_printed_before_a_wrong_call_is_kept():
         ("def add(): return 'mine'\nprint(add())", "mine\n"),
     ],
 )
-def test_values_come_and_go_as_json(code, told):
+def test_values_come_and_go_as_json(code, shown):
     """Arguments and results are what JSON can hold; dates, decimals and sets are written as it can."""
     outcome = run_program(code, {"add": ["a", "b", "b-c"]}, lambda _, arguments: {"value": f"[{arguments}]"})
-    assert (outcome.error, outcome.output) == ("", told)
+    assert (outcome.error, outcome.output) == ("", shown)
 
 
 @strong
@@ -155,16 +155,16 @@ def test_values_come_and_go_as_json(code, told):
         ("from tools import add", "by their bare names and without import: add, fail; available: base64"),
         ("import requests", "fetch_url; available: base64"),
         ("from math import add", "has no 'add' here\navailable: acos"),
-        ("{'a': 1}.a", "read with ['a']"),
+        ("{'a': 1}.a", "of a dictionary with ['a']"),
         ("add(1, a=2)", "got two values for 'a'"),
         ("add(print)", "a function cannot be given to a tool"),
-        ("'text'['key']", "it is a text; what stands in it as JSON is read with json.loads(text)"),
+        ("'text'['key']", "the value is text; parse JSON with json.loads(text)"),
         ("add('x' * 9_000_000)", "are longer than"),
         ("fail()", "ToolError: It failed."),
         ("raise ToolError('mine')", "ToolError: mine"),
     ],
 )
-def test_what_cannot_be_called_so_is_told(code, error):
+def test_wrong_use_of_a_function_is_explained(code, error):
     """A wrong call is an error of the code's line, as one that failed is."""
 
     def failing(_function, _arguments):
@@ -185,7 +185,7 @@ def test_what_cannot_be_called_so_is_told(code, error):
         "async def go():\n    asyncio.create_task(add(1))\nasyncio.run(go())",
     ],
 )
-def test_who_awaits_a_function_is_told_not_to(code):
+def test_awaiting_a_function_is_explained(code):
     """Where a program awaits what a function gave, the error says that functions are called without it."""
     outcome = run_program(f"import asyncio\n{code}", {"add": ["a"]}, lambda *_: {"value": "[3]"})
     assert "call functions without await, and without asyncio" in outcome.error

@@ -76,7 +76,7 @@ def test_many_decoys_do_not_uncover_a_secret(way, tmp_path):
     assert outcome.stdout == "0\n"
 
 
-def test_a_search_that_does_not_end_is_told(tmp_path):
+def test_incomplete_search_is_reported(tmp_path):
     """A workspace with more entries, more secrets or deeper folders than can be searched is reported as such."""
     for number in range(20):
         (tmp_path / f"{number}.pem").write_text("x")

@@ -1,4 +1,4 @@
-"""Is a program ended when it must be, with all it started, and is what it wrote kept?"""
+"""Limits, output and termination of programs."""
 
 import asyncio
 import subprocess
@@ -23,7 +23,7 @@ from agentkit.sandbox.watchdog import (
 
 
 def start(script):
-    """A shell script in a session of its own."""
+    """A shell script in a separate session."""
     return subprocess.Popen(
         ["bash", "-c", script], stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
     )
@@ -43,7 +43,7 @@ def test_a_program_that_ends_is_left_alone():
     assert attended("echo out; echo err >&2; exit 3") == (None, "out\nerr\n", 3)
 
 
-def test_a_late_program_is_ended_and_its_output_kept():
+def test_late_program_is_ended_and_its_output_returned():
     """A program that takes too long is ended, and what it had written is there."""
     stop, output, code = attended("echo before; sleep 60", timeout_seconds=0.3)
     assert (stop.word, output, code) == ("timed_out", "before\n", -9)
@@ -113,7 +113,7 @@ def test_a_tree_is_ended_to_its_last_leaf():
 
 @given(st.lists(st.binary(max_size=30)), st.integers(1, 60))
 def test_a_capture_keeps_beginning_and_end(pieces, room):
-    """Of an output that is too long, the first four fifths and the last fifth of the room are kept, never more."""
+    """A long output is cut to its limit: four fifths from the beginning, one fifth from the end."""
     capture = Capture(room)
     for piece in pieces:
         capture.add(piece)
@@ -125,7 +125,7 @@ def test_a_capture_keeps_beginning_and_end(pieces, room):
 
 
 def test_a_capture_says_what_is_missing():
-    """A cut output tells how many bytes are missing between its beginning and its end."""
+    """A cut output states how many bytes are missing between its beginning and its end."""
     capture = Capture(10)
     capture.add(b"a" * 8 + b"x" * 200_000)
     capture.add(b"bc")
@@ -150,8 +150,8 @@ def test_blocking_work_can_be_awaited():
         asyncio.run(run_cancellable(fail))
 
 
-def test_cancelled_work_is_told_and_awaited():
-    """When the one who awaits is cancelled, the work learns of it and has ended before the cancellation goes on."""
+def test_cancelled_work_is_notified_and_awaited():
+    """Cancelling an awaited call ends its work before the cancellation propagates."""
     ended = []
 
     def work(cancellation):

@@ -1,6 +1,7 @@
-"""Does the page do what it says in a real browser, by keyboard, and whatever a model says?"""
+"""The chat page in a real browser."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -44,6 +45,8 @@ MADE = """
   return TEXTS.map((text) => {
     const node = document.createElement('div');
     it.show(node, text);
+    for (const each of node.querySelectorAll('.copy')) each.remove();
+    for (const each of node.querySelectorAll('.code-block')) each.replaceWith(...each.childNodes);
     for (const each of node.querySelectorAll('*'))
       for (const name of ['dir', 'tabindex', 'role', 'aria-label', 'class']) each.removeAttribute(name);
     return node.innerHTML;
@@ -63,17 +66,18 @@ HOSTILE = [
 ]
 MARKDOWN = [
     ("a *b* **c** _d_ ~~e~~ `f`", "<p>a <em>b</em> <strong>c</strong> <em>d</em> <del>e</del> <code>f</code></p>"),
-    ("***both***", "<p><strong><em>both</em></strong></p>"),
+    ("***both***", "<p><em><strong>both</strong></em></p>"),
     ("snake_case_name 2 * 3 * 4", "<p>snake_case_name 2 * 3 * 4</p>"),
     ("``a ` b`` \\*c\\*", "<p><code>a ` b</code> *c*</p>"),
     ("# One\n## Two", "<h3>One</h3><h4>Two</h4>"),
+    ("a &amp; &copy;", "<p>a &amp;amp; &amp;copy;</p>"),
     ("one\ntwo\n\nthree", "<p>one<br>two</p><p>three</p>"),
     ("3. a\n4. b", '<ol start="3"><li>a</li><li>b</li></ol>'),
-    ("- a\n\n  b\n- c", "<ul><li>a<p>b</p></li><li>c</li></ul>"),
+    ("- a\n\n  b\n- c", "<ul><li><p>a</p><p>b</p></li><li><p>c</p></li></ul>"),
     ("- a\n  - b\n    - c\n- d", "<ul><li>a<ul><li>b<ul><li>c</li></ul></li></ul></li><li>d</li></ul>"),
     ("> a\n> b\n\nc", "<blockquote><p>a<br>b</p></blockquote><p>c</p>"),
     ("a\n\n---\n\nb", "<p>a</p><hr><p>b</p>"),
-    ("```\n# not a heading\n", "<pre><code># not a heading\n</code></pre>"),
+    ("```\n# not a heading\n", "<pre><code># not a heading</code></pre>"),
     ("a < b & c", "<p>a &lt; b &amp; c</p>"),
     ("# One ##\n#", "<h3>One</h3><h3></h3>"),
     ("~~~ python x\ny\n~~~", "<pre><code>y</code></pre>"),
@@ -84,7 +88,6 @@ LINKS = [
     # what the model writes, and the host that is shown beside it; empty where the label is the address itself
     ("[https://bank.example/?evil.example](https://evil.example/x)", " (evil.example)"),
     ("[evil.example is not https://bank.example](https://evil.example)", " (evil.example)"),
-    ("https://bank.example@evil.example/", " (evil.example)"),
     ("[https://bank.example](https://bank.example@evil.example)", " (evil.example)"),
     ("[x\u202e](https://evil.example/knab)", " (evil.example)"),
     ("https://b\u0430nk.example/", " (xn--bnk-6cd.example)"),
@@ -225,7 +228,7 @@ def test_arguments_are_edited_before_they_are_allowed(page, tmp_path):
     tab.js("document.querySelector('.edit').open = true")
     tab.js("document.querySelector('.edit textarea').value = '[1]'")
     tab.click("Allow once with these arguments")
-    tab.until("document.querySelector('.wrong').textContent.includes('no JSON object')")
+    tab.until("document.querySelector('.wrong').textContent.includes('not a JSON object')")
     edited = json.dumps(json.dumps({"path": "b.txt", "content": "edited"}))
     tab.js(f"document.querySelector('.edit textarea').value = {edited}")
     tab.click("Allow once with these arguments")
@@ -278,9 +281,9 @@ def test_conversations_are_listed_and_switched(page):
     tab.until("document.querySelector('#empty') && document.activeElement?.id === 'prompt'")
     tab.type("Second question")
     tab.until("document.querySelectorAll('#names li').length === 2")
-    assert tab.js("document.querySelector('#names [aria-current]').textContent").startswith("second-question-")
+    assert tab.js("document.querySelector('#names [aria-current] .title').textContent") == "Second question"
     tab.js(
-        "[...document.querySelectorAll('#names button')].find((each) => each.textContent.startsWith('first')).click()"
+        "[...document.querySelectorAll('#names button')].find((each) => each.textContent.startsWith('First')).click()"
     )
     tab.until("document.querySelector('.asked')?.textContent.includes('First question')")
     assert tab.js("document.querySelector('.answer').textContent") == "One."
@@ -401,3 +404,172 @@ def test_everything_has_a_name(page):
     assert [(role, name) for role, name in named if role in roles and not name.strip()] == []
     assert ("log", "Conversation") in named
     assert ("textbox", "Your question") in named
+
+
+BIG = 9007199254740993
+
+
+def test_large_integers_survive_editing(page):
+    """Edited arguments are parsed by the server, so that integers above 2**53 are not rounded."""
+    seen = []
+
+    @tool(level="system")
+    def pay(order: int) -> str:
+        """Pay an order."""
+        seen.append(order)
+        return "Paid."
+
+    tab = page(call("pay", order=BIG), "Done.", tools=[pay])
+    tab.type("Pay")
+    tab.until(ASKED)
+    tab.js("document.querySelector('.edit').open = true")
+    tab.click("Allow once with these arguments")
+    tab.until(ENDED)
+    assert seen == [BIG]
+
+
+def test_two_workers_that_ask_at_once_have_a_card_each(page, tmp_path):
+    """Questions about calls with the same id stand beside each other, and each is answered by its own card."""
+
+    def worker(name):
+        llm = ScriptedLLM(call("write_file", path=f"{name}.txt", content=name), f"{name} is done.")
+        return Agent(name, system_tools, llm=llm, workspace=tmp_path).as_tool(name)
+
+    both = [call("ann", request="Write."), call("ben", request="Write.")]
+    tab = page(both, "Both are done.", tools=[worker("ann"), worker("ben")])
+    tab.type("Write both")
+    tab.until("document.querySelectorAll('.question').length === 2")
+    tab.click("Allow once")
+    tab.until("document.querySelectorAll('.question').length === 1")
+    tab.click("Allow once")
+    tab.until(ENDED)
+    assert {path.name for path in tmp_path.iterdir()} >= {"ann.txt", "ben.txt"}
+
+
+def test_an_answer_can_be_sent_again_after_a_lost_connection(page, tmp_path):
+    """When the answer does not reach the server, the buttons stay usable."""
+    tab = page(WRITE, "Written.", tools=system_tools)
+    tab.type("Write")
+    tab.until(PRESSABLE)
+    tab.js("window.kept = window.fetch; window.fetch = () => Promise.reject(new TypeError('offline')); 0")
+    tab.click("Allow once")
+    tab.until("document.querySelector('.wrong').textContent.includes('does not answer')")
+    tab.js("window.fetch = window.kept; 0")
+    tab.click("Allow once")
+    tab.until(ENDED)
+    assert (tmp_path / "a.txt").exists()
+
+
+def test_a_stopped_run_is_not_busy_after_a_reload(page):
+    """A run that was stopped is shown as ended, and can be continued."""
+    tab = page(say("I think.", WRITE), "Written.", tools=system_tools)
+    tab.type("Write")
+    tab.until(ASKED)
+    tab.press("Escape")
+    tab.until(ENDED)
+    tab.open(tab.js("location.href"))
+    tab.until("document.querySelectorAll('.run').length === 1")
+    assert tab.js("document.querySelector('.busy-line').hidden") is True
+    assert tab.js("document.querySelectorAll('.call.busy').length") == 0
+
+
+def test_another_tab_follows_a_conversation(page):
+    """A run that begins elsewhere appears in this tab, which keeps its focus."""
+    tab = page("One.", "Two.")
+    tab.type("First")
+    tab.until(ENDED)
+    session = tab.js("new URLSearchParams(location.hash.slice(1)).get('session')")
+    tab.js("document.getElementById('search').focus()")
+    tab.served.run("Second", session)
+    tab.until("document.querySelectorAll('.run').length === 2")
+    assert tab.js("document.activeElement.id") == "search"
+
+
+def test_conversations_are_searched_renamed_and_deleted(page):
+    """Conversations have titles and dates; a search finds words in them; they can be renamed and deleted."""
+    tab = page("The answer is blue.", "The answer is green.")
+    tab.type("What colour is the sky?")
+    tab.until(ENDED)
+    tab.click("New conversation")
+    tab.until("!!document.querySelector('#empty')")
+    tab.type("What colour is grass?")
+    tab.until("document.querySelectorAll('#names li').length === 2")
+    assert tab.js("document.querySelector('#names [aria-current] .title').textContent") == "What colour is grass?"
+    assert tab.js("document.querySelector('#names .date').textContent")
+    tab.js(
+        "const field = document.getElementById('search'); field.value = 'blue'; field.dispatchEvent(new Event('input'))"
+    )
+    tab.until("document.querySelectorAll('#names li').length === 1")
+    assert "blue" in tab.js("document.querySelector('#names .snippet').textContent")
+    tab.js(
+        "window.prompt = () => 'Sky'; window.confirm = () => true;document.querySelector('#names .more').open = true; 0"
+    )
+    tab.click("Rename")
+    tab.until("document.querySelector('#names .title')?.textContent === 'Sky'")
+    tab.js("document.querySelector('#names .more').open = true")
+    tab.click("Delete")
+    tab.until("document.querySelector('#names').textContent.includes('Nothing found')")
+
+
+def test_a_prompt_is_asked_again(page):
+    """A new answer replaces the old one; earlier tool calls stay, and the old branch is a conversation of its own."""
+    tab = page(call("calculator", expression="6*7"), "It is 42.", "First.", "Second.")
+    tab.type("How much is 6*7?")
+    tab.until(ENDED)
+    tab.type("And now?")
+    tab.until("document.querySelectorAll('.foot').length === 2 && !document.body.classList.contains('running')")
+    tab.click("Ask again")
+    tab.until("[...document.querySelectorAll('.answer')].at(-1)?.textContent === 'Second.'")
+    tab.until("document.querySelectorAll('#names li').length === 2")
+    tab.open(tab.js("location.href"))
+    tab.until("document.querySelectorAll('.run').length === 2 && document.querySelectorAll('#names li').length === 2")
+    assert tab.js("document.querySelectorAll('.call').length") == 1
+    assert any(
+        "(before 20" in title for title in tab.js("[...document.querySelectorAll('.title')].map((e) => e.textContent)")
+    )
+
+
+def test_a_file_is_attached(page):
+    """A dropped file goes with the prompt to the model."""
+    tab = page("I see.")
+    tab.js("""(() => {
+      const files = new DataTransfer();
+      files.items.add(new File(["the secret word is tide"], "note.txt", { type: "text/plain" }));
+      document.getElementById("chat").dispatchEvent(new DragEvent("drop", { dataTransfer: files, bubbles: true }));
+    })()""")
+    tab.until("document.querySelectorAll('#files li').length === 1")
+    tab.js("document.getElementById('prompt').focus()")
+    tab.type("What is in it?")
+    tab.until(ENDED)
+    assert "the secret word is tide" in tab.text
+    assert tab.js("document.querySelectorAll('#files li').length") == 0
+
+
+AXE = Path(__file__).with_name("vendor") / "axe.min.js"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing(page, serve, browser, scheme):
+    """axe-core reports no violation: on the sign-in page, on an empty page, with answers and with a question."""
+
+    def violations(tab):
+        tab.js(AXE.read_text("utf-8") + ";0")
+        return tab.js(
+            "axe.run().then((r) => r.violations.map((v) => [v.id, v.nodes.map((n) => n.html.slice(0, 120))]))"
+        )
+
+    stranger = serve("unused")
+    tab = browser.open(f"{stranger.origin}/", 1100, 800, scheme)
+    tab.until("document.activeElement?.id === 'token'")
+    assert violations(tab) == []
+    table = "# Title\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n```python\nx = 1\n```"
+    tab = page(call("calculator", expression="6*7"), table, WRITE, tools=[*core_tools, *system_tools], scheme=scheme)
+    assert violations(tab) == []
+    tab.type("How much is 6*7?")
+    tab.until(ENDED)
+    tab.js("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert violations(tab) == []
+    tab.type("Write")
+    tab.until(PRESSABLE)
+    tab.js("document.querySelectorAll('details').forEach((each) => { each.open = true; })")
+    assert violations(tab) == []

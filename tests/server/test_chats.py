@@ -97,7 +97,7 @@ def test_one_run_at_a_time():
         chat = known.find("talk")
         serial = chat.start("Write")
         await heard(chat, serial, until="asked")
-        with pytest.raises(HTTPError, match="is going on"):
+        with pytest.raises(HTTPError, match="is in progress"):
             chat.start("Again")
         with pytest.raises(HTTPError, match="no more may"):
             known.find("other").start("Hi")
@@ -241,7 +241,7 @@ def test_what_a_run_fails_with_is_told():
         with pytest.raises(SessionError, match="1 to 200"):
             known.find("\n")
         events = await heard(chat, chat.start(Resumption()))
-        assert (kinds(events), "no run to go on with" in events[0]["error"]) == (["failed"], True)
+        assert (kinds(events), "no run to resume" in events[0]["error"]) == (["failed"], True)
         events = await heard(chat, chat.start("Hi"))
         assert events[-1] == {"kind": "failed", "error": "ZeroDivisionError: broken"}
         assert not chat.is_running
@@ -314,7 +314,7 @@ def test_idle_conversations_are_let_go():
         again = known.find("first")
         assert again is not first
         assert (await again.document())["events"][0]["kind"] == "begun"
-        assert [each["name"] for each in known.names()] == ["first"]
+        assert [each["name"] for each in known.listed()] == ["first"]
 
     asyncio.run(main())
 

@@ -27,7 +27,7 @@ from agentkit.events import (
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolMessage, ToolResult, UserMessage
 from agentkit.safety.approval import ApprovalRequest
 from agentkit.safety.data_flow import FLOW
-from agentkit.server.event_stream import asked, bounded, editable, fields_of, history, told
+from agentkit.server.event_stream import asked, bounded, editable, fields_of, history, page_events
 from agentkit.sessions.store import SessionEntry
 
 SPOOF = "a\u202eb\u200bc"
@@ -37,7 +37,7 @@ CALL = ToolCall("c1", f"tool{SPOOF}", json.dumps({"path": SPOOF, "n": 5}))
 
 def only(event):
     """The one thing that is told of an event."""
-    (found,) = told(event)
+    (found,) = page_events(event)
     return found
 
 
@@ -68,7 +68,7 @@ def test_each_event_is_told(event, said):
 
 def test_pieces_that_the_page_does_not_show_are_not_told():
     """What the page has no use for is passed over."""
-    assert list(told(PartialOutput({}))) == []
+    assert list(page_events(PartialOutput({}))) == []
 
 
 def test_a_tool_call_is_told_with_its_judgment():
@@ -158,7 +158,7 @@ def test_only_what_still_waits_is_asked_again():
 def test_what_was_said_elsewhere_is_told():
     """Messages that a conversation began with are told as prompts and answers."""
     before = (UserMessage("Hi"), AssistantMessage(""), ToolMessage("c", "t", "x"), AssistantMessage("Hello."))
-    assert [(each["kind"], each.get("prompt", each.get("text"))) for each in told(HistoryGiven(before))] == [
+    assert [(each["kind"], each.get("prompt", each.get("text"))) for each in page_events(HistoryGiven(before))] == [
         ("begun", "Hi"),
         ("said", "Hello."),
     ]

@@ -1,4 +1,4 @@
-"""Is what was recorded told as it happened?"""
+"""Transcripts of recorded runs."""
 
 import itertools
 import sys
@@ -15,6 +15,7 @@ from agentkit.events import (
     ToolCallStarted,
 )
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, UserMessage
+from agentkit.recording import PersonAsked
 from agentkit.sessions.cassettes.entries import RecordedAnswer, RecordedEvent
 from agentkit.sessions.transcript import stories
 from agentkit.usage import Usage
@@ -51,6 +52,15 @@ def test_what_waits_is_told():
     waiting, other = run.tool_calls
     assert (waiting.question, waiting.result, waiting.judgment, waiting.seconds) == ("May I?", None, None, 0.0)
     assert (other.call.id, other.answers[0].answer) == ("other", "once")
+
+
+def test_a_call_has_the_time_that_it_waited_for_a_person():
+    """The recorded question to a person gives the time at which its call waited, and for how long."""
+    other = ToolCall("c2", "add", "{}")
+    events = told(RunStarted("helper", "Go."), ToolCallStarted(CALL, ASK), ToolCallStarted(other, ALLOW))
+    asked = RecordedAnswer(1, PersonAsked(CALL, ASK), Approved("c1", "once"), at=101.5, seconds=2.5)
+    first, second = stories([*events, asked])[0].tool_calls
+    assert (first.waited, second.waited) == ((101.5, 2.5), None)
 
 
 def test_what_a_program_waits_for_is_part_of_its_story():

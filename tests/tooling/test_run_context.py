@@ -6,7 +6,7 @@ from typing import Annotated, Any, Generic, Optional, Protocol, TypedDict, TypeV
 import pytest
 
 from agentkit import ConfigError, Decision, RunContext, Tool, Verdict
-from agentkit.tooling.run_context import CONTEXT
+from agentkit.tooling.run_context import CONTEXT, is_told_of_run, taken_of
 
 T = TypeVar("T")
 
@@ -189,3 +189,23 @@ def test_what_may_be_left_out_is_not_needed():
 def test_messages_are_not_shown():
     """A context in a log does not tell the conversation."""
     assert "messages" not in repr(RunContext(Shop(), messages=("secret",)))
+
+
+@pytest.mark.parametrize(
+    ("function", "is_accepted", "takes_context"),
+    [
+        (lambda: "Be brief.", True, False),
+        (lambda run: f"Help {run.value.owner}.", True, True),
+        (lambda run=None: run, True, False),
+        (lambda run, more: (run, more), False, True),
+        (Shop, False, False),
+        ("Be brief.", False, None),
+    ],
+    ids=["nothing", "the context", "an optional context", "too much", "a class", "a text"],
+)
+def test_functions_of_a_run_take_nothing_or_the_context(function, is_accepted, takes_context):
+    """A function of a run takes no argument or the run context, which it gets only if it requires it."""
+    context = RunContext(Shop("Bo"))
+    assert is_told_of_run(function) is is_accepted
+    if takes_context is not None:
+        assert taken_of(function, context) == ((context,) if takes_context else ())

@@ -15,7 +15,7 @@ from agentkit.safety.shell.judge import judge_command
 from agentkit.sandbox.process import command_boundary
 from agentkit.tools.files import edit_file_tool, read_file_tool, write_file_tool
 from agentkit.tools.system import shell_tool, shell_tool_in
-from agentkit.workspace.change_detection import MOST_FILES
+from agentkit.workspace.change_detection import MAX_FILES
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
 
@@ -64,7 +64,7 @@ def test_other_commands_need_no_confirmation(text):
     assert not decision.denied
 
 
-def test_unconfirmed_destruction_is_blocked_and_told_how_to_confirm(folder):
+def test_unconfirmed_destruction_is_blocked_with_remedy(folder):
     """A direct call that destroys changes nothing, and its error names the way to confirm it."""
     told = shell_tool(command="rm -rf build")
     assert told["error"].startswith("Command blocked for safety: it deletes recursively or by force.")
@@ -96,7 +96,7 @@ def test_undoable_destruction_runs_unasked_in_a_run_alone(folder):
 @pytest.mark.skipif(not command_boundary().is_strong, reason="this machine lacks a strong boundary")
 def test_confirmed_destruction_runs_though_it_cannot_be_restored(folder):
     """A confirmed call deletes more than the journal can keep, and says that it cannot be undone."""
-    for number in range(MOST_FILES + 1):
+    for number in range(MAX_FILES + 1):
         (folder / "build" / f"{number}.o").touch()
     assert not shell_tool.decide({"command": "rm -rf build"})[1].allowed
     assert shell_tool.invoke({"command": "rm -rf build"}).status == "denied"
@@ -203,7 +203,7 @@ def test_calls_that_change_nothing_leave_nothing_behind():
 
 
 def test_records_of_calls_are_bounded_and_spare_those_of_runs():
-    """Of very many calls the newest hundred are kept, and no run is forgotten for them."""
+    """The newest hundred records of calls are stored, without displacing records of runs."""
     run = Journal.of_this_machine().begin("a run", "kept")
     run.note("begun")
     for number in range(130):
@@ -230,7 +230,7 @@ def test_calls_in_threads_have_records_of_their_own(folder):
     assert len(list(folder.glob("*.txt"))) == 4
 
 
-def test_call_works_where_the_journal_cannot_be_kept(folder, monkeypatch):
+def test_call_works_without_a_writable_journal(folder, monkeypatch):
     """With a state folder that cannot be made the call works, and says that it cannot be undone later."""
     (folder / "file").write_text("")
     monkeypatch.setenv("AGENTKIT_STATE", str(folder / "file" / "state"))

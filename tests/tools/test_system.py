@@ -1,4 +1,4 @@
-"""Do the two tools that run things tell what they did, where, and what they would not do?"""
+"""The system tools: results, limits, boundaries and decisions."""
 
 import asyncio
 import os
@@ -36,7 +36,7 @@ def shell(tmp_path):
 
 
 def test_commands_run_in_a_folder_by_its_name(tmp_path):
-    """A folder's name stands for its workspace; what is no folder is refused when the tool is made."""
+    """A folder name is accepted as workspace; a missing folder is rejected when the tool is created."""
     (tmp_path / "here.txt").touch()
     for folder in (tmp_path, str(tmp_path)):
         assert shell_tool_in(folder)(command="ls")["output"] == "here.txt\n"
@@ -45,12 +45,12 @@ def test_commands_run_in_a_folder_by_its_name(tmp_path):
 
 
 def test_isolation_is_misspelt_when_the_tool_is_made():
-    """A word that is no isolation is the developer's mistake, and not told to a model at its first call."""
-    with pytest.raises(ConfigError, match="'requird' is no isolation"):
+    """An unknown isolation is a configuration error when the tool is created."""
+    with pytest.raises(ConfigError, match="Unknown isolation 'requird'"):
         python_tool_with(sandbox="requird")
 
 
-def test_a_command_tells_what_it_printed(shell):
+def test_command_returns_its_output(shell):
     """A command's result has its output, its two streams, its return code and what it was confined by."""
     result = shell(command="cat notes.txt missing.txt")
     assert result["command"] == "cat notes.txt missing.txt"
@@ -72,7 +72,7 @@ def test_a_command_that_ran_out_of_time_says_so(tmp_path):
 
 
 def test_descriptions_tell_the_limits_that_hold(tmp_path):
-    """A model is told its own limits and whether there is a network, also when the agent has another workspace."""
+    """The description states the limits and network access, also with another workspace."""
     granted = Confinement(network=True, limits=ProcessLimits(timeout_seconds=600))
     told = shell_tool_in(Workspace(tmp_path), granted).within(Workspace(tmp_path)).description
     assert "after 600 seconds" in told
@@ -85,7 +85,7 @@ def test_descriptions_tell_the_limits_that_hold(tmp_path):
     assert "after 10 seconds, or when it wants more than 512 MB" in python_tool.description
 
 
-def test_a_long_output_is_told_as_truncated(tmp_path):
+def test_long_output_is_reported_as_truncated(tmp_path):
     """When the middle of an output was left out, the status says it."""
     tool = shell_tool_in(Workspace(tmp_path), Confinement(limits=ProcessLimits(output_bytes=100)))
     result = tool(command="seq 1000")
@@ -93,7 +93,7 @@ def test_a_long_output_is_told_as_truncated(tmp_path):
 
 
 def test_a_denied_command_is_not_run(shell, tmp_path):
-    """What the judge denies is not run, whoever calls."""
+    """A denied command does not run, for any caller."""
     told = shell(command="rm -rf /")
     assert (told["command"], told["status"], told["decision"]["verdict"]) == ("rm -rf /", "denied", "deny")
     assert "Command blocked for safety" in told["error"]
@@ -109,7 +109,7 @@ def test_reading_is_allowed_and_the_unreadable_is_not(shell):
     assert shell.judge({"command": "echo 'x"}).verdict is not Verdict.ALLOW
 
 
-def test_what_cannot_be_run_is_told(shell):
+def test_invalid_command_is_reported(shell):
     """A command that cannot be given to a shell is a failure in words."""
     result = shell.function(command="echo \ud800")
     assert (result["status"], result["boundary"]) == ("failed", "none: it was not run")
@@ -117,7 +117,7 @@ def test_what_cannot_be_run_is_told(shell):
 
 
 def test_the_workspace_is_the_current_folder_unless_named(tmp_path, monkeypatch):
-    """Without a workspace of its own, the tool works in the folder that is current when it is called."""
+    """Without a workspace, the tool works in the current folder at each call."""
     monkeypatch.chdir(tmp_path)
     assert shell_tool(command="pwd")["stdout"] == f"{tmp_path.resolve()}\n"
 
@@ -138,7 +138,7 @@ def test_the_shell_judge_knows_what_contains_a_command(tmp_path):
 
 
 def test_keys_that_nothing_hides_are_not_read_by_accident(tmp_path):
-    """Where a command has no root of its own, one that goes through files with keys is asked about."""
+    """Without a private root, a command that reads through files with keys needs approval."""
     (tmp_path / "app.py").write_text("print()\n")
     weak, strong = (
         shell_tool_in(Workspace(tmp_path), way) for way in (Confinement(available=SECCOMP_ONLY), Confinement())
@@ -151,7 +151,7 @@ def test_keys_that_nothing_hides_are_not_read_by_accident(tmp_path):
     assert strong.judge(search).verdict is Verdict.ALLOW
 
 
-def test_code_tells_what_it_printed():
+def test_code_returns_its_output():
     """The result of code has what it printed, then the value of a last expression."""
     result = python_tool(code="print('one')\n6 * 7")
     assert (result["output"], result["status"]) == ("one\n42\n", "ok")
@@ -175,7 +175,7 @@ def test_code_tells_what_it_printed():
     ],
 )
 def test_the_output_is_what_a_notebook_shows(code, output):
-    """Printed text comes as it is, a value on a line of its own, and None not at all."""
+    """Printed text is unchanged, a value is on a separate line, and None is omitted."""
     assert python_tool(code=code)["output"] == output
 
 
@@ -193,7 +193,7 @@ def test_the_output_is_what_a_notebook_shows(code, output):
         ("```bash\nls\n```", "write the Python code alone"),
     ],
 )
-def test_an_error_of_code_is_told_with_what_was_printed(code, words):
+def test_error_of_code_includes_its_output(code, words):
     """Code that fails or is refused has an error in words, and the output until then."""
     result = python_tool(code=code)
     assert words in result["error"]
@@ -215,8 +215,8 @@ def test_contained_code_runs_unasked():
     assert python_tool.level is shell_tool.level is SafetyLevel.SYSTEM
 
 
-def test_uncontained_code_must_be_asked_for():
-    """Without isolation a person must agree, who is told what is missing."""
+def test_uncontained_code_needs_approval():
+    """Without isolation the code needs approval, and the reason names the missing mechanisms."""
     decision = python_tool_with("off").judge({"code": "1"})
     assert (decision.verdict, decision.rule) == (Verdict.ASK, "python.uncontained")
     assert "seccomp" in decision.reason
@@ -233,14 +233,14 @@ def test_the_tools_say_what_a_model_must_know():
     assert (shell_tool.name, list(shell_tool.parameters["properties"])) == ("run_shell", ["command"])
     assert (python_tool.name, list(python_tool.parameters["properties"])) == ("run_python", ["code"])
     assert "30 seconds" in shell_tool.description
-    named = python_tool.description.partition("such as ")[2].partition(". There")[0]
+    named = python_tool.description.partition("such as ")[2].partition(". Files")[0]
     words = set(named.replace(",", " ").split()) - {"and"}
     assert len(words) > 10
     assert words <= TABLE.keys()
 
 
 def test_the_tools_do_not_block_an_event_loop():
-    """Both tools can be awaited side by side, while others go on."""
+    """Both tools can be awaited concurrently."""
 
     async def main():
         started = time.monotonic()
@@ -251,6 +251,34 @@ def test_the_tools_do_not_block_an_event_loop():
 
     outputs, _ = asyncio.run(main())
     assert outputs == ["x\n", "x\n", "1\n", "1\n"]
+
+
+WITHOUT_POSIX = """
+import os, sys
+for name in ("fcntl", "resource", "pwd", "grp", "termios", "tty"):
+    sys.modules[name] = None
+for name in dir(os):
+    if name.startswith(("O_DIR", "O_NO", "O_CLO", "gete", "getu", "fork", "kill", "setsid", "mkfifo", "uname")):
+        delattr(os, name)
+from agentkit import calculator_tool, read_file_tool, shell_tool, write_file_tool
+from agentkit.tools.system import python_tool
+from agentkit.workspace.journal import Journal
+print(calculator_tool(expression="6 * 7")["result"])
+print(write_file_tool(path="a.txt", content="x")["success"], read_file_tool(path="a.txt")["content"])
+Journal.of_this_machine().runs()
+for tool, arguments in ((shell_tool, {"command": "ls"}), (python_tool, {"code": "1"})):
+    print(tool(**arguments)["error"])
+"""
+
+
+def test_tools_load_where_modules_and_functions_of_posix_are_missing(tmp_path):
+    """Core and file tools work on other platforms; the system tools say where they work."""
+    code = [sys.executable, "-c", WITHOUT_POSIX]
+    environment = os.environ | {"AGENTKIT_HOME": str(tmp_path / "home"), "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(code, cwd=tmp_path, env=environment, capture_output=True, text=True, check=True)
+    lines = done.stdout.splitlines()
+    assert (lines[:2], done.stderr) == (["42", "True x"], "")
+    assert [line.count("run on Linux and macOS only") for line in lines[2:]] == [1, 1]
 
 
 def test_importing_the_tools_starts_nothing():
@@ -278,7 +306,7 @@ def test_code_that_cannot_be_isolated_as_required_is_not_run():
 
 
 def test_all_mechanisms_have_a_name():
-    """Every mechanism that can be taken away is one that can be told."""
+    """Every mechanism has a description."""
     assert {"landlock", "seccomp", "bubblewrap", "user"} <= MECHANISMS
 
 
@@ -316,7 +344,7 @@ def test_a_command_in_a_dry_run_changes_nothing(tmp_path):
     assert "note" not in shell(command="ls")
 
 
-def test_a_dry_run_that_could_not_be_kept_is_a_no(tmp_path):
+def test_dry_run_without_confinement_is_denied(tmp_path):
     """Where nothing can keep a command from writing, a dry run allows only commands that read."""
     weak = shell_tool_in(Workspace(tmp_path, dry_run=True), Confinement(available=SECCOMP_ONLY))
     assert weak.judge({"command": "touch x.txt"}).rule == "shell.dry-run"
@@ -379,8 +407,8 @@ def test_keys_at_any_depth_are_hidden(tmp_path, monkeypatch):
     assert told["stdout"] == "\nplanted-91"
 
 
-def test_settings_that_a_script_makes_are_set_aside_and_told(tmp_path):
-    """What a script makes for other programs to run is removed, told with the remedy, and kept in the journal."""
+def test_settings_created_by_a_script_are_removed_and_reported(tmp_path):
+    """Settings that a script creates are removed, reported with the remedy, and stored in the journal."""
     (tmp_path / "make.py").write_text("import os; os.mkdir('.vscode'); open('.vscode/tasks.json', 'w').write('evil-1')")
     workspace = Workspace(tmp_path)
     told = shell_tool_in(workspace).function(command="python3 make.py; echo x > agentkit.toml")
@@ -422,7 +450,7 @@ def test_settings_that_a_command_names_stay(tmp_path):
     command = "mkdir .vscode && echo x > .vscode/tasks.json && echo x > agentkit.toml"
     assert shell.judge({"command": command}).verdict is Verdict.ASK
     told = shell.function(command=command)
-    assert "It made .vscode" in told["note"]
+    assert "It created .vscode" in told["note"]
     assert [path.name for path in tmp_path.iterdir()] == [".vscode"]
 
 
@@ -448,8 +476,8 @@ def repository(tmp_path):
 
 
 @pytest.mark.parametrize("way", BOTH_LAUNCHERS)
-def test_deleted_objects_of_git_are_told(repository, way):
-    """A script that deletes git's objects is told of, and nothing of the sandbox's own counts as a change."""
+def test_deleted_objects_of_git_are_reported(repository, way):
+    """Deleted git objects are reported, and files of the sandbox do not count as changes."""
     workspace = Workspace(repository)
     (repository / "wipe.py").write_text("import shutil\nshutil.rmtree('.git/objects', ignore_errors=True)\n")
     told = shell_tool_in(workspace, BOTH_LAUNCHERS[way])(command="python3 wipe.py")
@@ -470,9 +498,18 @@ def test_deleted_objects_of_git_are_told(repository, way):
     ],
 )
 def test_ordinary_work_with_git_loses_no_objects(repository, command):
-    """Commands that add objects, or pack them anew, are not reported as deleting any."""
+    """Commands that add or repack objects are not reported as deleting any."""
     workspace = Workspace(repository)
     told = shell_tool_in(workspace).function(command=f"export EMAIL=a@example.com; {command}")
     assert told["return_code"] == 0
     assert "deleted objects" not in told.get("note", "")
     assert not [name for name in workspace.undo().removed if "config.worktree" in name or "attributes" in name]
+
+
+def test_change_of_git_settings_fails_with_a_hint(repository):
+    """The settings of a repository are read-only for commands, and the result says who can change them."""
+    before = (repository / ".git/config").read_text()
+    result = shell_tool_in(repository)(command="git config user.name x")
+    assert result["return_code"] != 0
+    assert "ask the user to run this one" in result["note"]
+    assert (repository / ".git/config").read_text() == before

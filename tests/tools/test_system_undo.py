@@ -1,4 +1,4 @@
-"""What `run_shell` deletes or replaces unasked is put back exactly; what the journal cannot put back is asked about."""
+"""Undo of `run_shell`: deletions without approval can be undone exactly, all others need approval."""
 
 import os
 import shutil
@@ -11,7 +11,7 @@ import pytest
 from agentkit.decisions import Verdict
 from agentkit.sandbox.process import Confinement, command_boundary
 from agentkit.tools.system import shell_tool_in
-from agentkit.workspace.change_detection import MOST_BYTES, MOST_FILES
+from agentkit.workspace.change_detection import MAX_BYTES, MAX_FILES
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
 
@@ -20,7 +20,7 @@ needs_git = pytest.mark.skipif(shutil.which("git") is None, reason="git is not i
 
 
 def git(folder, *words):
-    """Run git with a name of its own."""
+    """Run git with a fixed user name."""
     names = {f"GIT_{who}_{what}": "x@example.com" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
     environment = {**os.environ, **names, "GIT_CONFIG_GLOBAL": os.devnull, "GIT_CONFIG_SYSTEM": os.devnull}
     subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, env=environment)
@@ -132,14 +132,14 @@ def run_and_undo(command, folder, journal):
 def make_many(place):
     """A folder of more files than are remembered."""
     place.mkdir()
-    for number in range(MOST_FILES + 1):
+    for number in range(MAX_FILES + 1):
         (place / str(number)).touch()
 
 
 def make_large(place):
     """A file larger than what is remembered, without using the disk."""
     with place.open("wb") as file:
-        file.truncate(MOST_BYTES + 1)
+        file.truncate(MAX_BYTES + 1)
 
 
 def make_socket(place):
@@ -169,7 +169,7 @@ LOST = {
 
 @pytest.mark.parametrize("name", LOST)
 def test_what_cannot_be_put_back_is_asked_about_before(name, folder):
-    """Too many or too large files, special files and hard links are asked about, and the reason is told."""
+    """Too many or too large files, special files and hard links are asked about, with the reason."""
     shell = shell_tool_in(Workspace(folder))
     commands = ("rm -rf build", "find build -delete", "rm -rf b*d", "mv build b && rm -rf b")
     assert all(shell.judge({"command": command}).allowed for command in commands)
@@ -177,12 +177,12 @@ def test_what_cannot_be_put_back_is_asked_about_before(name, folder):
     for command in commands:
         decision = shell.judge({"command": command})
         assert (decision.verdict, decision.rule) == (Verdict.ASK, "shell.delete")
-        assert "could not be put back" in decision.reason
+        assert "could not be undone" in decision.reason
 
 
 def test_a_large_workspace_does_not_hinder_small_deletions(folder, tmp_path):
-    """Where not the whole workspace can be remembered, what a command deletes is remembered all the same."""
-    for number in range(MOST_FILES + 1):
+    """In a workspace too large to snapshot, the files that a command deletes are recorded."""
+    for number in range(MAX_FILES + 1):
         (folder / "archive" / str(number)).touch()
     run = Workspace(folder, journal=Journal(tmp_path / "journal")).for_run("r")
     shell, before = shell_tool_in(run), contents(folder)

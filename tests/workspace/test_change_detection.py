@@ -1,4 +1,4 @@
-"""What did a command change in the workspace?"""
+"""Detection of changes made by commands."""
 
 import subprocess
 import time
@@ -146,7 +146,7 @@ def test_snapshot_can_be_written_down(folder):
     store = InMemoryJournalStore()
     snapshot = take(Root(folder))
     snapshot.keep(store)
-    assert WorkspaceSnapshot.kept(store) == snapshot
+    assert WorkspaceSnapshot.load(store) == snapshot
 
 
 def test_observing_is_quick(folder, tmp_path):
@@ -162,7 +162,7 @@ def test_observing_is_quick(folder, tmp_path):
 
 
 def test_own_records_are_not_remembered(folder, monkeypatch):
-    """What agentkit writes in its own folder, when that is in the workspace, is no change of a command."""
+    """Files that agentkit writes in its state folder inside the workspace do not count as changes of a command."""
     monkeypatch.setenv("AGENTKIT_STATE", str(folder / "state"))
     (folder / "state").mkdir()
     snapshot = take(Root(folder))

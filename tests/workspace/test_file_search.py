@@ -1,4 +1,4 @@
-"""Which files are searched, and what came of it?"""
+"""Search in the files of a workspace."""
 
 import time
 
@@ -52,7 +52,7 @@ def test_lines_that_match_are_found(pattern, path, glob, found, root):
     assert matches.left_out == ""
 
 
-def test_files_can_be_kept_out(root):
+def test_files_can_be_excluded(root):
     """Files that must not be read are not searched."""
     matches = search(root, Query("TODO", skips=lambda place: place.endswith((".py", ".md"))))
     assert [match.path for match in matches.matches] == ["src/web/page.js"]
@@ -61,7 +61,7 @@ def test_files_can_be_kept_out(root):
 
 @pytest.mark.parametrize("pattern", ["(", "*", "(?P<x>", "[z-a]", "(?<=a+)b", "a{99999999999999999999}"])
 def test_bad_pattern_is_explained(pattern, root):
-    """What is no regular expression is told, with the reason."""
+    """An invalid regular expression is reported with the reason."""
     with pytest.raises(ToolError, match="is not a regular expression of Python"):
         search(root, Query(pattern))
 
@@ -83,7 +83,7 @@ def test_impossible_query_is_explained(query, problem, root):
 
 
 def test_pattern_that_never_ends_is_ended(root, tmp_path):
-    """A pattern that would take for ever is ended in time, and what was found before is kept."""
+    """A catastrophic pattern is ended in time, and earlier matches are returned."""
     (tmp_path / "a.txt").write_text("aa\n")
     (tmp_path / "b.txt").write_text("a" * 60 + "!\n")
     started = time.monotonic()
@@ -96,7 +96,7 @@ def test_pattern_that_never_ends_is_ended(root, tmp_path):
 
 
 def test_matches_are_bounded(root, tmp_path):
-    """Only the first matches are given, and it is said that there are more."""
+    """Only the first matches are returned, with a note that there are more."""
     (tmp_path / "many.txt").write_text("x\n" * 300)
     matches = search(root, Query("x", "many.txt", most_matches=20))
     assert len(matches.matches) == 20
@@ -104,7 +104,7 @@ def test_matches_are_bounded(root, tmp_path):
 
 
 def test_files_and_bytes_are_bounded(root, tmp_path):
-    """Only so many files are searched, none of them too large, and it is said how many."""
+    """The number and size of searched files are limited, with a note about the number."""
     (tmp_path / "large.txt").write_bytes(b"TODO" * 600_000)
     assert "large.txt" not in [match.path for match in search(root, Query("TODO")).matches]
     matches = search(root, Query("x", most_files=3))

@@ -1,4 +1,4 @@
-"""What was changed by which run, and how was it before?"""
+"""Records of changes by runs, and their undo."""
 
 import copy
 import os
@@ -96,7 +96,7 @@ def test_folder_that_others_use_stays(journal, folder):
     assert not (folder / "new/c.txt").exists()
 
 
-def test_change_that_failed_is_none(journal, folder):
+def test_failed_change_is_not_recorded(journal, folder):
     """A change that could not be made is not recorded, and the folders made for it are gone."""
     (folder / "l").symlink_to("a.txt")
     run = Workspace(folder, journal=journal).for_run()
@@ -139,11 +139,11 @@ def test_journal_is_private(tmp_path, folder):
 
 
 def test_journal_needs_a_folder(folder):
-    """Where the journal cannot be kept nothing is changed, and a run that changes nothing is not disturbed."""
+    """Without a writable journal nothing is changed, and a run without changes is not affected."""
     before = contents(folder)
     workspace = Workspace(folder, journal=Journal(folder / "a.txt")).for_run("r")
     assert workspace.read("a.txt").size
-    with pytest.raises(ToolError, match="journal cannot be kept"):
+    with pytest.raises(ToolError, match="journal cannot be stored"):
         workspace.write("b.txt", "x")
     assert contents(folder) == before
 
@@ -177,7 +177,7 @@ def test_journal_outlives_its_process(tmp_path, folder):
     assert Journal(tmp_path / "j").find("r").is_undone
 
 
-def test_file_that_is_no_record_is_passed_over(tmp_path, folder):
+def test_invalid_record_is_skipped(tmp_path, folder):
     """Something else in the journal's folder does no harm."""
     journal = Journal(tmp_path / "j")
     Workspace(folder, journal=journal).for_run("r").write("a.txt", "x")
@@ -187,7 +187,7 @@ def test_file_that_is_no_record_is_passed_over(tmp_path, folder):
 
 
 def test_oldest_runs_are_forgotten(tmp_path, folder):
-    """At most so many runs are kept, but not one that may still go on is lost."""
+    """The number of stored runs is limited, but runs that may still be active stay."""
     journal = Journal(tmp_path / "j", most_runs=3)
     workspace = Workspace(folder, journal=journal)
     for number in range(6):
@@ -213,7 +213,7 @@ def test_journal_of_this_machine_is_looked_up_when_needed(tmp_path, monkeypatch)
 
 
 def test_memory_keeps_the_latest_runs(folder):
-    """In memory, too, only so many runs are kept."""
+    """The number of runs in memory is limited, too."""
     journal = Journal(most_runs=2)
     workspace = Workspace(folder, journal=journal)
     for number in range(4):
@@ -248,8 +248,8 @@ def test_change_of_a_killed_process_is_undone(tmp_path, folder):
 
 
 @pytest.mark.parametrize("was_made", [True, False])
-def test_disk_tells_whether_the_last_change_was_made(was_made, tmp_path, folder):
-    """When a process was killed between writing a change down and having made it, the disk tells whether it was."""
+def test_disk_shows_whether_the_last_change_was_made(was_made, tmp_path, folder):
+    """If a process was killed while making a recorded change, the disk shows whether it was made."""
     before = contents(folder)
     rest = f"""
 from agentkit.workspace.snapshots import ABSENT, FileChange, State
@@ -265,7 +265,7 @@ with run.record.making([change]):
     assert contents(folder) == before
 
 
-def test_what_followed_tells_whether_a_change_was_made(tmp_path, folder):
+def test_later_changes_show_whether_a_change_was_made(tmp_path, folder):
     """A change that nobody saw done is undone with the one that followed it at its place, when the run went on."""
     before = contents(folder)
     rest = """
@@ -333,8 +333,8 @@ def test_full_disk_never_belies_what_was_done(change, tmp_path, folder, room_for
         assert contents(folder) == before
 
 
-def test_undo_on_a_full_disk_is_no_failure(tmp_path, folder, room_for):
-    """An undo that was done is told as done, also where the journal cannot be told of it."""
+def test_undo_works_on_a_full_disk(tmp_path, folder, room_for):
+    """An undo is reported as done even if the journal cannot record it."""
     before = contents(folder)
     run = Workspace(folder, journal=Journal(tmp_path / "j")).for_run("r")
     by_tool(run)
@@ -374,7 +374,7 @@ with run.observing("run_shell"):
 
 
 def test_lost_snapshot_is_not_taken_for_an_empty_folder(tmp_path, folder):
-    """When the snapshot of a command is lost, what stands in the folder is not taken for new."""
+    """If the snapshot of a command is lost, existing files do not count as new."""
     record = run_until_killed(
         folder, tmp_path / "j", 'with run.observing("x"):\n    os.kill(os.getpid(), signal.SIGKILL)'
     )
@@ -405,7 +405,7 @@ def test_change_in_a_folder_that_is_gone_did_not_happen(tmp_path):
 
 
 def test_content_too_large_to_keep_cannot_come_back(folder):
-    """A change whose content before was not kept cannot be undone, and that is said before anything is done."""
+    """A change without stored previous content cannot be undone, which is reported before anything is done."""
     record = Journal().begin()
     root = Root(folder)
     before = root.inspect("a.txt", 2)
@@ -455,7 +455,7 @@ STATE = '{"kind": "absent", "mode": 0, "fingerprint": "", "size": 0, "links": 1}
     ],
 )
 def test_damaged_record_is_passed_over_and_named(text, tmp_path, folder):
-    """A record that is not as it should be does no harm to the others, and is told."""
+    """A damaged record is skipped and reported."""
     journal = Journal(tmp_path / "j")
     Workspace(folder, journal=journal).for_run("whole").write("a.txt", "x")
     damaged = tmp_path / "j/1~x.journal"
@@ -484,7 +484,7 @@ def test_a_record_is_found_by_its_id_without_reading_the_others(tmp_path, folder
 
 
 def test_counts_in_a_record_are_bounded_by_it(tmp_path):
-    """What is said to be done is no more than what is written down."""
+    """Counts of completed changes are bounded by the recorded ones."""
     (tmp_path / "1~r.journal").write_text(
         HEADER + f'{{"done": -5, "count": {10**22}, "modes": 3, "sizes": []}}\n\n{{"undone": 1, "sizes": []}}\n\n'
     )
@@ -520,7 +520,7 @@ def test_permissions_changed_since_are_respected(journal, folder):
 
 
 def test_earlier_text_that_a_person_put_back_is_theirs(journal, folder):
-    """What stood there in the middle of the run and was put back by a person is not undone."""
+    """An intermediate state that the user restored is not undone."""
     run = Workspace(folder, journal=journal).for_run()
     run.write("a.txt", "v1")
     run.write("a.txt", "v2")
@@ -554,7 +554,7 @@ class Immutable(Root):
     ],
 )
 def test_half_an_undo_is_taken_back(tries, problem, left, folder):
-    """When one file cannot be restored, the others are put as they were; that this failed is said."""
+    """If one file cannot be restored, the others are left as they were, and the failure is reported."""
     root = Immutable(folder, "a.txt", "sub/b.txt")
     record = Record("r", "", InMemoryJournalStore(), roots=lambda _: root)
     run = Workspace(folder, run=record)
@@ -568,7 +568,7 @@ def test_half_an_undo_is_taken_back(tries, problem, left, folder):
     assert not record.is_undone
 
 
-def test_what_is_not_kept_is_left_and_named(folder):
+def test_unstored_content_is_left_and_named(folder):
     """One file that cannot come back does not keep the others from it."""
     record = Journal().begin()
     root = Root(folder)
@@ -581,7 +581,7 @@ def test_what_is_not_kept_is_left_and_named(folder):
     assert ((folder / "a.txt").read_text(), (folder / "sub/b.txt").read_text()) == ("x", "b\n")
 
 
-def test_run_that_goes_on_can_be_undone_again(tmp_path, folder):
+def test_continued_run_can_be_undone_again(tmp_path, folder):
     """After an undo by another process, what the run changes later can be undone by itself."""
     before = contents(folder)
     journal = Journal(tmp_path / "j")

@@ -1,4 +1,4 @@
-"""How are notes and their contents kept?"""
+"""Storage of notes and their contents."""
 
 import stat
 
@@ -24,15 +24,15 @@ def test_notes_are_read_as_they_were_added(store):
     assert stat.S_IMODE(store.path.stat().st_mode) == 0o600
 
 
-def test_no_file_is_no_notes(store):
+def test_missing_file_has_no_notes(store):
     """Where nothing was added nothing is read, mended or removed."""
     store.mend()
     store.remove()
     assert list(store.read()) == []
 
 
-def test_no_folder_is_no_notes(tmp_path):
-    """Where the folder is none, as below a home that is /dev/null, nothing is read or mended."""
+def test_missing_folder_has_no_notes(tmp_path):
+    """If the folder cannot exist, as below /dev/null, nothing is read or mended."""
     (tmp_path / "home").touch()
     store = FileJournalStore(tmp_path / "home" / "notes")
     store.mend()
@@ -57,7 +57,7 @@ def test_torn_note_is_left_out_wherever_it_was_torn(store):
     "garbage", [b"[]\n\n", b"1\n\n", b'{"sizes": 3}\n\n', b"{}\n\n", b"\xff\n", b'{"sizes": ["a"]}\n\n']
 )
 def test_garbage_ends_the_notes(garbage, store):
-    """What is no note ends the reading."""
+    """Reading ends at an invalid note."""
     store.add(NOTES)
     with store.path.open("ab") as file:
         file.write(garbage)
@@ -65,7 +65,7 @@ def test_garbage_ends_the_notes(garbage, store):
 
 
 def test_note_that_cannot_be_written_is_an_error(tmp_path):
-    """When notes cannot be written, nothing is done and the reason is told."""
+    """If notes cannot be written, nothing is done, with the reason in the error."""
     with pytest.raises(ToolError, match=r"journal cannot be written \(Is a directory\), so nothing was done"):
         FileJournalStore(tmp_path).add(NOTES)
 
@@ -103,7 +103,7 @@ def test_malformed_note_ends_the_reading(line, tmp_path):
     assert list(store.read()) == [({"first": 1}, (b"content",))]
 
 
-def test_folder_is_no_store(tmp_path):
+def test_folder_is_not_a_store(tmp_path):
     """A folder in the place of the file is an error in words."""
     with pytest.raises(ToolError, match="cannot be read"):
         list(FileJournalStore(tmp_path).read())

@@ -83,14 +83,14 @@ def test_the_whole_workspace_is_all_that_is_in_it(root):
         (["sub/.git/index"], "not a plain folder of the workspace"),
     ],
 )
-def test_what_cannot_be_told_or_kept_is_refused(patterns, why, root):
+def test_ambiguous_or_unstorable_content_is_refused(patterns, why, root):
     """Where a pattern may mean more than it matches, or there is too much, nothing is remembered."""
     with pytest.raises(ToolError, match=why):
         cover(root, patterns, most_files=7)
 
 
 def test_what_cannot_be_listed_or_read_is_refused(root):
-    """A folder that may not be listed and a file with attributes of its own could not be put back."""
+    """Folders that cannot be listed and files with extended attributes cannot be restored."""
     inner = Path(root.folder, "a/b")
     inner.chmod(0o300)
     with pytest.raises(ToolError, match="cannot be listed"):

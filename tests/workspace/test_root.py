@@ -1,4 +1,4 @@
-"""How are files below one folder read, written and listed?"""
+"""Reading, writing and listing of files below a folder."""
 
 import contextlib
 import itertools
@@ -13,7 +13,7 @@ import time
 import pytest
 
 from agentkit.errors import Blocked, ConfigError, ToolError
-from agentkit.workspace.root import MOST_KEPT_BYTES, DirectoryEntry, Root
+from agentkit.workspace.root import MAX_KEPT_BYTES, DirectoryEntry, Root
 from agentkit.workspace.safe_open import open_beneath, open_by_component
 
 
@@ -67,12 +67,12 @@ def test_folder_that_was_moved_behind_a_link_is_refused(tmp_path):
 
 @pytest.mark.parametrize(("path", "problem"), [(".", "is the workspace itself"), ("a/", "names a folder")])
 def test_only_a_file_can_be_written(path, problem, root):
-    """The workspace itself, and a path that ends with a slash, are no files."""
+    """The workspace itself, and paths that end with a slash, are not files."""
     with pytest.raises(ToolError, match=problem):
         root.write(path, b"x")
 
 
-def test_reading_gives_as_much_as_was_asked_for(root, tmp_path):
+def test_reading_returns_the_requested_size(root, tmp_path):
     """A file's beginning, its whole size, and how many names it has."""
     (tmp_path / "a").write_bytes(b"x" * 3_000_000)
     (tmp_path / "b").hardlink_to(tmp_path / "a")
@@ -81,7 +81,7 @@ def test_reading_gives_as_much_as_was_asked_for(root, tmp_path):
     assert len(root.read("a").content) == 3_000_000
 
 
-def test_real_place_is_told_and_checked_before_reading(root, tmp_path):
+def test_real_location_is_checked_before_reading(root, tmp_path):
     """Whoever reads may refuse the real place of a file."""
     (tmp_path / "sub").mkdir()
     (tmp_path / "sub/a").write_text("a")
@@ -121,7 +121,7 @@ def test_no_link_is_followed_without_the_kernel(tmp_path):
 
 @pytest.mark.parametrize("kind", ["fifo", "socket", "folder", "device"])
 def test_special_file_is_refused_at_once(kind, root, tmp_path):
-    """What is no regular file is neither read nor replaced, and nothing waits for it."""
+    """Special files are neither read nor replaced, and never block."""
     place = tmp_path / "s"
     if kind == "fifo":
         os.mkfifo(place)
@@ -143,7 +143,7 @@ def test_special_file_is_refused_at_once(kind, root, tmp_path):
 
 
 def test_link_is_not_written_through(root, tmp_path):
-    """A link stands in the way of writing; the file it leads to is to be named."""
+    """Writing to a link is refused with the name of its target."""
     (tmp_path / "a").write_text("a")
     (tmp_path / "l").symlink_to("a")
     with pytest.raises(Blocked, match="name the file that it leads to"):
@@ -152,7 +152,7 @@ def test_link_is_not_written_through(root, tmp_path):
 
 
 @pytest.mark.parametrize("mode", [0o600, 0o640, 0o755, 0o444])
-def test_permissions_are_kept(mode, root, tmp_path):
+def test_permissions_are_preserved(mode, root, tmp_path):
     """A file that is replaced keeps its permissions."""
     (tmp_path / "a").write_text("a")
     (tmp_path / "a").chmod(mode)
@@ -162,7 +162,7 @@ def test_permissions_are_kept(mode, root, tmp_path):
 
 
 def test_new_file_has_the_usual_permissions(root, tmp_path):
-    """A new file has the permissions that any program would give it, or those that were asked for."""
+    """A new file has default or the requested permissions."""
     (tmp_path / "usual").write_text("")
     root.write("new", b"")
     root.write("private", b"", 0o600)
@@ -171,7 +171,7 @@ def test_new_file_has_the_usual_permissions(root, tmp_path):
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root gives files away")
-def test_owner_is_kept(root, tmp_path):
+def test_owner_is_preserved(root, tmp_path):
     """A file that is replaced keeps its owner."""
     (tmp_path / "a").write_text("a")
     os.chown(tmp_path / "a", 65_534, 65_534)
@@ -198,7 +198,7 @@ def test_failed_write_leaves_nothing(root, tmp_path):
 
 
 def test_file_system_that_takes_no_files_says_so():
-    """Where no file can be made at all, the reason of the operating system is told."""
+    """If no file can be created, the error contains the reason of the operating system."""
     with pytest.raises(ToolError, match=r"'agentkit-test'"):
         Root("/proc/self", opener=open_beneath).write("agentkit-test", b"x")
 
@@ -215,7 +215,7 @@ def test_full_disk_leaves_the_old_file(opener, small_disk):
 
 
 def test_read_only_disk_is_explained(small_disk):
-    """On a file system that is read-only nothing is written, and the reason is told."""
+    """On a read-only file system nothing is written, with the reason in the error."""
     subprocess.run(["mount", "-o", "remount,ro", str(small_disk)], check=True)
     with pytest.raises(ToolError, match="read-only"):
         Root(small_disk).write("a", b"x")
@@ -247,8 +247,8 @@ def test_killed_writer_leaves_one_whole_file(tmp_path):
         assert len(names(tmp_path)) <= 2
 
 
-def test_states_tell_what_stands_there(root, tmp_path):
-    """What stands at a place is told without following it."""
+def test_states_describe_paths(root, tmp_path):
+    """Inspecting a path does not follow links."""
     (tmp_path / "a").write_text("a")
     (tmp_path / "l").symlink_to("nowhere")
     (tmp_path / "d").mkdir()
@@ -258,14 +258,14 @@ def test_states_tell_what_stands_there(root, tmp_path):
 
 
 def test_large_file_is_known_by_its_number_and_time(root, tmp_path):
-    """A file too large to keep is told apart without being read."""
+    """A file that is too large to store is detected without reading it."""
     (tmp_path / "a").write_bytes(b"12345")
     state = root.inspect("a", 4)
     assert (state.content, state.size, state.was_read) == (None, 5, False)
     assert root.inspect("a", 4).is_like(state)
     os.utime(tmp_path / "a", (1, 1))
     assert not root.inspect("a", 4).is_like(state)
-    assert MOST_KEPT_BYTES > 10_000_000
+    assert MAX_KEPT_BYTES > 10_000_000
 
 
 def test_folders_and_links_are_made_and_removed(root, tmp_path):
@@ -304,7 +304,7 @@ def test_huge_folder_is_listed_to_a_bound(root, tmp_path):
 
 @pytest.mark.parametrize("path", ["a/.", "a/", "a/y/..", "a//", "./a/./"])
 def test_path_of_a_file_ends_with_its_name(path, tmp_path):
-    """What ends like a folder's name is no file, whether it is read or written: its name would be hidden from rules."""
+    """Paths that end like a folder are not files, since rules could not match their names."""
     root = Root(tmp_path)
     root.write("a", b"a")
     for access in (root.read, root.missing_folders):
@@ -318,7 +318,7 @@ def test_name_is_the_plain_path(tmp_path):
     assert Root(tmp_path).name(".") == ""
 
 
-def test_extended_attributes_are_kept(tmp_path):
+def test_extended_attributes_are_preserved(tmp_path):
     """A file that is written again has the attributes that it had."""
     (tmp_path / "a").write_text("a")
     try:
@@ -348,7 +348,7 @@ root.write(sys.argv[2], b"new" * 10_000)
 
 @pytest.mark.parametrize("name", ["old.txt", "fresh.txt"])
 def test_process_killed_at_any_call_leaves_the_old_file_or_the_new_one(name, tmp_path):
-    """Whenever a process is killed that writes a file, the old one stands there or the new one, never a part of it."""
+    """Killing a process during a write leaves the old or the new file, never a part."""
     left = []
     for call in itertools.count(1):
         folder = tmp_path / str(call)

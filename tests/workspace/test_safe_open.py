@@ -1,4 +1,4 @@
-"""Which file does a path name, and how is it opened?"""
+"""Safe resolution and opening of paths."""
 
 import errno
 import os
@@ -194,6 +194,6 @@ def test_place_of_a_removed_file_is_its_old_one(folder, tmp_path):
     os.close(descriptor)
 
 
-def test_place_elsewhere_cannot_be_told(folder):
+def test_location_outside_is_unknown(folder):
     """An open file that is not below the folder has no place in it."""
     assert real_place("/somewhere/else", folder) is None

@@ -1,4 +1,4 @@
-"""Which lines match?"""
+"""The search process."""
 
 import io
 import json

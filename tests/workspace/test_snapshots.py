@@ -1,4 +1,4 @@
-"""What stood at a path before and after, and how do the two differ?"""
+"""States of paths before and after a change, and their diffs."""
 
 import subprocess
 import time
@@ -21,7 +21,7 @@ def change(before, after, path="f.txt"):
 
 
 def test_diff_is_unified():
-    """A change is told as git tells it."""
+    """Changes are rendered like git diffs."""
     assert unified([change(file("a\nb\nc\n"), file("a\nB\nc\n"))]) == (
         "diff --git a/f.txt b/f.txt\n--- a/f.txt\n+++ b/f.txt\n@@ -1,3 +1,3 @@\n a\n-b\n+B\n c\n"
     )
@@ -64,8 +64,8 @@ def test_git_can_apply_the_diff(old, new, path, tmp_path_factory):
         (State("file", None, 0o644, "1 2", 7), file("a"), "Too large to show: a file of 7 bytes became a file of 1"),
     ],
 )
-def test_every_kind_of_change_is_told(before, after, text):
-    """New, deleted, binary, linked and large files are each told in their way."""
+def test_every_kind_of_change_is_rendered(before, after, text):
+    """New, deleted, binary, linked and large files have specific renderings."""
     assert text in unified([change(before, after)])
 
 

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from agentkit.errors import ToolError
-from agentkit.workspace.text import MOST_SHOWN_BYTES, decode, hidden, select
+from agentkit.workspace.text import MAX_SHOWN_BYTES, decode, hidden, select
 
 GREETING = "Xin chào, thế giới\n" * 3
 
@@ -23,7 +23,7 @@ GREETING = "Xin chào, thế giới\n" * 3
         (GREETING.encode("utf-16-be"), "utf-16-be"),
     ],
 )
-def test_encoding_is_found_and_kept(content, encoding):
+def test_encoding_is_detected_and_preserved(content, encoding):
     """The text is read by its mark, as UTF-8 or as UTF-16, and can be written again to the same bytes."""
     text = decode(content, "f")
     assert (text.text, text.encoding) == (GREETING, encoding)
@@ -78,7 +78,7 @@ def test_beginning_of_a_file_may_end_within_a_character():
     ],
 )
 def test_lines_are_counted_from_one(offset, limit, content, following):
-    """`limit` lines from line `offset` on, and where to go on."""
+    """`limit` lines from line `offset` on, and the next offset."""
     lines = select("1\n2\n3\n4", offset, limit)
     assert (lines.content, lines.next_offset, lines.total_lines) == (content, following, 4)
 
@@ -104,7 +104,7 @@ def test_long_text_comes_in_parts():
     parts, offset = [], 1
     while offset:
         lines = select(text, offset, None)
-        assert len(lines.content.encode()) <= MOST_SHOWN_BYTES
+        assert len(lines.content.encode()) <= MAX_SHOWN_BYTES
         parts.append(lines.content)
         offset = lines.next_offset
     assert "".join(parts) == text
@@ -120,14 +120,14 @@ def test_a_file_of_line_breaks_takes_little_memory():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert (lines.content, lines.next_offset) == ("\n\n", None)
-    assert (len(first.content), first.next_offset) == (MOST_SHOWN_BYTES, MOST_SHOWN_BYTES + 1)
+    assert (len(first.content), first.next_offset) == (MAX_SHOWN_BYTES, MAX_SHOWN_BYTES + 1)
     assert peak < 40_000_000
 
 
 def test_endless_line_is_shown_by_its_beginning():
     """A line longer than a part is cut, with a note, and the next one can be read."""
     lines = select("é" * 200_000 + "\nend", None, None)
-    assert len(lines.content) == MOST_SHOWN_BYTES // 2
+    assert len(lines.content) == MAX_SHOWN_BYTES // 2
     assert "Line 1 is longer" in lines.note
     assert select("é" * 200_000 + "\nend", lines.next_offset, None).content == "end"
 
@@ -150,8 +150,8 @@ def test_long_line_can_be_read_on():
 
 
 def test_file_beyond_what_is_read_says_so():
-    """When a file goes on beyond what is read, the last part says so."""
-    assert "goes on after line 2" in select("a\nb\n", 2, None, complete=False).note
+    """The last part of a truncated file says that it continues."""
+    assert "continues after line 2" in select("a\nb\n", 2, None, complete=False).note
     with pytest.raises(ToolError, match="in the part of it that can be read"):
         select("a\n", 7, None, complete=False)
 

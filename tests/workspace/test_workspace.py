@@ -1,4 +1,4 @@
-"""What may tools touch?"""
+"""Reading and editing of files in a workspace."""
 
 import pickle
 import time
@@ -8,7 +8,7 @@ import pytest
 
 from agentkit.errors import Blocked, ConfigError, ToolError
 from agentkit.workspace.journal import Journal
-from agentkit.workspace.root import MOST_WRITTEN_BYTES, DirectoryEntry
+from agentkit.workspace.root import MAX_WRITTEN_BYTES, DirectoryEntry
 from agentkit.workspace.search import Query
 from agentkit.workspace.workspace import Workspace
 
@@ -40,7 +40,7 @@ def test_file_is_read_by_lines(workspace):
 
 
 def test_file_is_written_with_its_folders(workspace, tmp_path):
-    """Writing makes the folders that are missing and tells what was before."""
+    """Writing creates missing folders and returns the previous state."""
     written = workspace.write("x/y/b.txt", "é")
     assert (written.path, written.size, written.before.kind) == ("x/y/b.txt", 2, "absent")
     assert (tmp_path / "ws/x/y/b.txt").read_text() == "é"
@@ -48,7 +48,7 @@ def test_file_is_written_with_its_folders(workspace, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "problem"), [("x" * (MOST_WRITTEN_BYTES + 1), "10,000,000 can be written"), ("\ud800", "surrogates")]
+    ("content", "problem"), [("x" * (MAX_WRITTEN_BYTES + 1), "10,000,000 can be written"), ("\ud800", "surrogates")]
 )
 def test_content_has_its_bounds(content, problem, workspace):
     """What is too long, or no text at all, is not written."""
@@ -64,7 +64,7 @@ def test_read_only_file_is_not_replaced(workspace, tmp_path):
 
 
 def test_writing_the_same_changes_nothing(workspace, tmp_path):
-    """Writing what stands there already is no change."""
+    """Writing identical content is not a change."""
     before = (tmp_path / "ws/a.txt").stat()
     assert workspace.write("a.txt", "one\ntwo\nthree\n").diff == ""
     assert (tmp_path / "ws/a.txt").stat().st_ino == before.st_ino
@@ -80,7 +80,7 @@ def test_writing_the_same_changes_nothing(workspace, tmp_path):
     ],
 )
 def test_piece_of_a_file_is_replaced(old, new, text, workspace, tmp_path):
-    """Editing replaces the one place where the old text stands."""
+    """Editing replaces the single occurrence of the old text."""
     edited = workspace.edit("a.txt", old, new)
     assert (tmp_path / "ws/a.txt").read_text() == text
     assert edited.diff.startswith("diff --git a/a.txt b/a.txt")
@@ -97,8 +97,8 @@ def test_editing_keeps_encoding_and_line_ends(workspace, tmp_path):
 @pytest.mark.parametrize(
     ("text", "old", "problem"),
     [
-        ("a\nb\na\n", "a", r"stands 2 times in 'f' \(lines 1, 3\)"),
-        ("a\n" * 50, "a", r"stands 50 times in 'f' \(lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and more\)"),
+        ("a\nb\na\n", "a", r"occurs 2 times in 'f' \(lines 1, 3\)"),
+        ("a\n" * 50, "a", r"occurs 50 times in 'f' \(lines 1, 2, 3, 4, 5, 6, 7, 8, 9, 10 and more\)"),
         ("def main():\n    pass\n", "def mian():", "closest lines are:\n1: def main"),
         (
             "if a:\n\tgo()\n",
@@ -125,7 +125,7 @@ def test_edit_that_is_not_clear_is_explained(text, old, problem, workspace, tmp_
 
 
 def test_path_is_located(workspace):
-    """A path is told by its name and by the place that it leads to."""
+    """A path is described by its name and its real location."""
     Path(workspace.folder, "l").symlink_to("a.txt")
     assert workspace.locate("./l") == ("l", "a.txt")
 
@@ -140,13 +140,13 @@ def test_failed_write_leaves_no_folders(small_disk):
 
 def test_large_file_is_not_edited(workspace, tmp_path):
     """A file too large to be written is not edited."""
-    (tmp_path / "ws/f").write_bytes(b"x" * (MOST_WRITTEN_BYTES + 1))
+    (tmp_path / "ws/f").write_bytes(b"x" * (MAX_WRITTEN_BYTES + 1))
     with pytest.raises(ToolError, match="can be edited"):
         workspace.edit("f", "x", "y")
 
 
 def test_direct_changes_are_undone_together(workspace, tmp_path):
-    """What is changed without a run is one record of its own."""
+    """Changes without a run have separate records."""
     workspace.write("a.txt", "new")
     workspace.write("b.txt", "b")
     assert "+new" in workspace.changes
@@ -155,12 +155,12 @@ def test_direct_changes_are_undone_together(workspace, tmp_path):
 
 
 def test_nothing_changed_is_nothing_to_undo(workspace):
-    """Undoing nothing is no error."""
+    """Undoing nothing is not an error."""
     assert str(workspace.undo()) == "Nothing was to be undone."
 
 
 def test_many_undone_files_are_not_all_named(workspace):
-    """What was undone is told in a bounded sentence."""
+    """The summary of an undo is bounded."""
     for number in range(13):
         workspace.write(f"{number:02}.txt", "x")
     assert str(workspace.undo()).endswith("'09.txt', 3 more.")
@@ -215,7 +215,7 @@ def test_check_may_refuse(workspace, tmp_path):
 
 
 def test_file_too_large_to_keep_is_not_replaced(workspace, tmp_path):
-    """What could not be put back is not overwritten, and that is said."""
+    """Files that could not be restored are not overwritten, which is reported."""
     with (tmp_path / "ws/big").open("wb") as file:
         file.truncate(51_000_000)
     with pytest.raises(ToolError, match="51,000,000 bytes, too many to keep"):
@@ -235,7 +235,7 @@ def test_looking_for_close_lines_takes_little_time(workspace, tmp_path):
 
 
 def test_what_is_shown_hides_secrets_and_what_is_edited_does_not(workspace, tmp_path):
-    """Readings, differences and advice hide a secret wherever they begin; an edit beside it leaves it as it is."""
+    """Readings, differences and advice hide a secret at any position; an edit next to it leaves it unchanged."""
     token = f"ghp_{'a1' * 20}"
     key = "-----BEGIN PRIVATE KEY-----\nMIIBVgIBADAN\nBgkqhkiG9w0B\n-----END PRIVATE KEY-----"
     (tmp_path / "ws/k").write_text(f"{key}\ntoken {token}\nlast\n")
@@ -258,7 +258,7 @@ def test_dry_run_does_not_write_over_a_folder(tmp_path):
 
 
 def test_pieces_are_counted_in_the_real_text(workspace, tmp_path):
-    """How often a piece stands in a file is told of the text itself; where there is none, never."""
+    """Occurrences are counted in the text itself; files without text have none."""
     (tmp_path / "ws/b").write_bytes(b"\0\1")
     assert [workspace.count(path, "t") for path in ("a.txt", "b", "missing")] == [2, 0, 0]
     assert workspace.name("x/../a.txt") == "a.txt"
@@ -273,7 +273,7 @@ def test_pickled_workspace_is_the_same_folder(tmp_path):
 
 
 def test_a_workspace_is_one_folder_or_the_current_one(tmp_path, monkeypatch):
-    """A workspace tells whether it is one folder for ever, or the current folder at each call."""
+    """A workspace knows whether its folder is fixed, or the current folder at each call."""
     monkeypatch.chdir(tmp_path)
     assert Workspace(tmp_path).is_fixed
     assert Workspace(tmp_path).for_run("one").is_fixed

@@ -1,4 +1,4 @@
-"""What would the workspace look like?"""
+"""The overlay of dry runs."""
 
 import pytest
 
@@ -52,9 +52,9 @@ def test_changes_are_seen_but_not_made(overlay, tmp_path):
 def test_what_was_removed_is_gone(overlay):
     """A file or folder that would be gone cannot be read or listed."""
     overlay.remove("a")
-    with pytest.raises(ToolError, match="There is no file 'a'"):
+    with pytest.raises(ToolError, match="File 'a' does not exist"):
         overlay.read("a")
-    with pytest.raises(ToolError, match="There is no folder 'a'"):
+    with pytest.raises(ToolError, match="Folder 'a' does not exist"):
         overlay.entries("a")
 
 

@@ -11,9 +11,9 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.result import Resumption
-from agentkit.cli.ask_options import known_session
 from agentkit.cli.chat.conversation import ChatState
 from agentkit.cli.chat.export import save
+from agentkit.cli.conversations import known_session
 from agentkit.cli.display import line_text
 from agentkit.cli.run_page import summary_line
 from agentkit.cli.sessions import undo_text
@@ -58,7 +58,10 @@ def unescaped(line: str) -> str:
     return line[1:] if line.startswith("//") else line
 
 
-_LEAVING = ("exit", "bye", "q", "leave", "stop")
+LEAVING = ("exit", "quit")
+"""Lines that leave the chat without a slash."""
+
+_QUIT_NAMES = ("bye", "q", "leave", "stop")
 """Names of `/quit` in other programs."""
 
 
@@ -66,7 +69,7 @@ def run_command(name: str, argument: str, conversation: ChatState, front: Front)
     """Execute a command and return what to run next. Raises AgentKitError, and EOFError to leave."""
     command = COMMANDS.get(name)
     if command is None:
-        meant = "quit" if name in _LEAVING else name
+        meant = "quit" if name in _QUIT_NAMES else name
         hint = suggestion(f"/{meant}", (f"/{known}" for known in COMMANDS), 0.7)
         raise ConfigError(f"There is no command /{name}.{hint} All of them: /help   To say it to the model: //{name}")
     return command.run(conversation, front, argument)
@@ -303,5 +306,6 @@ COMMANDS: Mapping[str, ChatCommand] = {
     "edit": ChatCommand(_edit, "[TEXT]", "write a prompt in your editor"),
     "save": ChatCommand(_save, "FILE", "write the conversation: .md Markdown, .jsonl JSON lines"),
     "clear": ChatCommand(_clear, "", "begin anew, on an empty screen"),
-    "quit": ChatCommand(_quit, "", "leave"),
+    "quit": ChatCommand(_quit, "", "leave; so do exit and quit without a slash"),
+    "exit": ChatCommand(_quit, "", "leave"),
 }

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from agentkit.agents.agent import Agent
 from agentkit.agents.result import Resumption, RunFinished, RunResult
 from agentkit.cli.ask import agent_of
-from agentkit.cli.ask_options import chosen_session, new_session, text_of
+from agentkit.cli.ask_options import text_of
+from agentkit.cli.conversations import chosen_session, new_session
 from agentkit.cli.settings import Settings
 from agentkit.errors import SessionError, ToolError
 from agentkit.events import Event, ResponseReceived, RunStarted, TextDelta
 from agentkit.messages import AssistantMessage, Content, Message, UserMessage
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approver
-from agentkit.sessions.export import old_name
 from agentkit.sessions.session import Session
 from agentkit.usage import Usage
 from agentkit.workspace.journal import Journal, Record
@@ -108,7 +108,7 @@ class ChatState:
             raise SessionError("Nothing has been asked yet.")
         if self._session is not None and len(self._session.messages) > self._cut:
             prompt, cut = self.prompt, self._cut
-            self.switch(_cut_off(self._session, cut))
+            self.switch(self._session.without_last_run())
             self.prompt, self._cut = prompt, cut
         return self.prompt
 
@@ -176,17 +176,6 @@ def _whole(event: Event) -> Iterator[Event]:
         yield TextDelta(event.result.text)
     if not isinstance(event, TextDelta):
         yield event
-
-
-def _cut_off(session: Session, at: int) -> Session:
-    """Fork the session with its first `at` messages; the whole session is stored under its name with the time."""
-    if session.store is None:
-        return session.fork(session.name, at)
-    if not at:
-        return session.anew()
-    name = session.name
-    session.rename(old_name(name))
-    return session.fork(name, at)
 
 
 def _record(run: str) -> Record | None:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from agentkit.redaction import redact
-from agentkit.safety.terminal_approver import forget_typed
+from agentkit.safety.terminal_approver import discard_typed
 
 if TYPE_CHECKING:
     from prompt_toolkit import PromptSession
@@ -61,6 +61,14 @@ class Keyboard:
         """
         return self._session.prompt([("", "\n"), ("class:sign", _PROMPT)], pre_run=when_ready)
 
+    @staticmethod
+    def show(prompt: str) -> None:
+        """Print a prompt as if it had been typed."""
+        from prompt_toolkit import print_formatted_text
+        from prompt_toolkit.formatted_text import FormattedText
+
+        print_formatted_text(FormattedText([("", "\n"), ("class:sign", _PROMPT), ("", prompt)]), style=_style())
+
     def answer(self, question: str, default: str = "") -> str:
         """Read an answer that is not stored in the history; multi-line if `default` is.
 
@@ -73,7 +81,7 @@ class Keyboard:
         session: PromptSession[str] = PromptSession(
             multiline="\n" in default, key_bindings=_answer_keys(), style=_style(), color_depth=self._colours
         )
-        forget_typed(sys.stdin)
+        discard_typed(sys.stdin)
         clear_typeahead(session.input)
         return session.prompt([("class:question", question)], default=default)
 

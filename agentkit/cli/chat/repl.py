@@ -19,7 +19,7 @@ import click
 from agentkit.agents.result import Resumption, RunResult
 from agentkit.cli.ask import APPROVED, IGNORE_PRICE, ended, is_unpriced, limit_error
 from agentkit.cli.ask_options import RECORD, conversing, with_files
-from agentkit.cli.chat.commands import OFFLINE, command_in, run_command, tell_session, unescaped
+from agentkit.cli.chat.commands import LEAVING, OFFLINE, command_in, run_command, tell_session, unescaped
 from agentkit.cli.chat.conversation import ChatState
 from agentkit.cli.chat.frontend import Front
 from agentkit.cli.settings import Settings
@@ -38,7 +38,8 @@ if TYPE_CHECKING:
 _EXAMPLES = """\b
 Examples:
   agentkit chat
-  agentkit chat -c                            go on with the last session
+  agentkit chat "Plan a trip to Hue."         begin with a prompt
+  agentkit chat -c                            continue the last conversation of this folder
   agentkit chat -m ollama:qwen3 -t core,files --limit cost=0.10
   printf 'What is 6*7?\\nAnd in words?\\n' | agentkit chat
 
@@ -48,14 +49,15 @@ Exit codes: 0 answered, or left by a person; else as `agentkit ask --help` says,
 
 
 @click.command(short_help="Talk, prompt by prompt, at a terminal or through a pipe.", epilog=_EXAMPLES)
+@click.argument("question", nargs=-1, metavar="[PROMPT]...")
 @conversing
 @RECORD
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document a line for each prompt.")
 def chat(**options: Any) -> int:
-    """Talk with a model that has tools: /help says what can be said beside prompts.
+    """Chat with a model that has tools; PROMPT is the first prompt, and /help lists the commands.
 
-    What must be asked for is asked in place. The conversation is kept, so that -c can go on with it. What is piped in
-    is a prompt a line, and the answers are plain text on stdout.
+    Calls that need approval are asked about in place. The conversation is kept, and -c continues it. Piped input is a
+    prompt a line, with answers as plain text on stdout.
     """
     from agentkit.cli.ask_options import AskOptions
 
@@ -115,6 +117,8 @@ class ChatDispatcher:
 
     def take(self, line: str) -> int:
         """Execute an input line and return its exit code. Raises AgentKitError, and EOFError to leave."""
+        if self._is_person and line.strip().lower() in LEAVING:
+            raise EOFError
         command = command_in(line) if self._is_person else None
         if command is None:
             return self._run(unescaped(line) if self._is_person else line)
@@ -222,7 +226,7 @@ def _at_terminal(order: AskOptions, settings: Settings, llm: LLM) -> int:
         if order.go_on or settings.of("session") or order.yes or llm.provider == "offline":
             room()  # it prints a notice before the first prompt
         loading = threading.Thread(target=_load, args=(llm,), daemon=True)
-        return _loop(partial(keyboard.prompt, cache(loading.start)), room)
+        return _loop(_first(order, partial(keyboard.prompt, cache(loading.start)), keyboard.show), room)
 
 
 def _through_lines(order: AskOptions, settings: Settings, llm: LLM) -> int:
@@ -233,9 +237,9 @@ def _through_lines(order: AskOptions, settings: Settings, llm: LLM) -> int:
     front = PlainFrontend(as_json=order.as_json, yes=order.yes, kept=_kept(order))
     room = ChatDispatcher(order, settings, llm, front, is_person=is_person)
     if is_person:
-        return _loop(_typed, lambda: room)
+        return _loop(_first(order, _typed, _echo), lambda: room)
     code = ANSWERED
-    for line in _piped():
+    for line in (*filter(None, [_first_prompt(order)]), *_piped()):
         code = room.take(line) or code
     return code
 
@@ -259,6 +263,28 @@ def _loop(read: Callable[[], str], room: Callable[[], ChatDispatcher]) -> int:
             tell_error(error)
     room().leave()
     return ANSWERED
+
+
+def _first(order: AskOptions, read: Callable[[], str], show: Callable[[str], object]) -> Callable[[], str]:
+    """A function that returns the first prompt of the command line once, and then what `read` returns."""
+    waiting = list(filter(None, [_first_prompt(order)]))
+
+    def next_line() -> str:
+        if not waiting:
+            return read()
+        show(waiting[0])
+        return waiting.pop()
+
+    return next_line
+
+
+def _first_prompt(order: AskOptions) -> str:
+    prompt = order.prompt(" ".join(order.question)) if order.question or order.template else ""
+    return prompt if isinstance(prompt, str) else ""
+
+
+def _echo(prompt: str) -> None:
+    click.echo(f"> {prompt}", err=True)
 
 
 def _typed() -> str:

@@ -162,7 +162,7 @@ def texts_of(agent: Agent[Any], improve: str | Iterable[str]) -> dict[str, str]:
     if secret is not None:
         raise ConfigError(f"The {secret} holds what looks like a secret, which a proposer would read. Take it out.")
     if not texts:
-        raise ConfigError("There is no text to improve: improve= names `instruction`, `tools`, or tools by name.")
+        raise ConfigError("No text to improve is selected: improve= takes `instruction`, `tools`, or names of tools.")
     return texts
 
 
@@ -178,7 +178,7 @@ def _named(agent: Agent[Any], name: str) -> Toolset:
 def _written(agent: Agent[Any]) -> str:
     if not isinstance(agent.instruction, str):
         raise ConfigError(
-            f"The instruction of {agent.name} is a function, so that there is no text to improve. "
+            f"The instruction of {agent.name} is a function, so it has no text to improve. "
             "Give the agent a text, or improve its tools: improve='tools'."
         )
     return agent.instruction

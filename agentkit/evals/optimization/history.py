@@ -81,7 +81,7 @@ class SearchLog:
         return sum((taken.usage for taken in self.taken.values()), Usage())
 
     def proposal(self, question: Propose) -> Proposal | None:
-        """The proposal logged for this question before a restart; None if there was no such proposal."""
+        """The proposal logged for this question before a restart; None if that proposal does not exist."""
         parent, part, proposal = self._proposals.get(question.round, ("", "", None))
         return proposal if (parent, part) == (question.parent.id, question.part) else None
 
@@ -131,7 +131,7 @@ class SearchLog:
         try:
             self._apply(from_line(line))
         except (KeyError, TypeError, ValueError, AttributeError, SessionError) as error:
-            raise SessionError(f"{path}, line {number} is no part of a search ({error}).") from error
+            raise SessionError(f"{path}, line {number} is not a valid entry of a search ({error}).") from error
 
     def _add(self, data: Data) -> None:
         with self._lock:
@@ -190,7 +190,7 @@ def _check_header(path: Path, line: bytes, wanted: Data) -> None:
     except SessionError:
         header = {}
     if header.get("agentkit_search") != FORMAT:
-        raise SessionError(f"{path} is no search that this version of agentkit can go on with. Give another file.")
+        raise SessionError(f"{path} is not a search that this version of agentkit can continue. Choose another file.")
     if header.get("key") != wanted["key"]:
         raise SessionError(
             f"{path} belongs to another search: agent, texts, model, cases or settings are not the same. "

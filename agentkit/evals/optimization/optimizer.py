@@ -113,7 +113,7 @@ class Improvement(Generic[T]):
         return self.best is not self.original and (self.gain is None or self.gain.difference > 0)
 
     def diff(self) -> str:
-        """The changes as a unified diff; empty if the original was kept."""
+        """The changes as a unified diff; empty if the original won."""
         return self.original.diff(self.best) if self.is_better else ""
 
     def __str__(self) -> str:
@@ -122,15 +122,15 @@ class Improvement(Generic[T]):
 
     def _verdict(self) -> list[str]:
         if self.trained_before is None:
-            return ["Nothing was measured on the training cases, so the original is kept."]
+            return ["No training case was measured, so the original stays in use."]
         if self.best is self.original:
-            return ["No gain: nothing better than the original was found, so it is kept."]
+            return ["No gain: no candidate was better than the original, so the original stays in use."]
         if self.gain is None:
             return [
                 "Better on the training cases, but not measured on those held out: whether it is a gain is unknown.",
             ]
         if not self.is_better:
-            return [f"No gain on the held-out cases, so the original is kept: {self.gain}"]
+            return [f"No gain on the held-out cases, so the original stays in use: {self.gain}"]
         doubt = ["The difference may be chance: more cases would tell."] if self.gain.p_value > _LIKELY_CHANCE else []
         return [f"Held-out cases: {self.gain}", *doubt]
 
@@ -139,7 +139,7 @@ class Improvement(Generic[T]):
         if self.trained_before is not None and self.trained_after is not None:
             trained = f"{self.trained_before:.2f} -> {self.trained_after:.2f}"
         usage = self.usage
-        kept = f"{sum(each.verdict == KEPT for each in self.tried)} of {len(self.tried)} candidates were kept"
+        kept = f"{sum(each.verdict == KEPT for each in self.tried)} of {len(self.tried)} candidates were accepted"
         return [
             f"Training cases: {trained}; {kept}. The search ended: {self.ended}",
             f"Spent: {usage.requests:,} requests, {usage.input_tokens:,} tokens in, {usage.output_tokens:,} out, "
@@ -194,7 +194,7 @@ def optimize(
     Each round picks a candidate on the Pareto front, shows the proposer traces of training cases that it fails, and
     tests the proposed text: first on a mini-batch and, if it is better there, on all training cases. The candidate with
     the best mean is compared with the original on held-out cases, which neither the proposer nor the search has seen,
-    and is kept unless it is no better there. Only texts change: tools, schemas, levels, judges, policy and limits stay
+    and is used only if it is better there. Only texts change: tools, schemas, levels, judges, policy and limits stay
     the same.
 
     Args:

@@ -15,6 +15,9 @@ from typing import Any
 from agentkit._dataclass import dataclass
 from agentkit.evals.optimization.candidates import Candidate, FailedCase, Pool, merged, objection_to, tool_of
 
+MAX_UNUSABLE = 3
+"""After this number of refused or repeated proposals in a row the search ends."""
+
 
 @dataclass(frozen=True, slots=True)
 class CaseMeasurement:
@@ -26,7 +29,7 @@ class CaseMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A text and its explanation; with an empty text, the reason why there is no proposal."""
+    """A text and its explanation; with an empty text, the reason for the missing proposal."""
 
     text: str = ""
     reason: str = ""
@@ -59,7 +62,8 @@ class Propose:
 class EvaluatedCandidate:
     """The verdict on a candidate: `kept`, `no better` on its mini-batch, or `refused` for a reason.
 
-    `score` is its mean on all training cases if it was kept, on its mini-batch otherwise, None if it was not measured.
+    `score` is its mean on all training cases if it was accepted, on its mini-batch otherwise; None if it was not
+    measured.
     """
 
     candidate: Candidate
@@ -99,6 +103,7 @@ class Search:
     pool: Pool = field(default_factory=Pool)
     tried: dict[str, Candidate] = field(default_factory=dict)
     ended: str = ""
+    _unusable: int = 0
     _measured: dict[str, dict[str, CaseMeasurement]] = field(default_factory=dict)
     _turns: dict[str, int] = field(default_factory=dict)
 
@@ -113,6 +118,9 @@ class Search:
         for number in range(1, self.rounds + 1):
             if not self._failed(self.pool.best):
                 self.ended = "every training case passes"
+                return
+            if self._unusable >= MAX_UNUSABLE:
+                self.ended = f"{MAX_UNUSABLE} proposals in a row were not usable"
                 return
             pair = self._untried_pair(number)
             if pair is None:
@@ -131,7 +139,8 @@ class Search:
         child = Candidate({**parent.texts, question.part: proposal.text}, (parent.id,), number, proposal.reason)
         self._turns.setdefault(child.id, self._turns[parent.id])
         objection = objection_to(question.part, question.text, proposal.text) if proposal.text else proposal.reason
-        if objection or child.id in self.tried:
+        self._unusable = self._unusable + 1 if objection or child.id in self.tried else 0
+        if self._unusable:
             yield EvaluatedCandidate(child, f"refused: {objection}" if objection else KNOWN)
             return
         yield from self._try(child, batch, above=sum(scores[case] for case in batch))

@@ -276,7 +276,12 @@ _LESSONS = (
     *(_no_field, _no_parameter),
     _no_field_of_this_name,
 )
-_LESSONS_BY_STATUS = {400: _LESSONS, 422: _LESSONS, 404: (no_reasoning, no_named_files, no_pictures)}
+_CONTENT_LESSONS = (no_named_files, no_pictures)
+_LESSONS_BY_STATUS = {
+    **dict.fromkeys((400, 422), _LESSONS),
+    404: (no_reasoning, *_CONTENT_LESSONS),
+    **dict.fromkeys((500, 501), _CONTENT_LESSONS),
+}
 
 
 def merged(own: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:

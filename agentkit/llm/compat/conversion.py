@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 _MAX_CACHED = 2_000
 _DIGEST_CHARS = 8
 _ALPHABET = "0123456789abcdefghijklmnopqrstuvwxyz"
+_CONTENTS = frozenset({"output", "content", "parts"})
+"""Keys of original contents in `extra`, in any protocol."""
+
 _PARTICIPANT = r"[^\s<|\\/>]{1,64}"
 _CUT = " […] (continued in the instruction)"
 _CONTINUED = "The description of the tool {name} continues:"
@@ -99,6 +102,12 @@ class Converter:
         calls = tuple(replace(call, id=self._id(call.id)) for call in message.tool_calls)
         return message if calls == message.tool_calls else replace(message, tool_calls=calls)
 
+    def _is_empty(self, message: Message) -> bool:
+        """Whether nothing of a model's message is sent: no text, no calls, no data; many servers refuse it then."""
+        if not isinstance(message, AssistantMessage) or message.tool_calls or message.text.strip():
+            return False
+        return message.origin != self._origin or _CONTENTS.isdisjoint(message.extra)
+
     def _takes(self, name: str) -> bool:
         """Whether a participant's name can be sent in a field."""
         return self.receiver.message_names and re.fullmatch(_PARTICIPANT, name) is not None
@@ -109,8 +118,10 @@ class Converter:
     def request(self, request: Request) -> Request:
         """The request with tools, schemas and names that the receiver accepts, and without empty assistant messages."""
         changed: dict[str, Any] = {}
-        if any(map(_is_empty, request.messages)):
-            changed["messages"] = [message for message in request.messages if not _is_empty(message)]
+        # An inline check, because it runs over the whole conversation at each request.
+        answers = (each for each in request.messages if type(each) is AssistantMessage and not each.tool_calls)
+        if any(map(self._is_empty, answers)):
+            changed["messages"] = [message for message in request.messages if not self._is_empty(message)]
         if request.tools:
             tools = [self._tool(tool) for tool in request.tools]
             changed["tools"] = tuple(tool.spec for tool in tools)
@@ -135,7 +146,7 @@ class Converter:
         return restoration.response(response)
 
     def _names(self, request: Request) -> _ReceiverNames | None:
-        """The names that were changed in a request; None if there are none, which is the usual case."""
+        """The names that were changed in a request; None, as usual, if no name was changed."""
         tools = [self._tool(tool) for tool in request.tools]
         properties = {sent: name for tool in tools for sent, name in tool.renamed.items()}
         renamed = zip(request.tools, tools, strict=True)
@@ -178,13 +189,6 @@ class Converter:
             sent = output if is_same else OutputSchema(output.name, schema, strict)
             found = self._outputs[id(output)] = output, sent, rewriter.renamed
         return found
-
-
-def _is_empty(message: Message) -> bool:
-    """Whether a message of a model has neither text nor calls nor data to send back; many servers refuse it."""
-    if not isinstance(message, AssistantMessage) or message.tool_calls or message.text.strip():
-        return False
-    return not message.extra
 
 
 def _divided(text: str, most: int) -> tuple[str, str]:

@@ -11,7 +11,7 @@ from agentkit.llm.compat.receivers import GOOGLE_FORMATS, NAMES, PROPERTY_NAMES
 from agentkit.llm.compat.schemas import keywords_in
 
 _IDS_NAMED = r"(?i)\b(?:tool[ _]?call[ _]?ids?|call_id|tool_?use_?id|tool_calls?\W*\[?\d*\]?\W*id)\b"
-_ID_REFUSED = r"(?i)length|characters?|pattern|invalid|must be"
+_ID_REFUSED = r"(?i)length|characters?|pattern|invalid|must be|match"
 _PROPERTIES_NAMED = (
     r"(?i)propert(?:y|ies)(?:[ .'\"]\w+)*[ :'\"]*(?:keys?|names?)? should match|property keys?|property names?"
 )
@@ -26,7 +26,7 @@ _DESCRIPTION = (
 _NO_TYPE_LIST = r"(?i)field is not repeating, cannot start list"
 _NO_REFERENCE = r"(?i)\$ref|\$defs|unknown name \"?ref"
 _WRONG_SCHEMA = r"(?i)invalid[ _](?:json[ _]?)?schema|invalid_function_parameters|invalid_json_schema"
-_NUMBER = re.compile(r"\b(?:length|most|than|maximum length)\D{0,12}(\d{1,3})\b")
+_NUMBER = re.compile(r"(?:\b(?:length|most|than)\D{0,12}|\{(?:\d,)?)(\d{1,3})\b")
 
 _REASONING = re.compile(
     r"invalid_encrypted_content|encrypted content\b.{0,90}(?:could not|cannot|not be|did not|mismatch)"

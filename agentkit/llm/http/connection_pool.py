@@ -383,7 +383,7 @@ def _options(base_url: str) -> dict[str, Any]:
     is_secure = base_url.startswith("https:")
     return {
         "verify": _tls_context(*map(environment().get, _CERTIFICATES)) if is_secure else False,
-        "proxy": _proxy_to(base_url),
+        "proxy": proxy_to(base_url),
         "socket_options": _SOCKET_OPTIONS,
     }
 
@@ -394,7 +394,7 @@ def _tls_context(*_: str | None) -> SSLContext:
     return httpx2.create_ssl_context()
 
 
-def _proxy_to(url: str) -> str | None:
+def proxy_to(url: str) -> str | None:
     """The proxy that the environment sets for a URL, if any."""
     proxies, parts = getproxies(), urlsplit(url)
     proxy = proxies.get(parts.scheme) or proxies.get("all")

@@ -18,7 +18,7 @@ from agentkit.errors import AgentKitError, BadResponse, ConfigError, ModelError,
 from agentkit.llm.endpoint import shown_url
 from agentkit.llm.http.connection_pool import LATER
 from agentkit.llm.pipeline import is_cancelled
-from agentkit.llm.protocols.error_mapping import ended, is_spent
+from agentkit.llm.protocols.error_mapping import CUT_SHORT, GENERATION_FAILED, ended, is_spent
 from agentkit.llm.protocols.parsing import json_or_text
 from agentkit.messages import Response
 from agentkit.usage import unreported
@@ -49,7 +49,7 @@ _HASTY_ERRORS = _PASSING_ERRORS[1:]
 _PASSING_STATUSES = frozenset({408, 409, 425, 429, 499})
 """Statuses that are retried, in addition to 5xx."""
 
-_NOT_IMPLEMENTED = 501
+_PROXY_AUTHENTICATION, _NOT_IMPLEMENTED = 407, 501
 _AT_WORK = (httpx2.ReadTimeout, httpx2.ReadError, httpx2.RemoteProtocolError, httpx2.DecodingError, ModelError)
 """Errors after which the server could have processed the request."""
 
@@ -144,16 +144,17 @@ def _number(text: str) -> float:
 STALLED = "stalled"
 """Code of the error of a response that stopped in the middle."""
 
-_PASSING_CODES = frozenset({"generation_failed", "stream_cut_short"})
+_PASSING_CODES = frozenset({GENERATION_FAILED, CUT_SHORT})
 """Codes of errors inside a response with status 200 that are retried, apart from those that are temporary by class."""
 
 _Kinds = type[BaseException] | tuple[type[BaseException], ...]
 
 
 class ConnectionInfo(Protocol):
-    """Details of a connection for error messages: name and URL, timeouts and retries."""
+    """Details of a connection for error messages: name and URL, proxy if any, timeouts and retries."""
 
     where: str
+    proxy: str
     timeout_seconds: float
     connect_seconds: float
     max_retries: int
@@ -185,6 +186,8 @@ def refusal(response: httpx2.Response, connection: ConnectionInfo, wire: WirePro
         target = shown_url(response.headers.get("location", "nowhere"))
         text = f"{connection.where} redirects to {target}, which is not followed. Use the right base URL."
         return BadResponse(text, status=response.status_code)
+    if response.status_code == _PROXY_AUTHENTICATION:
+        return _refused_by_proxy(f"{response.status_code} {response.reason_phrase}", connection)
     seconds = retry_after_seconds(response.headers)
     body = json_or_text(connection.scrub(response.text))
     return wire.error(body, status=response.status_code, retry_after_seconds=seconds)
@@ -208,6 +211,18 @@ def _timed_out_once(_: BaseException, connection: ConnectionInfo, times: str = "
 def _stalled(_: BaseException, connection: ConnectionInfo) -> AgentKitError:
     seconds = f"{connection.timeout_seconds:g} seconds"
     return Unreachable(f"{connection.where} stopped in the middle: nothing for {seconds}. {LATER}", code=STALLED)
+
+
+def _refused_by_proxy(reason: str, connection: ConnectionInfo) -> ModelError:
+    proxy = f"The proxy {connection.proxy}" if connection.proxy else "A proxy"
+    return Unreachable(
+        f"{proxy} refused the connection to {connection.where}: {ended(reason)} Check its address and password in "
+        "HTTPS_PROXY, HTTP_PROXY or ALL_PROXY, or add the host to NO_PROXY."
+    )
+
+
+def _not_reached_by_proxy(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
+    return _refused_by_proxy(str(error), connection)
 
 
 def _not_reached(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
@@ -239,7 +254,6 @@ def _hint(error: BaseException | None) -> str:
 
 
 _HINTS: tuple[tuple[_Kinds, str], ...] = (
-    (httpx2.ProxyError, "The proxy says so: check HTTPS_PROXY, ALL_PROXY and NO_PROXY."),
     ((socket.gaierror, UnicodeError), "Check the network and the host's name."),
     (ssl.SSLCertVerificationError, "Check the host's name, this machine's clock, and SSL_CERT_FILE."),
     (ssl.SSLError, "Does the server speak https? Check http:// or https:// in the base URL."),
@@ -266,7 +280,8 @@ def _no_address(error: BaseException, connection: ConnectionInfo) -> AgentKitErr
 _TRANSLATIONS: tuple[tuple[_Kinds, Callable[[BaseException, ConnectionInfo], AgentKitError]], ...] = (
     (httpx2.ConnectTimeout, _not_in_time),
     (httpx2.TimeoutException, _timed_out),
-    ((httpx2.ConnectError, httpx2.ProxyError, httpx2.UnsupportedProtocol, UnicodeError), _not_reached),
+    (httpx2.ProxyError, _not_reached_by_proxy),
+    ((httpx2.ConnectError, httpx2.UnsupportedProtocol, UnicodeError), _not_reached),
     (httpx2.DecodingError, _undecodable),
     (httpx2.HTTPError, _broken),
     (httpx2.InvalidURL, _no_address),

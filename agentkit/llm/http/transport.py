@@ -15,8 +15,8 @@ from urllib.parse import urlencode
 import httpx2
 
 from agentkit.errors import AgentKitError, ConfigError, ModelError, Unauthorized
-from agentkit.llm.endpoint import Endpoint, is_header_text
-from agentkit.llm.http.connection_pool import BoundedBody, ConnectionPool, Connections, awaiting, blocking
+from agentkit.llm.endpoint import Endpoint, is_header_text, shown_url
+from agentkit.llm.http.connection_pool import BoundedBody, ConnectionPool, Connections, awaiting, blocking, proxy_to
 from agentkit.llm.http.retry import FOREIGN, Retries, refusal, translated
 from agentkit.llm.pipeline import CANCELLATION, READ, Effect, OpenStream, Steps, pause
 from agentkit.settings import Secret, environment
@@ -77,6 +77,7 @@ class Transport:
         self._always = _HEADERS | dict(wire.headers)
         self._timeouts = dict.fromkeys(("connect", "read", "write", "pool"), timeout_seconds)
         self._timeouts["connect"] = self.connect_seconds
+        self.proxy = shown_url(proxy_to(endpoint.base_url) or "")
         self._token: Secret | None = None
         self._process, self._lock = os.getpid(), threading.Lock()
         self._connections: Connections | CustomClient | None = None
@@ -189,7 +190,8 @@ class Transport:
             extensions = {**extensions, "timeout": {name: min(left, each) for name, each in self._timeouts.items()}}
         # Passed as a stream, because the library then uses the headers unchanged instead of scanning them three times.
         stream, headers = httpx2.ByteStream(content), [*always, (b"Content-Length", b"%d" % len(content))]
-        return httpx2.Request("POST", address.url, headers=headers, stream=stream, extensions=extensions)
+        method = "POST" if content else "GET"
+        return httpx2.Request(method, address.url, headers=headers, stream=stream, extensions=extensions)
 
     def _address(self, path: str) -> _Address:
         """URL and extensions for a path. The query goes into the target, which is not logged: it could be secret."""

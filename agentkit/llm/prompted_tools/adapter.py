@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from agentkit.llm.embeddings import Embeddings
+    from agentkit.llm.prompted_tools.foreign_markup import MarkupHolder
     from agentkit.messages import OutputSchema
 
 
@@ -192,6 +193,11 @@ def _free_name(taken: Collection[str]) -> str:
 ToolCalling = Literal["auto", "native", "text"]
 """How tools are called: natively; as text; or as text once the server rejects tools."""
 
+_UNREADABLE_CALL = "tool_use_failed"
+"""Groq's code for a call that it cannot parse; the next attempt can succeed."""
+
+_MAYBE_CALL = re.compile(r"[<\[]|\A\s*[{`]")
+
 _ADJUSTMENTS: dict[Lesson, str] = {
     "tools": "tools are described in the instruction and called as text",
     "schema": "a typed answer is given by calling a tool",
@@ -252,8 +258,9 @@ class PromptedToolsProvider(Stage):
         return self._translated(request, streaming=streaming, is_hasty=is_hasty)
 
     def _translated(self, request: Request, *, streaming: bool, is_hasty: bool) -> Steps[Response]:
+        is_again = False
         while True:
-            form = self._form(request) if self._learnt else _Form(request)
+            form = self._form(request, streaming=streaming)
             steps = steps_of(self.provider, form.request, streaming=streaming, is_hasty=is_hasty)
             try:
                 response = yield from mapped(steps, form.events) if streaming and form.translation else steps
@@ -266,9 +273,17 @@ class PromptedToolsProvider(Stage):
                 if streaming:
                     yield from form.unstreamed(attempt, refusal.partial)
                 return (yield from form.finish(attempt, streaming=streaming))
-            self._learn(refusal, form)
+            if refusal.code != _UNREADABLE_CALL or is_again or refusal.partial is not None:
+                self._learn(refusal, form)
+            is_again = True
 
-    def _form(self, request: Request) -> _Form:
+    def _form(self, request: Request, *, streaming: bool) -> _Form:
+        if "tools" not in self._learnt and request.tools and request.settings.get("tool_choice") != "none":
+            native: _Translation | None = _NativeCalls(request, streaming=streaming)
+        else:
+            native = None
+        if not self._learnt:
+            return _Form(request, native)
         # Copied, because other threads can add lessons.
         learnt = frozenset(self._learnt)
         output, way = request.output_schema, _way_of_answering(request, learnt)
@@ -276,13 +291,13 @@ class PromptedToolsProvider(Stage):
             answer = FinalAnswer(request, output)
             return _Form(answer.request, answer, answer.name)
         if way != "text" and "tools" not in learnt:
-            return _Form(request)
+            return _Form(request, native)
         from agentkit.llm.prompted_tools import requests  # imported on demand: most programs do not need it
 
         told = requests.schema_as_text(request, output) if output is not None and way == "text" else request
         if "tools" in learnt and requests.has_tools(request):
             return _Form(requests.tools_as_text(told), _CallsAsText(request))
-        return _Form(told)
+        return _Form(told, native)
 
     def _learn(self, refusal: ModelError, form: _Form) -> None:
         """Learn from a refusal, so that the request is sent in another form. Raises it if it teaches nothing."""
@@ -340,7 +355,7 @@ class _Form(NamedTuple):
             return None
         from agentkit.llm.prompted_tools.parser import attempted_calls
 
-        calls = attempted_calls(refusal.written)
+        calls = attempted_calls(refusal.written, self.request.tools)
         if any(call.name == self.own_tool for call in calls) or not (calls or is_want_of_call(refusal)):
             return None
         text = partial.text if calls else partial.text or refusal.written
@@ -368,14 +383,52 @@ class _Form(NamedTuple):
         return response
 
 
+class _NativeCalls:
+    """Reads calls that a model writes as text although its tools are native, as behind servers that do not parse them.
+
+    They are calls if they exactly fit the tools. Text is held back from the beginning of such a call.
+    """
+
+    def __init__(self, request: Request, *, streaming: bool) -> None:
+        self._request = request
+        self._holder: MarkupHolder | None = None
+        if streaming:
+            from agentkit.llm.prompted_tools.foreign_markup import MARKERS, MarkupHolder
+
+            self._holder = MarkupHolder(("<tool_call>", *MARKERS), [spec.name for spec in request.tools])
+
+    def events(self, event: Event) -> Iterable[Event]:
+        """The events to emit for one of the provider's deltas."""
+        if self._holder is None or not isinstance(event, TextDelta):
+            return (event,)
+        text = self._holder.feed(event.text)
+        return (TextDelta(text),) if text else ()
+
+    def finish(self, response: Response) -> tuple[Iterable[Event], Response]:
+        """The last events, and the response with the calls parsed from its text."""
+        message, held = response.message, self._holder.held if self._holder else ""
+        if not message.tool_calls and response.finish_reason != "length" and _MAYBE_CALL.search(message.text):
+            from agentkit.llm.prompted_tools.foreign_markup import exact_calls
+
+            if found := exact_calls(message.text, self._request):
+                message = replace(message, text=found[1], tool_calls=found[0], extra={})
+                message = with_distinct_ids(message, set())
+                called = Response(message)
+                events = [event for event in deltas_of(called) if isinstance(event, ToolCallDelta)]
+                return events, replace(response, message=message, finish_reason="tool_calls")
+        return [TextDelta(held)] if held else [], response
+
+
 class _CallsAsText:
     """Translates a response that contains its calls as text."""
 
     def __init__(self, request: Request) -> None:
         from agentkit.llm.prompted_tools import requests
+        from agentkit.llm.prompted_tools.foreign_markup import MARKERS, MarkupHolder
         from agentkit.llm.prompted_tools.parser import AnswerReader
 
         self._reader = AnswerReader(request.tools, is_single=requests.is_single(request))
+        self._holder = MarkupHolder(MARKERS, [spec.name for spec in request.tools])
         self._fed = 0
         self._numbers: dict[tuple[str, int], int] = {}
 
@@ -383,7 +436,7 @@ class _CallsAsText:
         """The events to emit for one of the provider's events."""
         if isinstance(event, TextDelta):
             self._fed += len(event.text)
-            yield from self._numbered(self._reader.feed(event.text), "read")
+            yield from self._numbered(self._reader.feed(self._holder.feed(event.text)), "read")
         else:
             yield from self._numbered([event], "native")
 
@@ -400,7 +453,9 @@ class _CallsAsText:
         """The last events, and the response. A changed message loses its original form, so that it is not sent back."""
         reader = self._reader
         is_cut = response.finish_reason == "length"
-        events = [*reader.feed(response.text[self._fed :]), *reader.finish(is_cut=is_cut)]
+        events = reader.feed(self._holder.feed(response.text[self._fed :]))
+        events += reader.enter(self._holder.held, is_cut=is_cut)
+        events += reader.finish(is_cut=is_cut)
         message = response.message
         if reader.text != message.text:
             message = replace(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import groupby
 from typing import TYPE_CHECKING, Any
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from agentkit.events import Event, ReasoningDelta, TextDelta, ToolCallDelta
 from agentkit.llm.prompted_tools import markup
 from agentkit.llm.prompted_tools.arguments import INNER_KEYS, arguments_of, read_exact_object, read_json, read_object
+from agentkit.llm.prompted_tools.foreign_markup import foreign_calls, name_before_markup
 from agentkit.messages import ToolCall
 
 if TYPE_CHECKING:
@@ -178,6 +179,10 @@ class OpenCall:
 
     def _call(self, text: str) -> ToolCall | None:
         name, attributes = self._tag.name, self._tag.attributes
+        inner = name_before_markup(text)
+        if inner is not None:
+            calls = foreign_calls(f"<tool_call>{name}{text}</tool_call>", self._specs)
+            return calls[0] if calls else ToolCall("", name or inner or _UNNAMED, f"{text.strip()} (unreadable markup)")
         if not name:
             found = _named(text, self._specs)
             if found is None:
@@ -189,12 +194,15 @@ class OpenCall:
         return ToolCall("", name, arguments_of(text, self._specs.get(name), is_escaped=self._tag.is_escaped))
 
 
-def attempted_calls(text: str) -> tuple[ToolCall, ...]:
+_UNNAMED = "unnamed"
+
+
+def attempted_calls(text: str, tools: Iterable[ToolSpec] = ()) -> tuple[ToolCall, ...]:
     """Parse calls, without ids, from a model's text that its server rejected as a call; empty if it contains none.
 
     Accepts JSON of one call or of a list, optionally between tags, and `<function=NAME>{…}</function>`.
     """
-    if found := tuple(_functions(text)):
+    if found := tuple(_functions(text)) or foreign_calls(text, {tool.name: tool for tool in tools}):
         return found
     try:
         value = read_json(_TAGS.sub("", text).strip())
@@ -329,6 +337,15 @@ class AnswerReader(_StepParser):
     def feed(self, piece: str) -> list[Event]:
         """The events in the next delta."""
         self._go_on(piece)
+        return self._sayings.take_events()
+
+    def enter(self, held: str, *, is_cut: bool) -> list[Event]:
+        """The events for the rest of the response, if it begins with a call in the markup of another toolkit."""
+        calls = () if is_cut or self._step not in (self._begin, self._read) else foreign_calls(held, self._specs)
+        if not held or not calls:
+            return self.feed(held) if held else []
+        for call in calls:
+            self._sayings.call(call)
         return self._sayings.take_events()
 
     def finish(self, *, is_cut: bool = False) -> list[Event]:

@@ -342,6 +342,14 @@ def _joined(role: str, entries: list[EncodedEntry]) -> EncodedEntry:
     return EncodedEntry({"role": role, "content": blocks}, b'{"role":"%b","content":[%b]}' % (role.encode(), texts))
 
 
+def _without_trailing_blanks(turn: EncodedEntry) -> EncodedEntry:
+    """The last turn of the model, to be continued, without blanks at its end, which the server refuses."""
+    *blocks, last = turn["content"]
+    if not _is_of(last, "text") or last["text"] == last["text"].rstrip():
+        return turn
+    return EncodedEntry({**turn, "content": [*blocks, {**last, "text": last["text"].rstrip()}]})
+
+
 def _encode_content(content: Content) -> list[dict[str, Any]]:
     blocks = (_FORMS.part(part) for part in parts_of(content))
     return [block for block in blocks if not _is_blank(block)]
@@ -807,6 +815,8 @@ class AnthropicMessages:
         """Encode a request as the body of a POST. The token limit is always sent, because it is required."""
         before = before or EncodingCache()
         orders, turns = in_turns(before.entries(request.messages, encode_message))
+        if turns[-1]["role"] == "assistant":
+            turns[-1] = _without_trailing_blanks(turns[-1])
         body: dict[str, Any] = {"model": model, "messages": turns}
         for container in before.entries(going_on(request.messages), container_entry):
             body |= container

@@ -94,9 +94,22 @@ _BAD_KEY = re.compile(
 
 _IN_WORDS: tuple[tuple[re.Pattern[str], type[ModelError]], ...] = (
     (re.compile(r"rate.?limit|too many requests|quota exceeded|throttl", re.IGNORECASE), RateLimited),
-    (re.compile(r"internal (?:server )?error|overloaded|unavailable|timed? ?out", re.IGNORECASE), Unreachable),
+    (
+        re.compile(
+            r"internal (?:server )?error|overloaded|unavailable|timed? ?out|bad gateway|at capacity"
+            r"|upstream (?:connect )?error|connection (?:was )?(?:reset|refused|closed|terminated)",
+            re.IGNORECASE,
+        ),
+        Unreachable,
+    ),
 )
 """Messages for temporary failures inside a 200 response, used if neither status nor a known code identifies them."""
+
+_UNSUPPORTED_CODES = frozenset({"not_supported_error", "not_implemented"})
+_UNSUPPORTED = re.compile(
+    r"\bmmproj\b|\b(?:image|audio|video|file|media|multi-?modal)s?(?: \w+){0,2} (?:is|are) not supported", re.IGNORECASE
+)
+"""Codes and messages with status 5xx, as sent by llama.cpp, for features that the model or server lacks."""
 
 _FLAGGED = re.compile(r"\b(?:was|were|been) flagged\b|requires moderation", re.IGNORECASE)
 """Messages with status 403 for content that is refused, regardless of the key."""
@@ -183,7 +196,7 @@ def json_object(text: str) -> dict[str, Any]:
     if isinstance(data, dict):
         return data
     if not text.strip():
-        raise BadResponse("The provider answered with nothing at all. Try again, or check the base URL.")
+        raise BadResponse("The provider sent an empty response. Try again, or check the base URL.", code=CUT_SHORT)
     if isinstance(data, list) and any(map(dictionary, data)):
         if len(data) == 1 and not data[0].get("error"):
             return dictionary(data[0])
@@ -257,7 +270,8 @@ def _kind(status: int | None, codes: Iterable[str], said: str) -> type[ModelErro
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     if status is not None and status >= 500:
-        return Unreachable
+        is_lasting = _UNSUPPORTED.search(said) or not _UNSUPPORTED_CODES.isdisjoint(codes)
+        return Rejected if is_lasting else Unreachable
     otherwise: type[ModelError] = Unauthorized if _BAD_KEY.search(said) else Rejected
     if status is None and otherwise is Rejected:
         otherwise = next((kind for words, kind in _IN_WORDS if words.search(said)), Rejected)
@@ -397,6 +411,7 @@ _SAYINGS = (
     r"context (?:the )?overflows",
     r"(?:prompt|input)(?: \([^)]{1,60}\)| for [\w ]{1,30})? (?:is )?too long",
     r"prompt contains [\d,]+ tokens[^.]{0,80}too large",
+    r"input \([\d,]+ tokens\) is too large to process",
     r"input tokens? (?:count )?(?:\([\d,]+\) )?exceeds? the",
     r"input length \([\d,]+ tokens\) exceeds",
     r"prompt token count of [\d,]+ exceeds",
@@ -436,6 +451,7 @@ _LIMITS = tuple(
         r"length should be \[\d+, #",
         r"max size: # tokens",
         r"\(max #",
+        r"batch size: #",
         r"(?:, maximum|exceeds maximum(?: [a-z]+)*) #",
     )
 )

@@ -19,6 +19,20 @@ _ENDS["[THINK]"] = "[/THINK]"
 
 _BEGINNING = re.compile(rf"\s*({'|'.join(map(re.escape, _ENDS))})\s*")
 
+_CLOSING = re.compile(r"</(?:think|thinking|thought|reasoning|seed:think)>|\[/THINK\]")
+_CODE = re.compile(r"(`{3,}).*?(?:\1|\Z)|`[^`\n]*`", re.DOTALL)
+
+_HARMONY = ("<|channel|>", "<|start|>assistant<|channel|>")
+"""The beginnings of an answer in OpenAI's harmony format, as written by gpt-oss."""
+
+_HEADER = re.compile(
+    r"\s*(?:<\|start\|>assistant)?<\|channel\|>(?P<channel>\w+)(?P<rest>[^<]*(?:<\|constrain\|>\w*)?)<\|message\|>"
+)
+_SEGMENT_END = re.compile(r"<\|(?:end|return)\|>|(?=<\|(?:start|channel)\|>)")
+_CALL_END = re.compile(r"<\|call\|>")
+_CALL = "call"
+_TOKEN = re.compile(r"<\|\w+\|>(?:assistant)?")
+
 _MOST_HELD = 1_000
 """Maximum number of blanks held back until more text arrives: each chunk scans all of them."""
 
@@ -34,12 +48,54 @@ class ReasoningSplitter:
         self._held = ""
         self._end = ""
         self._is_over = self._has_text = False
+        self._is_in_channels, self._channel = False, ""
+        self._paragraphs: dict[bool, ParagraphJoiner] = {}
+
+    def _is_harmony(self) -> bool:
+        """Whether the answer begins in the harmony format, whose channels separate reasoning from text."""
+        if not self._end and not self._is_over and self._held.lstrip().startswith(_HARMONY):
+            self._is_in_channels, self._paragraphs = True, {True: ParagraphJoiner(), False: ParagraphJoiner()}
+        return self._is_in_channels
+
+    def _in_channels(self, *, is_last: bool) -> tuple[str, str]:
+        """Reasoning and text in the buffer. A tool call in the commentary channel is text, with its markup."""
+        parts: dict[bool, list[str]] = {True: [], False: []}
+        while self._held and (self._channel or self._enter_channel(is_last=is_last)):
+            end = (_CALL_END if self._channel == _CALL else _SEGMENT_END).search(self._held)
+            if end is None:
+                kept = len(self._held) if is_last else _before_token(self._held)
+            else:
+                kept = end.end() if self._channel == _CALL else end.start()
+            is_thought = self._channel == "analysis"
+            parts[is_thought].append(self._paragraphs[is_thought].add(self._held[:kept]))
+            self._held = self._held[end.end() if end else kept :]
+            if end is None:
+                break
+            self._channel = ""
+        return "".join(parts[True]), "".join(parts[False])
+
+    def _enter_channel(self, *, is_last: bool) -> bool:
+        """Whether the header of a channel is complete; it is removed, unless it is that of a tool call."""
+        header = _HEADER.match(self._held)
+        if header is not None:
+            self._channel = _CALL if "to=" in header["rest"] else header["channel"]
+            if self._channel != _CALL:
+                self._paragraphs[self._channel == "analysis"].interrupt()
+            self._held = self._held[self._held.index("<|channel|>") if self._channel == _CALL else header.end() :]
+            return True
+        begun = self._held.lstrip()
+        if is_last or not any(start.startswith(begun) or begun.startswith(start) for start in _HARMONY):
+            self._channel, self._held = "final", _TOKEN.sub("", self._held)
+            return True
+        return False
 
     def part(self, piece: str, *, is_last: bool = False) -> tuple[str, str]:
         """Reasoning and text in the next chunk; the possible start of a tag is held back until the last chunk."""
         if self._has_text:
             return "", piece
         self._held += piece
+        if self._is_in_channels or self._is_harmony():
+            return self._in_channels(is_last=is_last)
         thought = "" if self._is_over else self._think(is_last=is_last)
         return thought, self._speak() if self._is_over else ""
 
@@ -64,7 +120,7 @@ class ReasoningSplitter:
         beginning = _BEGINNING.match(self._held)
         if beginning is None:
             begun = self._held.lstrip()
-            is_open = len(self._held) < _MOST_HELD and any(tag.startswith(begun) for tag in _ENDS)
+            is_open = len(self._held) < _MOST_HELD and any(tag.startswith(begun) for tag in (*_ENDS, *_HARMONY))
             self._is_over = self._has_text = is_last or not is_open
             return False
         if beginning.end() == len(self._held) < _MOST_HELD and not is_last:
@@ -77,6 +133,50 @@ class ReasoningSplitter:
         text = self._held if self._has_text else self._held.lstrip()
         self._held, self._has_text = "", bool(text) or self._has_text
         return text
+
+
+def _before_token(text: str) -> int:
+    """Number of leading characters that cannot be the start of a token of the harmony format."""
+    start = text.rfind("<")
+    is_open = start >= 0 and re.fullmatch(r"<(?:\|\w*\|?)?", text[start:]) is not None
+    return start if is_open else len(text)
+
+
+class ThoughtsHolder:
+    """Holds back the text of a stream until its reasoning is closed, for a model that closes what it did not open."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._is_over = self._has_text = False
+
+    def events(self, event: Event) -> list[Event]:
+        """The events to emit for an event."""
+        if self._has_text or not isinstance(event, TextDelta):
+            return [event]
+        self._held += event.text
+        parts = ("", self._held.lstrip()) if self._is_over else closed_thoughts(self._held)
+        if parts is None:
+            return []
+        self._is_over, self._has_text, self._held = True, bool(parts[1]), ""
+        return [*([ReasoningDelta(parts[0])] if parts[0] else []), *([TextDelta(parts[1])] if parts[1] else [])]
+
+
+def closed_thoughts(text: str) -> tuple[str, str] | None:
+    """Reasoning and text of an answer whose reasoning is closed but not opened; None for any other answer.
+
+    Some chat templates put the opening tag into the prompt. A tag in code or amid a sentence is text.
+    """
+    if "</" not in text and "[/" not in text:
+        return None
+    hidden = _CODE.sub(lambda match: " " * len(match[0]), text)
+    found = _CLOSING.search(hidden)
+    if found is None or any(tag in hidden[: found.start()] for tag in _ENDS):
+        return None
+    after = hidden[found.end() : found.end() + 1]
+    before = hidden[: found.start()][-1:]
+    if before in (" ", "\t") and after in (" ", "\t", *".,;:!?)"):
+        return None
+    return text[: found.start()].strip(), text[found.end() :].lstrip()
 
 
 def without_thoughts(message: AssistantMessage) -> AssistantMessage:

@@ -18,7 +18,10 @@ _RETURN = ord("\r")
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _MAX_EAGER_LINES = 100
-_OTHER_FIELDS = {b"", b"id", b"retry"}
+_FIELDS = {b"", b"id", b"retry", b"data", b"event", b"error"}
+_UNKNOWN_FIELD = re.compile(rb"[a-zA-Z][\w-]*")
+"""Fields that event streams ignore; they can precede the first known one."""
+
 _TYPE = re.compile(rb"[a-z]+[._][a-z._]+")
 """Event names that are chunk types; others, such as `message`, are not."""
 
@@ -45,6 +48,7 @@ class EventStream:
         self._is_error = self._is_idle = False
         self._type = ""
         self._has_begun = self._is_after_return = False
+        self._unknown = b""
 
     def feed(self, piece: bytes) -> Iterator[dict[str, Any]]:
         """The objects completed by this chunk. Raises BadResponse if the data is not an event stream of JSON."""
@@ -62,8 +66,13 @@ class EventStream:
                 yield found
 
     def flush(self) -> Iterator[dict[str, Any]]:
-        """The object left incomplete when the server closed the connection."""
+        """The object left incomplete when the server closed the connection.
+
+        Raises BadResponse if all lines were fields that no event stream has.
+        """
         yield from self.feed(b"\n\n")
+        if self._unknown and not self._has_begun:
+            raise not_compatible(self._scrub(self._unknown.decode("utf-8", "replace")))
 
     def _with_line_feeds(self, piece: bytes) -> bytes:
         """The chunk with LF line ends; a CRLF can be split between two chunks."""
@@ -80,21 +89,27 @@ class EventStream:
             line = line.removeprefix(_BYTE_ORDER_MARK)
         if not line.strip():
             return self._end_event()
+        name, _, value = line.partition(b":")
+        if self._is_ignored(name, line):
+            return None
         had_begun, self._has_begun = self._has_begun, True
-        name, colon, value = line.partition(b":")
-        if name == b"data":
-            return self._data(value.strip())
-        if name == b"error":
-            self._is_error = True
+        if name in (b"data", b"error"):
+            self._is_error = self._is_error or name == b"error"
             return self._data(value.strip())
         if name == b"event":
             self._is_error, self._is_idle = value.strip() == b"error", value.strip() in _IDLE
             self._type = value.strip().decode() if _TYPE.fullmatch(value.strip()) else ""
         elif any(self._unfinished) or (had_begun and line.startswith((b"{", b"["))):
             return self._data(line)
-        elif not had_begun and not (colon and name in _OTHER_FIELDS):
+        elif not had_begun and name not in _FIELDS:
             raise not_compatible(self._scrub(line.decode("utf-8", "replace")))
         return None
+
+    def _is_ignored(self, name: bytes, line: bytes) -> bool:
+        """Whether a line before the first known field is a field that event streams do not have."""
+        is_ignored = not self._has_begun and name not in _FIELDS and bool(_UNKNOWN_FIELD.fullmatch(name))
+        self._unknown = self._unknown or (line if is_ignored else b"")
+        return is_ignored
 
     def _data(self, data: bytes) -> dict[str, Any] | None:
         """Add a data line. An object can span several; after many lines it is parsed only when its event ends."""

@@ -23,13 +23,13 @@ _TASK = re.compile(
     r"(g?make( -[jBksni]+\d*)*|just|task|rake|(npm|pnpm|yarn|bun) (run|run-script)|cargo (test|t|bench)"
     r"|py\.?test( -[qvxsl]+)* -[km]|tox -e|nox -[es]|go test( -v)? -(run|bench))"
 )
-_LONGEST = 80
+_MAX_CHARS = 80
 EXECUTING = re.compile(r"-(exec|ok)(dir)?")
 ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)\+?=(.*)", re.DOTALL)
 
 
 class Argument(NamedTuple):
-    """What an argument is (free, or a kind of flag in `Spec`), the word that counts, and the flag it belongs to."""
+    """The kind of an argument (free, or a kind of flag in `Spec`), its word, and its flag."""
 
     kind: str
     word: Word
@@ -121,22 +121,22 @@ def entry(name: str, words: list[Word]) -> tuple[CommandSpec, list[Word]] | None
     return (CommandSpec(), []) if all(word.text in _FULL_NAME for word in words[1:]) else None
 
 
-def perhaps_options(name: str, words: list[Word]) -> Iterator[Word]:
+def possible_options(name: str, words: list[Word]) -> Iterator[Word]:
     """The arguments that may turn out as any option of a command whose options can run, write or delete something.
 
     Such a word may be split into several, or begins with a dash that is not written out where an option may stand, or
-    is an option whose letters are not told.
+    is an option with unknown letters.
     """
     spec, rest = _before_others(name, words)
     if {name, "-".join(word.text for word in words[:2])} & tables().groups["inert"]:
         if spec.paths in {"copy", "write"}:  # of which any word may say where it writes
             yield from (word for word in rest if word.may_split and UNKNOWN in word.text)
     elif _is_delicate(name, spec):
-        yield from _perhaps_options_of(name, spec, rest)
+        yield from _possible_options_of(name, spec, rest)
 
 
 def _before_others(name: str, words: list[Word]) -> tuple[CommandSpec, list[Word]]:
-    """How a command treats its arguments, and those among which its own options stand."""
+    """The specification of a command, and the arguments that can contain its own options."""
     known = tables()
     spec, rest = entry(name, words) or (CommandSpec(strict=True), words[1:])
     if name in known.launchers:
@@ -150,7 +150,7 @@ def _before_others(name: str, words: list[Word]) -> tuple[CommandSpec, list[Word
     return spec, rest[:end]
 
 
-def _perhaps_options_of(name: str, spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
+def _possible_options_of(name: str, spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
     if name == "find":  # whose tests are judged where it is judged itself
         yield from (word for word in rest if word.may_split)
         rest = rest[: next((i for i, word in enumerate(rest) if re.match(r"[-(!]", word.text)), len(rest))]
@@ -176,7 +176,7 @@ def _is_worded(word: Word, flag: str) -> bool:
 
 
 def _up_to_free(spec: CommandSpec, words: list[Word]) -> list[Word]:
-    """The words up to the first that is no option."""
+    """The words up to the first that is not an option."""
     left = list(words)
     for _ in leading(spec, left):
         pass
@@ -189,7 +189,7 @@ def searches_here(spec: CommandSpec, name: str, arguments: list[Argument], *, pi
     return spec.text > 0 and (through or any(argument.flag in _RECURSIVE for argument in arguments))
 
 
-def perhaps_paths(name: str, words: list[Word]) -> list[Word]:
+def possible_paths(name: str, words: list[Word]) -> list[Word]:
     """The arguments that could name a file, but for those that are only written, which are judged on their own."""
     known, rest = tables(), words[1:]
     if name in known.groups["writers"] or _only_unstages(words):
@@ -202,10 +202,10 @@ def perhaps_paths(name: str, words: list[Word]) -> list[Word]:
         return _before_search(known.launchers[name], rest)
     found = entry(name, words) if rest else None
     searching = name in known.groups["searchers"] or [word.text for word in words[:2]] == ["git", "grep"]
-    told = found and (searching or found[0].paths == "run")
-    if not found or not told:
+    has_texts = found and (searching or found[0].paths == "run")
+    if not found or not has_texts:
         return rest
-    texts = [*(_sought if searching else _told)(*found), *_tasks(words)]
+    texts = [*(_sought if searching else _plain_texts)(*found), *_tasks(words)]
     chosen = _chosen(*found) if searching else ()
     return [*(word for word in rest if not (word.known and any(word is text for text in texts))), *chosen]
 
@@ -261,14 +261,14 @@ def _chosen(spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
 
 
 def _sought(spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
-    """What a search looks for, and the files that it leaves out; nothing where versions read the options otherwise."""
+    """The text that a search looks for, and excluded files; empty if versions differ in their options."""
     arguments = list(parsed(spec, rest))
     unsure = any(kind == "ask" or (flag == "-C" and not word.text.isdigit()) for kind, word, flag in arguments)
     if unsure or _shortens(spec, rest) or any(word.text == "--context" for word in rest):
         return
     free = [word for kind, word, _ in arguments if kind == "free"]
     if not any(argument.flag in spec.instead for argument in arguments):
-        doubted = _perhaps_options(rest)
+        doubted = _possible_options(rest)
         yield from (
             word for word in free[: spec.text] if not doubted or (_NAME.fullmatch(word.text) and doubted != UNKNOWN)
         )
@@ -277,14 +277,14 @@ def _sought(spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
     yield from _values(spec, rest[:end], spec.pattern & _SOUGHT)
 
 
-def _perhaps_options(rest: list[Word]) -> str:
-    """How one of the words begins that may turn out as an option, which could say that the first word is a file."""
+def _possible_options(rest: list[Word]) -> str:
+    """The first character of a word that could be an option which makes the first word a file."""
     end = next((index for index, word in enumerate(rest) if word.text == "--"), len(rest))
     begins = [word.text[:1] for word in rest[:end] if not word.known and word.text[:1] in {UNKNOWN, TAME, *"*?["}]
     return min(begins, default="")
 
 
-def _told(spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
+def _plain_texts(spec: CommandSpec, rest: list[Word]) -> Iterator[Word]:
     """A message, an author and other texts that name no file."""
     end = next((index for index, word in enumerate(rest) if word.text == "--"), len(rest))
     if not _shortens(spec, rest[:end]):
@@ -320,5 +320,5 @@ def _tasks(words: list[Word]) -> Iterator[Word]:
         if _NAME.fullmatch(word.text) and _TASK.fullmatch(before):
             yield word
         before += f" {word.text}" if before else word.text
-        if len(before) > _LONGEST:
+        if len(before) > _MAX_CHARS:
             return

@@ -59,17 +59,17 @@ def is_harmless(value: Value, scope: ShellScope) -> bool:
             return False
         names = set(_NAME.findall(_without_assigned(text))) - seen
         seen |= names
-        waiting.extend(held(name, scope) for name in names)
+        waiting.extend(variable_value(name, scope) for name in names)
     return True
 
 
 def is_number(value: Value) -> bool:
-    """Whether a value is surely a number, or empty, and no name that arithmetic would follow."""
+    """Whether a value is is_certain a number, or empty, and no name that arithmetic would follow."""
     sure = value.text == "" or re.fullmatch(rf"-?[\d{TAME}]+", value.text)
     return bool(sure) and value.items is None and not value.origins & {A_FILE, A_WORD, UNTRUSTED}
 
 
-def held(name: str, scope: ShellScope) -> Value:
+def variable_value(name: str, scope: ShellScope) -> Value:
     """The value of a variable in arithmetic. A lower-case name that nothing has set is an unset variable."""
     value = scope.value(name)
     if value is not None:
@@ -83,34 +83,34 @@ def _without_assigned(text: str) -> str:
 
 
 def objections(value: Value, source: str, scope: ShellScope) -> Iterator[Decision]:
-    """What objects to evaluating a text as arithmetic."""
+    """Objections to evaluating a text as arithmetic."""
     changes_bash = any((match[1] or match[7]) in _DELICATE for match in _ASSIGNED.finditer(value.text))
     if changes_bash or not (scope.defining or is_harmless(value, scope)):
-        why = "Arithmetic would run what stands in a text that is not surely a number."
-        yield ask("hidden-code", source, why, "Use numbers that are written out.")
+        why = "bash would evaluate text that may not be a number, and run commands in it."
+        yield ask("hidden-code", source, why, "Write the numbers out.")
 
 
 def change(value: Value, scope: ShellScope) -> None:
     """Keep what an arithmetic text assigns: numbers, if it comes so far; an error or && before it may prevent it."""
-    surely = _SIMPLE.fullmatch(value.text) is not None
+    is_certain = _SIMPLE.fullmatch(value.text) is not None
     for match in _ASSIGNED.finditer(value.text):
         name = match[1] or match[7]
-        if surely or is_harmless(held(name, scope), scope):
+        if is_certain or is_harmless(variable_value(name, scope), scope):
             scope.variables[name] = A_NUMBER
 
 
 def _may_be_element(value: Value) -> bool:
-    """Whether a text that is not told may turn out as an array's name and a subscript."""
+    """Whether unknown text could be the name of an array and a subscript."""
     if "[" in value.text:
         return UNKNOWN in value.text
     return UNKNOWN in value.text or (TAME in value.text and bool(value.origins & {A_FILE, UNTRUSTED}))
 
 
 def subscript(value: Value, scope: ShellScope) -> Value | None:
-    """What bash evaluates in a text that a command takes as a variable's name, such as a[i]; None when nothing."""
+    """The subscript that bash evaluates in text used as a variable name, such as a[i], or None."""
     match = _ELEMENT.match(value.text)
     if match is None:
         return value if _may_be_element(value) else None
     name, key = match[1], match[2].rpartition("]")[0] or match[2]
-    is_told = UNKNOWN not in key and not _LIVE.search(key) and not value.origins & {A_FILE, UNTRUSTED}
-    return None if (name in scope.keyed and is_told) or key in {"@", "*"} else Value(key, value.origins)
+    is_known = UNKNOWN not in key and not _LIVE.search(key) and not value.origins & {A_FILE, UNTRUSTED}
+    return None if (name in scope.keyed and is_known) or key in {"@", "*"} else Value(key, value.origins)

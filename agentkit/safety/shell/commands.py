@@ -11,7 +11,7 @@ from agentkit.decisions import Decision, Verdict
 from agentkit.safety import paths
 from agentkit.safety.shell import arithmetic, files, interpreters, launchers
 from agentkit.safety.shell import interpreters as inline
-from agentkit.safety.shell.arguments import Argument, entry, parsed, perhaps_options, perhaps_paths, searches_here
+from agentkit.safety.shell.arguments import Argument, entry, parsed, possible_options, possible_paths, searches_here
 from agentkit.safety.shell.tables import CommandRule, CommandSpec, Undo, tables
 from agentkit.safety.shell.variables import (
     LISTED,
@@ -47,7 +47,7 @@ _INDEX = (
     "CHERRY_PICK_HEAD",
     "REVERT_HEAD",
 )
-"""Where git keeps, beside its files and commits, what is staged and what is under way."""
+"""The files in which git stores the staging area and operations in progress."""
 _SPLIT_AT = re.compile(r"/.*/([+-]?\d+)?|%.*%([+-]?\d+)?|\{(\d+|\*)\}", re.DOTALL)
 _MAX_WORDS = 150
 _MAX_LINE = 3_000
@@ -67,50 +67,53 @@ def examine(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
         yield from _dynamic(words, scope)
         return
     if not name.isascii():
-        yield ask("look-alike", first.source, "The command's name has letters that only look like others.")
+        yield ask("look-alike", first.source, "The command's name contains look-alike letters.")
         return
     if name not in tables().groups["talkers"]:
         spec = tables().specs.get(name)
-        different = {(word.text, word.glob): word for word in perhaps_paths(name, words)}
+        different = {(word.text, word.glob): word for word in possible_paths(name, words)}
         for word in different.values():
             yield from files.secrets(word, scope, listing=spec is not None and spec.paths == "list")
     yield from _by_rule(name, words, scope)
-    yield from _perhaps_options(name, words, scope)
-    yield from _told(name, words)
+    yield from _possible_options(name, words, scope)
+    yield from _shown_values(name, words)
     yield from _by_kind(name, words, scope)
 
 
-def _perhaps_options(name: str, words: list[Word], scope: ShellScope) -> Iterator[Decision]:
-    """What objects to words that may turn out as options."""
-    for word in perhaps_options(name, words):
+def _possible_options(name: str, words: list[Word], scope: ShellScope) -> Iterator[Decision]:
+    """Objections to words that could expand to options."""
+    for word in possible_options(name, words):
         if word.rests_on_names:
             scope.options.add(word.source)
         else:
-            why = f"It may turn out as any option of {name}."
+            why = f"It could expand to any option of {name}."
             yield ask("option", word.source, why, "Quote it, or put -- or ./ before it.")
 
 
 def _dynamic(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     yield from launchers.origin(words[0], words[0].source)
-    why = "Which program it runs cannot be told before it runs."
-    yield ask("dynamic-command", words[0].source, why, "Write the name of the program.")
+    why = "The program is only known when the command runs."
+    yield ask("dynamic-command", words[0].source, why, "Write out the name of the program.")
     text = _line(words, scope)
     if any(rule.destroys and rule.when.search(text) for rule in tables().rules["rm"]):
-        why = "Which program it runs cannot be told, and its arguments would have rm delete files by force."
+        why = "The program is only known when it runs, and with these arguments rm would delete files by force."
         yield destruction("dynamic-command", words[0].source, why)
     if any(word.text == "-c" for word in words):
         yield StartedCommand([Word("sh", words[0].source), *words[1:]])
 
 
-def _told(name: str, words: list[Word]) -> Iterator[Finding]:
-    """What objects to showing or sending what variables and other commands hold."""
+def _shown_values(name: str, words: list[Word]) -> Iterator[Finding]:
+    """Objections to printing or sending values of variables and output of other commands."""
     for word in words[1:]:
         if name in tables().groups["fetchers"] and word.origins & {"environment", "output", "setting"}:
-            why = "it sends what this machine holds to another."
-            yield deny("exfiltration", word.source, why, "Send a text that is written out.")
+            why = "it sends data of this machine to another one."
+            yield deny("exfiltration", word.source, why, "Send literal text.")
         elif "environment" in word.origins:
             yield ask(
-                "shows-environment", word.source, "It would use a variable that could be a key.", "Name the value."
+                "shows-environment",
+                word.source,
+                "It uses an environment variable that could contain a key.",
+                "Write out the value.",
             )
 
 
@@ -145,7 +148,7 @@ def _carried_by(name: str, words: list[Word], scope: ShellScope) -> Iterator[Fin
 
 
 def _run_by(words: list[Word]) -> Iterator[StartedCommand]:
-    """The command that poetry run and the like start, if it is no script of the project."""
+    """The command that poetry run and the like start, unless it is a script of the project."""
     known = tables()
     names = known.specs.keys() | known.rules.keys() | known.launchers.keys() | known.languages.keys() | _SPECIAL.keys()
     start = next((i for i, word in enumerate(words) if i > 1 and _SYSTEM_FOLDERS.sub("", word.text) in names), None)
@@ -161,8 +164,8 @@ def _line(words: list[Word], scope: ShellScope) -> str:
 def _by_rule(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     known, text = tables(), _line(words, scope)
     for rule in (*known.rules.get(name, ()), *known.every):
-        meant = f"!{name}" not in rule.names and not (scope.bounded and rule.id == "unbounded")
-        match = meant and rule.when.search(text)
+        applies = f"!{name}" not in rule.names and not (scope.bounded and rule.id == "unbounded")
+        match = applies and rule.when.search(text)
         if match and not (rule.unless and rule.unless.search(text)):
             undo = _undo_of(rule, name, text, scope)
             yield from _undone(undo, words, scope) if undo else [_objection(rule, match, words, scope)]
@@ -176,7 +179,7 @@ def _undo_of(rule: CommandRule, name: str, text: str, scope: ShellScope) -> Undo
 
 
 def _undone(undo: Undo, words: list[Word], scope: ShellScope) -> Iterator[Decision]:
-    """What objects to losing the files that a command is given, or that it can be undone."""
+    """Objections to replacing the files in the arguments, or an undoable finding."""
     end = next((index for index, word in enumerate(words) if word.text == "--"), 0)
     for word in words[end + 1 :] if undo.paths else ():
         if not word.text.startswith("-") and not _is_outside(word, scope):
@@ -203,17 +206,17 @@ def _objection(rule: CommandRule, match: re.Match[str], words: list[Word], scope
 
 def _by_spec(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     found = entry(name, words)
-    told = len(words) == 2 and words[1].text in {"--version", "--help"}
-    if found and found[0].effect == "network" and told:
+    asks_version = len(words) == 2 and words[1].text in {"--version", "--help"}
+    if found and found[0].effect == "network" and asks_version:
         yield reads(words[0].source)
     elif found:
         yield from _by_arguments(*found, words, scope)
     elif "/" in name:
         yield from _own_program(words, scope)
-    elif told and re.fullmatch(r"[a-z][\w.+-]*", name):
+    elif asks_version and re.fullmatch(r"[a-z][\w.+-]*", name):
         yield runs(words[0].source, scope)
     else:
-        why = f"What {name} does is not known here."
+        why = f"{name} is not a known command."
         yield ask("unknown-command", words[0].source, why, "Use a common command, or ask for approval.")
         yield from launchers.suspected(words)
 
@@ -225,10 +228,10 @@ def _own_program(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
         yield StartedCommand([Word(name, words[0].source), *words[1:]])
     yield from launchers.run_arguments(words[1:], scope)
     if path is None or not paths.inside(path, scope.workspace):
-        yield ask("outside-code", words[0].source, "It runs a program from outside the usual places.")
+        yield ask("outside-code", words[0].source, "It runs a program outside of the system folders and the workspace.")
     elif path in scope.written:
         scope.scripts |= scope.places  # from which it may have been made
-        yield ask("fresh-code", words[0].source, "It runs a file that this command has just made.", "Run it later.")
+        yield ask("fresh-code", words[0].source, "It runs a file that the same command created.", "Run it later.")
     else:
         yield runs(words[0].source, scope)
 
@@ -241,7 +244,12 @@ def _by_arguments(spec: CommandSpec, rest: list[Word], words: list[Word], scope:
         scope.destroyed.update(files.EVERYTHING)
         yield undoes(words[0].source)
     elif spec.unnamed:
-        yield ask("delete", words[0].source, "It may change and delete files that are not named.", "Edit the files.")
+        yield ask(
+            "delete",
+            words[0].source,
+            "It can change and delete files that the command does not name.",
+            "Edit the files.",
+        )
     for argument in arguments:
         yield from _flag(spec, argument, words, scope)
     text = 0 if any(argument.flag in spec.instead for argument in arguments) else spec.text
@@ -273,7 +281,7 @@ def _note_scripts(spec: CommandSpec, name: Word, arguments: list[Argument], scop
 
 
 def _flag(spec: CommandSpec, argument: Argument, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """What objects to a flag; a value that leads outside is judged even where the flag should take none."""
+    """Objections to a flag; paths outside are judged even if the flag takes no value."""
     kind, word, flag = argument
     if kind == "active":
         yield runs(word.source, scope)
@@ -315,7 +323,7 @@ _PATHS: dict[str, Callable[[Word, ShellScope], Iterator[Decision]]] = {
 
 
 def _free(name: str, spec: CommandSpec, targets: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """What objects to the free arguments that are no text."""
+    """Objections to the free arguments that are paths or code."""
     counting = scope.contained and name in tables().groups["counters"]
     if spec.paths == "copy":
         for word in targets[:-1] or targets:
@@ -356,13 +364,13 @@ def _awk(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     for word in _programmed("awk", words, scope):
         if not re.match(r"[A-Za-z_]\w*=", word.text):
             yield from files.read(word, scope)
-    yield from _told_programs("awk", words, scope)
+    yield from _inline_programs("awk", words, scope)
     yield reads(words[0].source)
 
 
 def _sed(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     """The scripts of sed, and its files: read, or with -i written."""
-    yield from _told_programs("sed", words, scope)
+    yield from _inline_programs("sed", words, scope)
     in_place = any(re.match(r"-[A-Za-z]*i|--i", word.text) for word in words[1:])
     for word in _programmed("sed", words, scope):
         yield from files.write(word, scope) if in_place else files.read(word, scope)
@@ -376,12 +384,12 @@ def _programmed(name: str, words: list[Word], _scope: ShellScope) -> list[Word]:
     return free if any(argument.kind == "program" for argument in arguments) else free[1:]
 
 
-def _told_programs(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """What objects to the programs and the other options."""
+def _inline_programs(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
+    """Objections to inline programs and other options."""
     spec = tables().specs[name]
     arguments = list(parsed(spec, words[1:]))
-    held = [word for kind, word, _ in arguments if kind == "program"]
-    for word in held or [word for kind, word, _ in arguments if kind == "free"][:1]:
+    programs = [word for kind, word, _ in arguments if kind == "program"]
+    for word in programs or [word for kind, word, _ in arguments if kind == "free"][:1]:
         yield from inline.judge(name, word, scope)
     for argument in arguments:
         if argument.kind == "ask":
@@ -419,7 +427,7 @@ def _dd(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     if scope.undoable and ends and len(into) == 1 and not _is_outside(into[0], scope):
         yield from files.delete(into[0], scope, "replaces")
     else:
-        yield ask("dd", words[0].source, "dd overwrites without asking.", "Use cp, head or truncate.")
+        yield ask("dd", words[0].source, "dd overwrites files without confirmation.", "Use cp, head or truncate.")
 
 
 def _mv(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
@@ -450,14 +458,14 @@ def _evaluating(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
         yield from arithmetic.objections(evaluated, word.source, scope) if evaluated else ()
         expands = words[0].text in {"compgen", "complete"} and ("$" in word.text or not word.known)
         if expands or _HIDDEN_SUBSTITUTION.search(word.text):
-            yield ask("hidden-code", word.source, "bash would run what stands in this text.")
+            yield ask("hidden-code", word.source, "bash would run commands in this text.")
             yield from (ShellScript(text, word.source) for text in re.findall(r"\$\(([^)]*)\)", word.text))
     spec = tables().specs.get(words[0].text, CommandSpec())
     yield from _by_arguments(spec, words[1:], words, scope)
 
 
 def _may_be_naming(words: list[Word]) -> bool:
-    """Whether a word that is not told may be the option by which a builtin evaluates a name, with a name behind it."""
+    """Whether an unknown word could be the option with which a builtin evaluates the name that follows."""
     name, rest = words[0].text, words[1:]
     if name == "printf":
         return bool(rest) and (rest[0].dashed or (rest[0].may_split and UNKNOWN in rest[0].text))

@@ -29,12 +29,12 @@ from agentkit.safety.shell.variables import (
     Value,
     Word,
     ask,
+    composed,
     deny,
     reads,
-    unfound,
 )
-from agentkit.safety.shell.words import Expander, source
-from agentkit.safety.shell.words import Judge as ExpansionJudge
+from agentkit.safety.shell.word_expansion import Expander, source
+from agentkit.safety.shell.word_expansion import Judge as ExpansionJudge
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -69,26 +69,26 @@ WORDS = {
     *("binary_expression", "unary_expression", "postfix_expression", "ternary_expression", "parenthesized_expression"),
     *("command_substitution", "process_substitution", "file_descriptor"),
 }
-"""The kinds of syntax that are no statements."""
+"""The kinds of syntax that are not statements."""
 
 
 class StatementJudge(ExpansionJudge, Protocol):
-    """What walks over the command and judges each statement."""
+    """The visitor that judges each statement of the command."""
 
     def visit(self, node: Node, scope: ShellScope) -> Value:
         """Judge a statement; returns what it prints."""
 
-    def meant(self, node: Node) -> Node:
-        """The statement itself, or the one that stands for it."""
+    def resolved(self, node: Node) -> Node:
+        """The statement itself, or the one that replaces it."""
 
     def itself(self, node: Node, scope: ShellScope) -> Value:
-        """Judge a statement, whatever stands for it."""
+        """Judge a statement or its replacement."""
 
     def around(self, node: Node, body: Node, part: Node, scope: ShellScope) -> Value:
         """Judge the statements of `body`, where what the parser has put around all of it is around `part` alone."""
 
     def expander(self, scope: ShellScope) -> Expander:
-        """What turns syntax into words."""
+        """The expansion of syntax into words."""
 
     def words(self, words: list[Word], scope: ShellScope) -> Value:
         """Judge a command by its words; returns what it prints."""
@@ -105,8 +105,8 @@ def sequence(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
             judge.expander(scope).visit(child)
         elif child.is_named:
             following = child.next_sibling
-            apart = following is not None and following.type == "&"  # then it runs in a shell of its own
-            printed.append(judge.visit(child, scope.fork() if apart else scope))
+            is_async = following is not None and following.type == "&"  # then it runs in a subshell
+            printed.append(judge.visit(child, scope.fork() if is_async else scope))
     return printed[0] if len(printed) == 1 else Value(UNKNOWN, Value.joined(printed).origins)
 
 
@@ -152,7 +152,7 @@ def chain(
 ) -> Value:
     """Commands joined by && and ||: all but the first may not happen.
 
-    `last` stands for the last of them with the redirections and the pipeline that the parser has put around the chain.
+    `last` replaces the last of them, with the redirections and the pipeline that the parser has put around the chain.
     The first is already judged when the chain has `begun`.
     """
     operands, operators = _operands(node)
@@ -213,11 +213,11 @@ def loop(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
     """A loop with while, until and for ((;;))."""
     text, beside = source(node), any(inner.type == "&" for inner in _descendants(node))
     if _ENDLESS.match(text) and beside and not _ENDS.search(text):
-        judge.add(deny("fork-bomb", text, "it starts processes without end.", "Loop over a list."))
+        judge.add(deny("fork-bomb", text, "it starts an unlimited number of processes.", "Loop over a list."))
     elif _ENDLESS.match(text):
-        judge.add(ask("endless", text[:60], "It loops without end.", "Loop a number of times."))
+        judge.add(ask("endless", text[:60], "The loop never ends.", "Loop a number of times."))
     elif beside and not re.match(r"while\s+(IFS=\S*\s+)?read\b", text):
-        judge.add(ask("endless", text[:60], "It may start processes without end.", "Loop over a list."))
+        judge.add(ask("endless", text[:60], "It can start an unlimited number of processes.", "Loop over a list."))
     repeated = _header(node, start=";")
     for part in _header(node):
         judge.expander(scope.fork() if part in repeated else scope).evaluate(part)
@@ -302,7 +302,7 @@ def _loop_values(items: list[Word], scope: ShellScope) -> list[Value]:
 
 
 def _names(word: Word) -> list[str]:
-    """The pattern for the relative path that a loop's word stands for, if it is told."""
+    """The pattern for the relative paths that a loop's word matches, if known."""
     parts = word.text.removeprefix("./").split("/")
     if not all(parts) or re.search(rf"[{UNKNOWN}{TAME}\[]|\*\*", word.text):
         return []
@@ -310,12 +310,12 @@ def _names(word: Word) -> list[str]:
 
 
 def _loop_value(word: Word, names: frozenset[str], scope: ShellScope) -> Value:
-    """A value of a loop's variable; plain names and numbers are not told apart from others of their kind."""
+    """A value of a loop's variable; plain names and numbers are treated alike."""
     origins = word.origins - {UNTRUSTED}
     odd = re.match(r"[-/~]|\.(?!/)", word.text) or ".." in word.text or UNKNOWN in word.text or origins
     dashed = frozenset({SUFFIXED if word.rests_on_names else DASHED} if word.dashed or word.may_split else ())
     regular = word.glob or re.fullmatch(rf"(\./)?[\w{TAME}][\w.{TAME}/+-]*", word.text)
-    hidden = files.perhaps_secret(word, scope) if word.glob else files.secret(word.text, scope)
+    hidden = files.may_be_secret(word, scope) if word.glob else files.secret(word.text, scope)
     if regular and not odd and not hidden:
         is_number = re.fullmatch(rf"[\d{TAME}]+", word.text)
         return Value(TAME, word.origins | names | (set() if is_number else {A_FILE if word.glob else A_WORD}) | dashed)
@@ -375,11 +375,11 @@ def function(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
     for child in named:
         if child.type in kinds:
             judge.visit(child, scope.fork())
-            judge.add(ask("function-input", source(child), "A function with a redirection is not followed."))
+            judge.add(ask("function-input", source(child), "Functions with redirections are not analysed."))
     _multiplies(judge, name, node)
     if is_known(name):
-        why = "It gives the name of a known command another meaning."
-        judge.add(ask("shadowed-command", source(node)[:60], why, "Choose a name of its own."))
+        why = "It redefines the name of a known command."
+        judge.add(ask("shadowed-command", source(node)[:60], why, "Choose another name."))
     unknown = dict.fromkeys(scope.variables, ANYTHING)
     judge.visit(body, replace(scope.fork(), variables=unknown, defining=True, in_function=True))
     scope.functions[name] = (body,)
@@ -391,14 +391,14 @@ def _multiplies(judge: StatementJudge, name: str, node: Node) -> None:
     for inner in _descendants(node):
         if inner.type == "command_name" and source(inner) == name and inner.parent:
             if _at_once(inner.parent, node):
-                why = "a function that starts itself again and again fills the machine."
+                why = "a function that starts copies of itself exhausts the machine."
                 judge.add(deny("fork-bomb", source(node), why, "Call each command once."))
                 return
-            judge.add(ask("recursion", source(node)[:60], "A function that calls itself may never end.", "Use a loop."))
+            judge.add(ask("recursion", source(node)[:60], "A recursive function may never end.", "Use a loop."))
 
 
 def _at_once(node: Node, end: Node) -> bool:
-    """Whether a command runs beside what follows it: in a pipeline, or before &."""
+    """Whether a command runs concurrently with the next one: in a pipeline, or before &."""
     while node.parent and node != end:
         following = node.next_sibling
         if node.type in {"pipeline", "process_substitution"} or (following and following.type == "&"):
@@ -410,7 +410,7 @@ def _at_once(node: Node, end: Node) -> bool:
 def pipeline(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
     """Each stage reads what the one before prints."""
     chained = leading(node)
-    if chained is not None and judge.meant(chained) is chained:
+    if chained is not None and judge.resolved(chained) is chained:
         return judge.around(node, chained, _operands(chained)[0][-1], scope)
     return piped(judge, [child for child in node.children if child.is_named], scope, scope.stdin)
 
@@ -425,7 +425,7 @@ def piped(judge: StatementJudge, stages: list[Node], scope: ShellScope, printed:
         inner = scope.fork()
         inner.stdin, inner.bounded = printed, _HEADED.match(" | ".join(map(source, stages[number:]))) is not None
         printed = judge.visit(_operands(stage)[0][0], inner)
-        origins = unfound(origins - {A_FILE, A_WORD, PERHAPS_EMPTY}) | printed.origins
+        origins = composed(origins - {A_FILE, A_WORD, PERHAPS_EMPTY}) | printed.origins
     for stage in stages:
         if stage.type == "list":
             printed = chain(judge, stage, scope, begun=True)

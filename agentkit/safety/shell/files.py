@@ -39,7 +39,7 @@ _SCRATCH = re.compile(r"/(var/)?tmp(/|\Z)")
 _SINKS = re.compile(r"/dev/(null|stdout|stderr|stdin|tty|fd/\d+)$")
 _ENDLESS = re.compile(r"/dev/(zero|u?random|full)$")
 _CONNECTION = re.compile(r"/dev/(tcp|udp)/")
-_MOST_PARTS, _MAX_TAILS = 20, 9
+_MAX_PARTS, _MAX_TAILS = 20, 9
 EVERYTHING = ("**/*", "**/.*")
 """Patterns for all files of the workspace."""
 _DEVICE = re.compile(r"/dev/")
@@ -54,7 +54,7 @@ _SEPARATORS = re.compile(r"[=@:,]")
 
 
 def resolve(text: str, scope: ShellScope) -> str | None:
-    """The absolute path that a text names; None when it cannot be told."""
+    """The absolute path that a text names; None if unknown."""
     if text.startswith("file://"):
         text = text.removeprefix("file://")
     if UNKNOWN in text or (scope.cwd is None and not text.startswith("/")):
@@ -63,7 +63,7 @@ def resolve(text: str, scope: ShellScope) -> str | None:
 
 
 def _noted(word: Word, scope: ShellScope) -> str | None:
-    """The absolute path that a word names, which is noted as a place of the command; None when it cannot be told."""
+    """The absolute path that a word names, which is recorded as a place of the command; None if unknown."""
     path = resolve(word.text, scope)
     if path is not None:
         scope.places.add(path)
@@ -79,7 +79,7 @@ def run(word: Word, scope: ShellScope) -> str | None:
 
 
 def _stood_for(word: Word, path: str, scope: ShellScope) -> Iterator[str]:
-    """A path, or the patterns that it stands for where its name is that of a file which a loop or find gives."""
+    """A path, or the patterns that it matches if its name comes from a loop or from find."""
     below = [origin.removeprefix(BELOW) for origin in word.origins if origin.startswith(BELOW)]
     found = [origin.removeprefix(FOUND) for origin in word.origins if origin.startswith(FOUND)]
     if below:
@@ -93,7 +93,7 @@ def _stood_for(word: Word, path: str, scope: ShellScope) -> Iterator[str]:
 
 
 def secret(text: str, scope: ShellScope) -> str | None:
-    """Why a path is secret; inside the workspace only the names below it count."""
+    """The reason why a path is secret, or None; inside the workspace only the relative path counts."""
     path = resolve(text, scope)
     if path is None:
         return paths.secret(text)
@@ -124,13 +124,13 @@ def _matches(sample: str, pattern: str) -> bool:
     return all(fnmatch.fnmatchcase(a, b) and (not a.startswith(".") or b.startswith((".", "["))) for a, b in pairs)
 
 
-def perhaps_secret(word: Word, scope: ShellScope) -> bool:
+def may_be_secret(word: Word, scope: ShellScope) -> bool:
     """Whether a pattern, such as find takes, could match a secret."""
     return _secret_glob(replace(word, glob=True), scope) is not None
 
 
 def secrets(word: Word, scope: ShellScope, *, listing: bool = False) -> Iterator[Decision]:
-    """What objects to naming a secret anywhere in an argument: alone, after = @ : or a short flag."""
+    """Objections to a secret path in an argument: alone, after = @ : or a short flag."""
     text = word.text
     starts = [match.end() for match in islice(_EXAMPLE.finditer(text), _MAX_TAILS)]
     candidates = {text, *(text[start:] for start in starts)}
@@ -146,48 +146,52 @@ def secrets(word: Word, scope: ShellScope, *, listing: bool = False) -> Iterator
     sample = _secret_glob(word, scope)
     if sample and not (listing and sample in paths.SECRETS_OF_FOLDERS):
         if sample in paths.SECRETS_OF_FOLDERS:
-            yield ask("secret", word.source, "Its pattern could match files with keys.", "Name the files.")
+            yield ask("secret", word.source, "The pattern could match files that contain keys.", "Name the files.")
         else:
             yield _secret_found(word, "a pattern that reaches secrets")
 
 
 def _secret_found(word: Word, reason: str) -> Decision:
-    return deny("secret", word.source, f"it names {reason}.", "Ask a person for what is needed, without the secret.")
+    return deny("secret", word.source, f"it names {reason}.", "Ask the user for the information without the secret.")
 
 
 def read(word: Word, scope: ShellScope, *, listing: bool = False) -> Iterator[Decision]:
-    """What objects to reading a path."""
+    """Objections to reading a path."""
     if word.text == "-" or _SINKS.match(word.text):
         return
     path = _noted(word, scope)
     if path is None:
-        yield ask("unknown-path", word.source, "What it reads cannot be told before it runs.", "Name the files.")
+        yield ask(
+            "unknown-path", word.source, "The files that it reads are only known when it runs.", "Name the files."
+        )
     elif _CONNECTION.match(path):
-        yield deny("reverse-shell", word.source, "it opens a connection that a shell could hang on.")
+        yield deny("reverse-shell", word.source, "it opens a network connection that can serve as a remote shell.")
     elif _ENDLESS.match(path):
         yield from _endless(word, scope)
     elif _DEVICE.match(path) and not _SINKS.match(path):
         yield from _device(word)
-    elif not (paths.inside(path, scope.workspace) or _READABLE.match(path) or _is_told(path, scope, listing=listing)):
+    elif not (paths.inside(path, scope.workspace) or _READABLE.match(path) or _is_public(path, scope, listing=listing)):
         yield ask("outside-read", word.source, "It reads outside the workspace.", "Read files of the workspace.")
     elif scope.exposed and not listing:
         yield from _reached(word, path, scope)
 
 
 def listed(words: list[Word], scope: ShellScope) -> frozenset[str]:
-    """The origin of what stands in these files, if all of them stood in the workspace before the command."""
+    """The origin of the contents of these files, if all of them existed in the workspace before the command."""
     found = [resolve(word.text, scope) for word in words]
-    told = found and all(path and paths.inside(path, scope.workspace) and path not in scope.written for path in found)
-    return frozenset({LISTED}) if told and not any(secret(word.text, scope) for word in words) else frozenset()
+    are_own = found and all(
+        path and paths.inside(path, scope.workspace) and path not in scope.written for path in found
+    )
+    return frozenset({LISTED}) if are_own and not any(secret(word.text, scope) for word in words) else frozenset()
 
 
 def _endless(word: Word, scope: ShellScope) -> Iterator[Decision]:
-    """What objects to reading a device without end, unless `head` ends it."""
+    """Objections to reading an endless device, unless `head` limits it."""
     if not scope.bounded:
         yield ask("endless", word.source, "It reads a device that never ends.", "Limit it, as in head -c 16.")
 
 
-def _is_told(path: str, scope: ShellScope, *, listing: bool) -> bool:
+def _is_public(path: str, scope: ShellScope, *, listing: bool) -> bool:
     """Whether nothing of the host's is seen there: names above all, or what this command itself has put there."""
     return bool(listing and _LISTABLE.match(path)) or (_is_fleeting(path, scope) and (listing or path in scope.written))
 
@@ -205,17 +209,18 @@ def fleeting(word: Word, scope: ShellScope) -> bool:
 
 
 def outside(word: Word, scope: ShellScope, *, written: bool = False) -> Iterator[Decision]:
-    """What objects to a flag's value that is written as a path out of the workspace; the flag may not take one."""
+    """Objections to a flag with a path outside of the workspace, even if the flag takes no value."""
     if re.match(r"[/~]|\.\.(/|$)", word.text):
         yield from write(word, scope) if written else read(word, scope, listing=True)
 
 
-def _perhaps(pattern: str) -> Iterator[str]:
-    """A pattern, and what it is when a part of it stands for a name that may be protected."""
+def _variants(pattern: str) -> Iterator[str]:
+    """A pattern, and its variants with a part replaced by a name that may be protected."""
     yield pattern
     parts = pattern.split("/")
-    for index, part in enumerate(parts[:_MOST_PARTS]):
-        names = (name for name in paths.PROTECTED_NAMES if set("*?[") & set(part) and _matches(name, part))
+    patterns = ((index, part) for index, part in enumerate(parts) if set("*?[") & set(part))
+    for index, part in islice(patterns, _MAX_PARTS):
+        names = (name for name in paths.PROTECTED_NAMES if _matches(name, part))
         yield from ("/".join([*parts[:index], name, *parts[index + 1 :]]) for name in names)
 
 
@@ -224,22 +229,22 @@ def _device(word: Word) -> Iterator[Decision]:
 
 
 def _reached(word: Word, path: str, scope: ShellScope) -> Iterator[Decision]:
-    """What objects to reading a place where nothing hides files with keys, of which it may be one or hold one."""
+    """Objections to reading a path that is or contains a file with keys, if keys are not hidden."""
     parts = path.count("/") + 1
     above = {"/".join(place.split("/")[:parts]) for place in scope.exposed}
     is_open = word.glob or PATTERN in word.origins
     if above and (TAME in word.text or any(each == path or (is_open and _matches(each, path)) for each in above)):
-        why = "It may read files with keys, which nothing hides from a command on this machine."
-        yield ask("exposed", word.source, why, "Name the files that are meant.")
+        why = "It could read files that contain keys; on this machine they are not hidden from commands."
+        yield ask("exposed", word.source, why, "Name the files.")
 
 
 def write(word: Word, scope: ShellScope) -> Iterator[Decision]:
-    """What objects to writing a path, or that it is written; nothing for what only looks like a file."""
+    """Objections to writing a path, or an allowed finding; none for output descriptors."""
     if word.text == "-" or _SINKS.match(word.text):
         return
     path = _noted(word, scope)
     if path is None:
-        yield ask("unknown-path", word.source, "What it writes cannot be told before it runs.", "Name the file.")
+        yield ask("unknown-path", word.source, "The file that it writes is only known when it runs.", "Name the file.")
         return
     scope.written.add(path)
     reason = secret(word.text, scope)
@@ -263,9 +268,9 @@ def _secret_written(word: Word, reason: str, *, within: bool) -> Decision:
 def _write_within(word: Word, path: str, scope: ShellScope) -> Iterator[Decision]:
     place = posixpath.relpath(path, scope.workspace)
     is_open = word.glob or PATTERN in word.origins
-    reason = next(filter(None, map(paths.protected, _perhaps(place) if is_open else (place,))), None)
+    reason = next(filter(None, map(paths.protected, _variants(place) if is_open else (place,))), None)
     if reason:
-        yield ask("protected", word.source, f"It changes a file that runs code or rules later: {reason}.")
+        yield ask("protected", word.source, f"It changes a file that other programs run or obey later: {reason}.")
     else:
         scope.touched.update(f"{each}/" for each in changed(word, path, scope) or ["**/*"])
         yield writes(word.source)
@@ -273,20 +278,20 @@ def _write_within(word: Word, path: str, scope: ShellScope) -> Iterator[Decision
 
 def _write_outside(word: Word, path: str) -> Iterator[Decision]:
     if _CONNECTION.match(path):
-        yield deny("reverse-shell", word.source, "it opens a connection that a shell could hang on.")
+        yield deny("reverse-shell", word.source, "it opens a network connection that can serve as a remote shell.")
     elif _DEVICE.match(path):
         yield from _device(word)
     elif re.match(rf"({HOME}|/home/[^/]+|/root|/Users/[^/]+)/\.", path) or paths.protected(path):
         yield deny("persistence", word.source, "it changes settings or code that runs later outside the workspace.")
     elif _SYSTEM.match(path):
-        yield deny("system-write", word.source, "it changes files of the system.")
+        yield deny("system-write", word.source, "it changes system files.")
     else:
         why = "It writes outside the workspace."
         yield ask("outside-write", word.source, why, "Write inside the workspace.", egress=True)
 
 
 def delete(word: Word, scope: ShellScope, what: str = "deletes") -> Iterator[Decision]:
-    """What objects to destroying a path, or that it can be undone; outside the workspace nobody may."""
+    """Objections to destroying a path, or an undoable finding; denied outside of the workspace."""
     if not word.text:  # no file has an empty name
         return
     path = _noted(word, scope)
@@ -305,14 +310,14 @@ def delete(word: Word, scope: ShellScope, what: str = "deletes") -> Iterator[Dec
 def _delete_within(word: Word, path: str, scope: ShellScope, what: str) -> Iterator[Decision]:
     place, patterns = posixpath.relpath(path, scope.workspace), changed(word, path, scope)
     if patterns == ["."] and what == "deletes":
-        yield deny("delete-tree", word.source, "it deletes the whole workspace.", "Name what is to be deleted.")
+        yield deny("delete-tree", word.source, "it deletes the whole workspace.", "Name the files to delete.")
         return
-    reason = next(filter(None, map(paths.protected, _perhaps(place))), None)
+    reason = next(filter(None, map(paths.protected, _variants(place))), None)
     is_lost = what == "moves away" or not patterns or any(map(is_all, patterns)) or scope.links
     if is_lost or not scope.undoable:
         yield ask("delete", word.source, f"It {what} files of the workspace for good.", "Move them aside instead.")
     elif reason:
-        yield ask("protected", word.source, f"It {what} what runs code or sets rules later: {reason}.")
+        yield ask("protected", word.source, f"It {what} files that other programs run or obey later: {reason}.")
     else:
         scope.destroyed.update(patterns if what == "deletes" else [f"{each}/" for each in patterns])
         yield undoes(word.source)
@@ -330,8 +335,8 @@ def changed(word: Word, path: str, scope: ShellScope) -> list[str]:
     if TAME in word.text:
         found = [origin.removeprefix(FOUND) for origin in word.origins if origin.startswith(FOUND)]
         here = glob.escape(posixpath.relpath(scope.cwd or "/", scope.workspace))
-        told = [f"/{name}" if name.startswith("**/") else f"/{here}/{name}" for name in found if word.text == TAME]
-        return told or _tame(word.text, scope)
+        patterns = [f"/{name}" if name.startswith("**/") else f"/{here}/{name}" for name in found if word.text == TAME]
+        return patterns or _tame(word.text, scope)
     if not (word.glob or PATTERN in word.origins):
         return [glob.escape(place)]
     literal = [glob.escape(place)] if "[" in place else []  # what bash does not match stays as it is
@@ -362,7 +367,7 @@ def opened(part: str) -> str:
 
 
 def is_all(pattern: str) -> bool:
-    """Whether a pattern stands for everything in the workspace, but perhaps for what begins with a dot."""
+    """Whether a pattern matches everything in the workspace, except perhaps names that begin with a dot."""
     return all(not part.strip("*?.") for part in pattern.rstrip("/").split("/"))
 
 
@@ -370,4 +375,6 @@ def _delete_unknown(word: Word, what: str) -> Iterator[Decision]:
     if re.match(r"(/|~|\.\.)", word.text):
         yield deny("delete-tree", word.source, f"it {what} files outside the workspace.")
     else:
-        yield ask("unknown-path", word.source, f"What it {what} cannot be told before it runs.", "Name the files.")
+        yield ask(
+            "unknown-path", word.source, f"The files that it {what} are only known when it runs.", "Name the files."
+        )

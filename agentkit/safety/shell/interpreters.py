@@ -94,11 +94,11 @@ _READING = {"r", "rb", "rt"}
 
 
 def effect(word: Word, scope: ShellScope) -> Iterator[Finding]:
-    """What a plain program does: it only computes, or it reads files and imports code, whose paths are judged."""
+    """The effect of a plain program: it computes, or reads files and imports code, whose paths are judged."""
     nodes = list(ast.walk(ast.parse(word.text.replace(TAME, "1"))))
     plain = tables().groups["python_plain_modules"]
     imported = [name for node in nodes for name in _imported(node)]
-    # What Python imports of its own is first looked for in the current folder.
+    # Python looks for its own modules in the current folder first.
     replaced = imported and any(_OWN_MODULE.fullmatch(path) for path in scope.written)
     if not replaced and all(name in plain for name in imported) and not any(_is_open(node) for node in nodes):
         yield reads(word.source)
@@ -240,18 +240,18 @@ _REGEX_LITERAL = re.compile(
     r"(?:(?<=\sif\s)|(?<=\sunless\s))/[\w\s^$.*+?\\\[\]|#-]*/[imsx]*(?=\s*(;|\)|$|&&|and\b|or\b))"
 )
 _FILE_NAME = re.compile(r"[\w./-]{1,200}\.\w{1,5}")
-_LONGEST = 3_000
+_MAX_CHARS = 3_000
 
 
 def judge(language: str, word: Word, scope: ShellScope) -> Iterator[Finding]:
-    """What objects to a program in a word; something always answers, as only what is understood is allowed."""
+    """Findings on an inline program; never empty, because only known constructs are allowed."""
     code = word.text
-    if len(code) > _LONGEST:
+    if len(code) > _MAX_CHARS:
         yield ask("inline-code", word.source, "The program is too long to judge.", "Write it to a file and run that.")
         return
     if word.holds_file_name:
         yield ask(
-            "inline-code", word.source, "A file's name would be a part of the program.", "Pass it as an argument."
+            "inline-code", word.source, "A file name would become part of the program.", "Pass it as an argument."
         )
     objections = list(_objections(language, word, scope))
     yield from objections
@@ -262,7 +262,7 @@ def judge(language: str, word: Word, scope: ShellScope) -> Iterator[Finding]:
     elif UNKNOWN not in code and _PLAIN.get(language, _is_plain)(code):
         yield reads(word.source)
     else:
-        why = "It runs a program from the command line that is not plainly harmless."
+        why = "The inline program could do harm."
         yield ask("inline-code", word.source, why, "Write the program to a file of the workspace and run that.")
 
 
@@ -307,7 +307,7 @@ def _literal(literal: str, code: str, word: Word, scope: ShellScope) -> Iterator
 
 
 def _written(literal: str, word: Word, scope: ShellScope) -> Iterator[Finding]:
-    """What denies writing the file that a program names; what only asks is asked anyway."""
+    """Denials of writes to files that a program names; inline programs are asked about anyway."""
     if re.match(r"[/~]", literal):
         yield from (found for found in files.write(Word(literal, word.source), scope) if found.verdict == "deny")
 
@@ -373,7 +373,7 @@ _NAMED = re.compile(
 
 
 def interpreted(language: Interpreter, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """What an interpreter runs, and what objects to its options and arguments."""
+    """The program of an interpreter, and objections to its options and arguments."""
     if words[1:] and all(word.text in _VERSION for word in words[1:]):
         yield reads(words[0].source)
     elif language.name == "shell":
@@ -408,7 +408,7 @@ def _by_options(language: Interpreter, words: list[Word], scope: ShellScope) -> 
 def _option(language: Interpreter, argument: Argument, scope: ShellScope) -> Iterator[Finding]:
     kind, word, _ = argument
     if kind == "ask" or (kind in {"program", "module"} and word.text.startswith("-")):
-        yield ask("option", word.source, "What this option does is not known here.")
+        yield ask("option", word.source, "The option is not known.")
     elif kind == "program":
         yield from _program(language, word, scope)
     elif kind == "module":
@@ -459,7 +459,7 @@ def _shell(language: Interpreter, words: list[Word], scope: ShellScope) -> Itera
         code, stdin = code or "c" in letters, stdin or "s" in letters
         modes = [rest.pop(0) for letter in letters if letter in "oO" and rest]
         if not _LETTERS.issuperset(letters) or not all(_MODES.fullmatch(mode.text) for mode in modes):
-            yield ask("option", word.source, "What this option does is not known here.")
+            yield ask("option", word.source, "The option is not known.")
             _note_loaded(word, rest, scope)
     if code and rest:
         yield from _given_script(rest, scope)
@@ -485,7 +485,7 @@ def _given_script(rest: list[Word], scope: ShellScope) -> Iterator[Finding]:
 
 
 def _module(interpreter: Word, module: Word, rest: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """What python -m runs: a command of the same name, the timing of a program, or a tool that is known."""
+    """The target of python -m: a command of the same name, a timed program, or a known tool."""
     name, known = module.text.partition(".")[0], tables()
     yield from (StartedCommand([interpreter, *rest[i:]]) for i, word in enumerate(rest) if word.text.startswith("-m"))
     if name == "timeit":
@@ -525,7 +525,7 @@ def _file(language: Interpreter, rest: list[Word], scope: ShellScope) -> Iterato
     elif path in scope.written or rest[0].glob:
         scope.scripts |= scope.places  # from which it may have been made
         yield ask(
-            "fresh-code", rest[0].source, "It runs a file that this command has just made.", "Run it in a later call."
+            "fresh-code", rest[0].source, "It runs a file that the same command created.", "Run it in a later call."
         )
     else:
         yield runs(rest[0].source, scope)

@@ -28,9 +28,9 @@ class Judgment:
 
     Where it cannot restore all that is `destroyed`, the decision is `otherwise`. It should restore what is `touched`
     too. `agentkit.workspace.restorable` describes the patterns. `places` are the absolute paths that the command names
-    as files, with `/home/~` for the home folder, and `scripts` those whose content it runs; of a command that is too
-    long to be read there are none. `options` are words that are options of a command only if a file's name begins with
-    a dash, or has one behind white space; the decision holds where no file of the workspace has such a name.
+    as files, with `/home/~` for the home folder, and `scripts` those whose content it runs; they are
+    empty for a command that is too long. `options` are words that are options only if a file name begins with a dash,
+    or contains one after white space; the decision is valid if no file of the workspace has such a name.
     """
 
     decision: Decision
@@ -42,8 +42,8 @@ class Judgment:
 
     def otherwise(self, why: str) -> Decision:
         """The decision when the journal cannot restore what is deleted, and why it cannot."""
-        reason = f"What it deletes could not be put back: {why}."
-        remedy = "Delete less at once, or move it aside instead."
+        reason = f"The deletion could not be undone: {why}."
+        remedy = "Delete fewer files at once, or move them aside."
         asked = ask("delete", self.decision.evidence, reason, remedy, egress=self.decision.egress)
         return replace(asked, destroys=self.decision.destroys)
 
@@ -73,14 +73,14 @@ def examine_command(
     # What a command writes may hold what it has moved or packed before, and deletes afterwards.
     touched = frozenset(scope.destroyed | scope.touched)
     destroyed = touched if decision.allowed and scope.destroyed else frozenset()
-    told = frozenset(each for each in touched if not files.is_all(each))
+    known = frozenset(each for each in touched if not files.is_all(each))
     return Judgment(
-        decision, destroyed, told, frozenset(scope.places), frozenset(scope.scripts), frozenset(scope.options)
+        decision, destroyed, known, frozenset(scope.places), frozenset(scope.scripts), frozenset(scope.options)
     )
 
 
 class Facts(TypedDict, total=False):
-    """Where a command would run, as `examine_command` takes it."""
+    """The arguments of `examine_command` about the environment of a command."""
 
     workspace: Required[str]
     contained: bool
@@ -93,18 +93,17 @@ def judge_command(
     *,
     agrees: Callable[[str], bool] | None = None,
     unrestorable: Callable[[frozenset[str]], str] | None = None,
-    odd_name: Callable[[], str] | None = None,
+    ambiguous_name: Callable[[], str] | None = None,
     **facts: Unpack[Facts],
 ) -> Decision:
     """The decision on a bash command, as `examine_command` judges it.
 
-    `agrees` is asked, before an allow, whether bash itself reads the command without error. `unrestorable` is asked why
-    the journal could not restore what the command deletes in the workspace, and answers "" when it could; without it
-    nothing can be restored. `odd_name` is asked why a name of a file in the workspace could be an option of a command,
-    and answers "" when none could; without it ordinary names are assumed.
+    `agrees` checks whether bash parses an allowed command. `unrestorable` returns why the journal could not restore
+    what the command deletes in the workspace, or ""; without it nothing counts as restorable. `ambiguous_name` returns
+    why a file name in the workspace could be read as an option, or ""; without it ordinary names are assumed.
     """
     judgment = examine_command(command, undoable=unrestorable is not None, **facts)
-    return settled(judgment, command, agrees=agrees, unrestorable=unrestorable, odd_name=odd_name)
+    return settled(judgment, command, agrees=agrees, unrestorable=unrestorable, ambiguous_name=ambiguous_name)
 
 
 def settled(
@@ -113,16 +112,18 @@ def settled(
     *,
     agrees: Callable[[str], bool] | None = None,
     unrestorable: Callable[[frozenset[str]], str] | None = None,
-    odd_name: Callable[[], str] | None = None,
+    ambiguous_name: Callable[[], str] | None = None,
 ) -> Decision:
     """The decision of a judgment after bash and the journal were asked, as `judge_command` describes."""
     decision = judgment.decision
     if decision.allowed and agrees is not None and not agrees(command):
-        asked = ask("unreadable", command, "bash itself cannot read it.", "Write it more plainly.")
+        asked = ask("unreadable", command, "bash cannot parse it.", "Simplify the command.")
         return replace(asked, destroys=decision.destroys or _destroyed([asked], command))
-    odd = odd_name() if decision.allowed and judgment.options and odd_name is not None else ""
+    odd = ambiguous_name() if decision.allowed and judgment.options and ambiguous_name is not None else ""
     if odd:
-        asked = ask("option", min(judgment.options), f"A file's name could be an option: {odd}.", "Name the files.")
+        asked = ask(
+            "option", min(judgment.options), f"A file name could be read as an option: {odd}.", "Name the files."
+        )
         return replace(asked, egress=decision.egress, destroys=decision.destroys)
     if judgment.destroyed:
         why = unrestorable(judgment.destroyed) if unrestorable is not None else "no journal records it"
@@ -134,30 +135,30 @@ def _concluded(findings: list[Decision], command: str, *, contained: bool) -> De
     """The strictest finding; of allowed ones, the one with the greatest harm, for all of them together."""
     if not findings:
         only_said = _COMMENT.fullmatch(command)
-        return reads(command) if only_said else ask("empty", command, "There is no command.", "Name a command.")
+        return reads(command) if only_said else ask("empty", command, "The command is empty.", "Pass a command.")
     decision, destroys = strictest(findings), _destroyed(findings, command)
     if not decision.allowed:
         return replace(decision, egress=any(found.egress for found in findings), destroys=destroys)
     greatest = max(findings, key=_harm)
     if not contained and greatest.level is SafetyLevel.SYSTEM:
-        why = "It changes files or runs code, and no sandbox would confine it."
+        why = "It changes files or runs code, and no sandbox confines it here."
         greatest = ask("uncontained", greatest.evidence, why, egress=greatest.egress)
     return greatest if greatest.destroys == destroys else replace(greatest, destroys=destroys)
 
 
 def _harm(found: Decision) -> tuple[bool, SafetyLevel, bool, bool]:
-    """How an allowed finding compares; of equal ones, a finding that has decided precedes one that only destroys."""
+    """The sort key of an allowed finding; among equal ones, a decision precedes a mere destruction."""
     return found.egress, found.level or SafetyLevel.SAFE, found.rule == "shell.runs", not found.destroys
 
 
 def _destroyed(findings: list[Decision], command: str) -> str:
-    """What the command destroys, as the rest of a sentence; empty if nothing.
+    """The destruction by the command, as the rest of a sentence, or "".
 
     A command that was not read to its end may destroy if it names a program that can.
     """
-    told = next((found.destroys for found in findings if found.destroys), "")
-    if told or not any(found.rule in _UNREAD for found in findings):
-        return told
+    reason = next((found.destroys for found in findings if found.destroys), "")
+    if reason or not any(found.rule in _UNREAD for found in findings):
+        return reason
     named = next((word for word in _WORD.findall(command) if word in tables().destroying), "")
     return f"it cannot be read to its end, and names {named}, which can delete files." if named else ""
 
@@ -188,9 +189,9 @@ def _mistakes(rule: CommandRule) -> list[str]:
     least = _STRICTNESS.index(rule.verdict)
     missed = [(c, d) for c, d in matching if _STRICTNESS.index(d.verdict) < least]
     caught = [(c, d) for c, d in others if (d.rule, d.verdict) == (f"shell.{rule.id}", rule.verdict)]
-    told = [f"{rule.id}: {command!r} is judged {decision}" for command, decision in missed + caught]
+    lines = [f"{rule.id}: {command!r} is judged {decision}" for command, decision in missed + caught]
     _, _, reason = rule.reason.partition(" ")  # whose first word may be the variable that it is about
     decides = [d for _, d in matching if d.rule == f"shell.{rule.id}" and d.reason.endswith(reason)]
     if rule.match and rule.verdict is not Verdict.ALLOW and not decides:
-        told.append(f"{rule.id}: another table decides each of {rule.match}; put this one before it")
-    return told
+        lines.append(f"{rule.id}: another table decides each of {rule.match}; put this one before it")
+    return lines

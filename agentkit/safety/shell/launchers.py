@@ -57,7 +57,7 @@ _MESSAGE = re.compile(r"-\w*m$|--(message|title|body|description|notes?|grep|sea
 _CHOICE = re.compile(r"(?<!^!\n)(?<!^-not\n)^[(]\n((?:-i?name\n[^\n]+\n-or?\n)*-i?name\n[^\n]+\n)[)]$", re.MULTILINE)
 _NEGATIONS = {"!", "-not"}
 _LOOSE = {"-o", "-or", ",", "(", ")", "-L", "-follow"}
-"""What makes find act upon more than the tests beside it say, or on what lies elsewhere."""
+"""Options with which find also acts on files that its other tests exclude, or on other folders."""
 _EACH = {"-x", "-X", "--exec", "--exec-batch"}
 _TRACES = re.compile(r"HISTFILE|HISTSIZE|HISTFILESIZE|HISTCONTROL|HISTIGNORE")
 _LOADERS = re.compile(r"LD_PRELOAD|LD_AUDIT|DYLD_INSERT_LIBRARIES|BASH_ENV|PROMPT_COMMAND|BASH_FUNC.*")
@@ -91,13 +91,13 @@ _FINE = re.compile(
 
 
 def environment(name: str, value: Value, source: str, scope: ShellScope) -> Iterator[Finding]:
-    """What objects to setting a variable of this name for a command."""
+    """Objections to setting a variable of this name for a command."""
     if _LOADERS.fullmatch(name):
         yield deny("environment", source, f"{name} makes programs run other code.", "Run the command without it.")
         if name == "PROMPT_COMMAND":
             yield from script(value, source)
     elif _TRACES.fullmatch(name):
-        yield deny("traces", source, "it hides what is done.", "Run the command without it.")
+        yield deny("traces", source, "it hides its traces.", "Run the command without it.")
     elif _DELICATE.fullmatch(name) and not _is_tame(name, value.text, scope):
         yield ask("environment", source, f"{name} changes what programs do or run.", "Run the command without it.")
         yield from carried([Word("--", source), Word("--", source), Word(value.text, source)])
@@ -126,17 +126,19 @@ def script(value: Value | Word, source: str) -> Iterator[Finding]:
     if not (UNKNOWN in value.text or TAME in value.text or named):
         yield ShellScript(value.text, source)
         return
-    yield ask("dynamic-code", source, "It runs a text that is made when it runs.", "Write the command itself.")
+    yield ask(
+        "dynamic-code", source, "It runs text that is only known when the command runs.", "Write the command itself."
+    )
     yield ShellScript(re.sub(f"[{UNKNOWN}{TAME}]", "$_unknown", value.text), source)
 
 
 def origin(value: Value | Word, source: str) -> Iterator[Finding]:
-    """What objects to running a text that was downloaded or decoded."""
+    """Objections to running a text that was downloaded or decoded."""
     if "fetch" in value.origins:
-        why = "it downloads code and runs it unseen."
+        why = "it downloads and runs code that nobody has read."
         yield deny("remote-code", source, why, "Download it to a file, read it, then run it.")
     if "decode" in value.origins:
-        yield deny("obfuscated", source, "it decodes a hidden text and runs it.", "Write the command itself.")
+        yield deny("obfuscated", source, "it decodes and runs hidden text.", "Write the command itself.")
 
 
 def launched(launcher: Launcher, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
@@ -166,10 +168,10 @@ def launched(launcher: Launcher, words: list[Word], scope: ShellScope) -> Iterat
 
 
 def _option(argument: Argument, rest: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """What objects to an option of a launcher, and what it runs."""
+    """Objections to an option of a launcher, and the commands that it runs."""
     kind, word, _ = argument
     if kind == "ask":
-        yield ask("option", word.source, "What this option does is not known here.")
+        yield ask("option", word.source, "The option is not known.")
         yield from _mistaken(rest)
     elif kind == "cd":
         yield from files.read(word, scope)
@@ -289,7 +291,7 @@ def _filled(words: list[Word], marker: str, item: Word) -> list[Word]:
 
 
 def find(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """What find looks at, and what it does with what it finds."""
+    """The folders that find searches, and its actions."""
     begin = 1
     while begin < len(words) and re.fullmatch(r"-[HLP]|-O\S*|-D|--", words[begin].text):
         begin += 2 if words[begin].text == "-D" else 1
@@ -302,18 +304,18 @@ def find(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
     yield from _chosen(words[start:], scope)
     for index, word in _tests(words, start):
         following = words[index + 1 : index + 2]
-        yield from _untold(words[index - 1], word)
+        yield from _unknown_test(words[index - 1], word)
         if re.fullmatch(r"-(fprint0?|fls|fprintf)", word.text) and following:
             yield from files.write(following[0], scope)
         elif EXECUTING.fullmatch(word.text):
             yield from _executed(words[index + 1 :], roots, found_names(words))
         elif word.text.startswith("-files0"):
-            yield ask("unknown-path", word.source, "It looks where a file tells it to.")
+            yield ask("unknown-path", word.source, "It reads the folders to search from a file.")
     yield reads(words[0].source)
 
 
 def _deleted(root: Word, words: list[Word], start: int, scope: ShellScope) -> Iterator[Finding]:
-    """What objects to deleting what find finds; empty files and folders can be restored whatever their names."""
+    """Objections to the deletions of find; empty files and folders can be restored regardless of their names."""
     below = _below(root, found_names(words))
     folder, tests = files.resolve(root.text, scope), " ".join(word.text for word in words[start:])
     is_inside = folder is not None and paths.inside(folder, scope.workspace)
@@ -324,10 +326,10 @@ def _deleted(root: Word, words: list[Word], start: int, scope: ShellScope) -> It
         yield from files.delete(below, scope)
 
 
-def _untold(before: Word, word: Word) -> Iterator[Finding]:
-    """What objects to a test of find that may be any, such as -delete, as it is not written out."""
+def _unknown_test(before: Word, word: Word) -> Iterator[Finding]:
+    """Objections to an unknown test of find, which could be -delete."""
     if UNKNOWN in word.text and (word.text[0] == "-" or not _VALUED_TESTS.fullmatch(before.text)):
-        yield ask("option", word.source, "What it would have find do cannot be told.", "Write the test out.")
+        yield ask("option", word.source, "The test of find is only known when the command runs.", "Write out the test.")
 
 
 def _tests(words: list[Word], start: int) -> Iterator[tuple[int, Word]]:
@@ -340,7 +342,7 @@ def _tests(words: list[Word], start: int) -> Iterator[tuple[int, Word]]:
 
 
 def suspected(words: list[Word]) -> Iterator[Finding]:
-    """What a command may start that is not judged by itself, by the first few words and texts that look like it."""
+    """Commands that an unknown command could start, found among its first words and texts."""
     seen = set[str]()
     for index, word in enumerate(words[1:], 1):
         plain = not re.search(r"\s", word.text) and word.text.rpartition("/")[2] in tables().groups["suspects"]
@@ -355,13 +357,13 @@ def carried(words: list[Word]) -> Iterator[ShellScript]:
     names, seen = tables().groups["suspects"], set[str]()
     for before, word in pairwise(words):
         is_value = before.text.startswith("-") and not _MESSAGE.match(before.text)
-        told = [word.text] if is_value else []
-        told += [
+        values = [word.text] if is_value else []
+        values += [
             word.text[match.end() :]
             for match in [_SETTING.match(word.text)]
             if match and not _MESSAGE.match(word.text.partition("=")[0])
         ]
-        texts = [text for text in told for text in (text, _ORDER.sub("", text, count=1))]
+        texts = [text for text in values for text in (text, _ORDER.sub("", text, count=1))]
         texts += [_ORDER.sub("", word.text, count=1)] if _ORDER.match(word.text) else []
         texts += _STARTED.findall(word.text) if is_value else []
         for text in texts:
@@ -378,7 +380,7 @@ def ordered(text: str, source: str) -> Iterator[ShellScript]:
 
 
 def fd(words: list[Word]) -> Iterator[Finding]:
-    """What fd starts for each path that it finds, by the words from its -x or -X on and those before."""
+    """The command that fd starts for each path, from the words before and after its -x or -X."""
     start = next((i for i, word in enumerate(words) if word.text in _EACH), len(words))
     spec = tables().specs["fd"]
     roots = [argument.word for argument in parsed(spec, words[1:start]) if argument.kind == "free"][spec.text :]
@@ -388,11 +390,11 @@ def fd(words: list[Word]) -> Iterator[Finding]:
 
 
 def _chosen(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """What objects to the patterns by which find chooses what it hands to a command."""
+    """Objections to the patterns with which find selects arguments of a command."""
     if any(word.text.startswith(("-exec", "-ok")) for word in words):
         for word in sought_names(words):
-            if files.perhaps_secret(word, scope):
-                yield ask("secret", word.source, "Its pattern could match files with keys.", "Name the files.")
+            if files.may_be_secret(word, scope):
+                yield ask("secret", word.source, "The pattern could match files that contain keys.", "Name the files.")
 
 
 def found_names(words: list[Word]) -> list[str]:
@@ -443,7 +445,7 @@ def _placed(word: Word, root: Word, names: list[str]) -> Word:
 
 
 def run_arguments(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    """What objects to the arguments of a program that is run: they must not lead outside the workspace."""
+    """Objections to arguments of a program that lead outside of the workspace."""
     for word in words:
         text = word.text.partition("=")[2] if word.text.startswith("-") else word.text
         if re.match(r"[/~]|\.\.(/|$)|.*/\.\.(/|$)", text):

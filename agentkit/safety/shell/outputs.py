@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 from agentkit.safety import paths
 from agentkit.safety.shell.arguments import parsed
-from agentkit.safety.shell.files import listed, perhaps_secret, resolve
+from agentkit.safety.shell.files import listed, may_be_secret, resolve
 from agentkit.safety.shell.launchers import found_names, sought_names
 from agentkit.safety.shell.tables import tables
 from agentkit.safety.shell.variables import (
@@ -25,9 +25,9 @@ from agentkit.safety.shell.variables import (
     ShellScope,
     Value,
     Word,
-    unfound,
+    composed,
 )
-from agentkit.safety.shell.words import ansi
+from agentkit.safety.shell.word_expansion import ansi
 
 _FORMAT = re.compile(r"%(?:(%)|([-+ #0-9.*']*)([a-zA-Z]))")
 _IN_TMP = re.compile(r"((-[dq]+|--directory|--suffix[= ][\w.-]+) )*(-t [\w.-]+ |/tmp/[\w.-]+ )?")
@@ -83,7 +83,7 @@ def prints(words: list[Word], scope: ShellScope) -> Value:
     name = words[0].text.rpartition("/")[2]
     groups = tables().groups
     given = (scope.stdin or NOTHING).origins
-    origins = unfound(given.union(*(word.origins for word in words)))
+    origins = composed(given.union(*(word.origins for word in words)))
     if name in groups["fetchers"]:
         return Value(UNKNOWN, origins | {"fetch"})
     if name in groups["decoders"]:
@@ -121,15 +121,15 @@ def _is_named(name: str, words: list[Word], scope: ShellScope) -> bool:
     pattern = _NAMERS.get(name)
     if not pattern or not re.fullmatch(pattern, _arguments(words[1:])):
         return False
-    if name == "find" and any(perhaps_secret(word, scope) for word in sought_names(words)):
+    if name == "find" and any(may_be_secret(word, scope) for word in sought_names(words)):
         return False
     return name == "date" or all(_within(word, scope) for word in words[1:])
 
 
 def _kinds(name: str, words: list[Word]) -> frozenset[str]:
     """The origins that say which numbers or names a command prints."""
-    told = name != "grep" or all(word.known for word in words[1:])  # of several files, it prints the names
-    counts = told and name in _COUNTERS and re.fullmatch(_COUNTERS[name], _arguments(words[1:]))
+    is_single = name != "grep" or all(word.known for word in words[1:])  # of several files, it prints the names
+    counts = is_single and name in _COUNTERS and re.fullmatch(_COUNTERS[name], _arguments(words[1:]))
     kinds = set() if counts else {A_FILE} if name in _FILE_NAMERS else {A_WORD}
     kinds |= {A_REF} if name == "git" and words[1].text not in {"ls-files", "diff"} else set()
     kinds |= _beginnings(name, words) if A_FILE in kinds and A_REF not in kinds else frozenset()
@@ -150,7 +150,7 @@ def _beginnings(name: str, words: list[Word]) -> frozenset[str]:
 
 
 def _filtered(name: str, arguments: list[Word], scope: ShellScope) -> str:
-    """What a filter passes on: a line as it is, of several lines perhaps some in another order."""
+    """The output of a filter: a single line unchanged, several lines perhaps in another order."""
     pattern, text = _FILTERS.get(name), (scope.stdin or NOTHING).text
     if pattern is None or not re.fullmatch(pattern, _arguments(arguments)):
         return ""
@@ -177,7 +177,7 @@ def _text(name: str, arguments: list[Word], scope: ShellScope) -> str:
 
 
 def _part(name: str, arguments: list[str]) -> str:
-    """What basename and dirname print; nothing when their options tell something else."""
+    """The output of basename and dirname; empty if their options change it."""
     path, *suffix = [text for text in arguments if text != "--"]
     if path.startswith("-") or len(suffix) > 1 or (name == "dirname" and suffix):
         return ""

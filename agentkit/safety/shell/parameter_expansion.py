@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from agentkit.safety.shell.variables import A_FILE, A_WORD, DASHED, TAME, UNKNOWN, Value, unfound
+from agentkit.safety.shell.variables import A_FILE, A_WORD, DASHED, TAME, UNKNOWN, Value, composed
 
 _PATTERN = re.compile(r"\*?[\w./ ,:@=+-]*\*?")
 _PLAIN = re.compile(r"[\w./ ,:@=+-]*")
-_LONGEST = 100
+_MAX_CHARS = 100
 
 
 def changed(value: Value, operator: str, operands: Sequence[str]) -> Value:
-    """The value after the change, given the source of the operator's operands; unknown where it is not surely told."""
+    """The value after the change, given the source of the operator's operands; unknown if it is uncertain."""
     if operator == ":" and value.items is not None and all(item.known for item in value.items):
         return _sliced_items(value, operands)
     if value.items is not None:
@@ -21,8 +21,8 @@ def changed(value: Value, operator: str, operands: Sequence[str]) -> Value:
     if value.text == TAME:
         is_kept = operator in _KEEPING or (operator == ":" and not value.origins & {A_FILE, A_WORD})
         dashed = frozenset({DASHED} if A_FILE in value.origins and operator.startswith("#") else ())
-        return Value(TAME if is_kept else UNKNOWN, unfound(value.origins) | dashed)
-    known = value.known and len(value.text) <= _LONGEST
+        return Value(TAME if is_kept else UNKNOWN, composed(value.origins) | dashed)
+    known = value.known and len(value.text) <= _MAX_CHARS
     text = _CHANGES[operator](value.text, operator, operands) if known and operator in _CHANGES else None
     return Value(UNKNOWN if text is None else text, value.origins)
 

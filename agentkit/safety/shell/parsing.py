@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _LIVE = re.compile(r"`|\$[(\[{]")
 UNREAD = re.compile(r"\$[\w({\[]")
-"""What is an expansion in a here-document, of which the parser sometimes reads none."""
+"""Expansions in a here-document, which the parser sometimes misses."""
 _PROCESS = re.compile(r"[<>]\(")
 _UNQUOTED = {"regex", "expansion", "word", "concatenation"}
 _EXPANDING = {"string", "heredoc_body", "translated_string", "subscript", "arithmetic_expansion"}
@@ -97,13 +97,13 @@ _HOLDERS = {"command", "redirected_statement", "declaration_command", "unset_com
 
 
 def misread(node: Node) -> bool:
-    """Whether this node may be read otherwise than bash does; what is beneath it is asked about on its own."""
+    """Whether this node may be read otherwise than bash does; its children are examined separately."""
     doubt = _DOUBTS.get(node.type)
     return (doubt is not None and doubt(node)) or (node.type in _HOLDERS and _is_torn(node)) or _is_left_over(node)
 
 
 def _swallows(node: Node) -> bool:
-    """Whether a here-document may reach too far: the parser does not see its end when a ; stands behind its mark."""
+    """Whether a here-document may reach too far: the parser misses its end if a ; follows the marker."""
     line = (node.text or b"").partition(b"\n")[0]
     return re.search(rb";|(?<![&>|<])&(?![&>])", re.sub(rb"'[^']*'|\"[^\"]*\"", b"", line)) is not None
 
@@ -177,7 +177,7 @@ MAX_BYTES = 10_000
 MAX_COMMANDS = 100
 MAX_DEPTH = 20
 _MAX_NODES = 2_000
-_MOST = {
+_MAX = {
     "|": 300,
     ";": 600,
     "$[": 100,
@@ -197,14 +197,14 @@ _NESTING = {
 }
 _CHARACTERS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 _UNUSUAL = re.compile(r"[^\t\n -~]")
-# What is meant even where the text around it cannot be read.
+# Parts that are understood even if the text around them cannot be parsed.
 _MEANT: tuple[tuple[str, str, str], ...] = (
     (
         "fork-bomb",
         r"(\S{1,40})\s*\(\)\s*[{(][^})]*\1\s*[|&]+\s*\1",
         "a function that starts itself twice fills the machine.",
     ),
-    ("reverse-shell", r"/dev/(?:tcp|udp)/\S*", "it opens a connection that a shell could hang on."),
+    ("reverse-shell", r"/dev/(?:tcp|udp)/\S*", "it opens a network connection that can serve as a remote shell."),
     ("delete-tree", r"\brm\s+(?:-\S+\s+)*-\w*[rR]\w*\s+(?:-\S+\s+)*(?:/|~|\$HOME|\.\.)\S*", "it deletes a whole tree."),
     ("disk", r"\bmkfs\S*|\bdd\b[^;|&]*\bof=/dev/\S+|>\s*/dev/(?:sd|nvme|vd|hd|mmcblk)\S*", "it overwrites a disk."),
 )
@@ -224,25 +224,25 @@ def parse(text: str) -> Node:
 
 
 def refusal(text: str) -> Decision | None:
-    """Why the text is not even parsed: too long, or characters that hide what it says."""
+    """A refusal of text before parsing: too long, or with invisible characters."""
     if len(text.encode("utf-8", "replace")) > MAX_BYTES:
         return ask(
             "too-long", text[:80], f"It is longer than {MAX_BYTES:,} bytes.", "Write it to a script file in parts."
         )
-    for mark, most in _MOST.items():
+    for mark, most in _MAX.items():
         if text.count(mark) > most:
             return ask("too-many", text[:80], f"It has more than {most} times {mark}.", "Run it in parts.")
     for letter in _UNUSUAL.findall(text):
         if _CHARACTERS.match(letter) or unicodedata.category(letter) in {"Cf", "Zs", "Zl", "Zp"}:
-            why = f"the character U+{ord(letter):04X} shows a text that is not the one that would run."
+            why = f"the character U+{ord(letter):04X} displays the command differently from how it runs."
             return deny("hidden-character", letter, why, "Write the command in plain characters.")
     if not text.strip():
-        return ask("empty", text, "There is no command.", "Name a command.")
+        return ask("empty", text, "The command is empty.", "Pass a command.")
     return None
 
 
 def troubles(root: Node) -> list[Decision]:
-    """What is wrong with the tree: parts that cannot be read, too many commands, too deep."""
+    """Problems of the syntax tree: unparsed parts, too many commands, too deep."""
     size, commands, faulty, deepest = 0, 0, None, 0
     waiting = [(root, 0)]
     while waiting and size <= _MAX_NODES:
@@ -267,7 +267,7 @@ def troubles(root: Node) -> list[Decision]:
 def _unreadable(faulty: Node, root: Node) -> list[Decision]:
     text = (root.text or b"").decode("utf-8", "replace")
     span = (faulty.text or b"").decode("utf-8", "replace")
-    found: list[Decision] = [ask("unreadable", span, "Part of it cannot be read as bash.", "Write it more plainly.")]
+    found: list[Decision] = [ask("unreadable", span, "Part of it cannot be parsed as bash.", "Simplify the command.")]
     for rule, pattern, why in _MEANT:
         match = re.search(pattern, text[:_SEARCHED])
         if match:

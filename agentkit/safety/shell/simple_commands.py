@@ -25,17 +25,17 @@ from agentkit.safety.shell.variables import (
     alternatives,
     are_numbers,
     ask,
+    composed,
     reads,
-    unfound,
 )
-from agentkit.safety.shell.words import is_translation_mark, source, word_value
+from agentkit.safety.shell.word_expansion import is_translation_mark, source, word_value
 
 if TYPE_CHECKING:
     from tree_sitter import Node
 
 _REDIRECTS = {"file_redirect", "heredoc_redirect", "herestring_redirect"}
 _DECLARES = {"declare", "typeset", "local", "export", "readonly"}
-_DECLARED = "1"  # in the place of what is declared: a word that is no name
+_DECLARED = "1"  # replaces a declared name: a word that cannot be a name
 _INTO = {"printf": "-v", "wait": "-p"}
 _OPTIONS = {"": set("aAfFgiIlnrtuxp"), "export": set("fnp"), "readonly": set("aAfp")}
 """The options of the builtins that declare variables; with any other they change nothing."""
@@ -96,7 +96,7 @@ def _with_variables(judge: StatementJudge, words: list[Word], scope: ShellScope,
 
 def redirected(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
     """A statement with redirections; words that follow a target belong to the command."""
-    body = judge.meant(node.children[0])
+    body = judge.resolved(node.children[0])
     part = last_of(body)
     if part.id != body.id:
         printed = judge.around(node, body, part, scope)
@@ -114,7 +114,7 @@ def redirected(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
     scope.adopt(inner)
     if any(child.type == "file_redirect" and not _OPENS.search(source(child)) for child in node.children):
         scope.merge_variables(before)  # where the file cannot be opened, nothing is run
-    is_part = judge.meant(body).id == node.id  # then it is no shell of its own that goes on after it
+    is_part = judge.resolved(body).id == node.id  # then the same shell continues after it
     return printed if is_part else _followed(judge, following, scope, printed)
 
 
@@ -196,11 +196,11 @@ def _heredoc(judge: StatementJudge, node: Node, scope: ShellScope) -> tuple[list
 
 
 def _given(judge: StatementJudge, value: Value, node: Node, scope: ShellScope) -> None:
-    """What a command reads as its input from the command line itself."""
+    """The input of a command given on the command line."""
     scope.stdin = value if _is_input(node) else scope.stdin
     if "environment" in value.origins:
-        why = "It would use a variable that could be a key."
-        judge.add(ask("shows-environment", source(node), why, "Name the value."))
+        why = "It uses an environment variable that could contain a key."
+        judge.add(ask("shows-environment", source(node), why, "Write out the value."))
 
 
 def _target(judge: StatementJudge, operator: str, word: Word, scope: ShellScope) -> None:
@@ -209,23 +209,30 @@ def _target(judge: StatementJudge, operator: str, word: Word, scope: ShellScope)
         scope.stdin = ANYTHING if operator == "<&" else scope.stdin
         return
     if operator in {">&", "<&"} and re.search(r"[$`~{]", word.text):
-        judge.add(ask("hidden-code", word.source, "bash expands this name twice, and runs what stands in it."))
+        judge.add(ask("hidden-code", word.source, "bash expands this name twice, and runs commands in it."))
     linked(judge, [word], scope)
     for possible in scope.possible():
         judged = files.write if not operator.startswith("<") or operator == "<>" else _reads
         for found in judged(word, possible):
             judge.add(found)
     if PERHAPS_EMPTY in word.origins:
-        judge.add(ask("unknown-path", word.source, "Which file it is cannot be told before it runs.", "Name the file."))
+        judge.add(ask("unknown-path", word.source, "The file is only known when the command runs.", "Name the file."))
     if operator.startswith("<"):
         scope.stdin = scope.pipes.get(word.text, Value(UNKNOWN, word.origins | files.listed([word], scope)))
 
 
 def linked(judge: StatementJudge, words: list[Word], scope: ShellScope) -> None:
-    """After a link was made, where ".." leads cannot be told."""
+    """After a link was created, the target of ".." is unknown."""
     for word in words:
         if scope.links and re.search(r"(^|[/=])\.\.(/|$)", word.text):
-            judge.add(ask("linked", word.source, "It goes up from a link that it has made.", "Use the full path."))
+            judge.add(
+                ask(
+                    "linked",
+                    word.source,
+                    "It uses '..' below a link that the same command created.",
+                    "Use the full path.",
+                )
+            )
 
 
 def _reads(word: Word, scope: ShellScope) -> Iterator[Decision]:
@@ -235,7 +242,7 @@ def _reads(word: Word, scope: ShellScope) -> Iterator[Decision]:
 
 
 def assignment(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
-    """An assignment that stands alone."""
+    """An assignment without a command."""
     _assign(judge, node, scope)
     judge.add(reads(source(node)))
     return NOTHING
@@ -289,7 +296,14 @@ def set_variable(
     match = re.match(r"([A-Za-z_]\w*)(\[.*\])?$", target, re.DOTALL)
     if not match:
         if not target.isdigit():
-            judge.add(ask("hidden-variable", text, "Which variable it sets cannot be told.", "Write out its name."))
+            judge.add(
+                ask(
+                    "hidden-variable",
+                    text,
+                    "The name of the variable is only known when the command runs.",
+                    "Write out its name.",
+                )
+            )
         scope.forget()
         return
     name, element = match[1], bool(match[2])
@@ -319,14 +333,14 @@ def _with_element(before: Value | None, value: Value) -> Value:
     values = [*([] if before is None else before.items or [before]), value]
     if are_numbers(*values):
         return Value(TAME, alternatives(values) | {PERHAPS_EMPTY})
-    return Value.array([ANYTHING, *[each for each in values if each != ANYTHING]])  # whose places are not told apart
+    return Value.array([ANYTHING, *[each for each in values if each != ANYTHING]])  # the positions are not tracked
 
 
 def _environment(judge: StatementJudge, scope: ShellScope, given: tuple[str, Value], text: str) -> None:
     name, value = given
     name = name.partition("[")[0]
     if name in _FOLDERS:
-        judge.add(ask("environment", text, f"{name} is where bash believes to be.", "Use cd."))
+        judge.add(ask("environment", text, f"It changes {name}, the folder that bash assumes.", "Use cd."))
     for found in launchers.environment(name, value, text, scope) if name != "_" else ():
         judge.finding(found, scope)
 
@@ -340,7 +354,9 @@ def declaration(judge: StatementJudge, node: Node, scope: ShellScope) -> Value:
             _attributes(judge, scope, (source(first), source(child.children[0])), options)
             _assign(judge, child, scope)
             if options & _SHOWING:
-                judge.add(ask("hidden-variable", source(child), "It shows a variable, and does not assign to it."))
+                judge.add(
+                    ask("hidden-variable", source(child), "With this option the builtin only displays the variable.")
+                )
             _freeze(scope, (source(first), source(child.children[0])), options)
             words.append(Word(_DECLARED, source(child)))
         elif child.type == "variable_name":
@@ -361,11 +377,13 @@ def _attributes(judge: StatementJudge, scope: ShellScope, given: tuple[str, str]
     builtin, target = given
     name = target.partition("[")[0]
     if options - _OPTIONS.get(builtin, _OPTIONS[""]) or (builtin == "local" and not scope.in_function):
-        judge.add(ask("hidden-variable", target, f"{builtin} would fail here, and leave the variable as it is."))
+        judge.add(
+            ask("hidden-variable", target, f"{builtin} fails with these options and leaves the variable unchanged.")
+        )
     if "i" in options:
         scope.integers.add(name)
         if SET_BY_BASH.fullmatch(name):
-            judge.add(ask("hidden-code", target, f"Arithmetic would run what bash assigns to {name}."))
+            judge.add(ask("hidden-code", target, f"bash would evaluate the values that it assigns to {name} itself."))
     if options & {"u", "l", "c"}:  # bash changes what is assigned, perhaps into the name of another variable
         scope.untrusted.add(name)
     if "A" in options:
@@ -408,7 +426,7 @@ def _unset(judge: StatementJudge, words: list[Word], scope: ShellScope) -> None:
 
 
 def take_effect(judge: StatementJudge, words: list[Word], scope: ShellScope) -> None:
-    """What a command changes in the shell itself: the folder, variables, files that it made."""
+    """Apply the effects of a command on the shell: folder, variables, created files."""
     name = words[0].text
     if name in {"cd", "pushd", "popd"}:
         _move(words, scope)
@@ -442,7 +460,7 @@ def _settings(judge: StatementJudge, words: list[Word]) -> None:
     pattern = _SETTINGS.get(words[0].text)
     for word in words[1:]:
         if pattern and re.fullmatch(pattern, word.text):
-            why = "It changes what the names of commands and folders mean."
+            why = "It changes how names of commands and folders are resolved."
             judge.add(ask("meaning", word.source, why, "Write out the names."))
 
 
@@ -483,7 +501,7 @@ def _set_by_declaration(
         if word.text != _DECLARED and not word.text.startswith(("-", "+")):
             _attributes(judge, scope, (words[0].text, target.removesuffix("+")), options)
         if equals and options & _SHOWING:
-            judge.add(ask("hidden-variable", word.source, "It shows a variable, and does not assign to it."))
+            judge.add(ask("hidden-variable", word.source, "With this option the builtin only displays the variable."))
         if equals or UNKNOWN in word.text or TAME in target:
             yield word, target.removesuffix("+"), Value(UNKNOWN if target.endswith("+") else value, word.origins)
 
@@ -505,32 +523,32 @@ def _read_names(words: list[Word], scope: ShellScope) -> Iterator[tuple[Word, st
     for word in words[1:]:
         flags = word.text.startswith("-")
         if not (flags or word.text.isidentifier() or word.known or re.search(r"-\w*[pdntNuisOcC]$", before)):
-            yield word, word.text, value  # a name that cannot be told
+            yield word, word.text, value  # an unknown name
         before = word.text
         names = [word.text[start:] for start in range(2, len(word.text))] if flags else [word.text]
         yield from ((word, name, value) for name in names if name.isidentifier() or "[" in name)
         if words[0].text != "read" or any(re.match(r"-\w*a", other.text) for other in words):
             scope.indexed |= set(names)
-    told = [word.text for word in words[1:] if word.text != "-t"]
-    if words[0].text != "read" and not (len(told) == 1 and told[0].isidentifier()):
-        yield words[0], "MAPFILE", ANYTHING if told else value
+    names = [word.text for word in words[1:] if word.text != "-t"]
+    if words[0].text != "read" and not (len(names) == 1 and names[0].isidentifier()):
+        yield words[0], "MAPFILE", ANYTHING if names else value
 
 
 def _read(words: list[Word], scope: ShellScope) -> Value:
-    """What each of these variables holds afterwards."""
+    """The values of these variables afterwards."""
     elsewhere = any(re.match(r"-\w*[ut]", word.text) for word in words[1:] if words[0].text == "read")
     stdin = ANYTHING if elsewhere else scope.stdin or ANYTHING
     text, name, rest = stdin.text.removesuffix("\n"), words[0].text, [word.text for word in words[1:]]
     if name != "read":
-        told = stdin.known and [word for word in rest if not word.isidentifier()] in ([], ["-t"])
+        is_known = stdin.known and [word for word in rest if not word.isidentifier()] in ([], ["-t"])
         ends = "" if "-t" in rest else "\n"
-        return Value.array(Value(line + ends, stdin.origins) for line in text.split("\n")) if told else ANYTHING
+        return Value.array(Value(line + ends, stdin.origins) for line in text.split("\n")) if is_known else ANYTHING
     splitting = scope.value("IFS") or Value(" ")
     is_plain = splitting.text.strip() == "" or (splitting.known and not {*splitting.text} & {*text})
     is_one = len([word for word in rest if word != "-r"]) == 1
     if stdin.known and is_plain and is_one and re.fullmatch(r"[\w./ ~-]*", text):
         return Value(text.strip(" "), stdin.origins | {PERHAPS_EMPTY})
-    origins = stdin.origins if splitting.text.strip() == "" and _reads_lines(words) else unfound(stdin.origins)
+    origins = stdin.origins if splitting.text.strip() == "" and _reads_lines(words) else composed(stdin.origins)
     if re.fullmatch(rf"\s*([\w{TAME}][\w.{TAME}]*[\s,:]*)+", text):
         is_number = re.fullmatch(rf"[\s\d{TAME}]+", text)
         return Value(TAME, origins | (frozenset() if is_number else {A_WORD}))
@@ -559,5 +577,5 @@ def _folder(words: list[Word], scope: ShellScope) -> str | None:
     if not targets:
         return files.resolve("~", scope) if name == "cd" else None
     target = targets[0]
-    told = len(targets) == 1 and not target.glob and target.text not in {"", "-"} and name != "popd"
-    return files.resolve(target.text, scope) if told and not re.match(r"[-+]\d", target.text) else None
+    is_known = len(targets) == 1 and not target.glob and target.text not in {"", "-"} and name != "popd"
+    return files.resolve(target.text, scope) if is_known and not re.match(r"[-+]\d", target.text) else None

@@ -25,9 +25,9 @@ _DESTROYS = re.compile(r"^destroys = true$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class CommandRule:
-    """One objection: commands of these names whose arguments match `when` and not `unless` get the verdict.
+    """A rule: commands with these names whose arguments match `when` and not `unless` get the verdict.
 
-    The name "*" stands for every command but those with a "!" before them, "@runs" for each that runs code of the
+    The name "*" means every command except those with a "!" before them, "@runs" each command that runs code of the
     workspace.
 
     Patterns are searched in " a b c ": the arguments between single spaces, where white space inside an argument is
@@ -52,9 +52,9 @@ class CommandRule:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """What a journal can put back of what a rule with the id `rule` objects to: commands that match `when`.
+    """Commands matching `when` whose changes a journal can undo, although the rule with the id `rule` objects to them.
 
-    What they change are the files they are given (`paths`), and what git has staged (`index`).
+    They change the files in their arguments (`paths`), and git's staging area (`index`).
     """
 
     rule: str
@@ -65,11 +65,11 @@ class Undo:
 
 @dataclass(frozen=True, slots=True)
 class CommandSpec:
-    """How a command treats its arguments.
+    """The treatment of arguments by a command.
 
     `paths` says what its free arguments are (read, list, write, copy, delete, text, run), after `text` of them that
-    are text unless a flag of `instead` is given; `effect` what it does beside that (reads, writes, runs, network).
-    Each flag with a value stands in the field that says what its value is: any text (`value`), a text that is never
+    are text unless a flag of `instead` is given; `effect` what else it does (reads, writes, runs, network).
+    Each flag with a value is listed in the field for the kind of its value: any text (`value`), a text that is never
     a path (`pattern`), a text that is never in the next argument (`optional`), a path (`read`, `write`), the folder
     to work in (`cd`), shell text (`script`), a program in the command's own language (`program`), a module's name.
     `flag` are those without a value, of which `active` make it run code or change files of the workspace; `ask` those
@@ -121,7 +121,7 @@ class CommandSpec:
         object.__setattr__(self, "known", frozenset().union(*(getattr(self, kind) for kind in self.KINDS)))
 
     def for_arguments(self, text: str) -> CommandSpec:
-        """How the command treats these arguments."""
+        """The specification for these arguments."""
         if not self.reading or not re.fullmatch(self.reading, text):
             return self
         paths = "read" if self.paths in {"write", "copy"} else self.paths
@@ -221,7 +221,7 @@ class CommandTables:
 
 
 class _Row(NamedTuple):
-    """One [[kind]] table of a file, not parsed yet: the text of its `names`, and all of its text."""
+    """A [[kind]] table of a file before parsing: the text of its `names`, and its whole text."""
 
     kind: str
     names: str
@@ -257,7 +257,7 @@ def _rule(row: _Row) -> CommandRule:
         reason=fields["reason"],
         when=re.compile(fields.get("when", "")),
         unless=re.compile(fields["unless"]) if "unless" in fields else None,
-        remedy=fields.get("remedy", "Do it in the workspace, or leave it to a person."),
+        remedy=fields.get("remedy", "Work inside the workspace, or ask the user to do it."),
         egress=fields.get("egress", False),
         destroys=fields.get("destroys", False),
         match=tuple(fields["match"]),

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from tree_sitter import Node
 
 UNKNOWN = "\x00"
-"""Stands in a text for what cannot be told before the command runs."""
+"""Placeholder for text that is unknown until the command runs."""
 TAME = "\x01"
 """Stands in a text for a number, a date or a name found inside the workspace: no leading dash, slash or dots."""
 HOME = "/home/~"
-"""Stands for the home folder, whoever's it is."""
+"""Placeholder for the home folder of any user."""
 PERHAPS_EMPTY = "perhaps-empty"
 """The origin of a text that may also be empty."""
 A_WORD = "word"
@@ -28,13 +28,13 @@ A_WORD = "word"
 UNTRUSTED = "untrusted"
 """The origin of a text from a variable that has held a text of somebody else: an assignment since may have failed."""
 PATTERN = "pattern"
-"""The origin of a text that stands for each of the files that it matches, as in a loop over them."""
+"""The origin of a text that represents each of the files that it matches, as in a loop."""
 A_FILE = "file"
 """The origin of a text that is the name of a file, which may be odd."""
 FOUND = "found:"
 """Begins the origin of a TAME text that is a relative path which matches the pattern behind the colon."""
 BELOW = "below:"
-"""Begins the origin of a word that stands for the files below it whose names match the pattern behind the colon."""
+"""Prefix of the origin of a word that represents the files below it whose names match the pattern after the colon."""
 A_REF = "ref"
 """The origin of a text that names a branch, a tag or a commit, in which git allows no white space."""
 DASHED = "dashed"
@@ -81,8 +81,8 @@ class Value:
 
     @property
     def is_number(self) -> bool:
-        """Whether it is surely one number, though it is not told which."""
-        return self.text == TAME and not unfound(self.origins)
+        """Whether it is certainly a single, unknown number."""
+        return self.text == TAME and not composed(self.origins)
 
     @classmethod
     def array(cls, items: Iterable[Value]) -> Value:
@@ -97,7 +97,7 @@ class Value:
 
     @classmethod
     def joined(cls, values: list[Value]) -> Value:
-        """One text after the other."""
+        """The concatenation of values."""
         return cls("".join(v.text for v in values), frozenset().union(*(v.origins for v in values)))
 
 
@@ -105,11 +105,11 @@ def alternatives(values: Sequence[Value]) -> frozenset[str]:
     """The origins of a text that is one of these: it is a file that a command has found only if each of them is."""
     origins = Value.joined(list(values)).origins
     named = (value.text == TAME and any(each.startswith(FOUND) for each in value.origins) for value in values)
-    return origins if all(named) else unfound(origins)
+    return origins if all(named) else composed(origins)
 
 
 def one_of(elements: Iterable[Value], origins: frozenset[str]) -> Value:
-    """One of several texts, which is not told: it begins like one that leads out of the workspace, if any does."""
+    """One of several texts; it begins like one that leaves the workspace, if any does."""
     begin = next((value.text for value in elements if re.match(r"[/~]|\.\.", value.text)), "")
     return Value(begin + UNKNOWN, origins)
 
@@ -119,12 +119,12 @@ ANYTHING = Value(UNKNOWN)
 A_NUMBER = Value(TAME)
 A_NAME = Value(TAME, frozenset({A_WORD}))
 PARAMETERS = (*"123456789@*",)
-"""The names under which the positional parameters are kept."""
+"""The names of the positional parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """One argument after all expansions: its text, the source it was written as, and whether a glob is open in it."""
+    """An argument after all expansions: its text, its source, and whether it contains an open glob."""
 
     text: str
     source: str
@@ -133,7 +133,7 @@ class Word:
 
     @property
     def known(self) -> bool:
-        """Whether the argument is told by its text alone."""
+        """Whether the argument is fully known from its text."""
         return not self.glob and UNKNOWN not in self.text and TAME not in self.text
 
     @property
@@ -145,7 +145,7 @@ class Word:
 
     @property
     def holds_file_name(self) -> bool:
-        """Whether the name of a file that is not told is a part of it."""
+        """Whether it contains the unknown name of a file."""
         return self.glob or bool(self.origins & {A_FILE, PATTERN}) or any(o.startswith(BELOW) for o in self.origins)
 
     @property
@@ -184,7 +184,7 @@ Finding = Decision | ShellScript | StartedCommand
 
 
 class WrittenPaths(set[str]):
-    """The paths that a command has written; a folder stands for all that is beneath it."""
+    """The paths that a command has written; a folder includes everything below it."""
 
     def __contains__(self, path: object) -> bool:
         """Whether a path, or a folder that holds it, was written."""
@@ -198,7 +198,7 @@ class WrittenPaths(set[str]):
 
 @dataclass(slots=True)
 class ShellScope:
-    """One shell at one moment; `fork` is what a subshell gets.
+    """The state of a shell; `fork` creates that of a subshell.
 
     `exposed` are the files with keys in the workspace that nothing would hide from a command.
     `keyed` are the variables that are surely associative arrays, and `ever_keyed` all that may be; `foreign` says that
@@ -254,7 +254,7 @@ class ShellScope:
 
     @property
     def folders(self) -> frozenset[str | None]:
-        """Every folder that it may be in; None is one that cannot be told."""
+        """Every possible working folder; None is an unknown one."""
         return frozenset({self.cwd}) | self.elsewhere | self.failed
 
     def value(self, name: str) -> Value | None:
@@ -274,7 +274,7 @@ class ShellScope:
         self.variables |= {"@": everything, "*": everything}
 
     def may_be_in(self, folders: frozenset[str | None]) -> None:
-        """Add folders that it may be in; too many are not told apart."""
+        """Add possible working folders; too many are treated as unknown."""
         others = (self.elsewhere | folders) - {self.cwd}
         self.elsewhere = others if len(others) <= _MAX_FOLDERS else frozenset({None, *sorted(filter(None, others))[:2]})
 
@@ -324,8 +324,8 @@ class ShellScope:
             yield replace(self, cwd=folder)
 
 
-def unfound(origins: frozenset[str]) -> frozenset[str]:
-    """The origins of a text that is made of others: it is none of the files that a command has found."""
+def composed(origins: frozenset[str]) -> frozenset[str]:
+    """The origins of a text composed of others, which is not one of the files that a command found."""
     return frozenset(origin for origin in origins if not origin.startswith((FOUND, BELOW)))
 
 
@@ -340,9 +340,9 @@ def are_numbers(*values: Value) -> bool:
 
 
 def deny(
-    rule: str, evidence: str, why: str, remedy: str = "Do it in the workspace, or leave it to a person."
+    rule: str, evidence: str, why: str, remedy: str = "Work inside the workspace, or ask the user to do it."
 ) -> Decision:
-    """Nobody may: `why` continues the sentence "Command blocked for safety: "."""
+    """A denial; `why` continues the sentence "Command blocked for safety: "."""
     return Decision(Verdict.DENY, f"shell.{rule}", f"Command blocked for safety: {why}", evidence, remedy)
 
 
@@ -350,7 +350,7 @@ def ask(
     rule: str,
     evidence: str,
     why: str,
-    remedy: str = "Use a plainer command, or ask for approval.",
+    remedy: str = "Use a simpler command, or ask for approval.",
     *,
     egress: bool = False,
     destroys: bool = False,
@@ -372,43 +372,43 @@ def _continued(sentence: str) -> str:
 
 
 def reads(evidence: str) -> Decision:
-    """Fine: it changes nothing."""
+    """Allowed: it changes nothing."""
     return Decision(Verdict.ALLOW, "shell.reads", "It only reads.", evidence, level=SafetyLevel.NETWORK)
 
 
 def writes(evidence: str) -> Decision:
-    """Fine: what it changes lies in the workspace."""
+    """Allowed: it changes files of the workspace only."""
     return Decision(
         Verdict.ALLOW, "shell.writes", "It writes inside the workspace.", evidence, level=SafetyLevel.SYSTEM
     )
 
 
 def undoes(evidence: str) -> Decision:
-    """Fine: it deletes or blanks what lies in the workspace and can be put back."""
-    why = "It deletes or replaces files inside the workspace, which can be undone."
+    """Allowed: it deletes or empties files of the workspace that can be restored."""
+    why = "It deletes or replaces files inside the workspace; this can be undone."
     return Decision(Verdict.ALLOW, "shell.undoable", why, evidence, level=SafetyLevel.SYSTEM)
 
 
 def counts(evidence: str, scope: ShellScope) -> Decision:
-    """Fine inside a sandbox: it shows sizes or checksums of what a file of the workspace names, and no content."""
-    why = "It measures what a file of the workspace names, inside the sandbox."
+    """Allowed in a sandbox: it shows sizes or checksums of files listed in the workspace, but no contents."""
+    why = "It measures files that are listed in a file of the workspace, inside the sandbox."
     return Decision(Verdict.ALLOW, "shell.listed", why, evidence, level=SafetyLevel.SYSTEM, egress=scope.network)
 
 
 def runs(evidence: str, scope: ShellScope) -> Decision:
-    """Fine inside a sandbox: it runs the workspace's own code, which could send what it reads where the network is."""
+    """Allowed in a sandbox: it runs code of the workspace, which could send data if the network was granted."""
     made = next((path for path in sorted(scope.written) if _CODE.fullmatch(path)), None)
     if made:
-        why = "It runs code of the workspace, of which this command has just written a part."
+        why = "It runs code of the workspace that the same command wrote in part."
         return ask("fresh-code", evidence, why, "Run it in a later call.")
     if scope.contained:
         why = "It runs the workspace's own code inside the sandbox."
         return Decision(Verdict.ALLOW, "shell.runs", why, evidence, level=SafetyLevel.SYSTEM, egress=scope.network)
-    return ask("uncontained", evidence, "It runs code of the workspace, and no sandbox would confine it.", egress=True)
+    return ask("uncontained", evidence, "It runs code of the workspace, and no sandbox confines it here.", egress=True)
 
 
 def connects(evidence: str, scope: ShellScope) -> Decision:
-    """Fine when the network was granted; it could carry data out all the same."""
+    """Allowed if the network was granted; it could carry data out."""
     if scope.network:
         why = "It uses the network, which was granted."
         return Decision(Verdict.ALLOW, "shell.network", why, evidence, level=SafetyLevel.SYSTEM, egress=True)

@@ -25,7 +25,7 @@ from agentkit.safety.shell.variables import (
     Word,
     ask,
 )
-from agentkit.safety.shell.words import EXPANSIONS, Expander, source, word_value
+from agentkit.safety.shell.word_expansion import EXPANSIONS, Expander, source, word_value
 
 if TYPE_CHECKING:
     from tree_sitter import Node
@@ -75,7 +75,7 @@ class CommandVisitor:
         self._found.append(finding)
 
     def expander(self, scope: ShellScope) -> Expander:
-        """What turns syntax into words in this scope."""
+        """The expansion of syntax into words in this scope."""
         return Expander(scope, self)
 
     def reached(self, node: Node) -> None:
@@ -92,19 +92,19 @@ class CommandVisitor:
         try:
             if self._exhausted():
                 return ANYTHING
-            return self.itself(self.meant(node), scope)
+            return self.itself(self.resolved(node), scope)
         except OverflowError:
-            self.add(ask("large-expansion", source(node), "Its braces expand to very many words.", "Use a loop."))
+            self.add(ask("large-expansion", source(node), "The braces expand to too many words.", "Use a loop."))
             return ANYTHING
         finally:
             self._depth -= 1
 
-    def meant(self, node: Node) -> Node:
-        """The statement itself, or the one that stands for it."""
+    def resolved(self, node: Node) -> Node:
+        """The statement itself, or the one that replaces it."""
         return self._instead.get(node.id, node)
 
     def itself(self, node: Node, scope: ShellScope) -> Value:
-        """Judge a statement, whatever stands for it."""
+        """Judge a statement or its replacement."""
         return _STATEMENTS.get(node.type, _strange)(self, node, scope)
 
     def around(self, node: Node, body: Node, part: Node, scope: ShellScope) -> Value:
@@ -131,8 +131,8 @@ class CommandVisitor:
             name = f"/dev/fd/{63 + len(scope.pipes)}"
             scope.pipes[name] = value
             return Value(name, value.origins - {PERHAPS_EMPTY})
-        told = TAME in value.text or UNKNOWN not in value.text
-        return value if told else Value(value.text, value.origins | {"output"})
+        is_known = TAME in value.text or UNKNOWN not in value.text
+        return value if is_known else Value(value.text, value.origins | {"output"})
 
     def words(self, words: list[Word], scope: ShellScope) -> Value:
         """Judge a command by its words, as the function and as the program of that name; returns what it prints."""
@@ -152,7 +152,7 @@ class CommandVisitor:
         """Judge a function's body where it is called, with its arguments."""
         name = words[0].text
         if name in self._calls:
-            self.add(ask("recursion", words[0].source, "A function that calls itself may never end.", "Use a loop."))
+            self.add(ask("recursion", words[0].source, "A recursive function may never end.", "Use a loop."))
             return
         before = scope.fork()
         scope.set_parameters([word_value(word) for word in words[1:]])
@@ -187,11 +187,11 @@ class CommandVisitor:
         return started or outputs.prints(words, scope)
 
     def _built_from(self, words: list[Word], scope: ShellScope) -> None:
-        """A build that is told to follow a file which this command has written."""
+        """A build that follows a file which the same command wrote."""
         for word in words[1:] if words[0].text in _BUILDERS else ():
             path = files.resolve(word.text, scope)
             if path and path in scope.written:
-                self.add(ask("fresh-code", word.source, "It runs a file that this command has just made."))
+                self.add(ask("fresh-code", word.source, "It runs a file that the same command created."))
 
     def finding(self, finding: Finding, scope: ShellScope, name: str = "") -> Value:
         """Keep a decision, or judge what the command `name` would start; returns what that prints."""
@@ -240,7 +240,14 @@ class CommandVisitor:
         while waiting:
             node = waiting.pop()
             if node.type in EXPANSIONS and node.id not in self._reached:
-                self.add(ask("unreadable", source(node), "Part of it is not understood.", "Write it more plainly."))
+                self.add(
+                    ask(
+                        "unreadable",
+                        source(node),
+                        "Part of it is not supported by the analysis.",
+                        "Simplify the command.",
+                    )
+                )
                 return
             waiting.extend(node.children)
 
@@ -249,14 +256,14 @@ class CommandVisitor:
         for node, scripts in hidden(root):
             if node.type != "heredoc_body" or "$(" in source(node) or UNREAD.search(own_text(node)):
                 self.add(
-                    ask("unreadable", source(node), "A command hides in a text.", "Write it as $(...) on its own.")
+                    ask("unreadable", source(node), "A command is nested in text.", "Write it as a separate $(...).")
                 )
             for script in scripts:
                 self.finding(ShellScript(script, source(node)), scope)
 
 
 def _inner(name: str, script: ShellScript, scope: ShellScope) -> ShellScope:
-    """The shell that runs a script: a later moment of this one, or a child with an environment of its own."""
+    """The shell that runs a script: this one later, or a child with a separate environment."""
     inner = scope.fork()
     if name not in {"trap", "alias"}:
         inner.foreign, inner.keyed = True, frozenset()
@@ -276,7 +283,7 @@ def _versions(words: list[Word]) -> Iterator[list[Word]]:
 
 def _strange(walk: CommandVisitor, node: Node, scope: ShellScope) -> Value:
     """A part that has no meaning here."""
-    walk.add(ask("unreadable", source(node), "Part of it is not understood.", "Write it more plainly."))
+    walk.add(ask("unreadable", source(node), "Part of it is not supported by the analysis.", "Simplify the command."))
     return control_flow.sequence(walk, node, scope)
 
 

@@ -54,7 +54,7 @@ def _pointed(ending: GuardedOutcome, functions: list[str]) -> GuardedOutcome:
     if functions and (is_awaited or ending.hint == _OUTSIDE_ASYNC):
         return ending._replace(hint=_WITHOUT_AWAIT)
     if functions and not ending.hint and "string indices must be integers" in ending.message:
-        return ending._replace(hint="it is a text; what stands in it as JSON is read with json.loads(text)")
+        return ending._replace(hint="the value is text; parse JSON with json.loads(text)")
     is_module = ending.message.startswith("module ") and ending.message.endswith(" is not available here")
     is_hinted = bool(ending.hint) and not ending.hint.startswith("available: ")
     if not functions or is_hinted or not (is_module or ending.message.startswith("NameError: name ")):
@@ -90,7 +90,7 @@ def compiled(code: str) -> CodeType | GuardedOutcome:
 
 
 def _syntax_hint(message: str, line: str) -> str:
-    """What to write instead of a line that is not Python, such as a shell command of a notebook."""
+    """A hint for a line that is not Python, such as a shell command of a notebook."""
     if "outside" in message and ("await" in message or "async" in message):
         return _OUTSIDE_ASYNC
     return next((hint for pattern, hint in _NOT_PYTHON if re.match(pattern, line)), "")
@@ -128,15 +128,15 @@ def execute(
     try:
         exec(program, namespace)
         ending = GuardedOutcome("ok", shown[-1] if shown else None)
-    except SystemExit as leaving:
-        ending = left(leaving)
+    except SystemExit as exit_error:
+        ending = exit_outcome(exit_error)
     except BaseException as error:
-        ending = told(error, code)
-    let_go(namespace)
+        ending = failure_outcome(error, code)
+    release(namespace)
     return ending
 
 
-def let_go(namespace: dict[str, Any]) -> None:
+def release(namespace: dict[str, Any]) -> None:
     """Release the program's objects while its functions still work, as Python does on exit."""
     for name in [name for name in namespace if not name.startswith((".", "__"))]:
         namespace[name] = None
@@ -158,9 +158,9 @@ def new_namespace(
     namespace: dict[str, Any] = {**names, "__name__": MAIN, "__doc__": None}
     guard = Guard(namespace)
     for given in names.values():
-        guard.know(given)
+        guard.register(given)
     streams = Streams(write)
-    importer = Importer(substitutes(guard, streams), guard.know, {"sys": system_facade(guard, streams)})
+    importer = Importer(substitutes(guard, streams), guard.register, {"sys": system_facade(guard, streams)})
 
     def show(value: object) -> None:
         if value is not None:
@@ -180,14 +180,14 @@ def new_namespace(
     return namespace
 
 
-def left(leaving: SystemExit) -> GuardedOutcome:
+def exit_outcome(exit_error: SystemExit) -> GuardedOutcome:
     """The outcome of a program that called exit()."""
-    if leaving.code in (None, 0):
+    if exit_error.code in (None, 0):
         return GuardedOutcome("ok")
-    return GuardedOutcome("raised", None, f"the code called exit({leaving.code!r})")
+    return GuardedOutcome("raised", None, f"the code called exit({exit_error.code!r})")
 
 
-def told(error: BaseException, code: str) -> GuardedOutcome:
+def failure_outcome(error: BaseException, code: str) -> GuardedOutcome:
     """The outcome of a program that raised an unhandled error."""
     frames = own_frames(error)
     line = frames[-1][0] if frames else None
@@ -200,7 +200,7 @@ def told(error: BaseException, code: str) -> GuardedOutcome:
     message = text if refused else f"{type(error).__name__}: {text}" if text else type(error).__name__
     hint = error.hint if isinstance(error, Refused) else ""
     if type(error) is AttributeError and type(error.obj) is dict and type(error.name) is str:
-        hint = f"what a dictionary holds is read with [{error.name!r}]"
+        hint = f"read the value of a dictionary with [{error.name!r}]"
     kind = "refused" if refused else "raised"
     return GuardedOutcome(kind, None, message, line, source_line(code, line), hint, trace)
 

@@ -50,7 +50,7 @@ from agentkit.sandbox.guard.name_rules import (
     names_given,
     texts_in,
 )
-from agentkit.sandbox.guard.proxies import Attributes, ClassProxy, TypeFunction, likened
+from agentkit.sandbox.guard.proxies import Attributes, ClassProxy, TypeFunction, class_of_proxy
 
 # Implementation module of `string`, which takes longer to import.
 PARSER = import_module("_string")
@@ -173,16 +173,16 @@ class Guard:
         self._own_classes.add(new)
         return new
 
-    def know(self, value: Any) -> None:
+    def register(self, value: Any) -> None:
         """Register a class that the program received, so that `type(x)` can return it."""
         if isinstance(value, type):
             self._known_classes.add(value)
 
-    def let_stand(self, original: type, replacement: type) -> None:
+    def allow_replacement(self, original: type, replacement: type) -> None:
         """Present the replacement wherever the original class would appear among the bases of another class."""
         self._standing[original] = replacement
 
-    def let_set(self, kind: type, names: frozenset[str] | None = None) -> None:
+    def allow_setting(self, kind: type, names: frozenset[str] | None = None) -> None:
         """Permit setting attributes of objects of exactly this class, or only the given names."""
         self._settable[kind] = names
 
@@ -379,9 +379,9 @@ class Guard:
             return kind
         if kind in {FunctionType, MethodType} and value.__module__.startswith(__package__):
             kind = BuiltinFunctionType
-        return self.likeness(kind)
+        return self.proxy_of(kind)
 
-    def likeness(self, kind: type) -> Any:
+    def proxy_of(self, kind: type) -> Any:
         """Return the proxy of a class; each class has one, so that identity comparisons work."""
         return self._kinds.get(kind) or self._kinds.setdefault(kind, ClassProxy(kind))
 
@@ -437,14 +437,14 @@ def class_builder(guard: Guard) -> Callable[..., type]:
                 raise Refused(f"class {name!r} cannot derive from this {type(base).__name__!r}")
         resolved = () if guard.type in bases else resolve_bases(bases)
         offered = metaclass is None or (
-            type(metaclass) in {ClassProxy, TypeFunction} and issubclass(likened(metaclass), type)
+            type(metaclass) in {ClassProxy, TypeFunction} and issubclass(class_of_proxy(metaclass), type)
         )
         if not offered or guard.type in bases or any(issubclass(base, type) for base in resolved):
             raise Refused("metaclasses are not available here", "use a class decorator or __init_subclass__")
         check_mixture(resolved)
         check_privacy(guard, body.__code__, resolved)
         if metaclass is not None and metaclass is not guard.type:
-            keywords["metaclass"] = likened(metaclass)
+            keywords["metaclass"] = class_of_proxy(metaclass)
         return guard.own_class(builtins.__build_class__(body, name, *bases, **keywords))
 
     return build_class

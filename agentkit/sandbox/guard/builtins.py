@@ -26,8 +26,8 @@ REFUSED = {
     "eval": "write the expression into the code, or read values with json.loads, int or float",
     "exec": "write the statements into the code",
     "compile": "write the code itself, not a text of it",
-    "globals": "use a dictionary of your own",
-    "locals": "use a dictionary of your own",
+    "globals": "use a dictionary",
+    "locals": "use a dictionary",
     "breakpoint": "use print",
     "help": "use print",
 }
@@ -82,7 +82,7 @@ def make_builtins(guard: Guard, streams: Streams) -> dict[str, Any]:
         if isinstance(value, type) and issubclass(value, BaseException)
     )
     for value in offered.values():
-        guard.know(value)
+        guard.register(value)
     offered.update((name, refusing(name, hint)) for name, hint in REFUSED.items())
     functions = AttributeFunctions(guard)
     offered.update((name, getattr(functions, name)) for name in words("getattr hasattr setattr delattr vars dir"))
@@ -145,14 +145,14 @@ class AttributeFunctions:
     def vars(self, *values: Any) -> Any:
         """Return the attributes of an object."""
         if not values:
-            raise RefusedCall("vars() without an object is not available here", "use a dictionary of your own")
+            raise RefusedCall("vars() without an object is not available here", "use a dictionary")
         (value,) = values
         return self._guard.read(value, "__dict__")
 
     def dir(self, *values: Any) -> list[str]:
         """Return the public names of an object."""
         if not values:
-            raise RefusedCall("dir() without an object is not available here", "use a dictionary of your own")
+            raise RefusedCall("dir() without an object is not available here", "use a dictionary")
         (value,) = values
         return sorted(name for name in dir(value) if not name.startswith("_"))
 

@@ -13,11 +13,11 @@ class ClassProxy:
 
     __slots__ = ("__dict__", "__wrapped__")  # keeps the class itself out of `__dict__`
 
-    def __init__(self, likened: type) -> None:
-        self.__name__ = likened.__name__
-        self.__qualname__ = likened.__qualname__
-        self.__module__ = likened.__module__
-        self.__wrapped__ = likened  # guarded code can read this name only on its own functions
+    def __init__(self, original: type) -> None:
+        self.__name__ = original.__name__
+        self.__qualname__ = original.__qualname__
+        self.__module__ = original.__module__
+        self.__wrapped__ = original  # guarded code can read this name only on its own functions
 
     def __call__(self, *_: Any, **__: Any) -> Any:
         """Refuse to create an object."""
@@ -57,7 +57,7 @@ class TypeFunction(ClassProxy):
         return self._type_of(arguments[0])
 
 
-def likened(kind: ClassProxy) -> type:
+def class_of_proxy(kind: ClassProxy) -> type:
     """Return the class behind a proxy; for the guard only."""
     return kind.__wrapped__
 

@@ -19,7 +19,7 @@ from agentkit.sandbox.guard.builtins import Streams, leave
 from agentkit.sandbox.guard.errors import Refused, RefusedCall, own_lines
 from agentkit.sandbox.guard.module_facades import Facade
 from agentkit.sandbox.guard.name_rules import words
-from agentkit.sandbox.guard.proxies import ClassProxy, likened
+from agentkit.sandbox.guard.proxies import ClassProxy, class_of_proxy
 
 Part = Callable[[Any], Any]
 # Objects of these modules are immutable, or shared by Python's own copy as well.
@@ -147,7 +147,7 @@ class Functools:
         from functools import partial
 
         self._guard = guard
-        guard.let_set(partial)
+        guard.allow_setting(partial)
 
     def names(self) -> dict[str, Any]:
         """The replaced names of the module."""
@@ -199,7 +199,7 @@ def single_dispatch(guard: Guard, function: Any) -> Any:
 
     def dispatch(cls: Any) -> Any:
         """Return the implementation for a class; a real one is required, or a forged class would be passed others."""
-        kind = likened(cls) if isinstance(cls, ClassProxy) else cls
+        kind = class_of_proxy(cls) if isinstance(cls, ClassProxy) else cls
         if not issubclass(type(kind), type):
             raise TypeError(f"dispatch() takes a class, not a {type(kind).__name__!r}")
         return chosen.dispatch(kind)
@@ -213,7 +213,7 @@ def single_dispatch(guard: Guard, function: Any) -> Any:
             return register(classes[0], cls)
         if function is None:
             return lambda given: register(cls, given)
-        chosen.register(likened(cls) if isinstance(cls, ClassProxy) else cls, function)
+        chosen.register(class_of_proxy(cls) if isinstance(cls, ClassProxy) else cls, function)
         registered[cls] = function
         return function
 
@@ -242,14 +242,14 @@ def cached_property(guard: Guard) -> type:
         def __get__(self, instance: Any, owner: Any = None) -> Any:
             if instance is None:
                 return self
-            return kept(guard, instance, self.attrname, self.func)
+            return cached_result(guard, instance, self.attrname, self.func)
 
     CachedProperty.__name__ = CachedProperty.__qualname__ = "cached_property"
     CachedProperty.__module__ = "functools"
     return CachedProperty
 
 
-def kept(guard: Guard, instance: Any, name: Any, function: Callable[[Any], Any]) -> Any:
+def cached_result(guard: Guard, instance: Any, name: Any, function: Callable[[Any], Any]) -> Any:
     """Call the function with an object and store the result there, under a name that the program can set."""
     if name is None:
         raise TypeError("Cannot use cached_property instance without calling __set_name__ on it.")
@@ -263,7 +263,7 @@ def kept(guard: Guard, instance: Any, name: Any, function: Callable[[Any], Any])
 MIXED_IN = frozenset({None, int, str, float})
 
 
-def enumerations(main: str, let_stand: Callable[[type, type], object]) -> dict[str, Any]:
+def enumerations(main: str, allow_replacement: Callable[[type, type], object]) -> dict[str, Any]:
     """Create `Enum` and related classes; enumerations made by a call get `main` as their module."""
     roots: dict[type, type] = {}
 
@@ -289,7 +289,7 @@ def enumerations(main: str, let_stand: Callable[[type, type], object]) -> dict[s
         body["__module__"], body["__doc__"] = "enum", original.__doc__
         made = GuardedType(original.__name__, (original,), body)
         roots[made] = original
-        let_stand(original, made)
+        allow_replacement(original, made)
         return made
 
     return {name: guarded(getattr(enum, name)) for name in ("Enum", "IntEnum", "StrEnum", "Flag", "IntFlag")}
@@ -394,7 +394,7 @@ def substitutes(guard: Guard, streams: Streams) -> dict[str, Callable[[], dict[s
         "copy": lambda: _copy(guard),
         "dataclasses": lambda: Dataclasses(guard).names(),
         "decimal": lambda: _decimal(guard),
-        "enum": lambda: enumerations(MAIN, guard.let_stand),
+        "enum": lambda: enumerations(MAIN, guard.allow_replacement),
         "functools": lambda: Functools(guard).names(),
         "gzip": gzip_names,
         "lzma": lambda: packed("lzma"),
@@ -413,14 +413,14 @@ def substitutes(guard: Guard, streams: Streams) -> dict[str, Callable[[], dict[s
 def _decimal(guard: Guard) -> dict[str, Any]:
     from decimal import Context
 
-    guard.let_set(Context)
+    guard.allow_setting(Context)
     return {}
 
 
 def _textwrap(guard: Guard) -> dict[str, Any]:
     from textwrap import TextWrapper
 
-    guard.let_set(TextWrapper)
+    guard.allow_setting(TextWrapper)
     return {}
 
 
@@ -638,7 +638,7 @@ def system_facade(guard: Guard, streams: Streams) -> type[Facade]:
         def __delattr__(self, name: str) -> None:
             super().__setattr__(name, None)
 
-    guard.let_set(SystemFacade, frozenset(vars(streams)))
+    guard.allow_setting(SystemFacade, frozenset(vars(streams)))
     return SystemFacade
 
 
@@ -672,7 +672,7 @@ def _types(guard: Guard) -> dict[str, Any]:
     import types
 
     return {
-        name: guard.likeness(getattr(types, name)) for name in ("BuiltinFunctionType", "GeneratorType", "MethodType")
+        name: guard.proxy_of(getattr(types, name)) for name in ("BuiltinFunctionType", "GeneratorType", "MethodType")
     }
 
 

@@ -90,7 +90,7 @@ class Expressions(Engine):
         self.refusals.append(SyntaxRefusal(getattr(node, "lineno", 1), message, hint))
 
     def generic_visit(self, node: ast.AST) -> ast.AST:
-        """Refuse unknown syntax; the node is kept, because a tree with holes cannot be visited."""
+        """Refuse unknown syntax; the node stays, because a tree with holes cannot be visited."""
         self.not_allowed(node)
         return node
 

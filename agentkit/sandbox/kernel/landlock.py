@@ -27,7 +27,7 @@ RIGHTS = {
     "write": _READ | _LIST | _WRITE | _TRUNCATE | _MOVE | _REMOVE_FOLDER | _REMOVE_FILE | _MAKE_FOLDER | _MAKE_FILE,
     "all": ~_MAKE_DEVICES,
 }
-"""What the words of a rule allow below a path."""
+"""The access rights of the words of a rule."""
 
 _NETWORK_SINCE, _TCP = 4, 3
 _SCOPES_SINCE, _SOCKETS_AND_SIGNALS = 6, 3
@@ -41,7 +41,7 @@ def version() -> int:
 def is_complete(number: int, *, own_root: bool) -> bool:
     """Whether this version keeps files outside from every change. Older ones let them be truncated, if they are there.
 
-    Without a root of its own, a process of such a kernel is restricted, and that is no boundary.
+    Without a private root, a process on such a kernel is restricted, but not isolated.
     """
     return own_root or number >= _COMPLETE_SINCE
 

@@ -22,7 +22,7 @@ NAMESPACES = {
 """The namespaces in the order in which they are left; `pid` takes hold of the next child only."""
 
 Mount = tuple[str, str, str]
-"""One part of a root: its kind (ro, rw, tmpfs, proc, dev, cover, seal), its path, and its source, its size, or the
+"""A part of a root: its kind (ro, rw, tmpfs, proc, dev, cover, seal), its path, and its source, its size, or the
 description of its cover."""
 
 _PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
@@ -190,7 +190,7 @@ def give_up_privileges() -> None:
     """Never gain a privilege again, by whatever program, and keep none."""
     _prctl(_NO_NEW_PRIVILEGES, 1)
     for capability in range(_CAPABILITIES):
-        _libc.prctl(_BOUNDING, ctypes.c_ulong(capability), None, None, None)  # fails where there was none to drop
+        _libc.prctl(_BOUNDING, ctypes.c_ulong(capability), None, None, None)  # fails if it was not held
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION, 0)
     _checked(_libc.capset(header, (ctypes.c_uint32 * 6)()))
 

@@ -25,8 +25,8 @@ nanosleep 35 101  exit 60 93  exit_group 231 94  mkdir 83 -  mkdirat 258 34  unl
 rmdir 84 -  rename 82 -  renameat 264 38  renameat2 316 276  ftruncate 77 46  fsync 74 82
 fdatasync 75 83  chdir 80 49  statfs 137 43  fstatfs 138 44  alarm 37 -  arch_prctl 158 -  set_tid_address 218 96
 """
-"""What one Python process needs to compute and print; all else is refused: sockets, processes, threads, signals to
-others, mounts, changes of owner, mode, times or limits."""
+"""System calls that a Python process needs to compute and print. All others are refused: sockets, processes, threads,
+signals to others, mounts, changes of owner, mode, times or limits."""
 
 _DENIED_IN_SHELL = """
 mount 165 40  umount2 166 39  pivot_root 155 41  chroot 161 51  unshare 272 97  setns 308 268  open_tree 428 428
@@ -41,7 +41,7 @@ setdomainname 171 162  syslog 103 116  vhangup 153 58  iopl 172 -  ioperm 173 - 
 lookup_dcookie 212 18  open_by_handle_at 304 265  name_to_handle_at 303 264  fanotify_init 300 262
 migrate_pages 256 238  move_pages 279 239  personality 135 92  modify_ldt 154 -  memfd_secret 447 447
 """
-"""What no command of a workspace needs and a way out of the sandbox might."""
+"""System calls that commands do not need, but an escape from the sandbox might."""
 
 _SOCKET, _CLONE, _CLONE3, _IOCTL = "socket 41 198", "clone 56 220", "clone3 435 435", "ioctl 16 29"
 _NEW_NAMESPACES = 0x7E02_0000
@@ -79,7 +79,7 @@ def shell_filter(machine: str, families: Iterable[int] = INTERNET) -> bytes:
 
 
 _Step = tuple[int, int, int, int]
-"""One instruction: code, operand, how many to skip when true, how many when false."""
+"""An instruction: code, operand, number to skip if true, number to skip if false."""
 
 
 def _program(machine: str, steps: Iterable[_Step]) -> bytes:

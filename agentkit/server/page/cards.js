@@ -1,10 +1,10 @@
-// How do a tool call, a question and the changes of a run look? Every text becomes a text node.
+// Cards for tool calls, questions and changes. Every text becomes a text node.
 
 import { make } from "./markdown.js";
 
 const VERDICTS = { allow: "allowed", ask: "asks", deny: "denied" };
-const ANSWERS = { once: "allowed once by you", run: "allowed for this run by you", always: "always allowed by you", no: "denied by you", later: "left for later" };
-const OFFERS = { once: "Allow once", run: "Allow for this run", always: "Always allow" };
+const ANSWERS = { once: "allowed once by you", run: "allowed for this run by you", always: "always allowed by you", workspace: "allowed with all changes here by you", impossible: "cannot succeed", no: "denied by you", later: "left for later" };
+const OFFERS = { once: "Allow once", run: "Allow for this run", workspace: "Allow all changes in this folder", always: "Always allow" };
 const GUARD_MILLISECONDS = 500; // what was typed or clicked before a question was seen is no answer to it
 const GLIMPSE_CHARS = 120;
 
@@ -13,7 +13,7 @@ export function chip(text, kind) {
 }
 
 export function fields(pairs) {
-  const rows = pairs.map(([name, value]) => [name ? make("dt", {}, name) : null, make("dd", { dir: "auto" }, value || " ")]);
+  const rows = pairs.map(([name, value]) => [name ? make("dt", {}, name) : null, make("dd", { dir: "auto", tabindex: "0" }, value || " ")]);
   return make("dl", { class: "fields" }, rows);
 }
 
@@ -65,7 +65,7 @@ export class Call {
     const word = event.ok ? "Result" : `No result (${event.status.replaceAll("_", " ")})`;
     if (!event.ok && event.status !== "denied") this.verdict.append(chip(event.status.replaceAll("_", " "), "deny"));
     this.body.append(this.words ? make("p", { class: "words" }, `You said: ${this.words}`) : "",
-      make("h4", {}, word), make("pre", { tabindex: "0", class: event.ok ? "result" : "result bad", dir: "auto" }, event.content));
+      make("h3", {}, word), make("pre", { tabindex: "0", class: event.ok ? "result" : "result bad", dir: "auto" }, event.content));
   }
 }
 
@@ -75,42 +75,41 @@ function guard(buttons) {
   setTimeout(() => { for (const each of buttons) each.disabled = false; }, GUARD_MILLISECONDS);
 }
 
-// What a person is asked before a call happens. `send` takes the answer; it is sent once.
-export function question(event, send) {
+// A question about a call, with the effect of the call and its decision. It can be sent again after a lost connection.
+export function question(event, send, remove) {
   const id = `question-${event.question}`;
-  const reason = make("input", { id: `${id}-reason`, type: "text", maxlength: "1000", autocomplete: "off" });
-  const edit = make("textarea", { id: `${id}-json`, rows: "6", spellcheck: "false", class: "code" });
+  const reason = make("input", { id: `${id}-reason`, type: "text", maxlength: "1000", autocomplete: "off", dir: "auto" });
+  const edit = make("textarea", { id: `${id}-json`, rows: "6", spellcheck: "false", class: "code", dir: "ltr" });
   edit.value = event.json;
   const wrong = make("p", { role: "alert", class: "wrong" });
   const buttons = event.answers.map((answer) => button(OFFERS[answer], answer === "once" ? "main" : "", () => finish({ answer })));
   const deny = button("Deny", "deny", () => finish({ answer: "no", text: reason.value }));
-  const run = button("Allow once with these arguments", "main", () => {
-    try {
-      const value = JSON.parse(edit.value);
-      if (value === null || typeof value !== "object" || Array.isArray(value)) throw new SyntaxError("not an object");
-      finish({ answer: "once", arguments: value });
-    } catch (error) {
-      wrong.textContent = `This is no JSON object: ${error.message}`;
-      edit.focus();
-    }
-  });
+  const run = button("Allow once with these arguments", "main", () => finish({ answer: "once", arguments: edit.value }));
   const all = [...buttons, deny, run];
   guard(all);
   const scope = event.answers.length > 1 ? make("p", { class: "remark" }, `For this run, and always, mean ${event.like}${event.folder ? ` in ${event.folder}` : ""}.`) : null;
   const node = make("section", { class: "question", "aria-labelledby": `${id}-title` },
     make("h3", { id: `${id}-title` }, `May ${event.agent} call `, make("code", {}, event.name), event.within ? [" within ", make("code", {}, event.within)] : "", "?"),
-    event.arguments.length ? fields(event.arguments) : null, reasons(event.decision),
-    make("div", { class: "buttons" }, buttons, deny), scope,
-    make("p", { class: "why" }, make("label", { for: reason.id }, "Why not? The model is told"), reason),
+    event.arguments.length ? fields(event.arguments) : null,
+    event.summary.map((line) => make("p", { class: "effect", dir: "auto" }, line)),
+    event.diff ? diffOf(event.diff) : null,
+    make("p", {}, event.reason, " ", make("span", { class: "rule" }, `rule: ${event.decision.rule}`)),
+    make("div", { class: "buttons" }, buttons), scope,
+    make("p", { class: "why" }, make("label", { for: reason.id }, "Reason for the model"), reason, deny),
     make("details", { class: "edit" }, make("summary", {}, "Edit the arguments"),
-      make("label", { class: "unseen", for: edit.id }, "Arguments as JSON"), edit, wrong, make("div", { class: "buttons" }, run)));
+      make("label", { class: "unseen", for: edit.id }, "Arguments as JSON"), edit, make("div", { class: "buttons" }, run)), wrong);
   reason.addEventListener("keydown", (pressed) => { if (pressed.key === "Enter" && reason.value.trim()) deny.click(); });
   const finish = async (answer) => {
     for (const each of all) each.disabled = true;
+    wrong.textContent = "";
     const failure = await send({ question: event.question, ...answer });
-    if (failure) wrong.textContent = failure;
-    node.classList.add("over");
-    if (!failure) node.remove();
+    if (!failure) {
+      remove(node);
+      return;
+    }
+    wrong.textContent = failure.text;
+    node.classList.toggle("over", failure.isOver);
+    for (const each of all) each.disabled = failure.isOver;
   };
   return node;
 }
@@ -125,15 +124,14 @@ export function waiting(run, pending, send) {
     : [button("Allow once", "main", say("once")), button("Deny", "deny", say("no"))];
   guard(buttons);
   const node = make("section", { class: "question" },
-    make("h3", {}, make("code", {}, pending.name), " waits for you"), make("pre", { dir: "auto" }, pending.question),
-    make("p", { class: "why" }, make("label", { for: id }, pending.needs_words ? "Your answer" : "Why not? The model is told"), words),
+    make("h3", {}, make("code", {}, pending.name), " waits for you"), make("pre", { dir: "auto", tabindex: "0" }, pending.question),
+    make("p", { class: "why" }, make("label", { for: id }, pending.needs_words ? "Your answer" : "Reason for the model"), words),
     make("div", { class: "buttons" }, buttons));
   return node;
 }
 
-// What a run changed in its folder, and the button that takes it back.
+// The changes of a run in its folder, and the button that undoes them.
 export function changes(event, undo) {
-  const lines = event.changes.trimEnd().split("\n").map(difference);
   const told = make("p", { role: "status", class: "remark" }, event.undone ? "Undone." : "");
   const take = event.record && !event.undone ? button("Undo", "", async () => {
     take.disabled = true;
@@ -144,7 +142,7 @@ export function changes(event, undo) {
   }) : "";
   return make("section", { class: "changes" },
     make("details", {}, make("summary", { dir: "auto" }, changedFiles(event.changes)),
-      make("pre", { class: "diff", tabindex: "0" }, make("code", {}, lines))),
+      diffOf(event.changes)),
     make("div", { class: "buttons" }, take), told);
 }
 
@@ -154,6 +152,10 @@ function changedFiles(text) {
   const names = heads.map((head) => head.slice((head.length + 1) / 2).replace(/^("?)b\//, "$1"));
   if (!names.length) return "Changed in the folder";
   return names.length > 3 ? `Changed ${names.length} files` : `Changed ${names.join(", ")}`;
+}
+
+function diffOf(text) {
+  return make("pre", { class: "diff", tabindex: "0", role: "group", "aria-label": "Changes" }, make("code", {}, text.trimEnd().split("\n").map(difference)));
 }
 
 function difference(line) {

@@ -1,17 +1,24 @@
-// What does the page do? It signs in, shows a conversation, asks, hears what happens, and answers.
+// The page: sign-in, conversations, prompts, events and answers.
 
+import { attached, attach, clearFiles } from "./files.js";
 import { button } from "./cards.js";
 import { make } from "./markdown.js";
 import { Run, figures } from "./run.js";
 
 const KEY = "agentkit-key";
 const find = (id) => document.getElementById(id);
-const [log, prompt, send, stop, names] = ["log", "prompt", "send", "stop", "names"].map(find);
+const [log, prompt, send, stop, names, search, model] = ["log", "prompt", "send", "stop", "names", "search", "model"].map(find);
+const FOLLOW_MILLISECONDS = 3_000;
 const state = { about: null, session: "", serial: 0, running: false, run: null, listening: null };
 
 // Talking to the server. The cookie says that this browser is signed in, the key that it is this page which asks.
 
-class Failure extends Error {}
+class Failure extends Error {
+  constructor(message, code) {
+    super(message);
+    this.code = code;
+  }
+}
 
 async function request(path, options = {}) {
   const headers = { "X-Agentkit-Key": localStorage.getItem(KEY) ?? "", ...options.headers };
@@ -19,7 +26,7 @@ async function request(path, options = {}) {
   if (response.status === 401 && path !== "/sign-in") signInFirst();
   if (!response.ok) {
     const told = await response.json().catch(() => null);
-    throw new Failure(told?.error?.message ?? `The server answered with status ${response.status}.`);
+    throw new Failure(told?.error?.message ?? `The server answered with status ${response.status}.`, told?.error?.code);
   }
   return response;
 }
@@ -37,7 +44,8 @@ async function signIn(token) {
 }
 
 function signInFirst() {
-  find("sign-in").hidden = false;
+  find("stranger").hidden = false;
+  find("chat").hidden = true;
   document.body.classList.add("stranger");
   find("token").focus();
 }
@@ -47,7 +55,8 @@ find("sign-in").addEventListener("submit", async (event) => {
   try {
     await signIn(find("token").value.trim());
     find("token").value = find("sign-in-error").textContent = "";
-    find("sign-in").hidden = true;
+    find("stranger").hidden = true;
+    find("chat").hidden = false;
     document.body.classList.remove("stranger");
     await begin();
   } catch (error) {
@@ -64,6 +73,7 @@ function announce(text, place = "status") {
 function hear(event) {
   following(() => {
     if (event.kind === "begun" || !state.run) {
+      state.run?.over();
       state.run = new Run(event.kind === "begun" ? event.prompt : "", actions);
       log.append(state.run.node);
     }
@@ -132,6 +142,8 @@ async function ended() {
   setRunning(false);
   const answer = state.run?.said?.text;
   announce(answer ? `Answer: ${answer}` : "The run has ended.");
+  const now = await get(`/page/state?${new URLSearchParams({ name: state.session })}`).catch(() => null);
+  if (now) state.serial = now.serial;
   await listSessions().catch((error) => announce(failure(error), "alert"));
 }
 
@@ -144,9 +156,10 @@ function setRunning(running) {
 
 // Doing: ask, go on, stop, undo.
 
-async function start(document) {
+async function start(document, path = "/page/run") {
   try {
-    const begun = await post("/page/run", { ...document, ...(state.session ? { session: state.session } : {}) });
+    const named = { ...(state.session ? { session: state.session } : {}), ...(model.value.trim() ? { model: model.value.trim() } : {}) };
+    const begun = await post(path, { ...document, ...named });
     if (!state.session) name(begun.session);
     listen(begun.session, begun.serial);
     return true;
@@ -160,10 +173,22 @@ async function ask() {
   const text = prompt.value.trim();
   if (!text || state.running) return;
   find("empty")?.remove();
+  const files = attached();
   prompt.value = "";
   grow();
   log.scrollTop = log.scrollHeight;
-  if (!await start({ prompt: text })) prompt.value = text;
+  if (await start({ prompt: text, ...(files.length ? { files } : {}) })) clearFiles();
+  else prompt.value = text;
+}
+
+// Ask the last prompt again; its old answer becomes a conversation of its own.
+async function regenerate() {
+  if (state.running) return;
+  const last = state.run;
+  if (await start({}, "/page/retry")) {
+    last?.node.remove();
+    state.run = null;
+  }
 }
 
 async function goOn(document, node) {
@@ -183,14 +208,21 @@ async function undo(record) {
 async function answer(document) {
   try {
     await post("/page/answer", { session: state.session, ...document });
-    prompt.focus({ preventScroll: true });
-    return "";
+    return null;
   } catch (error) {
-    return failure(error);
+    // A question that was not answered can be answered again, unless it no longer waits.
+    return { text: failure(error), isOver: error instanceof Failure && error.code === "not_waiting" };
   }
 }
 
-const actions = { announce, answer, following, goOn, reveal, showCost, undo };
+// After the card with the focus is gone, the focus is where the next thing is typed; elsewhere it stays.
+function removed(node) {
+  const hadFocus = node.contains(document.activeElement);
+  node.remove();
+  if (hadFocus) prompt.focus({ preventScroll: true });
+}
+
+const actions = { announce, answer, following, goOn, regenerate, removed, reveal, showCost, undo };
 
 function tell(text) {
   following(() => log.append(make("p", { class: "note bad" }, text)));
@@ -200,12 +232,48 @@ function tell(text) {
 // The conversations.
 
 async function listSessions() {
-  const { sessions } = await get("/page/sessions");
-  names.replaceChildren(...sessions.map(({ name: each }) => {
-    const pick = button(each, "", () => { location.hash = hashOf(each); });
-    if (each === state.session) pick.setAttribute("aria-current", "true");
-    return make("li", { dir: "auto" }, pick);
-  }));
+  const { sessions } = await get(`/page/sessions?${new URLSearchParams({ query: search.value.trim() })}`);
+  names.replaceChildren(...sessions.map(listed));
+  if (!sessions.length && search.value.trim()) names.append(make("li", { class: "none" }, "Nothing found."));
+}
+
+function listed({ name: each, title, changed, snippet }) {
+  const pick = make("button", { type: "button", class: "pick" },
+    make("span", { class: "title", dir: "auto" }, title), make("span", { class: "date" }, dateOf(changed)),
+    snippet ? make("span", { class: "snippet", dir: "auto" }, snippet) : null);
+  pick.addEventListener("click", () => { location.hash = hashOf(each); });
+  if (each === state.session) pick.setAttribute("aria-current", "true");
+  const rename = button("Rename", "", () => renamed(each, title));
+  const drop = button("Delete", "deny", () => deleted(each, title));
+  const more = make("details", { class: "more" },
+    make("summary", { "aria-label": `More for ${title}`, title: "Rename, delete" }, "⋯"), make("div", { class: "buttons" }, rename, drop));
+  return make("li", {}, pick, more);
+}
+
+function dateOf(seconds) {
+  const date = new Date(seconds * 1000);
+  const isToday = date.toDateString() === new Date().toDateString();
+  return isToday ? date.toLocaleTimeString([], { hour: "2-digit", minute: "2-digit" }) : date.toLocaleDateString([], { day: "numeric", month: "short", year: "numeric" });
+}
+
+async function renamed(session, title) {
+  const chosen = window.prompt("The new name of the conversation", title);
+  if (!chosen?.trim()) return;
+  await change("/page/rename", { session, name: chosen.trim() }, (done) => { if (session === state.session) name(done.name); });
+}
+
+async function deleted(session, title) {
+  if (!window.confirm(`Delete "${title}" for good?`)) return;
+  await change("/page/delete", { session }, () => { if (session === state.session) location.hash = hashOf(""); });
+}
+
+async function change(path, document, then) {
+  try {
+    then(await post(path, document));
+    await listSessions();
+  } catch (error) {
+    tell(failure(error));
+  }
 }
 
 const hashOf = (session) => (session ? `#session=${encodeURIComponent(session)}` : "#new");
@@ -216,7 +284,7 @@ function name(session) {
   document.title = session ? `${session} - ${state.about.agent}` : state.about.agent;
 }
 
-async function open(session) {
+async function open(session, { focus = true } = {}) {
   state.listening?.abort();
   state.run = null;
   setRunning(false);
@@ -225,25 +293,58 @@ async function open(session) {
   const kept = session ? await get(`/page/session?${new URLSearchParams({ name: session })}`) : { events: [] };
   log.replaceChildren();
   for (const event of kept.events) hear(event);
+  if (!kept.running) state.run?.over();
   if (!kept.events.length && !kept.running) log.append(welcome());
+  if (kept.unfinished && state.run && !log.querySelector(".question")) state.run.leave(kept.unfinished);
+  if (kept.title) document.title = `${kept.title} - ${state.about.agent}`;
+  if (kept.model) model.value = kept.model;
+  state.serial = kept.serial ?? 0;
   log.scrollTop = log.scrollHeight;
   showCost(kept);
   if (kept.running) listen(session, kept.serial);
   await listSessions();
-  prompt.focus({ preventScroll: true });
+  if (focus) prompt.focus({ preventScroll: true });
 }
+
+// Follow what other tabs do in this conversation: a run that they begin is shown here, without taking the focus.
+async function follow() {
+  if (!state.session || state.running || document.hidden) return;
+  try {
+    const now = await get(`/page/state?${new URLSearchParams({ name: state.session })}`);
+    if (now.name === state.session && !state.running && now.serial !== state.serial) await open(state.session, { focus: false });
+  } catch { /* the server does not answer now; the next look tries again */ }
+}
+
+setInterval(follow, FOLLOW_MILLISECONDS);
 
 function showCost(spent) {
   find("cost").textContent = spent?.tokens ? figures(spent) : "";
 }
 
+// Example prompts by the tools that they need; the first three that fit are offered.
+const EXAMPLES = [
+  ["web_search", "Search the web for this week's news about heat pumps, with sources."],
+  ["list_directory", "Which files are in this folder, and what are they for?"],
+  ["search_files", "Find the functions without a docstring in this folder."],
+  ["run_python", "Draw 1,000 random numbers and show their mean and standard deviation."],
+  ["fetch_url", "Summarise https://www.python.org/downloads/ in three sentences."],
+  ["calculator", "How much is 17% of 2,400, and how much remains?"],
+  ["get_current_datetime", "How many days are left until the end of the year?"],
+  ["", "Explain what you can do for me, in five lines."],
+  ["", "Write a polite reply that declines an invitation."],
+  ["", "Compare two ways to organise a small team."],
+];
+
 function welcome() {
-  const { tools, safety, folder } = state.about;
-  const listed = tools.map((tool) => make("li", {}, make("code", {}, tool.name), " ", make("span", { class: "level" }, tool.level)));
+  const { agent, tools, safety, folder } = state.about;
+  const offered = new Set(tools.map((tool) => tool.name));
+  const prompts = EXAMPLES.filter(([needed]) => !needed || offered.has(needed)).slice(0, 3).map(([, text]) => text);
+  const examples = prompts.map((text) => make("li", {}, button(text, "example", () => { prompt.value = text; grow(); prompt.focus(); })));
+  const list = tools.map((tool) => make("li", {}, make("code", {}, tool.name), " ", make("span", { class: "level" }, tool.level)));
   return make("div", { class: "empty", id: "empty" },
-    make("p", {}, `Tool calls up to the level ${safety} run unasked. You are asked here about all others, unless they are denied.`),
-    make("p", {}, "It works in ", make("code", {}, folder), "."),
-    tools.length ? make("details", {}, make("summary", {}, `${tools.length} tools`), make("ul", {}, listed)) : null);
+    make("h2", {}, `What shall ${agent} do?`), make("ul", { class: "examples" }, examples),
+    make("details", {}, make("summary", {}, `${tools.length} tools in ${folder}`),
+      make("p", {}, `Calls above the level ${safety} need your approval.`), make("ul", { class: "tools" }, list)));
 }
 
 function fold() {
@@ -280,6 +381,17 @@ find("menu").addEventListener("click", () => {
   find("menu").setAttribute("aria-expanded", String(unfolded));
 });
 window.addEventListener("hashchange", () => begin());
+let searching = null;
+search.addEventListener("input", () => {
+  clearTimeout(searching);
+  searching = setTimeout(() => listSessions().catch((error) => tell(failure(error))), 250);
+});
+model.addEventListener("focus", async () => {
+  if (find("models").hasChildNodes()) return;
+  const { models } = await get("/page/models").catch(() => ({ models: [] }));
+  find("models").replaceChildren(...models.map((each) => make("option", { value: each })));
+});
+attach({ button: find("attach"), chooser: find("chooser"), list: find("files"), area: find("chat"), input: prompt, tell });
 
 // The beginning: a token in the address is shown to the server once, and leaves the address before anything else.
 
@@ -292,10 +404,10 @@ async function begin() {
     }
     state.about ??= await get("/page/about");
     find("agent").textContent = state.about.agent;
-    find("facts").textContent = state.about.model;
+    model.value = state.about.model;
     await open(asked.get("session") ?? (asked.has("new") ? "" : state.about.session));
   } catch (error) {
-    if (find("sign-in").hidden) tell(failure(error));
+    if (find("stranger").hidden) tell(failure(error));
   }
 }
 

@@ -1,8 +1,10 @@
-// How does a run look while it happens? Its prompt, its tool calls and answers in the order in which they come.
-// `page` is what it may do beside: announce, answer, go on, undo, and keep the end in sight.
+// A run: its prompt, tool calls, questions and answers in the order of its events. `page` has the actions of the page.
 
-import { Call, changes, question, waiting } from "./cards.js";
-import { make, show } from "./markdown.js";
+import { Call, button, changes, question, waiting } from "./cards.js";
+import { copier, make, show } from "./markdown.js";
+
+const SLOW_SECONDS = 3;
+const DRAW_SHARE = 4; // an answer is redrawn after this multiple of the time that the last drawing took
 
 export class Run {
   constructor(asked, page) {
@@ -11,8 +13,8 @@ export class Run {
     this.questions = new Map();
     this.isOver = false;
     this.steps = make("div", { class: "steps" });
-    this.busy = make("p", { class: "busy-line", hidden: true }, make("span", { class: "dots", "aria-hidden": "true" }), "Thinking");
-    this.node = make("article", { class: "run" },
+    this.busy = make("p", { class: "busy-line", hidden: true }, make("span", { class: "dots", "aria-hidden": "true" }), make("span", {}, "Thinking"), make("span", { class: "elapsed" }));
+    this.node = make("article", { class: "run" }, make("h2", { class: "unseen" }, "Question"),
       make("div", { class: "asked", dir: "auto" }, make("span", { class: "unseen" }, "You: "), asked), this.steps, this.busy);
   }
 
@@ -55,10 +57,19 @@ export class Run {
     this.answer ??= { node: this.add(make("div", { class: "answer" })), text: "", due: false };
     const answer = this.answer;
     answer.text = text;
-    if (isWhole) show(answer.node, text);
+    if (isWhole) {
+      answer.isWhole = true;
+      show(answer.node, text);
+    }
     else if (!answer.due) {
       answer.due = true;
-      requestAnimationFrame(() => { answer.due = false; this.page.following(() => show(answer.node, answer.text)); });
+      const draw = () => requestAnimationFrame(() => {
+        const began = performance.now();
+        answer.due = false;
+        if (!answer.isWhole) this.page.following(() => show(answer.node, answer.text));
+        answer.took = performance.now() - began;
+      });
+      setTimeout(draw, (answer.took ?? 0) * DRAW_SHARE);
     }
   }
 
@@ -77,26 +88,29 @@ export class Run {
   }
 
   on_asked(event) {
-    const node = this.add(question(event, this.page.answer));
-    this.questions.set(event.id, node);
+    const node = this.add(question(event, this.page.answer, this.page.removed));
+    this.questions.set(event.question, node); // two workers can ask about calls with the same id
     requestAnimationFrame(() => this.page.reveal(node));
     this.working("Waiting for you");
-    this.page.announce(`May ${event.agent} call ${event.name}? ${event.decision.reason} The buttons stand before the question field.`, "alert");
+    this.page.announce(`May ${event.agent} call ${event.name}? ${event.reason} The buttons stand before the question field.`, "alert");
+  }
+
+  on_settled({ question: mark }) {
+    const node = this.questions.get(mark);
+    this.questions.delete(mark);
+    if (node?.isConnected) this.page.removed(node);
   }
 
   on_answered(event) {
-    this.questions.get(event.id)?.remove();
     this.call(event).answered(event.answer, event.text, event.edited);
   }
 
   on_result(event) {
-    this.questions.get(event.id)?.remove();
     this.call(event).ended(event);
     this.page.announce(`${event.name}: ${event.ok ? "done" : event.status.replaceAll("_", " ")}.`);
   }
 
   on_waits(event) {
-    this.questions.get(event.id)?.remove();
     this.call(event).waits(event.name); // which may be a call that a program makes, and that has no other card
   }
 
@@ -118,7 +132,7 @@ export class Run {
     if (event.changes) this.add(changes(event, this.page.undo));
     for (const pending of event.pending) this.add(waiting(event.run, pending, this.page.goOn));
     if (event.total) this.page.showCost(event.total);
-    if (event.tokens) this.add(make("p", { class: "figures" }, figures(event)));
+    this.foot(event.tokens ? figures(event) : "");
     if (event.pending.length) this.page.announce(`${event.pending[0].name} waits for you.`, "alert");
   }
 
@@ -133,14 +147,40 @@ export class Run {
     this.page.announce(error, "alert");
   }
 
+  // The end of a run that was left: what it did is kept, and it can be continued.
+  leave(run) {
+    this.note("This run did not end. What was done is kept.");
+    const node = this.add(make("div", { class: "buttons question-foot" }, button("Continue", "main", () => this.page.goOn({ run, answers: {} }, node))));
+  }
+
+  // Figures of a run, and buttons that copy its answer and ask again.
+  foot(text) {
+    this.node.parentElement?.querySelectorAll(".again").forEach((each) => each.remove());
+    const said = this.said;
+    this.add(make("div", { class: "foot" }, text ? make("p", { class: "figures" }, text) : null,
+      said?.text ? copier(() => said.text, "Copy answer") : null,
+      button("Ask again", "again", () => this.page.regenerate())));
+  }
+
   working(what) {
+    const [, words, elapsed] = this.busy.children;
     this.busy.hidden = false;
-    this.busy.lastChild.textContent = what;
+    if (words.textContent === what && this.timer) return;
+    words.textContent = what;
+    elapsed.textContent = "";
+    clearInterval(this.timer);
+    const began = performance.now();
+    this.timer = setInterval(() => {
+      const seconds = Math.floor((performance.now() - began) / 1000);
+      elapsed.textContent = seconds >= SLOW_SECONDS ? ` ${seconds} s` : "";
+    }, 1000);
   }
 
   over() {
     this.isOver = true;
     this.busy.hidden = true;
+    clearInterval(this.timer);
+    this.timer = null;
     for (const node of this.questions.values()) node.remove();
     for (const call of this.calls.values()) call.node.classList.remove("busy");
   }

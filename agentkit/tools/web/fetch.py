@@ -15,7 +15,7 @@ from agentkit.messages import Status
 from agentkit.safety.urls import DEFAULT_PORTS, AddressRules
 from agentkit.tooling import execution
 from agentkit.tooling.tool import Tool
-from agentkit.tools.denied_result import told_with
+from agentkit.tools.denied_result import denied_with
 from agentkit.tools.web.connection import Resolver, WebConnection, WebFailure, WebResponse, refused, resolve
 from agentkit.tools.web.page_text import Page, decode, enclosed, kind_of, read_html, without_controls
 
@@ -57,7 +57,7 @@ def fetch_tool(
         level=SafetyLevel.NETWORK,
         timeout_seconds=timeout_seconds,
         judge=_judging(rules),
-        when_denied=told_with("url"),
+        when_denied=denied_with("url"),
         asynchronous=asynchronous,
     )
 

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
+
+from agentkit.documents.markdown import subscript, superscript
 
 if TYPE_CHECKING:
     from turbohtml import Document, Element
 
-_POWER = re.compile(r"[+\-\u2212]?[\w.,/]{1,12}")
-_ORDINAL = re.compile(r"st|nd|rd|th|er|re|ère|e|è|ème|eme|o|a|os|as|TM|SM|MC", re.IGNORECASE)
-_SUBSCRIPTS = str.maketrans("0123456789+-\u2212=()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎")
-_IN_SUBSCRIPT = re.compile(r"[0-9+\-\u2212=()]+")
 _LINES = frozenset({"div", "li", "p", "tr"})
 _PARTS = frozenset({"thead", "tbody", "tfoot"})
 _LAYOUT = ("table", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "form")
@@ -49,18 +46,13 @@ def _rewrite_formulas(document: Document) -> None:
 
 
 def _rewrite_indices(document: Document) -> None:
-    """Write superscripts as `10^6` and subscripts as `H₂O`; ordinals, signs and links to notes stay as they are."""
+    """Write superscripts as `10^6` and subscripts as `H₂O`; links to notes stay as they are."""
     from turbohtml import Text
 
     for element in document.select("sup, sub"):
         text = element.text.strip()
-        if not text or element.select_one("a, sup, sub") or element.closest("a"):
-            continue
-        if element.tag == "sub" and _IN_SUBSCRIPT.fullmatch(text):
-            element.replace_with(Text(text.translate(_SUBSCRIPTS)))
-        elif not _ORDINAL.fullmatch(text) and any(map(str.isalnum, text)):
-            mark = "^" if element.tag == "sup" else "_"
-            element.replace_with(Text(f"{mark}{text}" if _POWER.fullmatch(text) else f"{mark}({text})"))
+        if text and not element.select_one("a, sup, sub") and not element.closest("a"):
+            element.replace_with(Text(superscript(text) if element.tag == "sup" else subscript(text)))
 
 
 def _rewrite_code_table(table: Element) -> None:

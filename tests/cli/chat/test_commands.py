@@ -140,9 +140,9 @@ def test_sessions_are_switched_renamed_and_begun(room_with, notes):
         room.take("fourth")
         room.take("/session")
         assert "* trip  " in notes.text
-        with pytest.raises(AgentKitError, match=r"There is no session 'tripp'\. Did you mean 'trip'"):
+        with pytest.raises(AgentKitError, match=r"No session is named 'tripp'\. Did you mean 'trip'"):
             room.take("/session tripp")
-        with pytest.raises(AgentKitError, match=r"There is no session 'zzz'\. To begin one"):
+        with pytest.raises(AgentKitError, match=r"No session is named 'zzz'\. To begin one"):
             room.take("/session zzz")
     assert len(server.requests[-1].json["messages"]) == 4
     assert sorted(each.runs for each in Session.summaries()) == [1, 1, 2]

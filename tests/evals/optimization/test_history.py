@@ -110,15 +110,18 @@ def test_a_search_belongs_to_its_agent_and_suite(tmp_path):
 @pytest.mark.parametrize(
     ("text", "complaint"),
     [
-        ("notes\n", "is no search that this version"),
-        ("notes without an end", "is no search that this version"),
+        ("notes\n", "is not a search that this version"),
+        ("notes without an end", "is not a search that this version"),
         ('{"agentkit_search": 1, "key": "k"}\n{"charged": {"input_tokens": -5}}\n', "less than nothing was charged"),
         ('{"agentkit_search": 1, "key": "k"}\n{"charged": {"dollars": [NaN]}}\n', "less than nothing was charged"),
-        ('{"agentkit_search": 1, "key": "k"}\n{"charged": []}\n', "line 2 is no part of a search"),
-        ('{"agentkit_search": 2, "key": "k"}\n', "is no search that this version"),
-        ('{"agentkit_search": 1, "key": "k"}\n\n', "line 2 is no part of a search"),
-        ('{"agentkit_search": 1, "key": "k"}\n{"measured": {"half": "train"}}\n', "line 2 is no part of a search"),
-        ('{"agentkit_search": 1, "key": "k"}\n{"proposal": 3}\n', "line 2 is no part of a search"),
+        ('{"agentkit_search": 1, "key": "k"}\n{"charged": []}\n', "line 2 is not a valid entry"),
+        ('{"agentkit_search": 2, "key": "k"}\n', "is not a search that this version"),
+        ('{"agentkit_search": 1, "key": "k"}\n\n', "line 2 is not a valid entry"),
+        (
+            '{"agentkit_search": 1, "key": "k"}\n{"measured": {"half": "train"}}\n',
+            "line 2 is not a valid entry",
+        ),
+        ('{"agentkit_search": 1, "key": "k"}\n{"proposal": 3}\n', "line 2 is not a valid entry"),
     ],
 )
 def test_another_file_is_not_touched(tmp_path, text, complaint):
@@ -152,9 +155,9 @@ def test_two_do_not_go_on_with_one_search(tmp_path):
 
 def test_a_search_that_cannot_be_kept_is_not_begun(tmp_path):
     """A place that cannot be written is an error before anything is asked."""
-    with pytest.raises(SessionError, match="cannot be kept: No such file"):
+    with pytest.raises(SessionError, match="cannot be written: No such file"):
         lineage(tmp_path / "nowhere" / "search.jsonl")
-    with pytest.raises(SessionError, match="cannot be kept: Is a directory"):
+    with pytest.raises(SessionError, match="cannot be written: Is a directory"):
         lineage(tmp_path)
 
 
@@ -165,7 +168,7 @@ def test_an_answer_that_cannot_be_kept_ends_the_search(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 10, limits[1]))
     try:
-        with pytest.raises(SessionError, match="cannot be kept: File too large"):
+        with pytest.raises(SessionError, match="cannot be written: File too large"):
             kept.add_tried(EvaluatedCandidate(CHILD, "kept", 0.75))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -175,5 +178,5 @@ def test_an_answer_that_cannot_be_kept_ends_the_search(tmp_path):
 
 def test_a_device_keeps_nothing():
     """Only regular files are accepted."""
-    with pytest.raises(SessionError, match="is no file that a search could be kept in"):
+    with pytest.raises(SessionError, match="is not a file in which a search can be stored"):
         lineage("/dev/zero")

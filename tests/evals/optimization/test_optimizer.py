@@ -91,7 +91,9 @@ def test_held_out_cases_are_never_shown_and_never_decide():
     assert not found.is_better
     assert found.agent.instruction == clerk.START
     assert found.diff() == ""
-    assert str(found).startswith("No gain on the held-out cases, so the original is kept: 1.00 -> 0.00 on 20 cases")
+    assert str(found).startswith(
+        "No gain on the held-out cases, so the original stays in use: 1.00 -> 0.00 on 20 cases"
+    )
 
 
 def test_the_original_is_kept_when_nothing_is_better():
@@ -103,8 +105,8 @@ def test_the_original_is_kept_when_nothing_is_better():
     assert (found.gain.difference, found.gain.p_value) == (0, 1)
     spent = found.usage
     assert str(found).splitlines() == [
-        "No gain: nothing better than the original was found, so it is kept.",
-        "Training cases: 0.00 -> 0.00; 1 of 4 candidates were kept. The search ended: all 3 rounds were made",
+        "No gain: no candidate was better than the original, so the original stays in use.",
+        "Training cases: 0.00 -> 0.00; 1 of 4 candidates were accepted. The search ended: all 3 rounds were made",
         f"Spent: {spent.requests} requests, {spent.input_tokens} tokens in, {spent.output_tokens} out, cost unknown",
     ]
 
@@ -183,7 +185,7 @@ def test_a_budget_that_is_too_small_measures_nothing():
     found = optimize(agent(), clerk.suite(), proposer=clerk.Random(0), limits=Limits(total_tokens=200))
     assert found.gain is None
     assert (found.trained_before, found.is_better, found.best) == (None, False, found.original)
-    assert str(found).startswith("Nothing was measured on the training cases, so the original is kept.\n")
+    assert str(found).startswith("No training case was measured, so the original stays in use.\n")
     assert "Training cases: not measured" in str(found)
     assert found.ended == "the limit of 200 total tokens is used up"
 

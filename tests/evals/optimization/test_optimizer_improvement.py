@@ -33,11 +33,11 @@ def test_a_gain_is_told_with_its_interval():
 @pytest.mark.parametrize(
     ("best", "difference", "p_value", "verdict", "is_better"),
     [
-        (ORIGINAL, 0.0, 1.0, "No gain: nothing better than the original was found", False),
+        (ORIGINAL, 0.0, 1.0, "No gain: no candidate was better than the original", False),
         (BETTER, 0.5, 0.001, "Held-out cases: 0.20 -> 0.70 on 20 cases: +0.50", True),
         (BETTER, 0.1, 0.4, "Held-out cases: 0.20 -> 0.30 on 20 cases: +0.10", True),
-        (BETTER, 0.0, 1.0, "No gain on the held-out cases, so the original is kept", False),
-        (BETTER, -0.1, 0.4, "No gain on the held-out cases, so the original is kept", False),
+        (BETTER, 0.0, 1.0, "No gain on the held-out cases, so the original stays in use", False),
+        (BETTER, -0.1, 0.4, "No gain on the held-out cases, so the original stays in use", False),
         (BETTER, None, None, "Better on the training cases, but not measured on those held out", True),
     ],
 )
@@ -49,7 +49,7 @@ def test_a_gain_is_only_told_where_there_is_one(best, difference, p_value, verdi
     assert lines[0].startswith(verdict)
     assert ("The difference may be chance: more cases would tell." in lines) == (difference == 0.1)
     assert lines[-2] == (
-        "Training cases: 0.25 -> 0.75; 0 of 0 candidates were kept. The search ended: all 5 rounds were made"
+        "Training cases: 0.25 -> 0.75; 0 of 0 candidates were accepted. The search ended: all 5 rounds were made"
     )
     assert lines[-1] == "Spent: 56 requests, 12,000 tokens in, 3,400 out, cost ≈ $0.5000 (given)"
     assert found.is_better == is_better

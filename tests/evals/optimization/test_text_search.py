@@ -119,15 +119,15 @@ def test_a_mini_batch_has_mostly_failures():
 
 
 def test_a_proposal_that_may_not_be_is_not_measured():
-    """Texts that may not be, none at all, and such as were tried before cost no measurement."""
-    texts = iter(["", "begin\x00", "begin", "begin no", "begin no"])
+    """Empty, invisible and repeated texts are refused without a measurement."""
+    texts = iter(["", "begin\x00", "begin no", "begin", "begin no"])
     world = World(lambda _: Proposal(next(texts), "nothing comes to mind"))
     searched(world, rounds=5, original=Candidate({"instruction": "begin"}))
     assert [each.verdict for each in world.told[1:]] == [
         "refused: nothing comes to mind",
         "refused: The text holds a character that nobody sees (U+0000).",
-        KNOWN,
         NO_BETTER,
+        KNOWN,
         KNOWN,
     ]
     assert len([each for each in world.asked if isinstance(each, Measure)]) == 2

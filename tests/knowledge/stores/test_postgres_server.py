@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from agentkit.errors import KnowledgeError
+from agentkit.installation import install_command
 from agentkit.knowledge import Knowledge
 
 ROOT = Path(__file__).parents[3]
@@ -114,4 +115,4 @@ def test_without_the_package_the_error_says_what_to_install():
     """Without psycopg, the error names the command that installs it."""
     command = [sys.executable, "-c", ALONE]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=True)
-    assert "pip install 'agentkit-tools[postgres]'" in done.stdout
+    assert install_command("postgres") in done.stdout

@@ -205,6 +205,7 @@ HISTORIES: dict[str, list[Any]] = {
     "ids with signs": [UserMessage("Hi"), answer(("a b/ç", "look")), result("a b/ç")],
     "an empty answer": [UserMessage("Hi"), answer(text=""), UserMessage("Hello?")],
     "a blank answer": [UserMessage("Hi"), answer(text=" \n"), UserMessage("Hello?")],
+    "reasoning alone of another model": [UserMessage("Hi"), answer(extra=REASONED, origin="responses:x")],
     "an answer first": [answer(text="Welcome.")],
     "two questions in a row": [UserMessage("Hi"), UserMessage("Are you there?")],
     "an order in between": [UserMessage("Hi"), SystemMessage("Be brief."), answer(text="Hello.")],

@@ -72,6 +72,16 @@ def test_messages_that_need_no_change_are_the_same_objects():
     assert (foreign.extra, foreign.tool_calls[0].extra) == ({}, {})
 
 
+def test_hosted_tools_are_sent_unchanged():
+    """A tool that the provider runs is sent as declared, also to a receiver with rules for names and schemas."""
+    hosted = ToolSpec("web_search", "", {}, hosted={"type": "web_search", "filters": {"größe": 1}})
+    look = ToolSpec("3d-view", "View.", {"type": "object", "properties": {"größe": {"type": "integer"}}})
+    request = Request((UserMessage("Hi"),), tools=(hosted, look))
+    sent = Converter(GOOGLE, "gemini:x").request(request)
+    assert sent.tools[0] is hosted
+    assert sent.tools[1] != look
+
+
 def test_names_of_participants():
     """Names are written before the text where there is no field for them; names of assistants are then left out."""
     converter = Converter(CLAUDE)
@@ -228,9 +238,11 @@ HISTORY = [
     ToolMessage("call 1 of the first turn", "look", "ok"),
     UserMessage("Go on."),
 ]
+SIZE = {"type": ["integer", "null"], "enum": [1, None], "uniqueItems": True, "format": "x"}
 SCHEMA = {
     "type": "object",
-    "properties": {"größe": {"type": "integer", "enum": [1], "uniqueItems": True, "format": "x"}},
+    "properties": {"größe": SIZE, "n": {"anyOf": [{"$ref": "#/$defs/N"}]}},
+    "$defs": {"N": {"type": "string"}},
 }
 LOOK = [Tool.from_schema("look", "Look. " * 30, {**SCHEMA, "additionalProperties": False}, lambda **given: given)]
 
@@ -248,6 +260,8 @@ LOOK = [Tool.from_schema("look", "Look. " * 30, {**SCHEMA, "additionalProperties
         ("properties: Property keys should match pattern '^[a-zA-Z0-9_.-]{1,64}$'", "plain names"),
         ('Unknown name "additionalProperties" at tools[0].function_declarations[0].parameters', "without additional"),
         ("enum: only allowed for STRING type", "not texts"),
+        ("tools[0].parameters.type: Proto field is not repeating, cannot start list.", "lists of types"),
+        ("Unknown name \"$ref\" at 'tools[0].function_declarations[0].parameters'", "references in schemas"),
         ("only 'enum' and 'date-time' are supported for STRING type", "formats"),
         ("tools[0].function.description: string too long, expected a maximum length 64", "at most 64"),
         ("'uniqueItems' is not permitted in the schema of function look", "without uniqueItems"),
@@ -356,3 +370,95 @@ def test_learning_adds_to_a_receiver():
     """Sets of rules grow; other rules are replaced."""
     learnt = Receiver().learning({"keywords": frozenset("a")}).learning({"keywords": frozenset("b"), "formats": None})
     assert learnt.keywords == {"a", "b"}
+
+
+def test_a_rule_of_google_is_learnt_in_its_protocol():
+    """A keyword that Google's own protocol refuses is left out of the schemas from then on."""
+    schema = {"type": "object", "properties": {"n": {"type": "string", "minLength": 2}}}
+    tool = Tool.from_schema("look", "Look.", schema, lambda n: n)
+    with FakeServer(fail(400, "Unknown name \"minLength\" at 'tools[0]': Cannot find field."), "ok") as server:
+        LLM("gemini", base_url=server.origin, api_key="key-of-gemini").complete("Hi", tools=[tool])
+    declared = server.requests[1].json["tools"][0]["functionDeclarations"][0]
+    assert declared["parametersJsonSchema"]["properties"]["n"] == {
+        "type": "string",
+        "description": "(Must fit minLength: 2)",
+    }
+
+
+def test_hosted_tools_are_sent_as_they_are():
+    """A hosted tool has no schema to convert."""
+    hosted = ToolSpec("", "", {}, hosted={"type": "web_search"})
+    assert Converter(GOOGLE).request(Request([], tools=(hosted,))).tools == (hosted,)
+
+
+def test_caches_are_bounded():
+    """Tools and schemas that are made for each request do not accumulate."""
+    converter = Converter(CHAT)
+    kept = []
+    for number in range(2_010):
+        tool = ToolSpec(f"t{number}", "", {"type": "object", "properties": {}})
+        output = OutputSchema(f"o{number}", {"type": "object", "properties": {}})
+        kept.append((tool, output))
+        converter.request(Request([], tools=(tool,), output_schema=output))
+    assert max(len(cache) for cache in (vars(converter)["_tools"], vars(converter)["_outputs"])) <= 2_001
+
+
+def test_history_of_renamed_tools():
+    """Calls and results in the history have the names under which their tools are sent."""
+    tool = ToolSpec("3d-view", "", {"type": "object", "properties": {"$a": {}}})
+    sent = Converter(Receiver(tool_names=GOOGLE.tool_names, property_names=CLAUDE.property_names)).request(
+        Request(
+            [
+                AssistantMessage("", (ToolCall("1", "3d-view", '{"$a": [{"$a": 1}]}'), ToolCall("2", "b", '{"$a"'))),
+                ToolMessage("1", "3d-view", "ok"),
+                ToolMessage("2", "b", "ok"),
+                AssistantMessage("", (ToolCall("3", "b", "{}"),)),
+            ],
+            tools=(tool,),
+        )
+    )
+    name, key = sent.tools[0].name, next(iter(sent.tools[0].parameters["properties"]))
+    first, second = sent.messages[0].tool_calls
+    assert (first.name, json.loads(first.arguments)) == (name, {key: [{key: 1}]})
+    assert (second.name, second.arguments) == ("b", '{"$a"')
+    assert [each.name for each in sent.messages[1:3]] == [name, "b"]
+
+
+def test_streamed_text_that_only_begins_like_a_name():
+    """Text that was held back because it could be a name is emitted at the end; reasoning passes through."""
+    begun = f'"{sendable_property("größe")}'
+    line = AssistantMessage(begun, (ToolCall("", "lookup", begun),), reasoning="Hm.")
+    output = OutputSchema("size", {"type": "object", "properties": {"größe": {}}})
+    with FakeServer(line) as server:
+        llm = LLM("anthropic", base_url=server.base_url, api_key="key-of-anthropic")
+        events = list(llm.stream("Hi", tools=[LOOKUP], output_schema=output))
+    assert "".join(event.text for event in events if isinstance(event, TextDelta)) == begun
+    assert "".join(event.arguments for event in events if isinstance(event, ToolCallDelta)) == begun
+    assert events[-1].response.reasoning == "Hm."
+
+
+def test_schemas_of_unusual_forms():
+    """Booleans as schemas are accepted; alternatives that are no objects are ignored at the root."""
+    root, _ = root_object({"anyOf": [True, {"properties": {"a": True}}, {"properties": {"a": {"const": 1}}}]})
+    assert root["properties"] == {"a": {"anyOf": [True, {"const": 1}]}}
+    rewriter = SchemaRewriter(CLAUDE)
+    assert rewriter.whole({"properties": {"ß": False, "a": {"not": True}}})["properties"].popitem() == (
+        "a",
+        {"not": True},
+    )
+    assert list(rewriter.renamed.values()) == ["ß"]
+
+
+def test_reasoning_that_is_learnt_leaves_other_conversations_alone():
+    """What was refused in one conversation is left out there; a conversation without it is sent as it is."""
+    item = {"type": "reasoning", "id": "rs_1", "summary": [], "encrypted_content": "x"}
+    with FakeServer(fail(400, REASONING_REFUSALS[0][0], code="invalid_encrypted_content"), "ok", "ok") as server:
+        llm = LLM(base_url=server.base_url, model="gpt-5.4", protocol="responses")
+        origin = f"responses:{server.base_url}#gpt-5.4"
+        answer = AssistantMessage(
+            "So.", extra={"output": (item, {"type": "message", "id": "m", "content": "So."})}, origin=origin
+        )
+        llm.complete([UserMessage("Hi"), answer, UserMessage("Go on.")])
+        fresh = AssistantMessage("", extra={"output": ({"type": "message", "id": "m", "content": ""},)}, origin=origin)
+        llm.complete([UserMessage("Hi"), fresh, UserMessage("Go on.")])
+    assert "id" in server.requests[-1].json["input"][1]

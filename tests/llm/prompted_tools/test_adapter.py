@@ -309,9 +309,16 @@ def test_a_call_that_its_server_refuses_is_still_the_models(ask):
     ("written", "tools"), [(WRONG, ()), ("It is 4.", (CALCULATOR,)), ('{"sum": 4}', (CALCULATOR,)), ("", (CALCULATOR,))]
 )
 def test_what_is_no_call_stays_refused(ask, written, tools):
-    """Where there are no tools, or no call is to be found in what the model wrote, the refusal is an error."""
-    with FakeServer(not_taken(written)) as server, pytest.raises(Rejected, match="validation failed"):
+    """Where there are no tools, or no call is to be found in what the model wrote twice, the refusal is an error."""
+    lines = [not_taken(written)] * (2 if tools else 1)
+    with FakeServer(*lines) as server, pytest.raises(Rejected, match="validation failed"):
         ask(connect(server), tools=tools)
+
+
+def test_an_unreadable_call_is_asked_for_once_more(ask):
+    """A call that the server could not parse can be right the next time."""
+    with FakeServer(not_taken("It is 4."), call("calculator", expression="2+2")) as server:
+        assert [each.name for each in ask(connect(server), tools=[CALCULATOR]).tool_calls] == ["calculator"]
 
 
 def chunk(**delta):

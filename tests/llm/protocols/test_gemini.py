@@ -270,6 +270,20 @@ def test_a_stream_that_is_cut_short(ask_streamed):
         assert ask_streamed(llm_at(server)).finish_reason == "length"
 
 
+def test_a_stream_without_framing_and_with_an_error_after_its_end(ask_streamed):
+    """An error after the finish reason is ignored; without usage the usage is unknown."""
+    ended = {"candidates": [{**CHUNK["candidates"][0], "finishReason": "STOP"}]}
+    head = {"Connection": "close"}
+    with FakeServer(raw(ended, {"error": {"code": 500, "message": "Late"}}, headers=head)) as server:
+        response = ask_streamed(llm_at(server))
+    assert response.text == "Hi"
+    assert response.usage.unreported
+    assert not WIRE.reader().is_whole
+    unreported = Response(AssistantMessage("Hi"), "stop", Usage(unreported=1))
+    with FakeServer(unreported) as server:
+        assert ask_streamed(llm_at(server)).usage.unreported
+
+
 def test_a_passing_fault_is_retried(ask):
     """A malformed call that the provider reports instead of an answer is asked for again."""
     failed = {"candidates": [{"finishReason": "MALFORMED_FUNCTION_CALL"}]}

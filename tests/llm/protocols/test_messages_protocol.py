@@ -11,6 +11,7 @@ from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unau
 from agentkit.events import ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta
 from agentkit.llm.client import LLM
 from agentkit.llm.pricing import cost_of, price_of
+from agentkit.llm.protocols import wire_named
 from agentkit.messages import AssistantMessage, Request, ToolCall, ToolMessage, ToolSpec, UserMessage
 from agentkit.testing import FakeServer, call, fail, filtered, raw, refuse, say
 from agentkit.usage import Usage
@@ -362,3 +363,12 @@ def test_a_conversation_that_is_too_long_says_so(ask):
     with FakeServer(line) as server, pytest.raises(Rejected) as caught:
         ask(connect(server))
     assert (caught.value.is_too_long, caught.value.limit_tokens) == (True, 200_000)
+
+
+def test_an_answer_to_continue_has_no_blanks_at_its_end():
+    """A final message of the model is continued; blanks at its end are removed, as the server refuses them."""
+    wire = wire_named("messages")
+    request = Request([UserMessage("Count"), AssistantMessage("One, two, \n")])
+    assert wire.encode(request, "m", strict=False)["messages"][-1]["content"] == [{"type": "text", "text": "One, two,"}]
+    whole = Request([UserMessage("Count"), AssistantMessage("One")])
+    assert wire.encode(whole, "m", strict=False)["messages"][-1]["content"][-1]["text"] == "One"

@@ -94,3 +94,17 @@ def test_errors_quote_no_secret():
     with pytest.raises(BadResponse, match=r"\*\*\*") as caught:
         list(stream.feed(b"data: {" + b"secret" * 30 + b"\n\n"))
     assert "secret" not in str(caught.value)
+
+
+@pytest.mark.parametrize("start", [b"foo: bar\n", b"foo\n\nx-request-id: 1\r\n\r\n", b"Foo-Bar:\n: comment\n"])
+def test_unknown_fields_at_the_start_are_ignored(start):
+    """Fields that event streams do not have are ignored, also before the first data."""
+    stream = EventStream()
+    assert [*stream.feed(start + b'data: {"a": 1}\n\n'), *stream.flush()] == [{"a": 1}]
+
+
+def test_a_stream_of_unknown_fields_only_is_no_event_stream():
+    """A text that only looks like fields is reported with its beginning."""
+    stream = EventStream()
+    with pytest.raises(BadResponse, match="Forbidden: by proxy"):
+        list(stream.feed(b"Forbidden: by proxy\n")) + list(stream.flush())

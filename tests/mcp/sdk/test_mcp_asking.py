@@ -12,6 +12,7 @@ from mcp.server import Server
 
 from agentkit.content import Image
 from agentkit.errors import ConfigError, ToolError
+from agentkit.installation import install_command
 from agentkit.mcp import MCPServer
 from agentkit.mcp.sdk.session import MCPConnection, ToolOutput, _State, connected
 from agentkit.mcp.target import Target, target_of
@@ -273,7 +274,7 @@ for use in (lambda: MCPServer("true").tools, lambda: serve(core_tools)):
 def test_without_the_package():
     """Without the extra, the first use says how to install it."""
     done = subprocess.run([sys.executable, "-c", WITHOUT], capture_output=True, text=True, timeout=60, check=True)
-    assert done.stdout.count("pip install 'agentkit-tools[mcp]'") == 2
+    assert done.stdout.count(install_command("mcp")) == 2
 
 
 SECRETS = {"BELL_TOKEN": "tulip-4711-rose", "BELL_API_KEY": "ghp_" + "a1B2" * 9}

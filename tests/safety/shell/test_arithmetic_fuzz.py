@@ -1,8 +1,8 @@
-"""Commands made from a grammar: what is allowed never runs code that stands in a file or in a file's name.
+"""Generated commands: an allowed command never runs code from the contents or the name of a file.
 
 Bash evaluates the value of a variable as code in arithmetic, in subscripts and in several builtins. The grammar pairs
 the ways by which a text comes into a variable with the places where bash evaluates it. Every allowed command and a part
-of the others are run in the sandbox, each with a mark of its own that the planted code makes. An allowed command must
+of the others are run in the sandbox, each with a separate mark that the planted code creates. An allowed command must
 not leave its mark. Many of the others must, or else the test would prove nothing.
 
 `python tests/safety/shell/test_arithmetic_fuzz.py COMMANDS [SEED]` runs it with more commands.

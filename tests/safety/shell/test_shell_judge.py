@@ -1,4 +1,4 @@
-"""Are hostile commands stopped and harmless ones let through, each category of them?"""
+"""Decisions on hostile, harmless and everyday shell commands."""
 
 import json
 import re
@@ -60,7 +60,7 @@ EVERYDAY = [json.loads(line) for line in (ATTACKS.parent / "everyday.jsonl").rea
 
 @pytest.mark.parametrize("kind", ["reads", "changes", "network", "outside", "irreversible"])
 def test_everyday_commands_are_not_punished(kind):
-    """What only reads runs unasked by default, what a journal can undo at SYSTEM; all else is asked about or denied."""
+    """Reads run without approval by default, undoable changes at SYSTEM; everything else is asked about or denied."""
     judged = {row["input"]: everyday(row["input"]) for row in EVERYDAY if row["kind"] == kind}
     allowed = {command for command, decision in judged.items() if decision.allowed}
     reading = {command for command in allowed if judged[command].level is SafetyLevel.NETWORK}
@@ -79,7 +79,7 @@ def everyday(command, unrestorable=lambda _: ""):
     return judge_command(command, workspace="/srv/work/app", unrestorable=unrestorable)
 
 
-def test_what_is_undone_must_be_told_to_the_journal():
+def test_journal_decides_on_undoable_commands():
     """The journal is asked about everything that a command deletes, moves and writes; it has the last word."""
     asked = []
 
@@ -89,7 +89,7 @@ def test_what_is_undone_must_be_told_to_the_journal():
 
     decision = everyday("mv 'a[1]' b; rm -rf build/*.o; find src -name '*.pyc' -delete", unrestorable)
     assert (decision.verdict, decision.rule) == (Verdict.ASK, "shell.delete")
-    assert "could not be put back: it is too large" in decision.reason
+    assert "could not be undone: it is too large" in decision.reason
     assert asked == [frozenset({"a[[]1]/", "b/", "build/*.o", "src/**/*.pyc"})]
     assert everyday("ls; touch x", unrestorable).allowed, "nothing is deleted"
     assert everyday("rm -rf build; curl -s https://x.example", unrestorable).rule == "shell.network"
@@ -122,7 +122,7 @@ def test_every_rule_keeps_its_own_examples():
     assert check_examples() == []
 
 
-def test_every_command_is_told_of_once():
+def test_every_command_has_one_table():
     """No command has two tables of one kind, of which the second would silently be in the place of the first."""
     data = tomllib.loads((Path(tables.__file__).parent / "commands.toml").read_text("utf-8"))
     for kind in ("commands", "launchers", "languages"):
@@ -132,7 +132,7 @@ def test_every_command_is_told_of_once():
 
 
 def test_a_decision_explains_itself():
-    """Every decision names its rule, a reason, evidence that stands in the command, and, unless allowed, a remedy."""
+    """Every decision names its rule, a reason, evidence from the command, and, unless allowed, a remedy."""
     for row in HOSTILE + HARMLESS:
         decision = judge(row["input"])
         assert decision.rule.startswith("shell.")
@@ -165,7 +165,7 @@ def test_splicing_quotes_into_a_denied_command_never_lets_it_through():
 
 
 def test_a_redirection_among_the_words_of_a_denied_command_never_lets_it_through():
-    """A redirection between a command's words, behind whatever stands before the command, leaves it as it was."""
+    """A redirection between the words of a denied command never allows it."""
     redirections = (">x", "2>&1", "2>/dev/null", "<x", "&>x", "<<<x")
     befores = ("true &&", "!", "true |", "cd src ||", "true 2>&1 | cat &&", "A=1", "true && !")
     others = {"if", "for", "while", "until", "case", "function", "time", "cd"}  # a pipeline would undo a cd
@@ -278,8 +278,8 @@ def test_without_a_sandbox_everything_but_reading_is_asked(command):
 @pytest.mark.parametrize(
     "command", ["curl https://example.com", "pip install requests", "git clone https://example.com/x", "ping -c1 a.b"]
 )
-def test_a_granted_network_is_not_asked_for_again(command):
-    """The network is asked for, and once granted the call is marked as one that could carry data out."""
+def test_granted_network_needs_no_further_approval(command):
+    """The network needs approval; a call with network access is marked as possible egress."""
     asked, granted = judge(command), judge(command, network=True)
     assert (asked.verdict, asked.rule, asked.egress) == (Verdict.ASK, "shell.network", True)
     assert (granted.verdict, granted.rule, granted.egress) == (Verdict.ALLOW, "shell.network", True)
@@ -323,7 +323,7 @@ EXPOSED = ["/workspace/.env", "/workspace/config/secrets.yaml"]
     ],
 )
 def test_what_may_read_keys_is_asked_about_where_nothing_hides_them(command):
-    """Without a root of its own a command could read the workspace's keys without naming them."""
+    """Without a private root, a command that could read keys without naming them needs approval."""
     asked = judge(command, contained=False, exposed=EXPOSED)
     assert asked.verdict is Verdict.ASK
     assert judge(command, contained=False, exposed=["/workspace/deep/er/.env"]).rule in {"shell.exposed", "shell.reads"}
@@ -337,7 +337,7 @@ def test_what_may_read_keys_is_asked_about_where_nothing_hides_them(command):
     ],
 )
 def test_what_names_its_files_is_not(command):
-    """Names alone, and files that are named, may be read where keys lie beside them."""
+    """File names, and named files, may be read in a folder that also contains keys."""
     assert judge(command, contained=False, exposed=EXPOSED).verdict is Verdict.ALLOW
 
 

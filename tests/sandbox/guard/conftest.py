@@ -7,7 +7,7 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def same_recursion_limit():
-    """Code may ask for deeper recursion; whoever runs it here gets the old limit back."""
+    """Restore the recursion limit, which guarded code can raise."""
     limit = sys.getrecursionlimit()
     yield
     sys.setrecursionlimit(limit)

@@ -1,4 +1,4 @@
-"""What guarded code can do, what it cannot, and how it is told."""
+"""The guarded language: what code can do, what is refused, and how errors are reported."""
 
 import json
 import os
@@ -17,7 +17,7 @@ MARKER = "MARKER_ESCAPED"
 
 
 def rows(name):
-    """The rows of a data file beside this test."""
+    """The rows of a data file of this folder."""
     return [json.loads(line) for line in (HERE / name).read_text("utf-8").splitlines()]
 
 
@@ -154,12 +154,12 @@ def test_ok_has_no_text():
     assert outcome("1")[0].text() == ""
 
 
-def test_output_before_an_error_is_kept():
+def test_output_before_an_error_is_returned():
     """What was printed before an error has been printed."""
     assert outcome("print('a')\n1 / 0")[1] == "a\n"
 
 
-def test_streams_are_told_apart():
+def test_streams_are_separate():
     """Standard error is named as such."""
     written = []
     run("import sys\nprint('a')\nprint('b', file=sys.stderr)", lambda *piece: written.append(piece))
@@ -168,14 +168,14 @@ def test_streams_are_told_apart():
 
 @pytest.mark.parametrize("name", sorted(TABLE.keys() - {"__future__"}))
 def test_every_module_can_be_imported(name):
-    """Each module that is said to be available can be imported, in all three ways."""
+    """Each module listed as available can be imported, in all three ways."""
     ending, printed = outcome(f"import {name}\nimport {name} as m\nfrom {name} import *\nprint(m)")
     assert ending.ok, ending.text()
     assert printed == f"<module {name!r}>\n"
 
 
 @pytest.mark.parametrize("name", ["os", "pathlib", "threading", "requests", "nope"])
-def test_a_missing_module_is_told_in_short(name):
+def test_missing_module_is_reported_briefly(name):
     """What is available is named once, in a text of at most 400 characters."""
     text = outcome(f"import {name}")[0]
     assert len(f"{text.message} {text.hint}") <= 400

@@ -18,7 +18,7 @@ def test_an_attribute_that_is_machinery_stays_closed(held):
 
 
 def test_the_class_of_classes_is_replaced():
-    """Whoever holds `type` itself is given the function that tells the class of one object."""
+    """Access to `type` returns a function that only returns the class of an object."""
     guard = Guard({})
     assert guard.read_plain(SimpleNamespace(held=type), "held") is guard.type
 
@@ -40,7 +40,7 @@ def test_own_classes_are_known_by_where_they_were_written():
 
 
 def test_a_facade_is_frozen():
-    """What stands for a module cannot be changed even by those who hold it without a guard."""
+    """A module facade cannot be changed, even without a guard."""
     facade = Importer({}, lambda _: None).facade("math")
     with pytest.raises(RefusedAttribute):
         facade.pi = 3

@@ -28,12 +28,12 @@ def test_methods_and_attributes_of_python_are_private():
     assert {"_mu", "_sigma"} <= private_names(statistics.NormalDist)
 
 
-def test_names_meant_for_heirs_are_not_private():
-    """A queue of one's own is made by naming `_put` and its like."""
+def test_names_for_subclasses_are_not_private():
+    """A subclass of a queue overrides `_put` and similar methods."""
     assert not private_names(queue.Queue) & {"_init", "_qsize", "_put", "_get"}
 
 
-def test_documentation_is_no_name():
+def test_documentation_is_not_a_name():
     """A text that begins with an underscore, such as a method's documentation, is not taken for a name."""
     assert all(name.isidentifier() for name in private_names(textwrap.TextWrapper))
 

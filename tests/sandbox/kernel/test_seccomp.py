@@ -1,4 +1,4 @@
-"""Do the filters let through what they should? Tried on an interpreter of the kernel's little language."""
+"""The seccomp filters, tested with an interpreter of BPF programs."""
 
 import errno
 import struct

@@ -9,6 +9,7 @@ import pytest
 
 from agentkit.errors import MissingExtra, SessionError
 from agentkit.events import RunEnded
+from agentkit.installation import install_command
 from agentkit.sessions.store import SessionEntry
 from agentkit.sessions.stores.postgres import PostgresSessionStore
 
@@ -130,5 +131,5 @@ except MissingExtra as error:
 def test_without_the_package_the_error_says_what_to_install():
     """Without psycopg, the error names the command that installs it."""
     done = subprocess.run([sys.executable, "-c", ALONE], capture_output=True, text=True, timeout=60, check=True)
-    assert "pip install 'agentkit-tools[postgres]'" in done.stdout
+    assert install_command("postgres") in done.stdout
     assert issubclass(MissingExtra, ImportError)

@@ -262,9 +262,9 @@ def test_a_file_that_goes_away_under_a_run_is_noticed(how, entries, store, path)
 def test_a_file_that_others_can_read_becomes_the_owners(path):
     """What others may do with a file, or with its locks, ends when it is opened; what its owner may not do stays so."""
     path.parent.mkdir()
-    for name in (path.name, f"{path.name}-locks"):
+    for name, mode in ((path.name, 0o677), (f"{path.name}-locks", 0o666)):
         (path.parent / name).touch()
-        (path.parent / name).chmod(0o666)
+        (path.parent / name).chmod(mode)
     store = SQLiteSessionStore(path)
     store.append("trip", [ENTRY])
     store.hold("trip", "run-1")()

@@ -7,7 +7,7 @@ import time
 import httpx2
 import pytest
 
-from agentkit.safety.urls import AddressRules
+from agentkit.safety.urls import AddressRules, read_url
 from agentkit.tools.web.connection import (
     MAX_DECODED_BYTES,
     MAX_RAW_BYTES,
@@ -15,6 +15,7 @@ from agentkit.tools.web.connection import (
     WebConnection,
     WebFailure,
     WebResponse,
+    refused,
     resolve,
 )
 
@@ -414,3 +415,23 @@ def test_a_connection_is_direct_or_not():
     assert WebConnection(AddressRules(("localhost",))).is_direct
     others = [{"proxy": "http://127.0.0.1:3128"}, {"transport": httpx2.HTTPTransport()}]
     assert not any(WebConnection(**each).is_direct for each in [*others, {"resolver": lambda _host, _port: []}])
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "error"),
+    [
+        (199, "failed", "site.example answered 199 (no standard status)."),
+        (200, None, ""),
+        (299, None, ""),
+        (300, "failed", "site.example answered 300 (Multiple Choices)."),
+        (403, "blocked", "site.example answered 403 (Forbidden)."),
+        (429, "rate_limited", "site.example answered 429 (Too Many Requests)."),
+    ],
+)
+def test_only_statuses_from_200_to_299_are_success(code, status, error):
+    """Every other status is a failure with its name, and with the pause that the server asks for."""
+    failure = refused(WebResponse(read_url("https://site.example/"), code, {"retry-after": "7"}, b""))
+    if status is None:
+        assert failure is None
+    else:
+        assert (failure.status, failure.error, failure.retry_after_seconds) == (status, error, 7)

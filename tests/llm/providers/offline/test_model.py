@@ -13,6 +13,7 @@ import pytest
 from agentkit.content import Image
 from agentkit.errors import BadResponse, Rejected
 from agentkit.events import ResponseReceived, TextDelta, ToolCallDelta
+from agentkit.installation import install_command
 from agentkit.llm.providers.offline.model import MAX_CHARS, MAX_REQUEST_CHARS, OfflineModel, installed
 from agentkit.messages import AssistantMessage, OutputSchema, Request, ToolCall, ToolMessage, ToolSpec, UserMessage
 from agentkit.usage import Tariff, Usage
@@ -56,7 +57,7 @@ def said(*results, question="do it"):
 
 
 def run(script):
-    """What a Python program prints that runs in a process of its own."""
+    """What a Python program prints that runs in a separate process."""
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(script)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stderr) == (0, "")
@@ -460,7 +461,7 @@ def test_without_the_extra_the_command_that_installs_it_is_named():
         """
     )
     assert absent == "False"
-    assert "pip install 'agentkit-tools[offline]'" in error
+    assert install_command("offline") in error
 
 
 def test_the_extra_is_installed_here():

@@ -16,6 +16,8 @@ import pytest
 from agentkit.errors import BadResponse, Unreachable
 from agentkit.llm.providers.offline.worker import EngineProcess, replies
 
+pytestmark = pytest.mark.slow
+
 TOOLS = json.dumps(
     [{"name": "get_time", "description": "Tell the time.", "parameters": {"type": "object", "properties": {}}}]
 )
@@ -44,7 +46,7 @@ def program(tmp_path):
 
 
 def run(script, **environment):
-    """What a Python program prints that runs in a process of its own."""
+    """What a Python program prints that runs in a separate process."""
     command = [sys.executable, "-W", "error", "-c", textwrap.dedent(script)]
     done = subprocess.run(
         command, capture_output=True, text=True, env={**os.environ, **environment}, timeout=PATIENCE, check=False

@@ -31,8 +31,8 @@ from agentkit.safety.shell.variables import (
     alternatives,
     are_numbers,
     ask,
+    composed,
     one_of,
-    unfound,
 )
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ class Expander:
         if written.startswith("{"):  # may be a redirection such as {a[i]}>file
             self._element(_unmarked(value), written)
         pieces = [piece for braced in _braces(value.text) for piece in _pieces(braced, value.text)]
-        origins = value.origins if len(pieces) == 1 else unfound(value.origins)
+        origins = value.origins if len(pieces) == 1 else composed(value.origins)
         return [_word(piece, written, origins, self._scope) for piece in pieces]
 
     def value(self, node: Node) -> Value:
@@ -176,7 +176,7 @@ class Expander:
         self._evaluated = 0
         value = self._joined(node, quoted=self._evaluating is _IN_DOUBLE)
         if self._evaluating is _IN_SINGLE and (SPLIT in value.origins or _OPEN.search(value.text[1:-1])):
-            why = "A text that may be several words may be an operator that evaluates the next one."
+            why = "A value that could split into several words could contain an operator that evaluates code."
             self._judge.add(ask("hidden-code", text, why, "Quote it, or use [[ ... ]]."))
         if sum(word in self._evaluating for word in text.split()) > self._evaluated:
             self._check(_unmarked(value), text)  # the parser has not shown all of them
@@ -195,7 +195,7 @@ class Expander:
             values.append(Value(match[2] if match else UNKNOWN, word.origins))
         if are_numbers(*values):
             return Value(TAME, alternatives(values) | {PERHAPS_EMPTY})
-        return Value.array([ANYTHING, *values])  # whose places are not told apart
+        return Value.array([ANYTHING, *values])  # the positions are not tracked
 
     def _check(self, value: Value, text: str) -> None:
         for objection in arithmetic.objections(value, text, self._scope):
@@ -220,7 +220,9 @@ class Expander:
         return method(self, node, quoted=quoted) if method else self._strange(node)
 
     def _strange(self, node: Node) -> Value:
-        self._judge.add(ask("unreadable", source(node), "Part of it is not understood.", "Write it more plainly."))
+        self._judge.add(
+            ask("unreadable", source(node), "Part of it is not supported by the analysis.", "Simplify the command.")
+        )
         return Value(UNKNOWN, self._joined(node, quoted=True).origins)
 
     def _parts(self, node: Node, *, quoted: bool) -> list[tuple[Node | str, Value]]:
@@ -304,7 +306,7 @@ class Expander:
         broken = [self._broken(item, quoted=quoted) for item in value.items]
         origins = (value.origins - {SPLIT}).union(*(each.origins & {SPLIT} for each in broken))
         text = mark.join(each.text for each in broken)
-        return Value(text, origins if len(value.items) == 1 else unfound(origins))
+        return Value(text, origins if len(value.items) == 1 else composed(origins))
 
     @property
     def _splitting(self) -> Value:
@@ -326,8 +328,8 @@ class Expander:
         named = SPLIT in origins and bool(splitting.text.strip())
         is_split = named or not splitting.known or bool({*value.text} & {*" \t\n", *splitting.text})
         if value.known and splitting.known and not named and _PLAINLY_SPLIT.fullmatch(value.text):
-            return Value(re.sub(f"[{re.escape(splitting.text)}]", _SPLIT, value.text), unfound(origins))
-        return Value(UNKNOWN, unfound(origins) | {SPLIT}) if is_split else Value(value.text, unfound(origins))
+            return Value(re.sub(f"[{re.escape(splitting.text)}]", _SPLIT, value.text), composed(origins))
+        return Value(UNKNOWN, composed(origins) | {SPLIT}) if is_split else Value(value.text, composed(origins))
 
     def _expansion(self, node: Node, *, quoted: bool) -> Value:
         """`${...}`: its parts are judged; its value is known for plain ones, defaults, and simple changes."""
@@ -383,21 +385,21 @@ class Expander:
         other = self._variable(name).text if name else ""
         if not operator and not key and other.isidentifier():
             return self._broken(self._variable(other), quoted=quoted)
-        self._judge.add(ask("hidden-code", source(node), "bash would expand a variable's text once more."))
+        self._judge.add(ask("hidden-code", source(node), "bash would expand the variable's value a second time."))
         return ANYTHING
 
     def _default(self, name: str, value: Value, operator: str, other: Value) -> Value:
         is_set = self._scope.value(name) is not None or name in _ENVIRONMENT or name == "PWD"
         empty_counts = operator.startswith(":")
-        surely = is_set and (value.text.strip(UNKNOWN + TAME) != "" or not empty_counts)
-        perhaps = is_set and not surely and value.text != ""
+        certain = is_set and (value.text.strip(UNKNOWN + TAME) != "" or not empty_counts)
+        uncertain = is_set and not certain and value.text != ""
         if operator.endswith("+"):
-            return other if surely else NOTHING if is_set and not perhaps else _either(NOTHING, other)
-        if surely:
+            return other if certain else NOTHING if is_set and not uncertain else _either(NOTHING, other)
+        if certain:
             if operator.endswith("=") and name not in self._scope.variables:
                 self._judge.assign(name, other, name, self._scope)  # the environment may lack it after all
             return value
-        given = _either(value, other) if perhaps else Value(other.text, other.origins | _perhaps_held(name))
+        given = _either(value, other) if uncertain else Value(other.text, other.origins | _possible_value(name))
         if operator.endswith("="):
             self._judge.assign(name, given, name, self._scope)
         return given
@@ -453,15 +455,15 @@ def _unmarked(value: Value, scope: ShellScope | None = None) -> Value:
 
 
 def word_value(word: Word) -> Value:
-    """What a word is as a value; which files a pattern matches, or find finds below it, is not known."""
-    origins = unfound(word.origins)
+    """The value of a word; the files that match a pattern are unknown."""
+    origins = composed(word.origins)
     if any(origin.startswith(BELOW) for origin in word.origins):
         return Value(f"{word.text}/{UNKNOWN}", origins)
     return Value(UNKNOWN, origins) if word.glob else Value(word.text, word.origins)
 
 
 def _either(one: Value, other: Value) -> Value:
-    """One of two values; if it is not told which, it begins like the second, so that the worst is still seen."""
+    """One of two values; if unknown which, it begins like the second, so that the worst case is judged."""
     origins = alternatives([one, other])
     if one == other:
         return one
@@ -475,8 +477,8 @@ def _bounded(value: Value) -> Value:
     return value if len(value.text) <= _MAX_TEXT else Value(UNKNOWN, value.origins)
 
 
-def _perhaps_held(name: str) -> frozenset[str]:
-    """Where a text may come from that stands in a variable's place if nobody has set it."""
+def _possible_value(name: str) -> frozenset[str]:
+    """The origins of the default text of an unset variable."""
     if re.search(r"KEY|TOKEN|SECRET|PASS|CRED|AUTH", name):
         return frozenset({"environment"})
     return frozenset() if not name.isupper() or name.endswith(("HOST", "PORT")) else frozenset({"setting"})
@@ -547,7 +549,7 @@ def _braces(text: str) -> list[str]:
 
 
 def _first_brace(text: str) -> tuple[int, int, list[str]] | None:
-    """Where the first expandable brace begins and ends, and its choices."""
+    """The start, the end and the choices of the first expandable brace."""
     start = text.find("{")
     while start >= 0:
         found = _brace_at(text, start) if text[start - 1 : start] not in {_QUOTED, "$"} else None

@@ -8,18 +8,18 @@ from collections.abc import Iterator
 
 from agentkit.git import settings
 
-_MOST_SEARCHED = 20_000
+_MAX_SEARCHED = 20_000
 
 
 def programs_in(folder: str) -> list[str]:
-    """What makes git run programs when it only reads in this folder, above it or below it: settings and hooks.
+    """Settings and hooks that make git run programs when it reads in, above or below this folder.
 
-    Every `.git` counts, whoever made it. A folder that is too large to search is named as such.
+    Every `.git` counts. A folder that is too large to search is reported as such.
     """
     found: list[str] = []
     for git_dir in _git_dirs(folder):
         if git_dir is None:
-            return [*found, f"more than {_MOST_SEARCHED:,} files to search for repositories"]
+            return [*found, f"more than {_MAX_SEARCHED:,} files to search for repositories"]
         read = [setting for name in ("config", "config.worktree") for setting in _settings(f"{git_dir}/{name}")]
         found += settings.names_programs(read)
         found += [f"the hook {name}" for name in _hooks(f"{git_dir}/hooks")]
@@ -32,7 +32,7 @@ def _git_dirs(folder: str) -> Iterator[str | None]:
     while above != "/":
         yield from _named(f"{above}/.git")
         above = os.path.dirname(above)
-    left = _MOST_SEARCHED
+    left = _MAX_SEARCHED
     for parent, folders, files in os.walk(folder):
         if ".git" in folders or ".git" in files:
             yield from _named(f"{parent}/.git")

@@ -1,0 +1,175 @@
+"""The session in which a command runs, and the latest conversation of each folder.
+
+A question that names no session is kept only until the next such question in the same folder, so that `-c` can continue
+it; `-c`, `--session` and a pending approval make it a session.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from agentkit.atomic_write import write_whole
+from agentkit.cli.terminal import shown_word, tell
+from agentkit.errors import SessionError
+from agentkit.event_rendering import suggestion
+from agentkit.sessions.export import new_name
+from agentkit.sessions.session import Session
+from agentkit.settings import state_folder
+
+if TYPE_CHECKING:
+    from agentkit.cli.ask_options import AskOptions
+    from agentkit.cli.settings import Settings
+
+_ASK = 'Ask something first: agentkit "How much is 17% of 2400?"'
+_MAX_FOLDERS = 1_000
+
+
+def chosen_session(order: AskOptions, settings: Settings) -> Session | None:
+    """The selected session, without a store if nothing is kept; None for a new one.
+
+    Raises UsageError if this folder has no conversation to continue.
+    """
+    if order.go_on:
+        return continued(order.place)
+    name = settings.of("session")
+    if name is None:
+        return None
+    if not name:
+        return Session()
+    session = Session.open(order.place, name)
+    note_latest(order.place, name)
+    return session
+
+
+def continued(place: str | None) -> Session:
+    """The latest conversation of this folder, or of `place`. Raises UsageError if there is none."""
+    latest = _load().get(_here(), {})
+    if latest.get("place", "") == (place or ""):
+        brief = _brief_sessions()
+        if not latest.get("name") and brief:
+            return keep(Session.open(_brief_place(), brief[0]), place)
+        names = [summary.name for summary in Session.summaries(place)]
+        if latest.get("name") in names:
+            return Session.open(place, latest["name"])
+    summaries = Session.summaries(place)
+    if place is not None and summaries:
+        return Session.open(place, summaries[0].name)
+    if summaries:
+        name = summaries[0].name
+        raise click.UsageError(
+            f"This folder has no conversation to continue. {_ASK}\n"
+            f'The latest one elsewhere: agentkit --session {shown_word(name)} "..."'
+        )
+    raise click.UsageError(f"There is no conversation to continue. {_ASK}")
+
+
+def continues(session: Session) -> str:
+    """The name of a continued session and its latest prompt, on one line."""
+    from agentkit.cli.display import line_text
+    from agentkit.event_rendering import content_text
+    from agentkit.messages import UserMessage
+
+    asked = [content_text(each.content) for each in session.messages if isinstance(each, UserMessage)]
+    return f"Continues {session.name!r}" + (f": {line_text(asked[-1])}" if asked else ".")
+
+
+def brief_session(question: str) -> Session:
+    """The session of a question that is kept until the next one in this folder; not kept if that is not possible."""
+    place = _brief_place()
+    try:
+        Path(place).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for name in _brief_sessions():
+            with contextlib.suppress(SessionError):  # the question of another process is still running
+                Session.open(place, name).delete()
+        session = Session.open(place, new_name(question))
+        note_latest(None, "")
+    except (SessionError, OSError) as error:
+        tell(f"This conversation is not kept: {error}", "yellow")
+        return Session()
+    return session
+
+
+def keep(session: Session, place: str | None) -> Session:
+    """Move a brief session to the kept ones and return it. Raises SessionError."""
+    if session.store is None:
+        return session
+    kept = Session.open(place, session.name)
+    if kept.store is not None:
+        kept.store.create(kept.name, session.entries)
+    session.delete()
+    note_latest(place, kept.name)
+    return Session.open(place, kept.name)
+
+
+def is_brief(session: Session) -> bool:
+    """Whether a session is kept only until the next question."""
+    return session.store is not None and str(getattr(session.store, "path", "")) == _brief_place()
+
+
+def new_session(place: str | None, question: str) -> Session:
+    """Open a new session for a chat; if the default place is not writable, warn and return one without a store."""
+    try:
+        session = Session.open(place, new_name(question))
+    except SessionError as error:
+        if place is not None:
+            raise
+        tell(f"This conversation is not kept: {error}", "yellow")
+        return Session()
+    note_latest(place, session.name)
+    return session
+
+
+def known_session(place: str | None, name: str, otherwise: str = "") -> Session:
+    """Open an existing session. Raises SessionError with the closest name and the hint `otherwise`."""
+    names = [summary.name for summary in Session.summaries(place)]
+    if name not in names:
+        raise SessionError(f"No session is named {name!r}.{suggestion(name, names)}{otherwise}")
+    return Session.open(place, name)
+
+
+def note_latest(place: str | None, name: str) -> None:
+    """Store that this session is the latest of this folder; an empty name means the brief session."""
+    latest = {"place": place or "", "name": name}
+    known = _load()
+    if known.get(_here()) == latest:
+        return
+    known.pop(_here(), None)
+    kept = dict(list({**known, _here(): latest}.items())[-_MAX_FOLDERS:])
+    try:
+        _index().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(_index(), json.dumps(kept))
+    except OSError as error:
+        tell(f"-c will not find this conversation: {error}", "yellow")
+
+
+def _load() -> dict[str, Mapping[str, str]]:
+    try:
+        known = json.loads(_index().read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return known if isinstance(known, dict) else {}
+
+
+def _index() -> Path:
+    return state_folder() / "latest.json"
+
+
+def _here() -> str:
+    return os.path.realpath(os.curdir)
+
+
+def _brief_place() -> str:
+    folder = hashlib.sha256(_here().encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return str(state_folder() / "latest" / f"{folder}.db")
+
+
+def _brief_sessions() -> list[str]:
+    return [each.name for each in Session.summaries(_brief_place())] if Path(_brief_place()).exists() else []

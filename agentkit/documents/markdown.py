@@ -1,0 +1,124 @@
+"""Paragraphs and tables as Markdown, shared by the readers of office documents."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+
+from agentkit.documents.archive import TOO_LARGE
+from agentkit.errors import ToolError
+
+_MOST_CELLS, _DEEPEST_TABLE, _MOST_FILLED_CELLS = 2_000_000, 20, 1_000_000
+
+
+def markdown_table(rows: list[list[str]]) -> str:
+    """Render rows as a Markdown table with the first as header. Short rows are padded, unless that is too much."""
+    width = max(map(len, rows))
+    filled = width if width * len(rows) <= _MOST_FILLED_CELLS else 0
+    lines = ["| " + " | ".join([*map(_in_cell, row), *[""] * (filled - len(row))]) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * width, *lines[1:]])
+
+
+def _in_cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+class _Row:
+    """A row being read.
+
+    Empty cells are only counted until text follows: a few bytes can encode thousands of cells.
+    """
+
+    def __init__(self) -> None:
+        self.cells: list[list[str]] = []  # the paragraphs of each cell
+        self.begun = 0
+
+
+class ParagraphBuilder:
+    """Builds paragraphs and tables: the content of a cell becomes part of its row, a nested table its plain words."""
+
+    def __init__(self) -> None:
+        self._text: list[str] = []
+        self._tables: list[list[_Row]] = []
+        self._too_deep, self._cells_left = 0, _MOST_CELLS
+
+    def add(self, text: str) -> None:
+        """Add to the paragraph."""
+        if text:
+            self._text.append(text)
+
+    def end(self, told: Callable[[str], str]) -> Iterator[str]:
+        """End a paragraph, rendered by `told`; within a table it is added to the cell.
+
+        Raises ToolError as in `_fill`.
+        """
+        text = "".join(self._text).strip()
+        self._text.clear()
+        if text and self._tables and self._tables[-1] and self._tables[-1][-1].begun:
+            row = self._tables[-1][-1]
+            self._fill(row)
+            row.cells[-1].append(text)
+        elif text:
+            yield told(text)
+
+    def begin_table(self) -> None:
+        """Begin a table. A too deeply nested one becomes part of the surrounding cell."""
+        if len(self._tables) == _DEEPEST_TABLE:
+            self._too_deep += 1
+        else:
+            self._tables.append([])
+
+    def begin_row(self) -> None:
+        """Begin a row of the table."""
+        if self._tables and not self._too_deep:
+            self._tables[-1].append(_Row())
+
+    def begin_cells(self, count: int = 1) -> None:
+        """Begin a cell of the row, or several of which only the last can have content."""
+        if self._tables and self._tables[-1] and not self._too_deep:
+            self._tables[-1][-1].begun += count
+
+    def _fill(self, row: _Row) -> None:
+        """Create the pending cells of the row. Raises ToolError if there are too many."""
+        more = row.begun - len(row.cells)
+        self._cells_left -= more
+        if self._cells_left < 0:
+            raise ToolError(TOO_LARGE)
+        row.cells.extend([] for _ in range(more))
+
+    def end_table(self) -> Iterator[str]:
+        """End the table; a nested one is rendered as words in its cell."""
+        if self._too_deep:
+            self._too_deep -= 1
+            return
+        table = self._tables.pop() if self._tables else []
+        rows = [[" ".join(cell) for cell in row.cells] for row in table if row.cells]
+        if rows and not self._tables:
+            yield markdown_table(rows)
+        elif rows:
+            self.add(" ".join(" ".join(row) for row in rows))
+            yield from self.end(str)
+
+
+_POWER = re.compile(r"[+\-\u2212]?[\w.,/]{1,12}")
+_ORDINAL = re.compile(r"st|nd|rd|th|er|re|ère|e|è|ème|eme|o|a|os|as|TM|SM|MC", re.IGNORECASE)
+_SUBSCRIPTS = str.maketrans("0123456789+-\u2212=()", "₀₁₂₃₄₅₆₇₈₉₊₋₋₌₍₎")
+_IN_SUBSCRIPT = re.compile(r"[0-9+\-\u2212=()]+")
+
+
+def superscript(text: str) -> str:
+    """Write a superscript as `^6` or `^(n + 1)`; ordinals, such as `st`, and signs stay as they are."""
+    inner = text.strip()
+    if _ORDINAL.fullmatch(inner) or not any(map(str.isalnum, inner)):
+        return text
+    return f"^{inner}" if _POWER.fullmatch(inner) else f"^({inner})"
+
+
+def subscript(text: str) -> str:
+    """Write a subscript with the characters for it, as in `H₂O`, or as `_i`."""
+    inner = text.strip()
+    if _IN_SUBSCRIPT.fullmatch(inner):
+        return inner.translate(_SUBSCRIPTS)
+    if not any(map(str.isalnum, inner)):
+        return text
+    return f"_{inner}" if _POWER.fullmatch(inner) else f"_({inner})"

@@ -1,0 +1,236 @@
+"""OpenDocument texts, sheets and presentations as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from agentkit.documents.archive import Archive, XMLEvent
+from agentkit.documents.markdown import ParagraphBuilder, subscript, superscript
+from agentkit.documents.word import number_text
+
+_MAX_REPEATED = 100
+_DEEPEST_OUTLINE, _DEEPEST_LIST = 6, 9
+_FORMATS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
+_MARGINS = ("header", "footer")
+_LEFT_OUT = ("tracked-changes", "annotation", "automatic-styles", "styles", "font-face-decls")
+
+
+def open_document_paragraphs(archive: Archive) -> Iterator[str]:
+    """Yield the paragraphs and tables, embedded charts, headers and footers; sheets and slides get headings."""
+    styles = _Styles()
+    margins = list(styles.read(archive.events("styles.xml")))
+    yield from _OpenDocumentReader(archive, styles).read(archive.events("content.xml"))
+    yield from dict.fromkeys(margins)
+
+
+class _ListLevel(NamedTuple):
+    """The format of a list level, empty for bullets, and the text around the number."""
+
+    format: str
+    prefix: str
+    suffix: str
+    start: int
+
+
+class _Styles:
+    """The list styles and the raised and lowered text styles of a document."""
+
+    def __init__(self) -> None:
+        self.lists: dict[str, dict[int, _ListLevel]] = {}
+        self.positions: dict[str, str] = {}
+        self._list, self._style, self._margin = "", "", ""
+
+    def read(self, events: Iterator[XMLEvent]) -> Iterator[str]:
+        """Take the styles of a part; yield the paragraphs of headers and footers."""
+        text: list[str] = []
+        for event in events:
+            self.take(event)
+            if event.name in _MARGINS:
+                self._margin = f"{event.name.capitalize()}: " if event.kind == "start" else ""
+            elif event.kind == "text" and self._margin:
+                text.append(event.text)
+            elif event.name in ("p", "h") and event.kind == "end" and self._margin:
+                words = " ".join("".join(text).split())
+                text.clear()
+                if words:
+                    yield f"{self._margin}{words}"
+
+    def take(self, event: XMLEvent) -> None:
+        """Take a style."""
+        if event.kind != "start":
+            return
+        match event.name:
+            case "list-style":
+                self._list = event.get("name")
+                self.lists[self._list] = {}
+            case "list-level-style-number" | "list-level-style-bullet":
+                self._take_level(event)
+            case "style":
+                self._style = event.get("name")
+            case "text-properties" if event.get("text-position"):
+                raised = event.get("text-position").split()[0]
+                is_low = raised.startswith(("sub", "-"))
+                is_high = raised == "super" or (raised[:1].isdigit() and not raised.startswith("0"))
+                self.positions[self._style] = "sub" if is_low else "super" if is_high else ""
+
+    def _take_level(self, event: XMLEvent) -> None:
+        level, start = event.get("level"), event.get("start-value")
+        if level.isdecimal():
+            form = event.get("num-format") if event.name.endswith("number") else ""
+            number = int(start) if start.isdecimal() else 1
+            made = _ListLevel(form, event.get("num-prefix"), event.get("num-suffix"), number)
+            self.lists.setdefault(self._list, {})[int(level)] = made
+
+
+class _List(NamedTuple):
+    """A list that is open: its style, and the numbers of its items so far in a list of one element."""
+
+    style: str
+    counted: list[int]
+
+
+class _OpenDocumentReader:
+    """Reads the events of the content."""
+
+    def __init__(self, archive: Archive, styles: _Styles) -> None:
+        self._archive, self._styles = archive, styles
+        self._built = ParagraphBuilder()
+        self._level, self._depth, self._slides, self._left_out = 0, 0, 0, 0
+        self._is_sheet = False
+        self._lists: list[_List] = []
+        self._last_counts: dict[str, int] = {}
+        self._label = ""
+        self._spans: list[tuple[str, list[str]]] = []
+        self._links: list[str] = []
+        self._objects: list[str] = []
+
+    def read(self, events: Iterator[XMLEvent]) -> Iterator[str]:
+        """Yield the paragraphs and tables."""
+        for event in events:
+            self._styles.take(event)
+            if event.name in _LEFT_OUT:
+                self._left_out += 1 if event.kind == "start" else -1
+            elif self._left_out:
+                continue
+            elif event.kind == "start":
+                yield from self._start(event)
+            elif event.kind == "text":
+                self._add(event.text if self._depth else "")
+            else:
+                yield from self._end(event)
+
+    def _add(self, text: str) -> None:
+        if self._spans and self._spans[-1][0]:
+            self._spans[-1][1].append(text)
+        else:
+            self._built.add(text)
+
+    def _start(self, event: XMLEvent) -> Iterator[str]:
+        match event.name:
+            case "spreadsheet":
+                self._is_sheet = True
+            case "page":
+                self._slides += 1
+                yield f"## Slide {self._slides}"
+            case "table":
+                yield from [f"## {event.get('name')}"] if self._is_sheet else []
+                self._built.begin_table()
+            case "table-row":
+                self._built.begin_row()
+            case "table-cell" | "covered-table-cell":
+                self._cells(event)
+            case "h" | "p":
+                self._level = _level(event) if event.name == "h" else 0
+                self._depth += 1
+            case "s" | "tab" | "line-break":
+                self._add({"tab": "\t", "line-break": "\n"}.get(event.name, " "))
+            case _:
+                self._start_inline(event)
+
+    def _start_inline(self, event: XMLEvent) -> None:
+        match event.name:
+            case "list":
+                self._begin_list(event)
+            case "list-item":
+                self._label = self._next_label()
+            case "list-header":
+                self._label = ""
+            case "span":
+                self._spans.append((self._styles.positions.get(event.get("style-name"), ""), []))
+            case "a":
+                self._links.append(event.get("href"))
+                self._add("[" if _is_address(self._links[-1]) else "")
+            case "object" if event.get("href"):
+                self._objects.append(event.get("href").removeprefix("./"))
+
+    def _begin_list(self, event: XMLEvent) -> None:
+        style = event.get("style-name") or (self._lists[-1].style if self._lists else "")
+        continued = event.get("continue-numbering") == "true" or bool(event.get("continue-list"))
+        level = self._styles.lists.get(style, {}).get(len(self._lists) + 1)
+        start = self._last_counts.get(style, 0) if continued else (level.start - 1 if level else 0)
+        self._lists.append(_List(style, [start]))
+
+    def _next_label(self) -> str:
+        """Count a list item, and return its label with its indent."""
+        if not self._lists:
+            return ""
+        current, depth = self._lists[-1], min(len(self._lists), _DEEPEST_LIST)
+        current.counted[0] += 1
+        self._last_counts[current.style] = current.counted[0]
+        level = self._styles.lists.get(current.style, {}).get(len(self._lists))
+        if level is None or not level.format:
+            label = "-"
+        else:
+            number = number_text(current.counted[0], _FORMATS.get(level.format, "decimal"))
+            label = f"{level.prefix}{number}{level.suffix or '.'}"
+        return f"{'   ' * (depth - 1)}{label} "
+
+    def _cells(self, event: XMLEvent) -> None:
+        """Begin a cell. Repeated cells are created without content: they are usually empty."""
+        repeated = event.get("number-columns-repeated")
+        self._built.begin_cells(min(int(repeated), _MAX_REPEATED) if repeated.isdecimal() else 1)
+
+    def _end(self, event: XMLEvent) -> Iterator[str]:
+        match event.name:
+            case "h" | "p":
+                self._depth -= 1
+                yield from self._built.end(self._rendered)
+                yield from self._embedded() if not self._depth else ()
+            case "table":
+                yield from self._built.end_table()
+            case "page":
+                yield from self._embedded()
+            case "list" if self._lists:
+                self._lists.pop()
+            case "span" if self._spans:
+                position, pieces = self._spans.pop()
+                if position and pieces:
+                    self._add((superscript if position == "super" else subscript)("".join(pieces)))
+            case "a" if self._links:
+                target = self._links.pop()
+                self._add(f"]({target})" if _is_address(target) else "")
+
+    def _embedded(self) -> Iterator[str]:
+        """Yield the titles and values of charts that the paragraph or page contains."""
+        names, self._objects = self._objects, []
+        for name in names:
+            found = list(
+                _OpenDocumentReader(self._archive, _Styles()).read(self._archive.events(f"{name}/content.xml"))
+            )
+            yield from ["Chart:", *found] if found else []
+
+    def _rendered(self, text: str) -> str:
+        label, self._label = self._label, ""
+        if self._level:
+            return f"{'#' * self._level} {' '.join(text.split())}"
+        return f"{label}{text}"
+
+
+def _is_address(target: str) -> bool:
+    return target.startswith(("http:", "https:", "mailto:"))
+
+
+def _level(event: XMLEvent) -> int:
+    level = event.get("outline-level")
+    return min(int(level), _DEEPEST_OUTLINE) if level.isdecimal() and int(level) else 1

@@ -1,0 +1,147 @@
+"""Text, tables and charts in the parts of Word and PowerPoint documents."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import ClassVar
+
+from agentkit.documents.archive import Archive, Relationship, XMLEvent
+from agentkit.documents.charts import chart_paragraphs
+from agentkit.documents.markdown import ParagraphBuilder, subscript, superscript
+
+_MAX_SPAN = 100
+_WRITTEN = {"superscript": superscript, "subscript": subscript}
+
+
+class OpenXMLText:
+    """Handles the events of a part that uses the elements of Word and PowerPoint for text, paragraphs and tables."""
+
+    breaks: ClassVar[Mapping[str, str]] = {"br": "\n"}
+    """The characters that an element stands for."""
+
+    def __init__(self, relationships: Mapping[str, Relationship] | None = None) -> None:
+        self.charts: list[str] = []
+        self.diagrams: list[str] = []
+        self._relationships = relationships or {}
+        self._built = ParagraphBuilder()
+        self._is_text = False
+        self._raised: list[str] = []
+        self._position, self._pending = "", ""
+        self._span = 1
+        self._links: list[str] = []
+
+    def take(self, event: XMLEvent) -> Iterator[str]:
+        """Handle an event; yield the paragraphs and tables that end with it."""
+        if event.kind == "text":
+            self._add(event.text if self._is_text else "")
+        elif event.name == "t":
+            self._is_text = event.kind == "start"
+        elif event.kind == "start":
+            self._begin(event)
+        else:
+            yield from self._end(event.name)
+
+    def begun(self, event: XMLEvent) -> None:
+        """Handle the start of any other element."""
+
+    def rendered(self, text: str) -> str:
+        """Render a paragraph."""
+        return text
+
+    def _add(self, text: str) -> None:
+        """Add text; that of neighbouring runs in the same raised or lowered position is written together."""
+        if not text:
+            return
+        if self._position != self._pending:
+            self._flush()
+            self._pending = self._position
+        if self._position:
+            self._raised.append(text)
+        else:
+            self._built.add(text)
+
+    def _flush(self) -> None:
+        if self._raised:
+            self._built.add(_WRITTEN[self._pending]("".join(self._raised)))
+            self._raised.clear()
+        self._pending = ""
+
+    def _begin(self, event: XMLEvent) -> None:
+        if event.name in self.breaks:
+            self._add(self.breaks[event.name])
+        elif event.name in ("tbl", "tr", "tc"):
+            self._begin_table(event.name)
+        elif event.name in ("r", "fld", "vertAlign", "rPr"):
+            self._place(event)
+        elif event.name in ("gridSpan", "gridBefore"):
+            self._spans(event)
+        elif event.name in ("chart", "relIds"):
+            self._refer(event)
+        elif event.name == "hyperlink":
+            self._link(event)
+        else:
+            self.begun(event)
+
+    def _begin_table(self, name: str) -> None:
+        if name == "tbl":
+            self._built.begin_table()
+        elif name == "tr":
+            self._built.begin_row()
+        else:
+            self._span = 1
+            self._built.begin_cells()
+
+    def _place(self, event: XMLEvent) -> None:
+        """Detect whether a run is raised or lowered."""
+        baseline = event.get("baseline")
+        if event.name == "vertAlign":
+            self._position = event.get("val") if event.get("val") in _WRITTEN else ""
+        elif event.name in ("r", "fld"):
+            self._position = ""
+        elif baseline.lstrip("-").isdecimal() and int(baseline):
+            self._position = "subscript" if baseline.startswith("-") else "superscript"
+
+    def _spans(self, event: XMLEvent) -> None:
+        count = min(int(event.get("val")), _MAX_SPAN) if event.get("val").isdecimal() else 1
+        if event.name == "gridSpan":
+            self._span = count
+        else:
+            self._built.begin_cells(count)
+
+    def _refer(self, event: XMLEvent) -> None:
+        found = self._relationships.get(event.get("id") or event.get("dm"))
+        if found is not None:
+            (self.charts if event.name == "chart" else self.diagrams).append(found.target)
+
+    def _link(self, event: XMLEvent) -> None:
+        found = self._relationships.get(event.get("id"))
+        target = found.target if found is not None and found.is_external else ""
+        self._links.append(target)
+        self._add("[" if target else "")
+
+    def _end(self, name: str) -> Iterator[str]:
+        match name:
+            case "p":
+                self._flush()
+                yield from self._built.end(self.rendered)
+            case "tbl":
+                yield from self._built.end_table()
+            case "tc" if self._span > 1:
+                self._built.begin_cells(self._span - 1)
+                self._span = 1
+            case "hyperlink":
+                target = self._links.pop() if self._links else ""
+                self._position = ""
+                self._add(f"]({target})" if target else "")
+            case "r" | "fld":
+                self._position = ""
+
+
+def related_paragraphs(archive: Archive, reader: OpenXMLText) -> Iterator[str]:
+    """Yield the charts and diagrams that a part referred to."""
+    for name in reader.charts:
+        yield from chart_paragraphs(archive, name)
+    for name in reader.diagrams:
+        texts = OpenXMLText()
+        for event in archive.events(name):
+            yield from texts.take(event)

@@ -1,0 +1,293 @@
+"""Rich Text Format as Markdown: paragraphs, headings, lists, tables, footnotes, superscripts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import field, replace
+
+from agentkit._dataclass import dataclass
+from agentkit.documents.markdown import markdown_table, subscript, superscript
+
+_TOKEN = re.compile(
+    rb"\\([a-z]{1,32})(-?[0-9]{1,10})? ?|\\'([0-9a-f]{2})|\\(.)|([{}])|[\r\n]+|([^\\{}\r\n]+)",
+    re.DOTALL | re.IGNORECASE,
+)
+_SKIPPED = frozenset(
+    (
+        *("fonttbl", "colortbl", "info", "pict", "themedata", "colorschememapping", "datastore", "latentstyles"),
+        *("listtable", "listoverridetable", "rsidtbl", "generator", "xmlnstbl", "object", "fldinst", "filetbl"),
+        *("pgdsctbl", "revtbl", "mmathPr", "nonshppict", "bkmkstart", "bkmkend", "listpicture", "shppict"),
+    )
+)
+_CHARS = {
+    "par": "\n",
+    "sect": "\n",
+    "page": "\n",
+    "line": "\n",
+    "tab": "\t",
+    "emdash": "\u2014",
+    "endash": "\u2013",
+    "bullet": "\u2022",
+    "lquote": "\u2018",
+    "rquote": "\u2019",
+    "ldblquote": "\u201c",
+    "rdblquote": "\u201d",
+    "emspace": " ",
+    "enspace": " ",
+}
+_SYMBOLS = {b"~": "\u00a0", b"_": "-", b"-": "", b"\\": "\\", b"{": "{", b"}": "}", b"\n": "\n", b"\r": "\n"}
+_CHARSETS = {
+    0: "cp1252",
+    128: "cp932",
+    129: "cp949",
+    134: "gb18030",
+    136: "big5",
+    161: "cp1253",
+    162: "cp1254",
+    163: "cp1258",
+    177: "cp1255",
+    178: "cp1256",
+    186: "cp1257",
+    204: "cp1251",
+    222: "cp874",
+    238: "cp1250",
+}
+_FIELD_ONLY = re.compile(r"(?:(?:Header|Footer): ?)?[0-9\s]*")
+"""Notes, headers and footers that contain a page number and nothing else."""
+
+_TYPED_LABEL = re.compile(r"(\(?[0-9a-zA-Z]{1,4}[.)]|[\u2022\u00b7-])\t+")
+_MAX_DEPTH, _MAX_CHARS, _MAX_HEADING = 1_000, 20_000_000, 6
+_BULLETS = frozenset("\u2022\u00b7\uf0b7\uf0a7-o*\u25cf\u25aa")
+
+
+@dataclass(slots=True)
+class _State:
+    """The state of a group."""
+
+    is_skipped: bool = False
+    position: str = ""
+    charset: str = ""
+    destination: str = ""
+    skip: int = 1
+
+
+@dataclass(slots=True)
+class _Paragraph:
+    """A paragraph or cell that is being read."""
+
+    pieces: list[str] = field(default_factory=list)
+    label: list[str] = field(default_factory=list)
+    level: int = 0
+
+
+def text_of_rtf(body: bytes) -> str:
+    """Convert the document to Markdown; damage is passed over."""
+    return "\n\n".join(paragraph for paragraph in _Reader().read(body) if paragraph.strip())[:_MAX_CHARS]
+
+
+class _Reader:
+    """Reads the tokens of a document."""
+
+    def __init__(self) -> None:
+        self._states = [_State()]
+        self._charset, self._charsets = "cp1252", dict[int, str]()
+        self._paragraph = _Paragraph()
+        self._bytes, self._chars_to_skip = bytearray(), 0
+        self._raised: list[str] = []
+        self._raised_as = ""
+        self._row: list[str] = []
+        self._cell: list[str] = []
+        self._is_in_table = False
+        self._rows: list[list[str]] = []
+        self._levels: dict[int, int] = {}
+        self._style, self._font = 0, 0
+        self._notes: list[str] = []
+
+    def read(self, body: bytes) -> Iterator[str]:
+        """Yield the paragraphs and tables, then the notes."""
+        for token in _TOKEN.finditer(body):
+            word, number, hexadecimal, symbol, brace, text = token.groups()
+            if hexadecimal is not None:
+                self._add_byte(int(hexadecimal, 16))
+                continue
+            self._decode_bytes()
+            if brace is not None:
+                self._brace(brace)
+            elif word is not None:
+                yield from self._control(word.decode(), int(number) if number else None)
+            elif symbol is not None:
+                self._symbol(symbol)
+            elif text is not None:
+                self._add_raw(text)
+        yield from self._end_paragraph()
+        yield from self._end_table()
+        yield from (note for note in self._notes if not _FIELD_ONLY.fullmatch(note))
+
+    @property
+    def _state(self) -> _State:
+        return self._states[-1]
+
+    def _brace(self, brace: bytes) -> None:
+        if brace == b"{":
+            self._states.append(replace(self._state) if len(self._states) < _MAX_DEPTH else self._state)
+        elif len(self._states) > 1:
+            ended = self._states.pop()
+            if ended.destination == "note" and self._state.destination != "note":
+                self._end_note()
+
+    def _symbol(self, symbol: bytes) -> None:
+        if symbol == b"*":
+            self._state.is_skipped = True
+        else:
+            self._add(_SYMBOLS.get(symbol, ""))
+
+    def _control(self, word: str, number: int | None) -> Iterator[str]:
+        state = self._state
+        if word in _SKIPPED:
+            state.is_skipped = True
+            if word == "fonttbl":
+                state.destination = "fonts"
+        elif word in ("stylesheet", "footnote", "header", "footer", "headerl", "headerr", "footerl", "footerr"):
+            self._begin_destination(word)
+        elif word in ("listtext", "pntext"):
+            state.destination, state.is_skipped = "label", False
+        elif word in ("s", "f", "fcharset", "outlinelevel") and number is not None:
+            self._numbered(word, number)
+        elif word in ("u", "uc", "ansicpg", "bin") and number is not None:
+            self._encoding(word, number)
+        elif not state.is_skipped:
+            yield from self._formatting(word, number)
+
+    def _begin_destination(self, word: str) -> None:
+        if word == "stylesheet":
+            self._state.destination, self._state.is_skipped = "styles", True
+        else:
+            self._state.destination, self._state.is_skipped = "note", False
+            self._notes.append("" if word == "footnote" else f"{word[:6].capitalize()}: ")
+
+    def _numbered(self, word: str, number: int) -> None:
+        state = self._state
+        if word == "fcharset":
+            self._charsets[self._font] = _CHARSETS.get(number, self._charset)
+        elif word == "f":
+            self._font = number
+            state.charset = self._charsets.get(number, "") if state.destination != "fonts" else ""
+        elif word == "s":
+            self._style = number
+            if state.destination != "styles":
+                self._paragraph.level = self._levels.get(number, 0)
+        elif state.destination == "styles":
+            self._levels[self._style] = number + 1 if number < _MAX_HEADING else 0
+        else:
+            self._paragraph.level = number + 1 if number < _MAX_HEADING else 0
+
+    def _encoding(self, word: str, number: int) -> None:
+        if word == "ansicpg":
+            self._charset = f"cp{number}" if number != 10000 else "mac-roman"
+        elif word == "uc":
+            self._state.skip = max(number, 0)
+        elif word == "u":
+            self._add(_character(number))
+            self._chars_to_skip = self._state.skip
+
+    def _formatting(self, word: str, number: int | None) -> Iterator[str]:
+        match word:
+            case "super" | "sub":
+                self._state.position = word if number != 0 else ""
+            case "nosupersub" | "plain":
+                self._state.position = ""
+            case "pard" if self._state.destination != "label":
+                self._paragraph.level, self._is_in_table = 0, False
+            case "intbl":
+                self._is_in_table = True
+            case "cell" | "nestcell":
+                self._row.append(" ".join(" ".join([*self._cell, self._text()]).split()))
+                self._cell.clear()
+            case "row" | "nestrow":
+                self._rows.append(self._row)
+                self._row = []
+            case "par" | "sect" | "page" if self._state.destination != "note":
+                yield from self._end_paragraph()
+            case _:
+                self._add(_CHARS.get(word, ""))
+
+    def _add_byte(self, value: int) -> None:
+        if self._chars_to_skip:
+            self._chars_to_skip -= 1
+        else:
+            self._bytes.append(value)
+
+    def _decode_bytes(self) -> None:
+        if self._bytes:
+            data = bytes(self._bytes)
+            self._bytes.clear()
+            try:
+                text = data.decode(self._state.charset or self._charset, "replace")
+            except LookupError:
+                text = data.decode("cp1252", "replace")
+            self._add(text)
+
+    def _add_raw(self, text: bytes) -> None:
+        skipped = min(self._chars_to_skip, len(text))
+        self._chars_to_skip -= skipped
+        self._add(text[skipped:].decode("cp1252", "replace"))
+
+    def _add(self, text: str) -> None:
+        state = self._state
+        if state.is_skipped or not text:
+            return
+        if state.destination == "note":
+            self._notes[-1] += text
+        elif state.destination == "label":
+            self._paragraph.label.append(text)
+        elif state.position:
+            self._raised.append(text)
+            self._raised_as = state.position
+        else:
+            self._flush()
+            self._paragraph.pieces.append(text)
+
+    def _flush(self) -> None:
+        if self._raised:
+            written = superscript if self._raised_as == "super" else subscript
+            self._paragraph.pieces.append(written("".join(self._raised)))
+            self._raised.clear()
+
+    def _text(self) -> str:
+        """The text of the paragraph that ends, with its label."""
+        self._flush()
+        text = "".join(self._paragraph.pieces).strip()
+        label = "".join(self._paragraph.label).strip()
+        if not label and (typed := _TYPED_LABEL.match(text)):
+            label, text = typed[1], text[typed.end() :]
+        level = self._paragraph.level
+        self._paragraph = _Paragraph(level=level)
+        if not text:
+            return ""
+        if level:
+            return f"{'#' * level} {' '.join(text.split())}"
+        return f"{'-' if label in _BULLETS else label} {text}" if label else text
+
+    def _end_paragraph(self) -> Iterator[str]:
+        text = self._text()
+        if text and self._is_in_table:
+            self._cell.append(text)
+        elif text:
+            yield from self._end_table()
+            yield text
+
+    def _end_table(self) -> Iterator[str]:
+        rows = [row for row in self._rows if any(row)]
+        self._rows = []
+        if rows:
+            yield markdown_table(rows)
+
+    def _end_note(self) -> None:
+        self._notes[-1] = self._notes[-1].strip()
+
+
+def _character(number: int) -> str:
+    r"""The character of a `\u` control, which can be negative; halves of pairs are joined later."""
+    code = number + 65_536 if number < 0 else number
+    return chr(code) if code <= 0x10FFFF else ""

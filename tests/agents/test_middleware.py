@@ -1,0 +1,176 @@
+"""Middleware around model requests and tool calls."""
+
+import asyncio
+import json
+from dataclasses import replace
+
+import pytest
+
+from agentkit import Agent, ConfigError, RunContext, RunError, RunFinished, TextDelta, tool
+from agentkit.messages import ToolCall, UserMessage
+from agentkit.testing import ScriptedLLM, call
+
+WAYS = ["run", "arun", "stream", "astream"]
+
+
+@tool(level="safe")
+def double(number: int) -> int:
+    """Double a number."""
+    return 2 * number
+
+
+@tool(level="system")
+def erase() -> str:
+    """Erase everything."""
+    return "erased"
+
+
+def result_of(agent, way, prompt="Go."):
+    """Run an agent in one of four ways."""
+    match way:
+        case "run":
+            return agent.run(prompt)
+        case "arun":
+            return asyncio.run(agent.arun(prompt))
+        case "stream":
+            return [*agent.stream(prompt)][-1].result
+
+    async def streamed():
+        return [event async for event in agent.astream(prompt)][-1].result
+
+    return asyncio.run(streamed())
+
+
+def shouting(request, proceed):
+    """Change a request and its response."""
+    response = proceed(replace(request, messages=[*request.messages, UserMessage("Shout!")]))
+    return replace(response, message=replace(response.message, text=response.text.upper()))
+
+
+async def quietly(request, proceed):
+    """Change a response, async."""
+    response = await proceed(request)
+    return replace(response, message=replace(response.message, text=response.text + "?"))
+
+
+def one_more(call, proceed):
+    """Change the arguments and the result of a call."""
+    number = json.loads(call.arguments)["number"]
+    result = proceed(replace(call, arguments=json.dumps({"number": number + 1})))
+    return replace(result, content=f"{result.content}!")
+
+
+async def counted(call, proceed, run: RunContext):
+    """Change a result, async, with the context of the run."""
+    return replace(await proceed(call), content=f"{(await proceed(call)).content} for {run.agent}")
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_requests_and_responses_change(way):
+    """The first middleware is the outermost: it sees the response that the others have changed."""
+    llm = ScriptedLLM("Hello")
+    agent = Agent("helper", llm=llm, middleware=[shouting, quietly])
+    assert result_of(agent, way).output == "HELLO?"
+    assert [message.text for message in llm.requests[0].messages] == ["Go.", "Shout!"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_calls_and_results_change(way):
+    """Middleware changes the arguments of a call, which are judged again, and its result."""
+    llm = ScriptedLLM(call("double", number=2), "Done.")
+    result = result_of(Agent("helper", [double], llm=llm, middleware=[one_more, counted]), way)
+    assert result.tool_calls[0].result.content == "6 for helper!"
+
+
+def test_streams_get_changed_text():
+    """A stream gets the text of a response after its middleware."""
+    agent = Agent("helper", llm=ScriptedLLM("Hello there"), middleware=[shouting])
+    assert [event.text for event in agent.stream("Go.") if isinstance(event, TextDelta)] == ["HELLO THERE"]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_changed_call_is_judged_again(way):
+    """A middleware cannot make a call that needs approval, or one of an unknown tool."""
+
+    def erasing(call, proceed):
+        return proceed(ToolCall("other", "erase", "{}"))
+
+    llm = ScriptedLLM(call("double", number=2), "Done.")
+    result = result_of(Agent("helper", [double, erase], llm=llm, middleware=[erasing]), way)
+    assert (result.tool_calls[0].result.status, result.status) == ("denied", "done")
+
+
+def test_answers_without_a_request():
+    """Middleware can answer instead of the model or the tool."""
+    from agentkit import Response, ToolResult
+    from agentkit.messages import AssistantMessage
+
+    def cached(request, proceed):
+        return proceed(request) if request.messages[-1].role != "user" else Response(AssistantMessage("Cached."))
+
+    llm = ScriptedLLM()
+    assert Agent("helper", llm=llm, middleware=[cached]).run("Go.").output == "Cached."
+    llm = ScriptedLLM(call("double", number=2), "Done.")
+    fixed = Agent(
+        "helper", [double], llm=llm, middleware=[lambda call, proceed: proceed and ToolResult(call.name, "ok", "5", 5)]
+    )
+    assert fixed.run("Go.").values("double") == [5]
+
+
+def broken(request, proceed):
+    """A middleware that raises."""
+    raise OSError("disk full")
+
+
+def empty(request, proceed):
+    """A middleware that returns nothing."""
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("layer", "text"),
+    [
+        (broken, "The middleware broken failed (OSError: disk full)."),
+        (empty, "The middleware empty returned NoneType; it returns a Response."),
+    ],
+)
+def test_errors_are_named(layer, text, way):
+    """A middleware around a request that fails ends the run with an error that names it."""
+    result = result_of(Agent("helper", llm=ScriptedLLM("Hi."), middleware=[layer]), way)
+    assert (result.status, type(result.error), str(result.error)) == ("failed", RunError, text)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_errors_around_calls_are_results(way):
+    """A middleware around a call that fails is a failed call; the run continues."""
+
+    def spoiled(call, proceed):
+        raise KeyError("x")
+
+    llm = ScriptedLLM(call("double", number=2), "Done.")
+    result = result_of(Agent("helper", [double], llm=llm, middleware=[spoiled]), way)
+    assert result.tool_calls[0].result.error == "The middleware spoiled failed (KeyError: 'x')."
+    assert result.output == "Done."
+
+
+@pytest.mark.parametrize("given", [5, [5], [lambda x, proceed: proceed(x)], [lambda request: request], [len]])
+def test_invalid_middleware(given):
+    """A middleware has the parameters (request, proceed) or (call, proceed)."""
+    with pytest.raises(ConfigError, match=r"middleware= takes|A middleware is a function \(request, proceed\)"):
+        Agent("helper", middleware=given)
+
+
+def test_contexts_are_checked():
+    """A middleware that needs another context is refused before the run."""
+
+    def needs(request, proceed, run: RunContext[int]):
+        return proceed(request)
+
+    with pytest.raises(ConfigError, match="The middleware needs needs a int"):
+        Agent("helper", llm=ScriptedLLM("Hi."), middleware=[needs]).run("Go.", context="text")
+
+
+def test_the_last_event_is_the_result():
+    """A stream with middleware ends like any other."""
+    agent = Agent("helper", llm=ScriptedLLM("Hi."), middleware=[quietly])
+    assert isinstance([*agent.stream("Go.")][-1], RunFinished)

@@ -1,0 +1,136 @@
+"""Messages sent into a running run, and runs without a prompt."""
+
+import asyncio
+import threading
+
+import pytest
+
+from agentkit import Agent, ConfigError, RunError, RunFinished, Session
+from agentkit.events import InputReceived, RequestStarted, ResponseReceived, ToolCallStarted
+from agentkit.testing import ScriptedLLM, call
+
+
+def look() -> str:
+    """Look around."""
+    return "nothing"
+
+
+def texts(request):
+    """The texts of the messages of a request."""
+    return [message.text for message in request.messages]
+
+
+def test_messages_are_read_before_the_next_request():
+    """A message sent from another thread while a tool runs is part of the next request."""
+    llm = ScriptedLLM(call("look"), "Done.")
+    agent = Agent("helper", [look], llm=llm)
+    run = agent.stream("Go.")
+    for event in run:
+        if isinstance(event, ToolCallStarted):
+            sender = threading.Thread(target=run.send, args=["Hurry!"])
+            sender.start()
+            sender.join()
+    assert texts(llm.requests[1]) == ["Go.", "", "nothing", "Hurry!"]
+    assert [message["content"] for message in agent.history if message["role"] == "user"] == ["Go.", "Hurry!"]
+
+
+def test_messages_after_the_answer_continue_the_run():
+    """A message that arrives with the answer is not lost: the run continues with it."""
+    llm = ScriptedLLM("First.", "Second.")
+
+    async def streamed():
+        async with Agent("helper", llm=llm).astream("Go.") as run:
+            sent = False
+            async for event in run:
+                if isinstance(event, ResponseReceived) and not sent:
+                    run.send("And then?")
+                    sent = True
+            return event.result
+
+    result = asyncio.run(streamed())
+    assert result.output == "Second."
+    assert texts(llm.requests[1]) == ["Go.", "First.", "And then?"]
+    assert sum(isinstance(each, InputReceived) for each in result.milestones) == 1
+
+
+def test_messages_before_the_first_request():
+    """A message that is sent before the first request follows the prompt."""
+    llm = ScriptedLLM("Done.")
+    with Agent("helper", llm=llm).stream("Go.") as run:
+        run.send("Please.")
+        assert [*run][-1].result.output == "Done."
+    assert texts(llm.requests[0]) == ["Go.", "Please."]
+
+
+def test_an_ended_run_accepts_no_message():
+    """Sending into a run that has ended is an error, and an invalid message is refused."""
+    run = Agent("helper", llm=ScriptedLLM("Done.")).stream("Go.")
+    with pytest.raises(ConfigError, match="A prompt is a text"):
+        run.send(5)
+    assert isinstance([*run][-1], RunFinished)
+    with pytest.raises(RunError, match="The run has ended"):
+        run.send("More?")
+
+
+def test_messages_during_a_pause_follow_the_results():
+    """A message that arrives while a call waits for approval follows the result of the call."""
+    llm = ScriptedLLM(call("look"), "Done.")
+    agent = Agent("helper", [look], llm=llm, approve="later", unlabelled="ask")
+    run = agent.stream("Go.")
+    for event in run:
+        if isinstance(event, ResponseReceived):
+            run.send("Hurry!")
+    assert event.result.status == "paused"
+    assert event.result.resume(True).output == "Done."
+    assert texts(llm.requests[1]) == ["Go.", "", "nothing", "Hurry!"]
+
+
+def test_guardrails_check_messages():
+    """A message sent into a run passes the guardrails of prompts; a refusal ends the run."""
+
+    def polite(prompt):
+        if "!" in prompt:
+            raise ValueError("Be polite.")
+        return prompt.strip()
+
+    llm = ScriptedLLM("One.", "Two.")
+    run = Agent("helper", llm=llm, guardrails=[polite]).stream("Go.")
+    for event in run:
+        if isinstance(event, RequestStarted):
+            run.send(" Please. " if event.iteration == 1 else "Now!")
+    assert texts(llm.requests[1])[-1] == "Please."
+    assert (event.result.status, "Be polite." in str(event.result.error)) == ("failed", True)
+
+
+HISTORY = [
+    {"role": "user", "content": "Look."},
+    {
+        "role": "assistant",
+        "content": None,
+        "tool_calls": [{"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}],
+    },
+    {"role": "tool", "tool_call_id": "1", "content": "nothing"},
+]
+
+
+@pytest.mark.parametrize("history", [HISTORY, HISTORY[:1]])
+def test_runs_from_a_history(history):
+    """A run without a prompt answers the last message of the conversation, such as a tool result."""
+    llm = ScriptedLLM("There is nothing.")
+    agent = Agent("helper", [look], llm=llm)
+    agent.history = history
+    assert agent.run().output == "There is nothing."
+    assert len(llm.requests[0].messages) == len(history)
+    assert [message["role"] for message in agent.history] == [*(each["role"] for each in history), "assistant"]
+
+
+@pytest.mark.parametrize("answered", [False, True])
+def test_a_run_needs_something_to_answer(answered):
+    """Without a prompt and an unanswered message there is nothing to run."""
+    agent, session = Agent("helper", llm=ScriptedLLM("Hi.")), Session()
+    if answered:
+        agent.run("Hi!", session=session)
+    with pytest.raises(
+        ConfigError, match="The run has no prompt, and the conversation has no message without an answer"
+    ):
+        agent.run(session=session)

@@ -1,0 +1,169 @@
+"""Errors inside responses with status 200, and errors that are permanent although their status is not."""
+
+import asyncio
+import json
+
+import pytest
+
+from agentkit.errors import BadResponse, ConfigError, ModelError, Rejected, Unauthorized, Unreachable
+from agentkit.events import ResponseReceived, TextDelta
+from agentkit.llm.client import LLM
+from agentkit.messages import AssistantMessage
+from agentkit.testing import FakeServer, fail, raw
+
+
+def delta(text, **fields):
+    """A chunk of Chat Completions."""
+    return {"choices": [{"delta": {"content": text}, **fields}]}
+
+
+PASSING = {
+    "an error with a status": raw(
+        '{"error": {"code": 502, "message": "Upstream failed"}}', content_type="application/json"
+    ),
+    "an overload": raw({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}}),
+    "an error chunk": raw({"error": {"message": "Rate limit reached", "code": "rate_limit_exceeded"}}),
+    "a failed generation": raw(delta("", finish_reason="error")),
+    "a stream without any piece": raw(),
+}
+
+
+@pytest.mark.parametrize("line", PASSING.values(), ids=PASSING)
+def test_a_temporary_error_inside_an_answer_is_retried(ask, line):
+    """A temporary error that a server sends with status 200, before any of the answer, is retried like its status."""
+    with FakeServer(line, "Hi") as server:
+        response = ask(LLM(base_url=server.base_url, model="m"))
+        assert (response.text, len(server.requests)) == ("Hi", 2)
+        assert response.usage.requests == 2
+
+
+@pytest.mark.parametrize("error", [{"code": "insufficient_quota"}, {"code": 400, "message": "bad"}], ids=str)
+def test_a_lasting_error_inside_an_answer_is_not(ask, error):
+    """An exhausted quota, or an invalid request, is raised at once."""
+    with FakeServer(raw(json.dumps({"error": error}), content_type="application/json")) as server:
+        with pytest.raises(ModelError):
+            ask(LLM(base_url=server.base_url, model="m"))
+        assert len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "end",
+    [{"error": {"message": "Overloaded", "code": 529}}, delta("", finish_reason="error")],
+    ids=["error", "reason"],
+)
+def test_nothing_is_retried_after_the_first_piece(ask_streamed, end):
+    """An error after a part of the answer is raised, with that part."""
+    with FakeServer(raw(delta("Hel"), delta("lo"), end)) as server:
+        with pytest.raises(ModelError) as caught:
+            ask_streamed(LLM(base_url=server.base_url, model="m"))
+        assert (caught.value.partial, len(server.requests)) == (AssistantMessage("Hello"), 1)
+
+
+def test_a_part_stays_with_the_model_that_began():
+    """A stream that has begun is not continued by another model."""
+    with FakeServer(raw(delta("Hel"))) as server, FakeServer() as other:
+        llm = LLM(base_url=server.base_url, model="m", fallback=LLM(base_url=other.base_url, model="n"))
+        events = llm.stream("Hi")
+        assert next(events) == TextDelta("Hel")
+        with pytest.raises(BadResponse):
+            next(events)
+
+
+PERMANENT = {
+    "an image": (500, "image input is not supported - hint: you may need to provide the mmproj", "server_error"),
+    "audio": (500, "audio input is not supported - hint: you may need to provide the mmproj", "server_error"),
+    "a feature": (501, "This feature is not supported by this server", "not_supported_error"),
+}
+
+
+@pytest.mark.parametrize(("status", "message", "code"), PERMANENT.values(), ids=PERMANENT)
+def test_a_permanent_error_is_not_retried(ask, status, message, code):
+    """What a server lacks it will lack the next time: such a refusal is raised at once, without advice to wait."""
+    with FakeServer(fail(status, message, code=code)) as server:
+        with pytest.raises(Rejected) as caught:
+            ask(LLM(base_url=server.base_url, model="m"))
+        assert len(server.requests) == 1
+        assert "later" not in str(caught.value)
+
+
+def test_an_input_that_is_too_large_to_process(ask):
+    """The words of llama.cpp for a conversation that exceeds its batch are those of a context that is too small."""
+    message = "input (6001 tokens) is too large to process. increase the physical batch size (current batch size: 512)"
+    with FakeServer(fail(500, message, code="server_error")) as server, pytest.raises(Rejected) as caught:
+        ask(LLM(base_url=server.base_url, model="m"))
+    assert (caught.value.is_too_long, caught.value.limit_tokens) == (True, 512)
+
+
+def test_a_model_that_lacks_a_feature_has_a_fallback():
+    """Where one model lacks what the request needs, the next one is called."""
+    with FakeServer(fail(*PERMANENT["a feature"][:2])) as one, FakeServer("Hi") as two:
+        llm = LLM(base_url=one.base_url, model="m", fallback=LLM(base_url=two.base_url, model="n"))
+        assert llm.chat("Hi") == "Hi"
+
+
+def test_an_api_version_that_is_too_old(ask):
+    """Azure's refusal of an old API version names the argument that changes it."""
+    message = "Azure OpenAI Responses API is enabled only for api-version 2025-03-01-preview and later"
+    with FakeServer(fail(400, message, code="BadRequest")) as server:
+        llm = LLM("azure", "gpt", "key-0123456789", azure_endpoint=server.origin, max_retries=0)
+        with pytest.raises(Rejected, match=r"and later\. Pass a newer azure_api_version="):
+            ask(llm)
+
+
+def azure(server, provider):
+    """An LLM with a provider of tokens."""
+    return LLM("azure", "gpt", azure_endpoint=server.origin, azure_token_provider=provider, max_retries=0)
+
+
+async def token():
+    """A token of Entra ID, from the async version of its provider."""
+    return "token-0123456789"
+
+
+async def no_token():
+    """A provider that fails."""
+    raise OSError("offline")
+
+
+def test_an_async_token_provider():
+    """A provider of tokens that is async works for awaited calls; a blocking call names the one that is needed."""
+    with FakeServer("Hi", "Hello") as server:
+        llm = azure(server, token)
+        with pytest.raises(ConfigError, match="get_bearer_token_provider"):
+            llm.chat("Hi")
+        assert asyncio.run(llm.achat("Hi")) == "Hi"
+        assert server.requests[0].headers["authorization"] == "Bearer token-0123456789"
+        assert azure(server, lambda: "token-0123456789").chat("Hi") == "Hello"
+        with pytest.raises(Unauthorized, match="OSError: offline"):
+            asyncio.run(azure(server, no_token).achat("Hi"))
+
+
+def test_an_awaitable_that_is_no_coroutine():
+    """A provider that returns a future is async, too."""
+
+    async def ask():
+        future = asyncio.get_running_loop().create_future()
+        future.set_result("token-0123456789")
+        llm = azure(server, lambda: future)
+        with pytest.raises(ConfigError):
+            llm.chat("Hi")
+        return await llm.achat("Hi")
+
+    with FakeServer("Hi") as server:
+        assert asyncio.run(ask()) == "Hi"
+
+
+def test_a_stream_that_ends_without_an_answer(ask_streamed):
+    """The last event of every stream is the response."""
+    with FakeServer(raw(delta("Hi", finish_reason="stop"))) as server:
+        events = list(LLM(base_url=server.base_url, model="m").stream("Hi"))
+    assert isinstance(events[-1], ResponseReceived)
+
+
+def test_a_refused_plain_connection_names_the_proxy(ask, monkeypatch):
+    """A proxy that wants a password is named, without the password that was sent."""
+    with FakeServer(raw(status=407)) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.origin.replace("://", "://me:sesame@"))
+        with pytest.raises(Unreachable, match=rf"^The proxy {proxy.origin} refused the connection") as caught:
+            ask(LLM(base_url="http://model.example/v1", model="m", max_retries=0))
+    assert "sesame" not in str(caught.value)
