@@ -26,7 +26,7 @@ from agentkit.agents.runner import MapOptions, ResumeOptions, Runner, RunOptions
 from agentkit.agents.tool_policy import CallProgress
 from agentkit.errors import ConfigError, Postponed, ToolError
 from agentkit.events import Approved, Event, HistoryGiven, RequestStarted, RunEnded, TextDelta, ToolCallPostponed
-from agentkit.levels import SafetyLevel
+from agentkit.levels import Level, SafetyLevel
 from agentkit.llm.client import LLM
 from agentkit.llm.pricing import cost_of
 from agentkit.llm.protocols.chat_completions import encode_message
@@ -46,6 +46,8 @@ from agentkit.usage import NO_USAGE, Cost, Limits, Usage
 from agentkit.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
     from agentkit.agents.batch import BatchRun, OnProgress
 
 
@@ -430,7 +432,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         instruction: Instruction | None = ...,
         max_iterations: int = ...,
         *,
-        output_type: type[T],
+        output_type: TypeForm[T],
         **options: Unpack[AgentOptions],
     ) -> None: ...
     @overload
@@ -453,7 +455,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         *,
         llm: LLM | None = None,
         model: str | None = None,
-        safety: SafetyLevel | str = SafetyLevel.NETWORK,
+        safety: Level = SafetyLevel.NETWORK,
         policy: Policy | None = None,
         rules: Iterable[Rule | Mapping[str, Any]] = (),
         unlabelled: Unlabelled = "allow",
@@ -516,7 +518,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
     @overload
     def run(self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions]) -> RunResult[T]: ...
     @overload
-    def run(self, prompt: Work = None, *, output_type: type[S], **given: Unpack[RunOptions]) -> RunResult[S]: ...
+    def run(self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions]) -> RunResult[S]: ...
     @overload
     def run(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> RunResult[Any]: ...
     def run(
@@ -542,7 +544,9 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions]
     ) -> RunResult[T]: ...
     @overload
-    async def arun(self, prompt: Work = None, *, output_type: type[S], **given: Unpack[RunOptions]) -> RunResult[S]: ...
+    async def arun(
+        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions]
+    ) -> RunResult[S]: ...
     @overload
     async def arun(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> RunResult[Any]: ...
     async def arun(
@@ -560,7 +564,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
     @overload
     def stream(self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions]) -> RunStream[T]: ...
     @overload
-    def stream(self, prompt: Work = None, *, output_type: type[S], **given: Unpack[RunOptions]) -> RunStream[S]: ...
+    def stream(self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions]) -> RunStream[S]: ...
     @overload
     def stream(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> RunStream[Any]: ...
     def stream(
@@ -585,7 +589,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
     ) -> AsyncRunStream[T]: ...
     @overload
     def astream(
-        self, prompt: Work = None, *, output_type: type[S], **given: Unpack[RunOptions]
+        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions]
     ) -> AsyncRunStream[S]: ...
     @overload
     def astream(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> AsyncRunStream[Any]: ...

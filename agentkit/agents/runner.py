@@ -174,7 +174,7 @@ Work = Prompt | Resumption | None
 
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
 _MAX_LABEL_SOURCE_CHARS = 2_000
-_STOPPED = "The run was stopped. What was done is kept, and agent.resume() goes on with it."
+_STOPPED = "The run was stopped. Its work is stored, and agent.resume() continues it."
 
 
 class RunOptions(TypedDict, total=False):
@@ -475,7 +475,7 @@ class Runner(HandoffTarget):
         run, loop, steps = self._begun(task)
         loop.inbox = task.inbox
         growing, hearing = (
-            PartialAnswer(lambda: loop.plan.answers.output),
+            PartialAnswer(lambda: loop.plan.answers),
             EventDispatcher(self.listeners, loop, task.session),
         )
         stopping = loop.plan.context.stopping
@@ -494,7 +494,7 @@ class Runner(HandoffTarget):
         run, loop, steps = self._begun(task)
         loop.inbox = task.inbox
         growing, hearing = (
-            PartialAnswer(lambda: loop.plan.answers.output),
+            PartialAnswer(lambda: loop.plan.answers),
             EventDispatcher(self.listeners, loop, task.session),
         )
         stopping = loop.plan.context.stopping
@@ -515,8 +515,8 @@ class Runner(HandoffTarget):
         lineage = LINEAGE.get()
         if lineage.depth > MOST_DEPTH:
             raise RunError(
-                f"Agents may set agents to work {MOST_DEPTH} deep, and this would be one deeper. "
-                "Let an agent higher up do the work."
+                f"Agents can be nested {MOST_DEPTH} levels deep, and this run would be one level deeper. "
+                "Let an outer agent do the work."
             )
         prompt, run = task.prompt, task.opened()
         stopping = partial(self._is_stopping, self._stops, lineage.context.stopping)
@@ -670,7 +670,9 @@ def _reopened(session: Session, resumption: Resumption) -> SessionRun:
         return session.reopen(saved)
     if isinstance(saved, str) and _RUN_ID.fullmatch(saved):
         which = ", ".join(session.unfinished) or "none"
-        raise SessionError(f"No run {saved!r} waits to go on in the session {session.name!r}. These do: {which}.")
+        raise SessionError(
+            f"The session {session.name!r} has no unfinished run {saved!r}. Its unfinished runs: {which}."
+        )
     state = resumption.state
     if state is None:
         return session.reopen()
@@ -678,8 +680,8 @@ def _reopened(session: Session, resumption: Resumption) -> SessionRun:
     if pending_of(run.progress) != pending_of(state[1]):
         run.leave()
         raise SessionError(
-            "Other calls wait in this run than the saved one says; nothing was answered. "
-            "Read the saved run anew with result.to_json()."
+            "The calls that wait in this run are not those of the saved run. Nothing was answered. "
+            "Save the run again with result.to_json()."
         )
     return run
 

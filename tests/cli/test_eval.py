@@ -299,7 +299,7 @@ def test_a_narrow_terminal(typed, spawn, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--resume", "kept.jsonl"), "What was done is kept. Go on with: --resume kept.jsonl"),
+        (("--resume", "kept.jsonl"), "The work so far is stored. Continue with: --resume kept.jsonl"),
         ((), "Nothing is kept. With --resume FILE each trial is, as soon as it is finished."),
     ],
 )

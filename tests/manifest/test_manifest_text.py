@@ -1,4 +1,4 @@
-"""Parsing of manifests."""
+"""Is the text of a manifest read as it was written, and refused when it is none?"""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ PLAIN = str(manifest_of(Agent("bot")))
 
 
 def said(text):
-    """The error for an invalid manifest."""
+    """What is said of a text that is not a manifest."""
     with pytest.raises(ConfigError) as caught:
         Manifest.parse(text, "m.json")
     return str(caught.value)
@@ -31,7 +31,7 @@ def test_one_fact_a_line():
 
 @given(st.text(min_size=1).filter(str.strip), st.text(min_size=1))
 def test_any_name_can_be_told(name, text):
-    """Names with slashes, quotes, line ends and letters of any script are parsed as written."""
+    """Names with strokes, quotes, line ends and letters of any script are read as they were written."""
     written = manifest_of(Agent(name, policy=Policy(rules=[Rule("deny", "note", {"text": text})])))
     assert str(written).isascii()
     read = Manifest.parse(str(written))
@@ -51,19 +51,19 @@ def test_other_layouts():
         ("{\n", "", "m.json, line 1: a manifest begins with a line that is { and nothing else."),
         ("}\n", "", "the file is cut off; its last line is }."),
         ('"format": 1,', '"format": 2,', "is written in format 2, and this agentkit knows format 1. Upgrade agentkit"),
-        ('"format": 1,', '"format": "1",', 'm.json is no manifest: its format is "1", not 1.'),
-        ('"format": 1,', '"format": 0,', "m.json is no manifest: its format is 0, not 1."),
-        ('"format": 1,', '"format": true,', "m.json is no manifest: its format is true, not 1."),
-        ('  "format": 1,\n', "", "m.json is no manifest: it does not state its format."),
+        ('"format": 1,', '"format": "1",', 'm.json is not a manifest: its format is "1", not 1.'),
+        ('"format": 1,', '"format": 0,', "m.json is not a manifest: its format is 0, not 1."),
+        ('"format": 1,', '"format": true,', "m.json is not a manifest: its format is true, not 1."),
+        ('  "format": 1,\n', "", "m.json is not a manifest: it does not state its format."),
         ('"bot",\n', '"bot"\n', "m.json, line 3: a comma is missing."),
         ("\n}", ",\n}", "there is a comma behind the last fact."),
-        ('"agents/bot/flow": true', "<<<<<<< HEAD", "this is no fact: <<<<<<< HEAD."),
-        ('"agents/bot/flow": true', '"agents/bot/flow": true, "a": 1', "this is no fact"),
-        ('"agents/bot/flow": true', '"agents/bot/flow": true, "agents/bot/flow": false', "this is no fact"),
-        ('"agents/bot/flow": true', '"agents/bot/flow": NaN', "this is no fact"),
-        ('"agents/bot/flow": true', '"agents/bot/flow": ' + "[" * 5000, "this is no fact"),
-        ('"agents/bot/flow": true', '"agents/bot/flow": "' + "(" * 5000 + '"', "this is no fact"),
-        ('"agents/bot/flow": true', '"agents/bot/flow": ' + "9" * 5000, "this is no fact"),
+        ('"agents/bot/flow": true', "<<<<<<< HEAD", "this is not a fact: <<<<<<< HEAD."),
+        ('"agents/bot/flow": true', '"agents/bot/flow": true, "a": 1', "this is not a fact"),
+        ('"agents/bot/flow": true', '"agents/bot/flow": true, "agents/bot/flow": false', "this is not a fact"),
+        ('"agents/bot/flow": true', '"agents/bot/flow": NaN', "this is not a fact"),
+        ('"agents/bot/flow": true', '"agents/bot/flow": ' + "[" * 5000, "this is not a fact"),
+        ('"agents/bot/flow": true', '"agents/bot/flow": "' + "(" * 5000 + '"', "this is not a fact"),
+        ('"agents/bot/flow": true', '"agents/bot/flow": ' + "9" * 5000, "this is not a fact"),
         ('"agents/bot/flow": true', '"agents/bot/flow": "yes"', 'agents/bot/flow is true or false, not "yes".'),
         ('"agents/bot/flow": true', '"agents/bot/flow": 1', "agents/bot/flow is true or false, not 1."),
         ('"agents/bot/flow": true', '"agents/bot/flaw": true', "no manifest states agents/bot/flaw."),
