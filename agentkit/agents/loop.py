@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 from agentkit.agents.budget import RESUME_HINT, Budget
 from agentkit.agents.effects import CallFunction, Question, Steps, tell
@@ -70,6 +70,20 @@ _LANDING = (
 )
 
 
+class _Caught:
+    """Catches an exception in its block, as the error of a result."""
+
+    error: AgentKitError | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
+        if isinstance(error, Exception):
+            self.error = as_error(error)
+        return isinstance(error, Exception)
+
+
 class RunLoop:
     """One run of one conversation.
 
@@ -103,24 +117,21 @@ class RunLoop:
     def begin(self, prompt: Content) -> Steps:
         """Start a new run, from RunStarted to RunFinished."""
         refusal: AgentKitError | None = None
-        try:
+        with _Caught() as caught:
             yield from self.asking.instruct()
             prompt, refusal = yield from self._checked_prompt(prompt)
-        except Exception as error:
-            refusal = as_error(error)
         started = RunStarted(self.plan.agent, prompt, len(self.run.history), self.plan.bench.workspace.record.id)
         yield from tell(self.run, started)
+        refusal = caught.error or refusal
         if refusal is not None:
             yield from self._fail(refusal)
         yield from self._go_on()
 
     def resume(self) -> Steps:
         """Resume a run where it stopped."""
-        refusal: AgentKitError | None = None
-        try:
+        with _Caught() as caught:
             yield from self.asking.instruct()
-        except Exception as error:
-            refusal = as_error(error)
+        refusal = caught.error
         is_landed = self.progress.is_answered and self.progress.status == "limit"
         self.was_done = self.progress.is_answered and self.progress.status == "done"
         yield from tell(self.run, RunResumed("Go on where you were stopped: there is room again." if is_landed else ""))

@@ -112,10 +112,11 @@ _TOOLS, _LIMITS, _WINDOW, _RULES = Toolset(), Limits(), Window(), AnswerValidato
 
 def refuse_unknown(given: Iterable[str], takes: Sequence[str]) -> None:
     """Raise TypeError for an unknown argument of Agent, with a suggestion."""
-    if given:
+    unknown = [name for name in given if name not in takes]
+    if unknown:
         from agentkit.suggestions import refuse
 
-        refuse("Agent", given, takes)
+        refuse("Agent", unknown, takes)
 
 
 def refuse_of_run(function: str, given: Iterable[str], takes: Sequence[str]) -> None:

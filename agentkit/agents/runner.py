@@ -6,7 +6,7 @@ import copy
 import re
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing, contextmanager
+from contextlib import aclosing, closing, contextmanager, suppress
 from dataclasses import field, replace
 from functools import partial
 from typing import Any, Literal, Self, TypedDict, Unpack
@@ -257,8 +257,10 @@ class Runner(HandoffTarget):
     def _client(self, given: LLM | None, inherited: Callable[[], LLM] | None) -> Callable[[], LLM]:
         """The client of a run: the given one, the agent's own, that of the parent run, or the environment's."""
         is_own = self._llm is not None or self._model is not None
-        own = inherited if inherited is not None and not is_own else lambda: self.llm
-        chosen = own if given is None else lambda: given
+        if given is None:
+            chosen = inherited if inherited is not None and not is_own else lambda: self.llm
+        else:
+            chosen = partial(_same, given)
         return chosen if self._tool_calling is None else lambda: self._as_text(chosen())
 
     def _as_text(self, llm: LLM) -> LLM:
@@ -404,14 +406,14 @@ class Runner(HandoffTarget):
         limits: Limits | None = None,
         context: Any = None,
         output_type: Any = None,
-        model: str | None = None,
-        llm: LLM | None = None,
+        **client: Any,
     ) -> _Task:
         """Validate the arguments of a run. Raises ConfigError for an invalid one, NoProvider without a provider."""
         earlier = prompt if isinstance(prompt, Resumption) else Resumption()
         known = (context, earlier.context, self.context, LINEAGE.get().context.value)
         context = next((each for each in known if each is not None), None)
-        given = options.llm_from(llm, options.if_said("model", model))
+        model = options.if_said("model", client.get("model"))
+        given = options.llm_from(client.get("llm"), model)
         plan = LINEAGE.get().plan
         talk = _opened(session) or earlier.session or self._conversation(context, is_new=earlier is not prompt)
         if prompt is None:
@@ -625,10 +627,13 @@ _OTHER_CONTEXT = (
 
 def _is_same(one: object, two: object) -> bool:
     """Whether two contexts are the same object, or equal."""
-    try:
+    with suppress(Exception):  # comparison methods can raise
         return one is two or bool(one == two)
-    except Exception:  # noqa: BLE001 - comparison methods can raise
-        return False
+    return False
+
+
+def _same(llm: LLM) -> LLM:
+    return llm
 
 
 def _opened(session: Session | str | None) -> Session | None:

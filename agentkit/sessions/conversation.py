@@ -165,8 +165,8 @@ def fault_in(messages: Sequence[Message]) -> str | None:
     for index, message in enumerate(messages):
         if isinstance(message, ToolMessage):
             if waiting.pop(message.call_id, None) is None:
-                answered = f"the call {message.call_id!r}, which does not exist or already has one"
-                return f"messages[{index}] is a result of {answered}."
+                fault = "which does not exist or already has one"
+                return f"messages[{index}] is a result of the call {message.call_id!r}, {fault}."
             continue
         if waiting:
             return f"messages[{index}] must be the result of {_first(waiting)}."

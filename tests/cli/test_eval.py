@@ -199,7 +199,7 @@ def test_a_suite_goes_on_and_is_replayed(typed, tmp_path):
         (("run", "plain.csv", "--tag", "x"), "No case of plain.csv has the tag x."),
         (("run", "suite.py", "--agent", "nope"), "There is no file 'nope', nor an agent of that name."),
         (("run", "suite.py", "--threshold", "nan"), "--threshold takes a share from 0 to 1."),
-        (("run", "suite.py", "--replay", "nowhere"), "There is no folder 'nowhere' of cassettes to replay."),
+        (("run", "suite.py", "--replay", "nowhere"), "The folder 'nowhere' of cassettes does not exist."),
         (("run", "suite.py", "--record", "suite.py"), "'suite.py' is a file."),
         (("run", "broken.py"), "broken.py, line 2: NameError: name 'nix' is not defined"),
         (("run", "syntax.py"), "syntax.py, line 1: SyntaxError"),

@@ -133,7 +133,10 @@ def test_a_limit_that_leaves_the_gain_unmeasured_is_told_by_the_exit_code(optimi
     [
         ((), "Say what it may take: --budget DOLLARS, or --tokens NUMBER."),
         (("--tokens", 9, "--offline", "-m", "x"), "Use --offline or --model, not both: "),
-        (("--tokens", 9, "--lineage", "a", "--resume", "b"), "Use --lineage for a new search, or --resume for one"),
+        (
+            ("--tokens", 9, "--lineage", "a", "--resume", "b"),
+            "Use --lineage for a new search, or --resume to continue one.",
+        ),
         (("--tokens", 9, "--resume", "nowhere.jsonl"), "There is no search 'nowhere.jsonl' to go on with."),
         (("--tokens", 9, "--improve", "calculator"), "improve= names no text 'calculator'.\n"),
     ],

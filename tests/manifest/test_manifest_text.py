@@ -1,4 +1,4 @@
-"""Is the text of a manifest read as it was written, and refused when it is none?"""
+"""Parsing of manifests."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ PLAIN = str(manifest_of(Agent("bot")))
 
 
 def said(text):
-    """What is said of a text that is not a manifest."""
+    """The error for an invalid manifest."""
     with pytest.raises(ConfigError) as caught:
         Manifest.parse(text, "m.json")
     return str(caught.value)
@@ -31,7 +31,7 @@ def test_one_fact_a_line():
 
 @given(st.text(min_size=1).filter(str.strip), st.text(min_size=1))
 def test_any_name_can_be_told(name, text):
-    """Names with strokes, quotes, line ends and letters of any script are read as they were written."""
+    """Names with slashes, quotes, line ends and letters of any script are parsed as written."""
     written = manifest_of(Agent(name, policy=Policy(rules=[Rule("deny", "note", {"text": text})])))
     assert str(written).isascii()
     read = Manifest.parse(str(written))

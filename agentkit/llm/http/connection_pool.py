@@ -420,7 +420,7 @@ def _set_up(make: Callable[[], _Made]) -> _Made:
     try:
         return make()
     except httpx2.InvalidURL:
-        cause = "The proxy's address is none."  # details are omitted: they could contain part of the password
+        cause = "The address of the proxy is invalid."  # details are omitted: they could contain part of the password
     except (ImportError, OSError, ValueError) as error:
         cause = f"{type(error).__name__}: {ended(str(error))}"
     names = [name for name in environment() if name.upper() in _VARIABLES]

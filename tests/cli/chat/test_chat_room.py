@@ -54,8 +54,8 @@ def test_a_prompt_shows_the_files_that_it_names(room_with, tmp_path):
             "".join(part.get("text", "") for part in (*parts[:3], parts[4])) == "Compare , please, with (@a.txt) and !"
         )
         assert texts(server, 1)[-1] == "What is @a.pdf @a.txt, @ada, a@a.pdf and @?"
-    (tmp_path / "a.zip").write_bytes(b"PK\x03\x04")
-    with pytest.raises(click.UsageError, match=r"not a file that models read.*write @@a\.zip"):
+    (tmp_path / "a.zip").write_bytes(b"PK\x03\x04\x14\0\0\0")
+    with pytest.raises(click.UsageError, match=r"not a file that models read.*as text: @@a\.zip"):
         room.take("Unpack @a.zip")
 
 

@@ -40,9 +40,9 @@ def test_an_unknown_command_names_the_closest(room_with):
     """What is no command is not sent to the model."""
     with FakeServer() as server:
         room = room_with(server)
-        with pytest.raises(ConfigError, match=r"There is no command /modle\. Did you mean '/model'\?"):
+        with pytest.raises(ConfigError, match=r"The command /modle does not exist\. Did you mean '/model'\?"):
             room.take("/modle x")
-        with pytest.raises(ConfigError, match=r"There is no command /zzz\. All of them: /help"):
+        with pytest.raises(ConfigError, match=r"The command /zzz does not exist\. All of them: /help"):
             room.take("/zzz")
 
 

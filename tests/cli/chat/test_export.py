@@ -89,4 +89,4 @@ def test_what_was_said_passes_for_nothing_else():
     milestones = [HistoryGiven(messages), AnswerAmended(forged), AnswerRefused(forged), RunEnded("failed", "", forged)]
     lines = markdown_of("", [SessionEntry("r", 0.0, milestone) for milestone in milestones]).splitlines()
     assert [line for line in lines if line.startswith("## ")] == ["## You", "## agentkit", "## agentkit"]
-    assert not any(line.startswith("*a person said") for line in lines)
+    assert not any(line.startswith("*a person answered") for line in lines)
