@@ -75,7 +75,7 @@ def program_tool(
     if hosted := next((tool.name for tool in toolset if tool.spec.hosted is not None), ""):
         raise ConfigError(
             f"The tool {hosted!r} is run by the model's provider, so a program cannot call it. Give it to the agent, "
-            "beside the tool that runs programs."
+            "in addition to the tool that runs programs."
         )
     if not functions:
         raise ConfigError("program_tool() takes the tools that a program may call, such as program_tool(web_tools).")

@@ -50,7 +50,7 @@ class Manifest:
                 _fail(place, number, f"it states {_shown(key)} for the second time")
             facts[path], lines[path] = value, number
         if version is None:
-            raise ConfigError(f"{place} is no manifest: it does not state its format. {_ANEW}")
+            raise ConfigError(f"{place} is not a manifest: it does not state its format. {_ANEW}")
         for path, number in lines.items():
             _check(path, facts[path], place, number)
         _check_whole(facts, place)
@@ -86,7 +86,7 @@ class Manifest:
         return max((line for other, line in self.lines.items() if other < path), default=2)
 
 
-_ANEW = "Write it anew with: agentkit manifest FILE --write MANIFEST"
+_ANEW = "Write it again with: agentkit manifest FILE --write MANIFEST"
 
 
 def _entries(text: str, place: str) -> Iterator[tuple[int, str, Any]]:
@@ -114,7 +114,7 @@ def _entry(line: str, place: str, number: int) -> tuple[str, Any]:
     except ValueError:
         pairs = {}
     if len(pairs) != 1:
-        _fail(place, number, f"this is no fact: {_shown(line)}")
+        _fail(place, number, f"this is not a fact: {_shown(line)}")
     return next(iter(pairs.items()))
 
 
@@ -122,7 +122,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Build an object; raises ValueError for a duplicate key."""
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key stands there twice")
+        raise ValueError("a key occurs twice")
     return found
 
 
@@ -134,10 +134,10 @@ def _checked_version(value: Any, place: str) -> int:
     if isinstance(value, int) and value > FORMAT:
         raise ConfigError(
             f"{place} is written in format {value}, and this agentkit knows format {FORMAT}. "
-            "Upgrade agentkit, or write it anew with: agentkit manifest FILE --write MANIFEST"
+            "Upgrade agentkit, or write it again with: agentkit manifest FILE --write MANIFEST"
         )
     if type(value) is not int or value != FORMAT:
-        raise ConfigError(f"{place} is no manifest: its format is {_shown(_json(value))}, not {FORMAT}. {_ANEW}")
+        raise ConfigError(f"{place} is not a manifest: its format is {_shown(_json(value))}, not {FORMAT}. {_ANEW}")
     return value
 
 

@@ -90,12 +90,12 @@ class ServerResources:
         terms = self._target.login
         if not isinstance(terms, Login) or terms.ask is None:
             raise ConfigError(
-                f"There is nobody to ask. Give MCPServer a function, login=ask, or log in with: {command(self._target)}"
+                f"No login function is set. Pass login= to MCPServer, or log in with: {command(self._target)}"
             )
         try:
             self._link.log_in(terms, terms.ask)
         except ToolError as error:
-            raise ConfigError(f"Nobody was logged in at {urlsplit(self._target.url).netloc}. {error}") from None
+            raise ConfigError(f"The login failed at {urlsplit(self._target.url).netloc}. {error}") from None
 
     def _list(self) -> None:
         """List the tools, logging in first if the server requires it and a `login=` function is set."""
@@ -299,11 +299,11 @@ def _checked_schema(schema: Mapping[str, Any], name: str) -> Any:
         length = len(json.dumps(schema))
         if length > _MOST_SCHEMA_CHARS:
             raise ConfigError(
-                f"Tool {name!r}: its schema has {length:,} characters, of at most {_MOST_SCHEMA_CHARS:,}."
+                f"Tool {name!r}: its schema has {length:,} characters; the limit is {_MOST_SCHEMA_CHARS:,}."
             )
         return _plain(schema)
     except (RecursionError, TypeError, ValueError) as error:
-        raise ConfigError(f"Tool {name!r}: its schema is no JSON schema ({type(error).__name__}).") from None
+        raise ConfigError(f"Tool {name!r}: its schema is not a valid JSON schema ({type(error).__name__}).") from None
 
 
 def _plain(part: Any) -> Any:
@@ -546,7 +546,7 @@ class MCPServer(Source):
         tools = self._listed()
         if self._unusable and not tools:
             why = next(iter(self._unusable.values()))
-            raise ConfigError(f"The MCP server {self.name!r} has no tool that can be used. {why}")
+            raise ConfigError(f"The MCP server {self.name!r} has no usable tool. {why}")
         return iter(tools)
 
     def __len__(self) -> int:
@@ -593,7 +593,7 @@ def _answer_of(said: ToolOutput) -> Answer:
     """Return the value of an answer. Raises ToolError if the server marks it as an error."""
     if said.failed:
         text = said.value if isinstance(said.value, str) else "\n".join(map(str, said.value))
-        raise ToolError(text or "The server says that it failed, and not why.")
+        raise ToolError(text or "The server reports a failure without a reason.")
     return said.value
 
 

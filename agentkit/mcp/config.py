@@ -41,17 +41,17 @@ def entries(text: str) -> dict[str, Mapping[str, Any]]:
     try:
         data = json.loads(_NO_JSON.sub(_plain, text.removeprefix("\ufeff")), object_pairs_hook=_once)
     except json.JSONDecodeError as error:
-        raise ConfigError(f"it is no JSON, line {error.lineno}: {error.msg}.") from None
+        raise ConfigError(f"it is not JSON, line {error.lineno}: {error.msg}.") from None
     except RecursionError:
-        raise ConfigError("it is nested too deep.") from None
+        raise ConfigError("it is nested too deeply.") from None
     if not is_shallow(data):
-        raise ConfigError("it is nested too deep.")
+        raise ConfigError("it is nested too deeply.")
     lists = [data[name] for name in _LISTS if name in data] if isinstance(data, dict) else []
     if len(lists) != 1 or not isinstance(lists[0], dict):
         raise ConfigError('it lists no servers, as in {"mcpServers": {"time": {"command": "uvx", "args": [...]}}}.')
     for name, entry in lists[0].items():
         if not isinstance(entry, dict):
-            raise ConfigError(f"what it says of {name!r} is no object with a command or a url.")
+            raise ConfigError(f"the entry {name!r} must be an object with a command or a url.")
     return lists[0]
 
 
@@ -83,11 +83,11 @@ class ConfigVariables:
             return self._folders[place]
         found = _VARIABLE.fullmatch(place)
         if found is None:
-            remedy = "Write ${env:NAME} in its place, and set that." if place.startswith("input:") else ""
-            raise ConfigError(f"nobody knows here what ${{{place}}} stands for. {remedy}".rstrip())
+            remedy = "Use ${env:NAME} instead, and set that variable." if place.startswith("input:") else ""
+            raise ConfigError(f"the variable ${{{place}}} is unknown. {remedy}".rstrip())
         name, default = found.group("name", "default")
         if name not in self._environment and default is None:
-            raise ConfigError(f"${{{place}}} stands for a variable that is not set here.")
+            raise ConfigError(f"the variable ${{{place}}} is not set.")
         return self._environment.get(name) or default or ""
 
 
@@ -98,7 +98,7 @@ def settings(text: str) -> dict[str, str]:
         if line.strip() and not line.lstrip().startswith("#"):
             setting = _SETTING.fullmatch(line)
             if setting is None:
-                raise ConfigError(f"line {number} of its envFile is none like NAME=value.")
+                raise ConfigError(f"line {number} of its envFile must have the form NAME=value.")
             value = setting[2]
             is_quoted = len(value) > 1 and value[0] == value[-1] and value[0] in "\"'"
             found[setting[1]] = value[1:-1] if is_quoted else value
@@ -114,7 +114,7 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     names = [name for name, _ in pairs]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise ConfigError(f"it says {twice!r} twice.")
+        raise ConfigError(f"the key {twice!r} occurs twice.")
     return dict(pairs)
 
 
@@ -206,7 +206,7 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise ConfigError(f"it cannot be read: {error.strerror}.") from None
     except UnicodeDecodeError:
-        raise ConfigError("it is no text in UTF-8.") from None
+        raise ConfigError("it is not UTF-8 text.") from None
 
 
 def _made(name: str, entry: Mapping[str, Any], places: ConfigVariables, level: _OfTools) -> MCPServer:
@@ -227,7 +227,7 @@ def _made(name: str, entry: Mapping[str, Any], places: ConfigVariables, level: _
 def _address(url: str) -> str:
     """Return the address. Raises ConfigError if it would send a known secret unencrypted."""
     if not is_sealed(url) and any(secret in url for secret in config.secret_values()):
-        raise ConfigError("its address has a secret of yours in it, which would travel unencrypted; use https://.")
+        raise ConfigError("its address contains a secret, which would be sent unencrypted. Use https://.")
     return url
 
 
@@ -236,11 +236,11 @@ def _understood(entry: Mapping[str, Any]) -> frozenset[str]:
     kind = entry.get("type", "http" if "command" not in entry and any(key in entry for key in _URLS) else "stdio")
     known = _TYPES.get(kind) if isinstance(kind, str) else None
     if known is None:
-        raise ConfigError(f"its type is none of {', '.join(_TYPES)}.")
+        raise ConfigError(f"its type is unknown. Known types: {', '.join(_TYPES)}.")
     unknown = [key for key in entry if key not in known | _BOTH | _LEFT_OUT]
     if unknown:
         told, meant = ", ".join(sorted(known | _BOTH)), suggestion(unknown[0], sorted(known), 0.75)
-        raise ConfigError(f"{unknown[0]!r} is not understood, and might be a limit.{meant} What is understood: {told}.")
+        raise ConfigError(f"{unknown[0]!r} is unknown, and could be a restriction.{meant} Known keys: {told}.")
     if not any(key in entry for key in ("command", *_URLS)):
         raise ConfigError("it has neither a command nor a url.")
     return known
@@ -253,7 +253,7 @@ def _left_out(name: str, entry: Mapping[str, Any]) -> list[str]:
     if _is_sse(entry):
         return [f"{name}: {_SSE}"]
     keys = [key for key in entry if key in _LEFT_OUT]
-    return [f"{name}: {', '.join(keys)} {'counts' if len(keys) == 1 else 'count'} for nothing here."] if keys else []
+    return [f"{name}: {', '.join(keys)} {'is' if len(keys) == 1 else 'are'} ignored."] if keys else []
 
 
 def _refuse_sse_alone(names: Iterable[str], listed: Mapping[str, Any]) -> None:
@@ -270,14 +270,14 @@ def _is_sse(entry: Mapping[str, Any]) -> bool:
 def _of_type(said: Mapping[str, Any], key: str, kind: Any) -> Any:
     value = said.get(key, kind())
     if not isinstance(value, kind):
-        raise ConfigError(f"{key!r} is no {'text' if kind is str else 'object'}.")
+        raise ConfigError(f"{key!r} must be {'a string' if kind is str else 'an object'}.")
     return value
 
 
 def _texts(said: Mapping[str, Any]) -> list[str]:
     words = said.get("args", [])
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-        raise ConfigError("'args' is no list of texts.")
+        raise ConfigError("'args' must be a list of strings.")
     return words
 
 
@@ -285,7 +285,7 @@ def _environment(said: Mapping[str, Any]) -> dict[str, str]:
     """Return the variables of an entry, which override those of its `envFile`."""
     given = _of_type(said, "env", dict)
     if not all(isinstance(value, str | int | float) for value in given.values()):
-        raise ConfigError("'env' has a value that is neither a text nor a number.")
+        raise ConfigError("the values of 'env' must be strings or numbers.")
     own = {name: value if isinstance(value, str) else f"{value}" for name, value in given.items()}
     file = _of_type(said, "envFile", str)
     return {**(settings(_text(Path(file))) if file else {}), **own}
@@ -294,7 +294,7 @@ def _environment(said: Mapping[str, Any]) -> dict[str, str]:
 def _refuse_unknown(names: Iterable[str], listed: Mapping[str, Any]) -> None:
     unknown = next((name for name in names if name not in listed), None)
     if unknown is not None:
-        raise ConfigError(f"it lists no server {unknown!r}. Those that it lists: {', '.join(listed) or 'none'}.")
+        raise ConfigError(f"it lists no server {unknown!r}. Its servers: {', '.join(listed) or 'none'}.")
 
 
 def _refuse_alike(path: Path, made: Mapping[str, MCPServer]) -> None:
@@ -302,5 +302,6 @@ def _refuse_alike(path: Path, made: Mapping[str, MCPServer]) -> None:
     names = [server.name for server in made.values()]
     if len(set(names)) < len(names):
         raise ConfigError(
-            f"{path}: two servers would be called alike; their names differ in signs alone, or far behind."
+            f"{path}: two servers would get the same short name, because their names differ only in signs or "
+            "at the end."
         )

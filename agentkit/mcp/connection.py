@@ -70,8 +70,8 @@ class ServerConnection:
         def check() -> None:
             if judged is not None and self._known.get(judged.name) != judged:
                 raise ToolError(
-                    f"The MCP server {self._target.name!r} offers {name} otherwise since it was connected again, so it "
-                    "was not called. Call it again, and it is judged anew."
+                    f"The MCP server {self._target.name!r} changed the definition of {name} after the call was judged, "
+                    "so it was not called. Call it again."
                 )
 
         return check
@@ -138,8 +138,10 @@ class _EventLoopThread:
                 check()
                 return await question(connection)
         except TimeoutError:
-            told = f"The MCP server {self._target.name!r} did not answer in {seconds:g} seconds; it was told to stop."
-            raise ToolTimeout(told) from None
+            raise ToolTimeout(
+                f"The MCP server {self._target.name!r} did not answer within {seconds:g} seconds; "
+                "the call was cancelled."
+            ) from None
 
     async def log_in(self, login: Any, ask: Any) -> None:
         """Log a person in, with no connection open meanwhile. Raises like `ask`."""

@@ -176,7 +176,7 @@ class Pins:
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise ConfigError(f"{self._cannot_be_believed()} ({type(error).__name__}: {error}).") from error
         if data.get("version") != _VERSION or any(digest != each.digest for digest, each in pinned):
-            raise ConfigError(f"{self._cannot_be_believed()}: the hashes do not fit what they stand by.")
+            raise ConfigError(f"{self._cannot_be_believed()}: the hashes do not match the definitions.")
         return {each.name: each for _, each in pinned}
 
     def write(self, accepted: Mapping[str, Definition]) -> None:
@@ -186,10 +186,14 @@ class Pins:
         try:
             replace_file(self.path, document)
         except OSError as error:
-            raise ConfigError(f"What was accepted of an MCP server cannot be kept in {self.path}: {error}.") from error
+            raise ConfigError(
+                f"The accepted tool definitions of an MCP server cannot be stored in {self.path}: {error}."
+            ) from error
 
     def _cannot_be_believed(self) -> str:
-        return f"What was accepted of an MCP server, in {self.path}, cannot be believed; look at it and delete it"
+        return (
+            f"The accepted tool definitions of an MCP server in {self.path} are invalid; check the file and delete it"
+        )
 
 
 def replace_file(path: Path, document: Mapping[str, Any]) -> None:

@@ -48,7 +48,9 @@ class StoredLogin:
         except (OSError, ValueError, RecursionError) as error:
             raise ConfigError(f"{self._cannot_be_used()}: {type(error).__name__}.") from None
         if not isinstance(data, dict) or data.get("version") != _VERSION or data.get("server_sha256") != self._mark:
-            raise ConfigError(f"{self._cannot_be_used()}: it is of another server, or of another version of agentkit.")
+            raise ConfigError(
+                f"{self._cannot_be_used()}: it belongs to another server, or to another version of agentkit."
+            )
         return data
 
     def write(self, document: Mapping[str, Any]) -> None:
@@ -56,7 +58,7 @@ class StoredLogin:
         try:
             replace_file(self.path, {"version": _VERSION, "server_sha256": self._mark, **document})
         except OSError as error:
-            raise ConfigError(f"The login cannot be kept in {self.path}: {error.strerror}.") from None
+            raise ConfigError(f"The login cannot be stored in {self.path}: {error.strerror}.") from None
 
     @contextlib.asynccontextmanager
     async def alone(self, most_waits: int = 600) -> AsyncIterator[None]:
@@ -106,13 +108,11 @@ class StoredLogin:
         with os.fdopen(descriptor, "rb") as file:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
-                raise ConfigError(f"{self._cannot_be_used()}: it is no file, or longer than any that we write.")
+                raise ConfigError(f"{self._cannot_be_used()}: it is not a regular file, or too long.")
             if os.name == "posix" and found.st_uid != os.geteuid():
-                raise ConfigError(
-                    f"{self._cannot_be_used()}: it is another user's, who would be told what you ask for."
-                )
+                raise ConfigError(f"{self._cannot_be_used()}: it belongs to another user.")
             if os.name == "posix" and found.st_mode & _OTHERS:
-                raise ConfigError(f"{self._cannot_be_used()}: others can read it, so what it holds is no secret.")
+                raise ConfigError(f"{self._cannot_be_used()}: other users can read it.")
             return file.read()
 
     def _cannot_be_used(self) -> str:
@@ -167,13 +167,13 @@ class Login:
 
     def __post_init__(self) -> None:
         if self.ask is not None and not callable(self.ask):
-            raise ConfigError(f"Login() takes a function that has a person open an address; got {self.ask!r:.80}.")
+            raise ConfigError(f"ask= of Login takes a function of an address. Got {self.ask!r:.80}.")
         if self.client_secret is not None and (self.client_id is None or self.issuer is None):
-            raise ConfigError("client_secret= goes with client_id= and issuer=, the server that it is a secret of.")
+            raise ConfigError("client_secret= requires client_id= and issuer=, the authorization server.")
         if self.client_metadata_url is not None:
             parts = urlsplit(self.client_metadata_url)
             if parts.scheme != "https" or parts.path in {"", "/"}:
-                raise ConfigError("client_metadata_url= is the https address of a document, with a path.")
+                raise ConfigError("client_metadata_url= takes an https address with a path.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,11 +219,11 @@ def with_login(target: Target, login: Any) -> Target:
         may_be = target.url and _SHOWN not in target.headers and is_sealed(target.url)
         return replace(target, login=Login()) if may_be else target
     if not target.url:
-        raise ConfigError("login= is for a server that is reached by a URL.")
+        raise ConfigError("login= requires a server with a URL.")
     if _SHOWN in target.headers:
-        raise ConfigError("Both login= and a token say what is shown to the server; leave one out.")
+        raise ConfigError("Both login= and a token are given. Pass one of them.")
     if not is_sealed(target.url):
-        raise ConfigError("A login would travel unencrypted; use https://.")
+        raise ConfigError("A login would be sent unencrypted. Use https://.")
     return replace(target, login=login if isinstance(login, Login | ClientCredentials) else Login(login))
 
 
@@ -269,8 +269,8 @@ class AllowedHosts:
             raise self._refusal(objection)
 
     def _refusal(self, decision: Decision) -> ToolError:
-        remedy = " If you know that host, name it: Login(hosts=[...]), or --allow-host."
+        remedy = " If you trust that host, allow it: Login(hosts=[...]), or --allow-host."
         return ToolError(
-            f"The login to {self.server} was not tried, since it leads elsewhere: {decision.reason}"
+            f"The login to {self.server} was not tried, because it leads to another host: {decision.reason}"
             f"{remedy if decision.rule in _CAN_BE_NAMED else ''}"
         )

@@ -105,16 +105,14 @@ class ToolServer:
         if hosted := next((tool.name for tool in self.tools if tool.spec.hosted is not None), ""):
             raise ConfigError(f"The tool {hosted!r} is run by a model's provider, so it cannot be served.")
         if conditional := next((tool.name for tool in self.tools if tool.conditions), ""):
-            raise ConfigError(
-                f"The tool {conditional!r} is there when a run says so, and clients over MCP have no run."
-            )
+            raise ConfigError(f"The tool {conditional!r} has a condition on the run, and MCP clients have no run.")
         judged_by = Policy(SafetyLevel.of(safety)) if policy is None else policy
         check_rules(judged_by, self.tools)
         self._bench = ToolPolicyContext(self.tools, (judged_by,), Grants(), place)
         if isinstance(approve, str) and approve != CLIENT:
             raise ConfigError(f'approve= takes a function or "client"; got {approve!r}.')
         if callable(approve) and not can_be_called(approve, object()):
-            raise ConfigError("approve= takes a function of an ApprovalRequest alone: clients over MCP have no run.")
+            raise ConfigError("approve= takes a function of an ApprovalRequest alone: MCP clients have no run.")
         self._name, self._approve = name, approve
         self._room = asyncio.Semaphore(most_calls)
         self._read: list[Message] = []  # the first call per label; clients cannot remove entries

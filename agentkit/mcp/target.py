@@ -60,7 +60,7 @@ def target_of(
         return _remote(server, name, _shown(token, headers))
     for option, given in {"token": token, "headers": headers}.items():
         if given:
-            told = f"{option}= is for a server that is reached by a URL; a command gets secrets with environment=."
+            told = f"{option}= requires a server with a URL; a command gets secrets with environment=."
             raise ConfigError(told)
     if isinstance(server, str | list | tuple):
         return _local(_words(server), name, folder, environment or {})
@@ -81,7 +81,7 @@ def variables(wanted: Mapping[str, str] | Iterable[str], host: Mapping[str, str]
     names = list(wanted)
     missing = [name for name in names if name not in host]
     if missing:
-        raise ConfigError(f"environment= names {missing[0]!r}, which is not set here.")
+        raise ConfigError(f"environment= names {missing[0]!r}, which is not set.")
     return {**kept, **{name: host[name] for name in names}}
 
 
@@ -119,7 +119,7 @@ def advice(target: Target, failure: str) -> str:
         return f"The servers of a file are had by connect_file({word!r}), at a shell by --config {word}."
     if _ADDRESS.match(word):
         return "An address begins with https:// or http://."
-    return f"There is no program {word!r} that can be started here: is it installed, and in the PATH?"
+    return f"No program {word!r} can be started here: is it installed, and in the PATH?"
 
 
 def _advice_of_address(url: str, failure: str) -> str:
@@ -136,19 +136,21 @@ def _shown(token: str | None, headers: Mapping[str, str] | None) -> dict[str, st
     shown = {name.lower(): value for name, value in read_headers(headers).items()}
     taken = [name for name in shown if name == "accept" or name.startswith("mcp-")]
     if taken:
-        raise ConfigError(f"headers= cannot set {taken[0]!r}: the protocol does.")
+        raise ConfigError(f"headers= cannot set {taken[0]!r}, which the protocol sets.")
     if token is not None and "authorization" in shown:
-        raise ConfigError("Both token= and headers= say what is shown as Authorization; leave one out.")
+        raise ConfigError("Both token= and headers= set Authorization. Pass one of them.")
     return shown if token is None else {**shown, **read_headers({"authorization": f"Bearer {token}"})}
 
 
 def _remote(url: str, name: str | None, headers: Mapping[str, str]) -> Target:
     parts = urlsplit(url)
     if not parts.hostname or parts.username is not None or parts.fragment:
-        raise ConfigError(f"{_without_user(url)!r} is no address of a server: it has a host, and no name or password.")
+        raise ConfigError(
+            f"{_without_user(url)!r} is not a server address: it needs a host, and no user name or password."
+        )
     if headers and not is_sealed(url):
         what = "token" if "authorization" in headers else "headers"
-        raise ConfigError(f"The {what} would travel unencrypted to {parts.hostname}; use https://.")
+        raise ConfigError(f"The {what} would be sent unencrypted to {parts.hostname}. Use https://.")
     host = parts.hostname.split(".")
     known_as = _checked_name(name) or short_name([host[-2] if len(host) > 1 and not host[-1].isdigit() else host[0]])
     return Target(known_as, url, url=url, headers=headers)
@@ -165,7 +167,7 @@ def _words(server: Any) -> tuple[str, ...]:
     try:
         words = tuple(shlex.split(server)) if isinstance(server, str) else tuple(server)
     except ValueError as error:
-        raise ConfigError(f"{server!r} is no command: {error}.") from None
+        raise ConfigError(f"{server!r} is not a command: {error}.") from None
     if not words or not all(isinstance(word, str) and "\0" not in word for word in words) or not words[0]:
         raise ConfigError(
             "MCPServer() takes a command such as 'uvx mcp-server-time', a list of its words, a URL, "
@@ -176,7 +178,9 @@ def _words(server: Any) -> tuple[str, ...]:
 
 def _checked_name(name: str | None) -> str | None:
     if name is not None and not re.fullmatch(r"[a-zA-Z0-9_-]{1,24}", name):
-        raise ConfigError(f"name= is 1 to 24 letters, digits, '_' and '-', since tools are named by it; got {name!r}.")
+        raise ConfigError(
+            f"name= takes 1 to 24 letters, digits, '_' and '-', because tools are named after it. Got {name!r}."
+        )
     return name
 
 

@@ -77,9 +77,9 @@ def decode(data: Any) -> Milestone:
     """Decode a milestone. Raises SessionError if the data is invalid."""
     name = data.get("event") if isinstance(data, dict) else None
     if not isinstance(name, str):
-        raise SessionError("This is not an entry of a session: it names no event.")
+        raise SessionError("This is not a session entry: it has no event name.")
     if name not in MILESTONES:
-        raise SessionError(f"The entry's event {name!r:.80} is unknown; a newer version of agentkit may know it.")
+        raise SessionError(f"The entry's event {name!r:.80} is unknown. Update agentkit.")
     return decode_part(MILESTONES[name], data)
 
 
@@ -93,14 +93,14 @@ def decode_entry(data: Any) -> SessionEntry:
     milestone = decode(data)
     run, at = data.get("run"), data.get("at")
     if not isinstance(run, str) or not run:
-        raise SessionError("This is not an entry of a session: `run` must be an id.")
+        raise SessionError("This is not a session entry: `run` must be an id.")
     return SessionEntry(run, decode_seconds(at), milestone)
 
 
 def decode_seconds(data: Any) -> float:
     """Decode a duration, or a time since 1970, in seconds. Raises SessionError if it is out of range."""
     if type(data) not in (int, float) or not 0 <= data < _MOST_SECONDS:  # false for NaN
-        raise SessionError(f"An entry is damaged: {_shown(data)} should be seconds, as `at` has them since 1970.")
+        raise SessionError(f"An entry is damaged: {_shown(data)} should be a time in seconds since 1970.")
     return float(data)
 
 
@@ -139,7 +139,7 @@ def to_line(data: Mapping[str, Any]) -> str:
         line = _READABLE.encode(data)
         return line if line.isascii() or _is_utf8(line) else _ESCAPED.encode(data)
     except (TypeError, ValueError, RecursionError) as error:
-        raise SessionError(f"This cannot be kept in a session, as it is not JSON: {error}") from None
+        raise SessionError(f"This value cannot be stored in a session, because it is not JSON: {error}") from None
 
 
 def from_line(line: str | bytes) -> Data:
@@ -147,9 +147,9 @@ def from_line(line: str | bytes) -> Data:
     try:
         data = json.loads(line)
     except (ValueError, RecursionError) as error:
-        raise SessionError(f"A line is damaged, it is not JSON: {error}") from None
+        raise SessionError(f"A line is damaged: it is not JSON: {error}") from None
     if not isinstance(data, dict):
-        raise SessionError(f"A line is damaged: it must be a JSON object, and is {line!r:.80}.")
+        raise SessionError(f"A line is damaged: it must be a JSON object. Got {line!r:.80}.")
     return data
 
 
@@ -178,7 +178,7 @@ def _encode_name(value: Any) -> Any:
     for plain in (str, bool, int, float):
         if isinstance(value, plain):
             return plain(value)
-    raise SessionError(f"This cannot be kept in a session, as it is not JSON: {value!r:.200}")
+    raise SessionError(f"This value cannot be stored in a session, because it is not JSON: {value!r:.200}")
 
 
 @cache
@@ -248,7 +248,7 @@ def _class_reader(kind: type) -> _Read:
 
     def read(data: Any) -> Any:
         if not isinstance(data, dict) or (key and data.get(key) != tag):
-            raise SessionError(f"An entry is damaged: {data!r:.80} is no {kind.__name__}.")
+            raise SessionError(f"An entry is damaged: {data!r:.80} is not a valid {kind.__name__}.")
         values = {}
         for name, default, read_field in _layout(kind):
             if name in data:
@@ -267,7 +267,7 @@ def _usage_reader() -> _Read:
     def read(data: Any) -> Any:
         usage = read_any(data)
         if min(_counts(usage)) < 0:
-            raise SessionError(f"An entry is damaged: {data!r:.80} says that less than nothing was used.")
+            raise SessionError(f"An entry is damaged: {data!r:.80} has a negative count.")
         return usage
 
     return read
@@ -291,7 +291,7 @@ def _union_reader(kinds: Sequence[Any]) -> _Read:
                 return read_one(data)
             except SessionError:
                 continue
-        raise SessionError(f"An entry is damaged: {data!r:.80} is not what should stand there.")
+        raise SessionError(f"An entry is damaged: {data!r:.80} has the wrong type.")
 
     return read
 
@@ -303,7 +303,7 @@ def _row_reader(origin: Any, kinds: Sequence[Any]) -> _Read:
 
     def read(data: Any) -> Any:
         if not isinstance(data, list) or not (is_open or len(data) == len(readers)):
-            raise SessionError(f"An entry is damaged: {data!r:.80} should be a list of its own length.")
+            raise SessionError(f"An entry is damaged: {data!r:.80} should be a list of the right length.")
         return origin(readers[0 if is_open else place](each) for place, each in enumerate(data))
 
     return read
@@ -337,7 +337,7 @@ def entries_in(rows: Iterable[Row]) -> list[SessionEntry]:
 def _entry(run: Any, at: Any, line: Any) -> SessionEntry:
     """Parse a row; in a foreign database, the values can be of any type."""
     if not isinstance(run, str) or not run or not isinstance(line, str):
-        raise SessionError("An entry is damaged: its run or its milestone is no text.")
+        raise SessionError("An entry is damaged: its run and its milestone must be strings.")
     return SessionEntry(run, decode_seconds(at), decode(from_line(line)))
 
 
@@ -360,7 +360,7 @@ def entries_found(
 def summary_of(name: Any, runs: Any, entries: Any, began: Any, changed: Any) -> SessionSummary:
     """Build the summary of a session from its row. Raises SessionError for values that our stores do not write."""
     if not isinstance(name, str):
-        raise SessionError(f"A session is damaged: its name {name!r:.80} is no text.")
+        raise SessionError(f"A session is damaged: its name must be a string. Got {name!r:.80}.")
     return SessionSummary(name, runs, entries, decode_seconds(began), decode_seconds(changed))
 
 

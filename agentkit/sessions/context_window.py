@@ -21,7 +21,7 @@ _NOTES_TOKENS = 80
 """Upper bound of the tokens of the two notes about omitted messages."""
 
 _LEFT_OUT = "[{:,} earlier messages of {} are left out here: it is longer than you can read.]"
-_EDITS = "The function edit= of the Window gave what cannot be sent."
+_EDITS = "The function edit= of the Window returned messages that cannot be sent."
 _FEWEST_RESULT_CHARS = 200
 _LAST_RESORT_CHARS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, _FEWEST_RESULT_CHARS)
 _NOT_SHOWN = "\n[its pictures and files are left out here]"
@@ -59,7 +59,9 @@ class Window:
             if least is not None and not (value is None and field.name == "tokens"):
                 _check(field.name, value, least)
         if self.edit is not None and (not callable(self.edit) or iscoroutinefunction(self.edit)):
-            raise ConfigError(f"edit= of a Window takes a function, not async, of messages. Got {self.edit!r:.200}.")
+            raise ConfigError(
+                f"edit= of a Window takes a synchronous function of a list of messages. Got {self.edit!r:.200}."
+            )
 
     def room(self, known_tokens: int | None = None, taken_tokens: int = 0) -> int | None:
         """Tokens available to the messages, apart from the instruction and tools; None if the limit is unknown.
@@ -77,10 +79,10 @@ class Window:
             return messages
         told: object = self.edit(list(messages))
         if not isinstance(told, list | tuple) or not all(isinstance(each, Message) for each in told):
-            raise ConfigError(f"{_EDITS} It returns a list of messages, of agentkit.messages. Got {told!r:.200}.")
+            raise ConfigError(f"{_EDITS} It must return a list of messages of agentkit.messages. Got {told!r:.200}.")
         fault = fault_in(told)
         if fault is not None:
-            raise ConfigError(f"{_EDITS} A call and its result stay together: {fault}")
+            raise ConfigError(f"{_EDITS} A call and its result must stay together: {fault}")
         return told
 
     def refused(self, sent_tokens: int, limit_tokens: int | None) -> Window:
@@ -267,7 +269,7 @@ def _shortened(message: ToolMessage, chars: int, *, with_handles: bool) -> ToolM
 
 def _check(name: str, value: object, least: int) -> None:
     if not is_whole(value, least):
-        raise ConfigError(f"Window({name}=) takes a whole number of at least {least}. Got {value!r:.200}.")
+        raise ConfigError(f"Window({name}=) takes an integer of at least {least}. Got {value!r:.200}.")
 
 
 SUMMARY_INSTRUCTION = (

@@ -165,16 +165,17 @@ def fault_in(messages: Sequence[Message]) -> str | None:
     for index, message in enumerate(messages):
         if isinstance(message, ToolMessage):
             if waiting.pop(message.call_id, None) is None:
-                return f"messages[{index}] is a result of {message.call_id!r}, and no such call waits for one."
+                fault = "which does not exist or already has one"
+                return f"messages[{index}] is a result of the call {message.call_id!r}, {fault}."
             continue
         if waiting:
-            return f"messages[{index}] stands where the result of {_first(waiting)} must stand."
+            return f"messages[{index}] must be the result of {_first(waiting)}."
         for call in message.tool_calls if isinstance(message, AssistantMessage) else ():
             if call.id in known:
-                return f"messages[{index}] has a call with the id {call.id!r}, which another call has."
+                return f"messages[{index}] has a call with the id {call.id!r} of another call."
             known.add(call.id)
             waiting[call.id] = call.name
-    return f"No result follows {_first(waiting)} at its end." if waiting else None
+    return f"The result of {_first(waiting)} is missing at the end." if waiting else None
 
 
 def _first(waiting: Mapping[str, str]) -> str:

@@ -69,7 +69,7 @@ def given(messages: Sequence[Message]) -> list[Message]:
     kept = with_distinct_calls([_as_kept(index, message) for index, message in enumerate(messages)])
     fault = fault_in(kept)
     if fault is not None:
-        raise SessionError(f"These messages are no conversation, and nothing of them was entered. {fault}")
+        raise SessionError(f"These messages are not a valid conversation; none was added. {fault}")
     return kept
 
 
@@ -84,7 +84,7 @@ def _as_kept(index: int, message: Message) -> Message:
         except SessionError as fault:
             error = f" {fault}"
     raise SessionError(
-        f"messages[{index}] is no message that can be kept: {message!r:.200}. Use UserMessage, AssistantMessage and"
+        f"messages[{index}] cannot be stored: {message!r:.200}. Use UserMessage, AssistantMessage and"
         f" ToolMessage of agentkit.messages.{error}"
     )
 
@@ -103,7 +103,7 @@ def _is_plain(message: object) -> bool:
 def first(messages: Sequence[Message], count: int | None) -> Sequence[Message]:
     """The first `count` messages, or all. Raises SessionError if that would separate a call from its result."""
     if count is not None and type(count) is not int:
-        raise SessionError(f"A session is forked at a number of messages, or whole with None. Got {count!r:.100}.")
+        raise SessionError(f"A fork takes a number of messages, or None for all. Got {count!r:.100}.")
     places = [place for place, message in enumerate(messages) if not isinstance(message, ToolMessage)]
     places.append(len(messages))
     if count is None or count in places:
@@ -116,7 +116,7 @@ def first(messages: Sequence[Message], count: int | None) -> Sequence[Message]:
     before = max(place for place in places if place < count)
     behind = min(place for place in places if place > count)
     raise SessionError(
-        f"Between message {count} and the next, a tool call would be parted from its result."
+        f"Between message {count} and the next, a tool call would be separated from its result."
         f" Fork at {before} or at {behind}."
     )
 
@@ -133,7 +133,7 @@ def write_export(file: str | PathLike[str], name: str, entries: Sequence[Session
     try:
         descriptor = os.open(usable(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     except FileExistsError:
-        raise SessionError(f"There is a file {str(path)!r} already; choose another name.") from None
+        raise SessionError(f"The file {str(path)!r} already exists. Choose another name.") from None
     except OSError as error:
         raise SessionError(f"{str(path)!r} cannot be written: {error.strerror}.") from None
     try:
@@ -142,7 +142,7 @@ def write_export(file: str | PathLike[str], name: str, entries: Sequence[Session
     except OSError as error:
         with contextlib.suppress(OSError):
             path.unlink()
-        raise SessionError(f"{str(path)!r} could not be written to its end: {error.strerror}.") from None
+        raise SessionError(f"{str(path)!r} could not be written completely: {error.strerror}.") from None
 
 
 def read_export(file: str | PathLike[str]) -> tuple[str, list[SessionEntry]]:
@@ -162,16 +162,16 @@ def read_export(file: str | PathLike[str]) -> tuple[str, list[SessionEntry]]:
         try:
             entries.append(decode_entry(from_line(line)))
         except SessionError as error:
-            raise SessionError(f"Line {number} of {str(path)!r} is not as it was written. {error}") from None
+            raise SessionError(f"Line {number} of {str(path)!r} is damaged. {error}") from None
     if not entries or len(entries) != header.get("entries", len(entries)):
-        raise SessionError(f"{str(path)!r} is cut off: it holds {len(entries)} entries of {header.get('entries')}.")
+        raise SessionError(f"{str(path)!r} is truncated: it has {len(entries)} entries of {header.get('entries')}.")
     unmade: set[int] = set()
     for run, some in _by_run(entries).items():
         milestones = [entry.milestone for entry in some]
         progress = RunState.of(milestones)
         fault = fault_in(progress.valid_messages())
         if fault is not None:
-            raise SessionError(f"{str(path)!r} was changed: its run {run!r} is no conversation. {fault}")
+            raise SessionError(f"{str(path)!r} was changed: its run {run!r} is not a valid conversation. {fault}")
         unmade.update(map(id, unmade_approvals(milestones, progress)))
     return header["name"], [entry for entry in entries if id(entry.milestone) not in unmade]
 
@@ -201,7 +201,7 @@ def _header(path: Path, lines: Sequence[bytes]) -> Data:
         header = {}
     version = header.get("session")
     if type(version) is not int or not isinstance(header.get("name"), str):
-        raise SessionError(f"{str(path)!r} is not an exported session. Give a file that Session.export wrote.")
+        raise SessionError(f"{str(path)!r} is not an exported session. Use a file written by Session.export.")
     if version > FORMAT:
         raise SessionError(
             f"{str(path)!r} was written by a newer version of agentkit: it has format {version}, and this version"

@@ -112,7 +112,7 @@ class SessionRun:
         Raises SessionError if that fails, and on each later call, so that the stored run has no gap.
         """
         if self._has_failed:
-            raise SessionError("An earlier part of this run could not be kept, so that it must be given up.")
+            raise SessionError("An earlier event of this run could not be stored, so the run cannot continue.")
         self._write([milestone])
 
     def leave(self) -> None:

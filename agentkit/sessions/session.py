@@ -31,9 +31,7 @@ class Session:
 
     def __init__(self, name: str = "", store: SessionStore | None = None) -> None:
         if store is not None and not isinstance(store, SessionStore):
-            raise SessionError(
-                f"A session's store is one of agentkit.sessions. Write Session.open({store!r}, {name!r})."
-            )
+            raise SessionError(f"store= takes a store of agentkit.sessions. Write Session.open({store!r}, {name!r}).")
         self.name = name if store is None else checked_name(name)
         self.store = store
         self._lock = threading.RLock()
@@ -185,15 +183,16 @@ class Session:
 
         Earlier runs keep their tool calls and decisions. Raises SessionError while a run is in progress.
         """
-        if self.store is None:
-            asked = [at for at, each in enumerate(self.messages) if isinstance(each, UserMessage)]
-            return self.fork(self.name, asked[-1] if asked else 0)
-        entries, name = self.entries, self.name
+        name, entries = self.name, self.entries
+        asked = [at for at, each in enumerate(self.messages) if isinstance(each, UserMessage)]
         begun = [at for at, entry in enumerate(entries) if isinstance(entry.milestone, RunStarted)]
-        kept = entries[: begun[-1]] if begun else []
-        self.store.rename(name, archive.branch_name(name))
-        if kept:
-            self.store.create(name, kept)
+        if self.store is None:
+            return self.fork(name, asked[-1] if asked else 0)
+        self.rename(archive.branch_name(name))
+        if not begun:  # all messages are from elsewhere
+            return self.fork(name, asked[-1] if asked else 0)
+        if begun[-1]:
+            self.store.create(name, entries[: begun[-1]])
         new = Session(name, self.store)
         new.resumed = self.resumed
         return new
@@ -262,7 +261,7 @@ class Session:
             self._adopt(run, progress, history)
             known = progress
         if known is None:
-            raise SessionError(f"The session {self.name!r} has no run {run!r} to go on with.")
+            raise SessionError(f"The session {self.name!r} has no run {run!r} to resume.")
         history = self.conversation.before(run, known.history)
         return SessionRun(self, run, RunState.of(known.milestones), history, release)
 
@@ -302,15 +301,17 @@ class Session:
 
 def _no_run(session: Session) -> SessionError:
     if session.store is not None:
-        return SessionError(f"The session {session.name!r} has no run to go on with.")
-    why = "nothing is paused in it, and without session= nothing outlives a process"
-    return SessionError(f"This agent has no run to go on with: {why}.")
+        return SessionError(f"The session {session.name!r} has no run to resume.")
+    why = "no run is paused, and without session= runs are not stored"
+    return SessionError(f"This agent has no run to resume: {why}.")
 
 
 def _going_on(run: str, session: str) -> SessionError:
-    return SessionError(f"The run {run!r} of the session {session!r} is going on elsewhere. Wait until it has ended.")
+    return SessionError(
+        f"The run {run!r} of the session {session!r} is in progress elsewhere. Wait until it has ended."
+    )
 
 
 def _gone_on(run: str) -> SessionError:
-    remedy = "Go on with agent.resume(), which takes the newest."
-    return SessionError(f"The run {run!r} has gone on since, and cannot go on from here once more. {remedy}")
+    remedy = "Use agent.resume(), which resumes the newest run."
+    return SessionError(f"The run {run!r} was resumed since, and cannot be resumed from here again. {remedy}")

@@ -104,21 +104,21 @@ def checked_name(name: str) -> str:
     is_fit = isinstance(name, str) and bool(name.strip()) and len(name) <= _MOST_NAME_CHARS
     if not is_fit or any(unicodedata.category(char) in _UNFIT for char in name):
         raise SessionError(
-            f"A session's name is 1 to {_MOST_NAME_CHARS} characters without control characters. Got {name!r:.300}."
+            f"A session's name has 1 to {_MOST_NAME_CHARS} characters without control characters. Got {name!r:.300}."
         )
     return name
 
 
 def no_session(name: str) -> SessionError:
     """Build the error for a session that does not exist."""
-    return SessionError(f"There is no session {name!r}. Session.summaries(place) lists those there are.")
+    return SessionError(f"No session is named {name!r}. Session.summaries(place) lists the sessions.")
 
 
 def taken(name: str) -> SessionError:
     """Build the error for a name that is taken."""
-    return SessionError(f"There is a session {name!r} already; choose another name, or delete it first.")
+    return SessionError(f"The session {name!r} already exists. Choose another name, or delete it first.")
 
 
 def in_use(name: str) -> SessionError:
     """Build the error for a session that cannot be changed while a run is in progress."""
-    return SessionError(f"A run of the session {name!r} is going on; try again when it has ended.")
+    return SessionError(f"A run of the session {name!r} is in progress. Try again when it has ended.")

@@ -315,7 +315,7 @@ def _outside(askings: Sequence[RecordedAnswer], told: Sequence[RecordedEvent]) -
 
 Money = Callable[[Usage], str]
 """Renders a usage as money; callers without prices pass None."""
-OUTSIDE, ELSEWHERE, GIVEN = "Asked outside of a run", "Begun elsewhere", "What was said"
+OUTSIDE, ELSEWHERE, GIVEN = "Asked outside of a run", "Begun elsewhere", "Earlier conversation"
 
 _MOST_LEVELS = 12
 """Values nested deeper are rendered on one line: indented, every line would start with many blanks."""
@@ -378,7 +378,7 @@ def answers_text(story: CallStory) -> str:
     """Render the question to a person about a call and the answers; empty if no person was asked."""
     if not story.answers:
         return f"waits for a person: {story.question}" if story.question else ""
-    told = f"a person said: {', '.join(_answer_text(story, answer) for answer in story.answers)}"
+    told = f"a person answered: {', '.join(_answer_text(story, answer) for answer in story.answers)}"
     if story.waited is not None:
         told += f", after {seconds_text(story.waited[1])}"
     changed = next((answer.arguments for answer in story.answers if answer.arguments is not None), None)

@@ -95,7 +95,7 @@ def test_something_else_is_asked_after_a_cut(session, find_faults):
     assert (find_faults(agent.history), notes) == ([], [])
     told = [message["content"] for message in before if message["role"] == "tool"]
     assert ["whether it took effect is unknown" in told[0], "it has not taken effect" in told[1]] == [True, True]
-    with pytest.raises(SessionError, match="no run to go on with"):
+    with pytest.raises(SessionError, match="no run to resume"):
         agent.resume()
 
 

@@ -283,7 +283,7 @@ def test_resume_twice():
     desk = Desk()
     _, result = desk.paused(call("erase", name="more"), "Done.")
     result.resume(True)
-    with pytest.raises(SessionError, match=r"gone on since.*Go on with agent\.resume\(\)"):
+    with pytest.raises(SessionError, match=r"resumed since.*Use agent\.resume\(\)"):
         result.resume(True)
     assert desk.erased == ["it"]
 
@@ -548,6 +548,6 @@ def test_run_does_not_go_on_twice_when_forgotten(way, stored, tmp_path):
     agent, paused = desk.paused("Done.", "Done.", session=session)
     assert paused.resume(True).status == "done"
     agent.reset() if way == "reset" else agent.session.delete()
-    with pytest.raises(SessionError, match="has gone on since"):
+    with pytest.raises(SessionError, match="was resumed since"):
         paused.resume(True)
     assert desk.erased == ["it"]

@@ -337,7 +337,7 @@ def test_a_restored_export_has_the_person_asked(tmp_path):
     other.llm = ScriptedLLM("All done.")
     assert other.resume(answers=True).status == "done"
     assert desk.done == ["refund 7 80"]
-    assert 'a person said: once to refund({"order": 7, "euros": 80})' in restored.show()
+    assert 'a person answered: once to refund({"order": 7, "euros": 80})' in restored.show()
 
 
 def test_a_recorded_pause_is_replayed(tmp_path):

@@ -171,7 +171,7 @@ def test_arguments_that_do_not_fit_answer_nothing(said, told, tmp_path):
 
 def test_nothing_to_go_on_with():
     """An agent without a stored session says that nothing is paused in it, and why nothing else can be."""
-    with pytest.raises(SessionError, match="This agent has no run to go on with: nothing is paused in it, and without"):
+    with pytest.raises(SessionError, match="This agent has no run to resume: no run is paused, and without"):
         writer().resume()
 
 

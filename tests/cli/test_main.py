@@ -130,8 +130,8 @@ def test_commands_are_listed_in_whole_sentences(group, capsys):
         ),
         (["explain", "calculator", "expr=2+2"], "calculator has no parameter 'expr'"),
         (["tools", "run", "get_current_datetime", "x=1"], "get_current_datetime has no parameter 'x'"),
-        (["--offline", "tools", "list"], "'tools' is a command and stands before its options"),
-        (["-q", "ask", "hi"], "'ask' is a command and stands before its options"),
+        (["--offline", "tools", "list"], "'tools' is a command and comes before its options"),
+        (["-q", "ask", "hi"], "'ask' is a command and comes before its options"),
         (["tools", "run", "calculater"], "Did you mean 'calculator'?"),
         (["tools", "show", "calculater"], "Did you mean 'calculator'?"),
     ],
@@ -151,8 +151,8 @@ def test_a_wrong_line_is_explained_and_exits_with_2(arguments, said, capsys):
         (["--offline", "-m", "gpt-5.4-mini", "x"], "Use --offline or --model, not both"),
         (["--no-tools", "-t", "calculator", "x"], "Use --tools or --no-tools, not both"),
         (["-m", "ollama:", "x"], "ollama needs a model's name"),
-        (["ask", ""], "There is no question"),
-        (["  \t\n "], "There is no question"),
+        (["ask", ""], "The question is missing"),
+        (["  \t\n "], "The question is missing"),
     ],
 )
 def test_a_wrong_question_is_explained_and_exits_with_2(arguments, said, command):
@@ -227,7 +227,7 @@ def test_a_misspelt_command_is_no_question(words, meant, capsys):
     """A first word that is nearly a command is not paid for as a question; the error says how to ask it anyway."""
     assert run(words) == 2
     err = capsys.readouterr().err
-    assert err.startswith(f"Error: There is no command '{words[0]}'.\nDid you mean '{meant}'? To ask it")
+    assert err.startswith(f"Error: There is not a command '{words[0]}'.\nDid you mean '{meant}'? To ask it")
 
 
 def test_a_place_that_keeps_no_sessions_is_refused(typed_line):

@@ -149,16 +149,16 @@ def test_it_may_do_less(kept, bot, typed_line):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", ["line 1: a manifest begins with a line that is {", "Write it anew with"]),
-        (b"\xff\xfe{}", ["line 1: a manifest begins", "Write it anew"]),
+        (b"", ["line 1: a manifest begins with a line that is {", "Write it again with"]),
+        (b"\xff\xfe{}", ["line 1: a manifest begins", "Write it again"]),
         (b'{\n  "format": 7\n}\n', ["is written in format 7, and this agentkit knows format 1.", "Upgrade agentkit"]),
-        (b'{\n  "format": 1,\n  "\x1b[2J": 1\n}\n', ["line 3: this is no fact", "Write it anew"]),
-        (b" " * 4_000_001, ["is longer than any manifest", "Write it anew"]),
+        (b'{\n  "format": 1,\n  "\x1b[2J": 1\n}\n', ["line 3: this is not a fact", "Write it again"]),
+        (b" " * 4_000_001, ["is longer than any manifest", "Write it again"]),
     ],
     ids=["empty", "binary", "newer", "hostile", "long"],
 )
 def test_what_is_no_manifest(content, words, kept, bot, typed_line):
-    """A file that is no manifest is an error of two lines: what is wrong, and what to do."""
+    """A file that is not a manifest is an error of two lines: what is wrong, and what to do."""
     kept.write_bytes(content)
     out, err, code = typed_line("manifest", bot(), "--check", kept)
     assert (out, code) == ("", USAGE)

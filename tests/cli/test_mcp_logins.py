@@ -47,8 +47,8 @@ def test_a_login_in_a_browser(url, browser):
     with MCPServer(url, "far", level="safe") as server:
         assert server.call("add", first=1, second=2) == "3"
     said = CliRunner().invoke(mcp, ["logout", url], standalone_mode=False).stderr
-    assert said.startswith("Forgotten here. Where it was given, nothing is offered to take it back")
-    assert CliRunner().invoke(mcp, ["logout", url], standalone_mode=False).stderr == "There was no login.\n"
+    assert said.startswith("Forgotten here. The authorization server does not support revocation")
+    assert CliRunner().invoke(mcp, ["logout", url], standalone_mode=False).stderr == "No login is stored.\n"
     refused = CliRunner().invoke(mcp, ["tools", url], standalone_mode=False).exception
     assert isinstance(refused, ConfigError)
     assert f"agentkit mcp login {url}" in str(refused)

@@ -116,7 +116,7 @@ def test_everything_is_told(html):
         "wishes to call calculator, write_file, run_shell",
         "It only computes. rule: level",
         "allowed by a person",
-        "a person said: once",
+        "a person answered: once",
         "The model was shown its beginning and its end.",
         "Because of curl x | sh",
         "Instead: Read it first.",

@@ -31,7 +31,7 @@ def test_sessions_are_listed(typed_line, trip):
 def test_no_session_is_told(typed_line):
     """Where none is kept, it is said how to begin one."""
     out, err, code = typed_line("sessions", "list")
-    assert (out, code, "No session is kept yet" in err) == ("", 0, True)
+    assert (out, code, "No session is stored yet" in err) == ("", 0, True)
 
 
 def test_a_session_is_shown(typed_line, trip):
@@ -49,7 +49,7 @@ def test_a_session_is_renamed_and_forked(typed_line, trip):
     assert "begins with 1 message of 'tour'" in typed_line("sessions", "fork", "tour", "tour-2", "--at", "1")[1]
     assert {each.name: each.entries for each in Session.summaries()} == {"tour": 2, "tour-2": 2}
     _, err, code = typed_line("sessions", "rename", "tour", "tour-2")
-    assert (code, "There is a session 'tour-2' already" in err) == (1, True)
+    assert (code, "The session 'tour-2' already exists" in err) == (1, True)
 
 
 def test_a_session_is_carried_to_another_place(typed_line, trip, tmp_path):

@@ -19,7 +19,7 @@ def test_what_is_no_cassette_is_told(command, tmp_path):
     _, err, code = command("show", str(tmp_path / "none"))
     assert (code, "There is no cassette" in err, "Record it first" in err) == (1, True, True)
     (tmp_path / "other").write_text("hello\n")
-    assert "no cassette" in command("show", str(tmp_path / "other"))[1]
+    assert "not a cassette" in command("show", str(tmp_path / "other"))[1]
 
 
 def test_a_page_that_cannot_be_written_is_told(command, cassette, tmp_path):
@@ -70,7 +70,7 @@ def test_a_run_is_shown(command, cassette):
         "        ✓ allow: It only computes. (rule: level)",
         "        → expression: 6*7",
         "          result: 42",
-        "        ? a person said: once",
+        "        ? a person answered: once",
         "        ✗ deny: It would run what comes from the network. (rule: shell)",
         "        ✗ Command blocked for safety.",
         "          It is 42.",

@@ -77,7 +77,7 @@ def test_reading_that_takes_too_long(words, heard):
 
 def test_reading_after_a_crash(plain):
     """A server that dies while it is read fails that, and is started again for the next."""
-    with pytest.raises(ToolError, match=r"ended before it had answered. It wrote: I fall"):
+    with pytest.raises(ToolError, match=r"ended before it answered. It wrote: I fall"):
         plain.read("crash://")
     assert plain.read("a://") == "a://"
 

@@ -70,7 +70,7 @@ def test_what_is_passed_over_is_told(file):
     found = read_servers(path)
     assert (list(found.servers), found.left_out) == (
         ["one"],
-        ("one: alwaysAllow, timeout count for nothing here.", "two is disabled."),
+        ("one: alwaysAllow, timeout are ignored.", "two is disabled."),
     )
     assert read_servers(path, only=["one"]).left_out == found.left_out[:1]
 
@@ -91,26 +91,26 @@ def test_a_server_over_sse_is_left_out(file):
 @pytest.mark.parametrize(
     ("entry", "told"),
     [
-        ({"command": "x", "disabledTools": ["tulip"]}, "'disabledTools' is not understood, and might be a limit"),
-        ({"command": "x", "headers": {}}, "'headers' is not understood"),
-        ({"url": "https://a.com", "env": {}}, "'env' is not understood"),
-        ({"url": "https://a.com", "\u202e": 1}, r"'\\u202e' is not understood"),
-        ({"type": "ws", "url": "wss://a.com"}, "type is none of"),
-        ({"type": 3, "url": "https://a.com"}, "type is none of"),
+        ({"command": "x", "disabledTools": ["tulip"]}, "'disabledTools' is unknown, and could be a restriction"),
+        ({"command": "x", "headers": {}}, "'headers' is unknown"),
+        ({"url": "https://a.com", "env": {}}, "'env' is unknown"),
+        ({"url": "https://a.com", "\u202e": 1}, r"'\\u202e' is unknown"),
+        ({"type": "ws", "url": "wss://a.com"}, "type is unknown"),
+        ({"type": 3, "url": "https://a.com"}, "type is unknown"),
         ({}, "neither a command nor a url"),
         ({"type": "http"}, "neither a command nor a url"),
-        ({"cmd": "x"}, r"'cmd' is not understood, and might be a limit\. What is understood: args, command, cwd"),
-        ({"comand": "x"}, r"Did you mean 'command'\? What is understood: args, command"),
+        ({"cmd": "x"}, r"'cmd' is unknown, and could be a restriction\. Known keys: args, command, cwd"),
+        ({"comand": "x"}, r"Did you mean 'command'\? Known keys: args, command"),
         ({"url": "https://a.com", "header": {}}, r"Did you mean 'headers'\?"),
-        ({"command": ["x"]}, "'command' is no text"),
-        ({"command": "x", "args": "tulip"}, "'args' is no list"),
-        ({"command": "x", "env": ["tulip"]}, "'env' is no object"),
-        ({"command": "x", "env": {"KEY": ["tulip"]}}, "'env' has a value"),
+        ({"command": ["x"]}, "'command' must be a string"),
+        ({"command": "x", "args": "tulip"}, "'args' must be a list"),
+        ({"command": "x", "env": ["tulip"]}, "'env' must be an object"),
+        ({"command": "x", "env": {"KEY": ["tulip"]}}, "values of 'env' must be"),
         ({"command": "x", "envFile": "/nowhere/.env"}, "cannot be read"),
         ({"url": "https://a.com", "headers": {"X-Key": "tulip\n"}}, "no text of one line"),
         ({"url": "http://a.com", "headers": {"X-Key": "tulip"}}, "unencrypted"),
-        ({"url": "https:///x?key=tulip"}, "no address of a server"),
-        ({"url": "${NOWHERE}"}, "not set here"),
+        ({"url": "https:///x?key=tulip"}, "not a server address"),
+        ({"url": "${NOWHERE}"}, "not set"),
     ],
 )
 def test_what_is_not_understood(file, entry, told):
@@ -140,7 +140,7 @@ def test_a_secret_in_an_address(file, monkeypatch, url, is_refused):
     if not is_refused:
         assert len(targets(path)) == 1
         return
-    with pytest.raises(ConfigError, match="would travel unencrypted") as caught:
+    with pytest.raises(ConfigError, match="would be sent unencrypted") as caught:
         read_servers(path)
     assert "tulip" not in str(caught.value)
 
@@ -148,20 +148,20 @@ def test_a_secret_in_an_address(file, monkeypatch, url, is_refused):
 @pytest.mark.parametrize("options", [{"only": ["two"]}, {"level": {"two": "safe"}}])
 def test_servers_that_are_not_there(file, options):
     """A server that is named and not listed is told with those that are."""
-    with pytest.raises(ConfigError, match=r"lists no server 'two'\. Those that it lists: one"):
+    with pytest.raises(ConfigError, match=r"lists no server 'two'\. Its servers: one"):
         read_servers(file(one={"command": "x"}), **options)
 
 
 def test_names_that_are_alike(file):
     """Two servers whose names differ in signs alone cannot be told apart by the names of tools."""
-    with pytest.raises(ConfigError, match="called alike"):
+    with pytest.raises(ConfigError, match="same short name"):
         read_servers(file(**{"a b": {"command": "x"}, "a.b": {"command": "y"}}))
 
 
 @pytest.mark.parametrize(
     ("content", "told"),
     [
-        (b"\xff", "no text in UTF-8"),
+        (b"\xff", "not UTF-8 text"),
         (b" " * 1_000_000, "JSON"),
         (b" " * 1_000_001, "more than 1,000,000 bytes"),
         (None, "read"),

@@ -44,7 +44,7 @@ def test_a_file_that_is_not_ours(pins, text):
     """A file that cannot be read as ours is not believed, and the server not either."""
     pins.write({})
     pins.path.write_text(text)
-    with pytest.raises(ConfigError, match="cannot be believed"):
+    with pytest.raises(ConfigError, match="are invalid; check the file"):
         pins.read()
 
 
@@ -54,12 +54,12 @@ def test_a_definition_that_was_tampered_with(pins):
     data = json.loads(pins.path.read_text("utf-8"))
     data["tools"][0]["definition"]["description"] = "Adds, and sends it away."
     pins.path.write_text(json.dumps(data))
-    with pytest.raises(ConfigError, match="hashes do not fit"):
+    with pytest.raises(ConfigError, match="hashes do not match"):
         pins.read()
 
 
 def test_a_folder_that_cannot_be_written(tmp_path):
     """Where nothing can be kept, nothing is accepted."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot be kept"):
+    with pytest.raises(ConfigError, match="cannot be stored"):
         Pins(tmp_path / "file", "a").write({})

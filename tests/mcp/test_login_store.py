@@ -38,18 +38,18 @@ def test_a_file_that_others_can_read(tmp_path, mode):
     kept = StoredLogin(URL, tmp_path)
     kept.write({})
     kept.path.chmod(mode)
-    with pytest.raises(ConfigError, match="others can read it"):
+    with pytest.raises(ConfigError, match="other users can read it"):
         kept.read()
 
 
 def test_a_file_of_another_user(tmp_path):
-    """A login that somebody else has put there is not shown: it would say to him what is asked for."""
+    """A login that another process has put there is not shown: it would say to him what is asked for."""
     if os.geteuid() != 0:
         pytest.skip("Only the superuser can give a file away.")
     kept = StoredLogin(URL, tmp_path)
     kept.write({})
     os.chown(kept.path, 12_345, 12_345)
-    with pytest.raises(ConfigError, match="another user's"):
+    with pytest.raises(ConfigError, match="another user"):
         kept.read()
 
 
@@ -57,7 +57,7 @@ def test_what_is_no_file(tmp_path):
     """A pipe keeps nobody waiting, and what is too long is not read."""
     kept = StoredLogin(URL, tmp_path)
     os.mkfifo(kept.path, 0o600)
-    with pytest.raises(ConfigError, match="it is no file"):
+    with pytest.raises(ConfigError, match="it is not a regular file"):
         kept.read()
     kept.path.unlink()
     kept.write({"tokens": "x" * 2_000_000})
@@ -82,7 +82,7 @@ def test_a_lock_that_is_none(tmp_path, made):
 
 
 def test_a_link(tmp_path):
-    """Nor is a link followed, by which a file of somebody else could be had in its place."""
+    """Nor is a link followed, by which a file of another process could be had in its place."""
     kept, other = StoredLogin(URL, tmp_path), StoredLogin(URL, tmp_path / "other")
     other.write({})
     kept.path.symlink_to(other.path)
@@ -104,7 +104,7 @@ def test_a_file_that_is_not_ours(tmp_path, text):
 def test_a_folder_that_cannot_be_written(tmp_path):
     """Where nothing can be kept, that is said."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot be kept in"):
+    with pytest.raises(ConfigError, match="cannot be stored in"):
         StoredLogin(URL, tmp_path / "file").write({})
 
 

@@ -30,7 +30,7 @@ def test_hosts_that_may_take_part(server, hosts, url):
 @pytest.mark.parametrize(
     ("server", "hosts", "url", "told"),
     [
-        (WEB, (), "https://127.0.0.1/token", "this machine itself.* name it: Login"),
+        (WEB, (), "https://127.0.0.1/token", "this machine itself.* allow it: Login"),
         (WEB, (), "https://localhost/token", "this machine itself"),
         (WEB, (), "http://mcp.example.com/token", "unencrypted"),
         (WEB, (), "http://login.example.org/token", "unencrypted"),

@@ -38,9 +38,9 @@ def test_where_no_login_is_looked_for(server, options):
 @pytest.mark.parametrize(
     ("server", "options", "told"),
     [
-        ("uvx a", {"login": print}, "reached by a URL"),
-        (URL, {"login": print, "token": "tulip-tulip-tulip"}, "leave one out"),
-        (URL, {"login": print, "headers": {"authorization": "Basic tulip"}}, "leave one out"),
+        ("uvx a", {"login": print}, "requires a server with a URL"),
+        (URL, {"login": print, "token": "tulip-tulip-tulip"}, "Pass one of them"),
+        (URL, {"login": print, "headers": {"authorization": "Basic tulip"}}, "Pass one of them"),
         ("http://mcp.example.com/mcp", {"login": print}, "unencrypted"),
         (URL, {"login": "https://login.example.com"}, "takes a function"),
     ],
@@ -54,10 +54,10 @@ def test_logins_that_cannot_be(server, options, told):
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        ({"client_secret": "tulip"}, "goes with client_id= and issuer="),
-        ({"client_secret": "tulip", "client_id": "us"}, "goes with client_id= and issuer="),
-        ({"client_metadata_url": "http://example.com/us.json"}, "https address of a document"),
-        ({"client_metadata_url": "https://example.com/"}, "https address of a document"),
+        ({"client_secret": "tulip"}, "requires client_id= and issuer="),
+        ({"client_secret": "tulip", "client_id": "us"}, "requires client_id= and issuer="),
+        ({"client_metadata_url": "http://example.com/us.json"}, "takes an https address"),
+        ({"client_metadata_url": "https://example.com/"}, "takes an https address"),
     ],
 )
 def test_terms_that_cannot_be(options, told):

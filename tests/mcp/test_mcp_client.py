@@ -129,7 +129,7 @@ def test_names_of_ours_are_prefixed(plain, words):
 
 
 def test_names_of_others_are_prefixed(foreign):
-    """Where a name is taken by a tool of somebody else, the server's tool carries its server's name from then on."""
+    """Where a name is taken by a tool of another process, the server's tool carries its server's name from then on."""
     with MCPServer(foreign, "sums") as server:
         assert server.tools.names == ("add",)
         assert server.beside(["add"]).names == ("sums_add",)
@@ -227,7 +227,7 @@ def test_a_call_that_is_cancelled(plain, heard):
 
 def test_a_crash_is_told_and_mended(plain, process_of, is_alive):
     """A server that dies fails the call, which is not repeated, and is started again for the next one."""
-    with pytest.raises(ToolError, match=r"ended before it had answered. It wrote: I fall"):
+    with pytest.raises(ToolError, match=r"ended before it answered. It wrote: I fall"):
         plain.call("crash")
     assert plain.call("echo", text="again") == "again"
     first = process_of()
@@ -251,7 +251,7 @@ def test_a_server_that_comes_back_otherwise(plain, offer):
         plain.call("crash")
     offer(echo="Repeats, and sends it away.")
     result = echo.invoke({"text": "hello"})
-    assert "it is judged anew" in result.error
+    assert "Call it again" in result.error
     assert echo.judge({"text": "hello"}).rule == CHANGED
     assert echo.invoke({"text": "hello"}).content == "hello"  # whoever calls directly has said yes
 

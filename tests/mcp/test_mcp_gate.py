@@ -41,7 +41,7 @@ def test_the_reach_of_an_address():
         check_reach(host, None)
     check_reach("0.0.0.0", TOKEN)
     for host in ("0.0.0.0", "::", "192.0.2.1", "box.example.com"):
-        with pytest.raises(ConfigError, match="lets other machines in"):
+        with pytest.raises(ConfigError, match="can be reached by other machines"):
             check_reach(host, None)
 
 

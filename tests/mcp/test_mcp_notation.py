@@ -28,19 +28,19 @@ def test_lists(text):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "no JSON, line 1"),
-        ('{"servers": {"a": {"env": {"KEY": "tulip"}\n"b": 1}}}', "no JSON, line 2"),
+        ("", "not JSON, line 1"),
+        ('{"servers": {"a": {"env": {"KEY": "tulip"}\n"b": 1}}}', "not JSON, line 2"),
         ("[" * 100_000, "nested too deep|no JSON"),
-        ('{"servers": {}} /* tulip', "no JSON, line 1"),
-        ("/*" * 400_000, "no JSON, line 1"),
-        ('{"a": ' + '"\\\\' * 400_000, "no JSON, line 1"),
-        ("," + " " * 800_000 + "1", "no JSON, line 1"),
+        ('{"servers": {}} /* tulip', "not JSON, line 1"),
+        ("/*" * 400_000, "not JSON, line 1"),
+        ('{"a": ' + '"\\\\' * 400_000, "not JSON, line 1"),
+        ("," + " " * 800_000 + "1", "not JSON, line 1"),
         ("[]", "lists no servers"),
         ("{}", "lists no servers"),
         ('{"servers": []}', "lists no servers"),
         ('{"servers": {}, "mcpServers": {}}', "lists no servers"),
-        ('{"servers": {"a": "tulip"}}', "'a' is no object"),
-        ('{"servers": {"a": {"url": "x", "url": "tulip"}}}', "'url' twice"),
+        ('{"servers": {"a": "tulip"}}', "'a' must be an object"),
+        ('{"servers": {"a": {"url": "x", "url": "tulip"}}}', "'url' occurs twice"),
     ],
 )
 def test_what_is_no_list(text, told):
@@ -76,11 +76,11 @@ def test_places(text, filled):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("${NONE}", r"\$\{NONE\} stands for a variable that is not set"),
-        ("${env:NONE}", "not set here"),
-        ("${input:key}", r"nobody knows here what \$\{input:key\} stands for. Write \$\{env:NAME\}"),
-        ("${command:x}", "nobody knows here"),
-        ("${}", "nobody knows here"),
+        ("${NONE}", r"\$\{NONE\} is not set"),
+        ("${env:NONE}", "not set"),
+        ("${input:key}", r"the variable \$\{input:key\} is unknown. Use \$\{env:NAME\}"),
+        ("${command:x}", "is unknown"),
+        ("${}", "is unknown"),
     ],
 )
 def test_places_that_cannot_be_filled(text, told):

@@ -372,10 +372,10 @@ def test_a_server_that_was_restarted():
 
 
 def test_an_address_that_is_taken():
-    """An address that cannot be had, and one that others reach without a token, are refused."""
+    """An address that cannot be opened, and one that others reach without a token, are refused."""
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigError, match="Nothing can listen"):
         serve(core_tools, http=Address(port=taken.getsockname()[1]))
-    with pytest.raises(ConfigError, match="lets other machines in"):
+    with pytest.raises(ConfigError, match="can be reached by other machines"):
         Address(host="0.0.0.0")
 
 

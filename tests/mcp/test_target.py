@@ -79,20 +79,20 @@ def test_a_name_can_be_given():
         (["", "a"], {}, "takes a command"),
         (["a\0b"], {}, "takes a command"),
         ([1], {}, "takes a command"),
-        ("say 'hello", {}, "is no command"),
-        ("https:///nowhere", {}, "no address"),
-        ("https://me:tulip@example.com", {}, "'https://example.com' is no address"),
-        ("https://example.com#here", {}, "no address"),
+        ("say 'hello", {}, "is not a command"),
+        ("https:///nowhere", {}, "not a server address"),
+        ("https://me:tulip@example.com", {}, "'https://example.com' is not a server address"),
+        ("https://example.com#here", {}, "not a server address"),
         ("http://example.com", {"token": "x"}, "unencrypted"),
-        ("http://example.com", {"headers": {"X-Key": "x"}}, "headers would travel unencrypted"),
-        ("uvx a", {"token": "x"}, "reached by a URL"),
-        ("uvx a", {"headers": {"X-Key": "x"}}, "reached by a URL"),
-        ("https://a.com", {"headers": {"authorization": "x"}, "token": "x"}, "leave one out"),
-        ("https://a.com", {"headers": {"Accept": "text/html"}}, "'accept': the protocol does"),
-        ("https://a.com", {"headers": {"Mcp-Session-Id": "x"}}, "'mcp-session-id': the protocol does"),
+        ("http://example.com", {"headers": {"X-Key": "x"}}, "headers would be sent unencrypted"),
+        ("uvx a", {"token": "x"}, "requires a server with a URL"),
+        ("uvx a", {"headers": {"X-Key": "x"}}, "requires a server with a URL"),
+        ("https://a.com", {"headers": {"authorization": "x"}, "token": "x"}, "Pass one of them"),
+        ("https://a.com", {"headers": {"Accept": "text/html"}}, "'accept', which the protocol sets"),
+        ("https://a.com", {"headers": {"Mcp-Session-Id": "x"}}, "'mcp-session-id', which the protocol sets"),
         ("https://a.com", {"headers": {"Host": "b.com"}}, "cannot set 'Host'"),
         ("https://a.com", {"headers": {"X-Key": "a\r\nb"}}, "no text of one line"),
-        ("https://a.com", {"headers": {"X Key": "a"}}, "no header's name"),
+        ("https://a.com", {"headers": {"X Key": "a"}}, "invalid name"),
         ("https://a.com", {"headers": "X-Key: a"}, "takes names and texts"),
         ("https://a.com", {"token": "tulip\r\nX-Key: a"}, "no text of one line"),
         ("uvx a", {"name": "two words"}, "1 to 24 letters"),
@@ -104,7 +104,8 @@ def test_what_is_no_server(server, options, told):
         target_of(server, options.pop("name", None), **options)
 
 
-MISSING = "The server does not answer as one: Connection closed. It wrote: [Errno 2] No such file or directory: {!r}"
+MISSING = "The server does not answer as an MCP server: Connection closed. "
+MISSING += "It wrote: [Errno 2] No such file or directory: {!r}"
 
 
 @pytest.mark.parametrize(
@@ -116,9 +117,13 @@ MISSING = "The server does not answer as one: Connection closed. It wrote: [Errn
         ("127.0.0.1:8000/mcp", MISSING.format("127.0.0.1:8000/mcp"), "An address begins with https://"),
         ("example.com/mcp", MISSING.format("example.com/mcp"), "An address begins with https://"),
         ("localhost:8000", MISSING.format("localhost:8000"), "An address begins with https://"),
-        ("dockr run x", MISSING.format("dockr"), "no program 'dockr' that can be started here"),
-        ("bin/serve x", MISSING.format("bin/serve"), "no program 'bin/serve' that can be started here"),
-        ("https://example.com/", "The server does not answer as one: Not Found.", "answer at https://example.com/mcp."),
+        ("dockr run x", MISSING.format("dockr"), "No program 'dockr' can be started here"),
+        ("bin/serve x", MISSING.format("bin/serve"), "No program 'bin/serve' can be started here"),
+        (
+            "https://example.com/",
+            "The server does not answer as an MCP server: Not Found.",
+            "answer at https://example.com/mcp.",
+        ),
         (
             "http://127.0.0.1:9/mcp",
             "All connection attempts failed",
@@ -138,7 +143,7 @@ def test_what_would_help_is_told(server, failure, told):
         ("python shop.py", MISSING.format("shop.py")),
         ("uvx a", "was not ready"),
         ("https://example.com/mcp", "Not Found"),
-        ("https://example.com", "The server does not answer as one: Bad Gateway."),
+        ("https://example.com", "The server does not answer as an MCP server: Bad Gateway."),
         (object(), MISSING.format("x")),
     ],
 )

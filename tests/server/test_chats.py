@@ -241,7 +241,7 @@ def test_what_a_run_fails_with_is_told():
         with pytest.raises(SessionError, match="1 to 200"):
             known.find("\n")
         events = await heard(chat, chat.start(Resumption()))
-        assert (kinds(events), "no run to go on with" in events[0]["error"]) == (["failed"], True)
+        assert (kinds(events), "no run to resume" in events[0]["error"]) == (["failed"], True)
         events = await heard(chat, chat.start("Hi"))
         assert (events[-1]["kind"], events[-1]["status"]) == ("ended", "failed")
         assert "ZeroDivisionError: broken" in events[-1]["error"]

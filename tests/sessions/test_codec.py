@@ -224,21 +224,21 @@ def test_what_is_nested_without_end_is_refused():
 
 CHAT = {"role": "user", "content": "Hi"}
 DAMAGED = [
-    (None, "names no event"),
-    ({"status": "done"}, "names no event"),
-    ({"event": 1}, "names no event"),
-    ({"event": "run_flown", "status": "done"}, "'run_flown' is unknown; a newer version"),
+    (None, "no event name"),
+    ({"status": "done"}, "no event name"),
+    ({"event": 1}, "no event name"),
+    ({"event": "run_flown", "status": "done"}, "'run_flown' is unknown. Update"),
     ({"event": "run_ended"}, "RunEnded lacks 'status'"),
     ({"event": "run_ended", "status": "flown"}, "'flown' should be one of done, paused"),
     ({"event": "run_ended", "status": ["done"]}, "should be one of"),
     ({"event": "run_ended", "status": "done", "output": 1}, "1 should be of type str"),
-    ({"event": "run_started", "agent": "a", "prompt": 1}, "1 is not what should stand there"),
+    ({"event": "run_started", "agent": "a", "prompt": 1}, "1 has the wrong type"),
     ({"event": "run_started", "agent": "a", "prompt": "b", "history": True}, "True should be of type int"),
     ({"event": "history_given", "messages": "none"}, "should be a list"),
-    ({"event": "history_given", "messages": [{**CHAT, "role": "oracle"}]}, "not what should stand there"),
-    ({"event": "history_given", "messages": [CHAT, "Hi"]}, "not what should stand there"),
-    ({"event": "tool_call_finished", "call": [], "result": {}}, "is no ToolCall"),
-    ({"event": "summarised", "text": "", "messages": 1, "usage": {"output_tokens": -1}}, "less than nothing was used"),
+    ({"event": "history_given", "messages": [{**CHAT, "role": "oracle"}]}, "has the wrong type"),
+    ({"event": "history_given", "messages": [CHAT, "Hi"]}, "has the wrong type"),
+    ({"event": "tool_call_finished", "call": [], "result": {}}, "is not a valid ToolCall"),
+    ({"event": "summarised", "text": "", "messages": 1, "usage": {"output_tokens": -1}}, "has a negative count"),
     (
         {"event": "tool_call_started", "call": {"id": "", "name": "", "arguments": "", "extra": []}, "decision": {}},
         "should be an object",
@@ -255,7 +255,7 @@ def test_damaged_data_is_refused(data, problem):
 
 def test_a_message_is_told_by_its_role():
     """Data of one kind of message is not taken for another."""
-    with pytest.raises(SessionError, match="is no SystemMessage"):
+    with pytest.raises(SessionError, match="is not a valid SystemMessage"):
         decode_part(messages.SystemMessage, {"role": "user", "text": "Hi"})
 
 
@@ -277,7 +277,7 @@ def test_entries_name_their_run_and_time():
 @pytest.mark.parametrize("change", [{"run": None}, {"run": ""}, {"at": "now"}, {"at": True}])
 def test_entries_without_run_or_time_are_refused(change):
     """An entry must have the id of its run and a time."""
-    with pytest.raises(SessionError, match=r"`run` must be an id|should be seconds"):
+    with pytest.raises(SessionError, match=r"`run` must be an id|should be a time in seconds"):
         decode_entry({"run": "run-1", "at": 1, "event": "run_resumed", **change})
 
 

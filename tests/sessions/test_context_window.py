@@ -297,5 +297,5 @@ def test_a_refused_request_is_tried_shorter(sent: int, limit: int | None, tokens
 )
 def test_a_window_that_makes_no_sense_is_refused(setting: str, value: object) -> None:
     """A setting of a window that is no sensible number is refused at once, with its name."""
-    with pytest.raises(ConfigError, match=rf"Window\({setting}=\) takes a whole number of at least \d+. Got {value}"):
+    with pytest.raises(ConfigError, match=rf"Window\({setting}=\) takes an integer of at least \d+. Got {value}"):
         Window(**{setting: value})

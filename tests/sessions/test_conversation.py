@@ -141,12 +141,15 @@ def seen(call_id):
     [
         ([], None),
         ([UserMessage("Hi"), message_with("a", "b"), seen("b"), seen("a"), message_with("c"), seen("c")], None),
-        ([seen("a")], r"messages[0] is a result of 'a', and no such call waits for one."),
-        ([message_with("a"), seen("a"), seen("a")], r"messages[2] is a result of 'a', and no such call waits for one."),
-        ([message_with("a"), UserMessage("?")], "messages[1] stands where the result of the call 'a' of 'look' must"),
-        ([UserMessage("?"), message_with("a")], "No result follows the call 'a' of 'look' at its end."),
-        ([message_with("a"), seen("a"), message_with("a")], "messages[2] has a call with the id 'a', which another"),
-        ([message_with("a", "a"), seen("a")], "messages[0] has a call with the id 'a', which another call has."),
+        ([seen("a")], r"messages[0] is a result of the call 'a', which does not exist or already has one."),
+        (
+            [message_with("a"), seen("a"), seen("a")],
+            r"messages[2] is a result of the call 'a', which does not exist or already has one.",
+        ),
+        ([message_with("a"), UserMessage("?")], "messages[1] must be the result of the call 'a' of 'look'"),
+        ([UserMessage("?"), message_with("a")], "The result of the call 'a' of 'look' is missing at the end."),
+        ([message_with("a"), seen("a"), message_with("a")], "messages[2] has a call with the id 'a' of another"),
+        ([message_with("a", "a"), seen("a")], "messages[0] has a call with the id 'a' of another call."),
     ],
 )
 def test_valid_conversation(messages, fault):

@@ -75,7 +75,7 @@ def test_an_export_is_lines_of_json(tmp_path):
 def test_an_export_overwrites_nothing(tmp_path):
     """A file that is there already is not overwritten."""
     (tmp_path / "trip.jsonl").write_text("mine")
-    with pytest.raises(SessionError, match="already; choose another name"):
+    with pytest.raises(SessionError, match=r"already exists\. Choose another name"):
         write_export(tmp_path / "trip.jsonl", "trip", ENTRIES)
     assert (tmp_path / "trip.jsonl").read_text() == "mine"
 
@@ -87,7 +87,7 @@ def test_an_export_that_cannot_be_written_leaves_no_file(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (50, limits[1]))
     try:
-        with pytest.raises(SessionError, match="to its end: File too large"):
+        with pytest.raises(SessionError, match="completely: File too large"):
             write_export(tmp_path / "trip.jsonl", "trip", ENTRIES)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -101,14 +101,14 @@ LINE = '{"run": "run-1", "at": 1, "event": "run_resumed"}\n'
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("", "is not an exported session. Give a file that Session.export wrote"),
+        ("", "is not an exported session. Use a file written by Session.export"),
         ("Dear diary\n", "is not an exported session"),
         ('{"cassette": 1}\n', "is not an exported session"),
         ('{"session": 1, "name": 1}\n', "is not an exported session"),
         ('{"session": 9, "name": "trip"}\n', "it has format 9, and this version reads up to 1"),
-        (HEADER, "is cut off: it holds 0 entries of 1"),
-        (HEADER + LINE + LINE, "holds 2 entries of 1"),
-        (HEADER + LINE[:-5], "Line 2 of .* is not as it was written.*not JSON"),
+        (HEADER, "is truncated: it has 0 entries of 1"),
+        (HEADER + LINE + LINE, "has 2 entries of 1"),
+        (HEADER + LINE[:-5], "Line 2 of .* is damaged.*not JSON"),
         (HEADER + '{"run": "run-1", "at": 1, "event": "flown"}', "Line 2 .*'flown' is unknown"),
     ],
 )
@@ -145,11 +145,11 @@ def test_a_new_conversation_is_named_after_its_prompt():
     ("messages", "told"),
     [
         (5, "takes a list of messages. Got 5."),
-        ([UserMessage("Hi"), {"role": "user", "content": "Hi"}], r"messages\[1\] is no message .* Use UserMessage"),
-        ([UserMessage(5)], r"messages\[0\] is no message that can be kept: UserMessage\(content=5\)"),
-        ([AssistantMessage(None)], r"messages\[0\] is no message .* should be of type str"),
-        (MESSAGES[:3], r"nothing of them was entered. No result follows the call '2' of 'clock'"),
-        (MESSAGES[2:], r"messages\[0\] is a result of '1'"),
+        ([UserMessage("Hi"), {"role": "user", "content": "Hi"}], r"messages\[1\] cannot be stored: .* Use UserMessage"),
+        ([UserMessage(5)], r"messages\[0\] cannot be stored: UserMessage\(content=5\)"),
+        ([AssistantMessage(None)], r"messages\[0\] cannot be stored: .* should be of type str"),
+        (MESSAGES[:3], r"none was added. The result of the call '2' of 'clock' is missing"),
+        (MESSAGES[2:], r"messages\[0\] is a result of the call '1'"),
     ],
 )
 def test_what_is_no_conversation_is_refused(messages, told):
@@ -170,7 +170,7 @@ def test_what_is_given_is_as_a_store_gives_it_back():
 @pytest.mark.parametrize("count", ["1", 1.0, True])
 def test_cut_is_at_a_number(count):
     """A conversation is cut behind a number of messages, and at nothing else."""
-    with pytest.raises(SessionError, match="forked at a number of messages"):
+    with pytest.raises(SessionError, match="fork takes a number of messages"):
         first(MESSAGES, count)
 
 
@@ -181,7 +181,7 @@ def test_export_that_is_no_conversation_is_refused(tmp_path):
         file, "trip", [SessionEntry("run-1", 0.0, HistoryGiven(MESSAGES)), SessionEntry("run-1", 0.0, RunEnded("done"))]
     )
     file.write_text(file.read_text("utf-8").replace('"call_id":"1"', '"call_id":"9"'), "utf-8")
-    with pytest.raises(SessionError, match=r"its run 'run-1' is no conversation. messages\[2\] is a result"):
+    with pytest.raises(SessionError, match=r"its run 'run-1' is not a valid conversation. messages\[2\] is a result"):
         read_export(file)
 
 
@@ -235,5 +235,5 @@ def test_a_message_of_texts_is_not_encoded(message):
 @pytest.mark.parametrize("message", [UserMessage(5), UserMessage("Hi", by_person="no"), AssistantMessage(None)])
 def test_a_message_of_other_types_is_refused(message):
     """A message whose fields have other types is refused."""
-    with pytest.raises(SessionError, match=r"messages\[0\] is no message"):
+    with pytest.raises(SessionError, match=r"messages\[0\] cannot be stored"):
         given([message])

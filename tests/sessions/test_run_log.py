@@ -68,7 +68,7 @@ def test_nothing_is_kept_behind_a_gap(tmp_path):
     run = session.begin()
     tell(run, RunStarted("helper", "Hi"))
     place.rename(tmp_path / "moved.db")
-    for told in ("removed or replaced while this run", "An earlier part of this run could not be kept"):
+    for told in ("removed or replaced during this run", "An earlier event of this run could not be stored"):
         with pytest.raises(SessionError, match=told):
             run.keep(says("Hello"))
     run.progress.apply(says("Hello"))

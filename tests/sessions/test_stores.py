@@ -95,7 +95,7 @@ def test_what_objects_hold_beside_is_not_kept(store):
 def test_a_session_is_made_once(store):
     """A session that is to be new must not be there already, and then keeps what it has."""
     store.create("trip", [entry()])
-    with pytest.raises(SessionError, match="There is a session 'trip' already"):
+    with pytest.raises(SessionError, match="The session 'trip' already exists"):
         store.create("trip", [entry(), entry()])
     assert store.read("trip")[0] == [entry()]
 
@@ -123,7 +123,7 @@ def test_names_are_not_taken_twice(store):
     store.append("other", [entry()])
     with pytest.raises(SessionError, match=r"No session is named 'none'\. Session\.summaries\(place\) lists"):
         store.rename("none", "new")
-    with pytest.raises(SessionError, match="There is a session 'other' already"):
+    with pytest.raises(SessionError, match="The session 'other' already exists"):
         store.rename("trip", "other")
 
 
@@ -171,9 +171,9 @@ def test_a_session_in_use_stays(store):
     """A session is not deleted or renamed while somebody holds one of its runs, be it one without entries."""
     store.append("trip", [entry()])
     release = store.hold("trip", "run-9")
-    with pytest.raises(SessionError, match="is going on"):
+    with pytest.raises(SessionError, match="is in progress"):
         store.delete("trip")
-    with pytest.raises(SessionError, match="is going on"):
+    with pytest.raises(SessionError, match="is in progress"):
         store.rename("trip", "other")
     release()
     store.rename("trip", "other")
@@ -239,7 +239,7 @@ def test_objects_of_one_process_respect_each_other(shared_place):
     assert second.is_held("trip", "run-1")
     assert second.hold("trip", "run-1") is None
     first.append("trip", [entry()])
-    with pytest.raises(SessionError, match="is going on"):
+    with pytest.raises(SessionError, match="is in progress"):
         second.delete("trip")
     release()
     second.delete("trip")

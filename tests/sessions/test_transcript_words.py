@@ -54,9 +54,9 @@ def test_what_people_said():
     story.question = "May I?"
     assert answers_text(story) == "waits for a person: May I?"
     story.answers, story.waited = [Approved("c", "once", arguments='{"a": 2}')], (9.0, 3.0)
-    assert answers_text(story) == 'a person said: once, after 3.0 s, with other arguments: {"a": 2}'
+    assert answers_text(story) == 'a person answered: once, after 3.0 s, with other arguments: {"a": 2}'
     story.answers, story.waited = [Approved("c", "no", "Not today.")], None
-    assert answers_text(story) == "a person said: no (Not today.)"
+    assert answers_text(story) == "a person answered: no (Not today.)"
 
 
 def test_a_value_that_nests_deeply_is_told_on_one_line():

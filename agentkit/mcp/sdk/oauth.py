@@ -60,13 +60,13 @@ def check_answer(model: Any, request: httpx2.Request, response: httpx2.Response)
     try:
         answer = model.model_validate_json(response.content)
     except ValueError:
-        raise _unusable(request, f"it is no {model.__name__}") from None
+        raise _unusable(request, f"it is not a valid {model.__name__}") from None
     for name in _SECRETS[model]:
         value = getattr(answer, name)
         if value is not None and not _SHOWABLE.fullmatch(value):
-            raise _unusable(request, f"its {name} cannot be shown to a server")
+            raise _unusable(request, f"its {name} cannot be sent in a header")
     if abs(getattr(answer, "expires_in", None) or 0) >= _MOST_SECONDS:
-        raise _unusable(request, "nobody knows the time at which it ends")
+        raise _unusable(request, "its expiry time is out of range")
 
 
 def check_metadata(server: str, metadata: OAuthMetadata | None, *, is_named: bool, is_meant: bool) -> None:
@@ -77,13 +77,15 @@ def check_metadata(server: str, metadata: OAuthMetadata | None, *, is_named: boo
     """
     if metadata is None:
         if is_named:
-            raise ToolError(f"Where one logs in to {server}, as it says, nothing is said of how. So it was not tried.")
+            raise ToolError(
+                f"The authorization server that {server} names has no metadata, so the login was not tried."
+            )
         return
     methods = metadata.code_challenge_methods_supported
     if _METHOD not in (methods or ()) and not (methods is None and is_meant):
         remedy = "" if methods is not None else " If you know that it does, name it: Login(issuer=...), or --issuer."
         raise ToolError(
-            f"The authorization server of {server} does not say that it knows PKCE, which protects codes.{remedy}"
+            f"The authorization server of {server} does not state that it supports PKCE, which protects codes.{remedy}"
         )
 
 
@@ -98,7 +100,7 @@ def page_of(url: str) -> str:
     is_alien = "#" in page or page.count("?") > 1 or len(url) > _MOST_PAGE_CHARS
     if is_alien or any(len(values) > 1 for values in given.values()):
         raise ToolError(
-            f"The page where one logs in cannot be used: {page.partition('?')[0]} is asked for more than we ask."
+            f"The login page cannot be used: {page.partition('?')[0]} has parameters that were not requested."
         )
     return f"{page.partition('?')[0]}?{query}"
 
@@ -137,7 +139,7 @@ def _sent(request: httpx2.Request) -> Iterator[str]:
 
 
 def _unusable(request: httpx2.Request, why: str) -> ToolError:
-    return ToolError(f"{request.url.host} gave an answer that cannot be used: {why}.")
+    return ToolError(f"{request.url.host} gave an invalid answer: {why}.")
 
 
 _REFUSED, _FORBIDDEN = 401, 403
@@ -217,7 +219,7 @@ class Authorized(OAuthClientProvider):
             why = visible(" ".join(str(error).split())[:_MOST_CHARS].rstrip("."))
             raise ToolError(f"The login to {self._reach.server} failed: {why}.") from None
         except (ValueError, httpx2.InvalidURL):  # from a server's answer, which can contain secrets
-            raise ToolError(f"The login to {self._reach.server} failed: it cannot be made sense of.") from None
+            raise ToolError(f"The login to {self._reach.server} failed: an answer is invalid.") from None
         finally:
             await flow.aclose()
 
@@ -261,12 +263,12 @@ class Authorized(OAuthClientProvider):
         """Raise ToolError if registration is not allowed or not needed."""
         if self._terms.client_id is not None:
             raise ToolError(
-                f"{self._reach.server} does not log in at {self._terms.issuer or 'the server'} that knows "
-                f"{self._terms.client_id!r}, so it was not tried elsewhere."
+                f"{self._reach.server} does not use {self._terms.issuer or 'the authorization server'}, which knows "
+                f"{self._terms.client_id!r}, so the login was not tried elsewhere."
             )
         is_known = self.context.oauth_metadata or self.context.protected_resource_metadata
         if not self._is_wanted and not is_known:
-            raise ToolError(f"{self._reach.server} asks for no login.")
+            raise ToolError(f"{self._reach.server} requires no login.")
 
     def _registration(self, request: httpx2.Request) -> httpx2.Request:
         """Return the registration request with the scope to request."""
@@ -284,7 +286,10 @@ class Authorized(OAuthClientProvider):
         """Return the token request to the configured issuer, with the scope to request."""
         metadata, issuer = self.context.oauth_metadata, self._terms.issuer
         if issuer is not None and (metadata is None or not issuers_match(str(metadata.issuer), issuer)):
-            raise ToolError(f"{self._reach.server} does not log in at {issuer}, so it was not tried elsewhere.")
+            raise ToolError(
+                f"{self._reach.server} does not use the authorization server {issuer}, so the login was not tried "
+                "elsewhere."
+            )
         is_named = self.context.protected_resource_metadata is not None
         check_metadata(self._reach.server, metadata, is_named=is_named, is_meant=issuer is not None)
         self.context.client_metadata.scope = self._requested_scope()
@@ -439,11 +444,11 @@ class AuthorizationCodeAuth(Authorized):
         metadata, tokens = self.context.oauth_metadata, self.context.current_tokens
         endpoint = metadata.revocation_endpoint if metadata else None
         if tokens is None or endpoint is None:
-            return "Where it was given, nothing is offered to take it back: its tokens hold until they end."
+            return "The authorization server does not support revocation: the tokens are valid until they expire."
         given = {"refresh_token": tokens.refresh_token, "access_token": tokens.access_token}
         kept = {kind: token for kind, token in given.items() if token}
         faults = [fault for kind in kept if (fault := await self._fault(str(endpoint), kind, kept))]
-        return f"It may still hold where it was given: {' '.join(faults)}" if faults else ""
+        return f"The tokens may still be valid: {' '.join(faults)}" if faults else ""
 
     async def _fault(self, endpoint: str, kind: str, tokens: Mapping[str, str]) -> str:
         """Revoke one kind of token; return why this failed, or an empty string."""
@@ -534,7 +539,7 @@ class _AuthorizationFlow(AuthorizationCodeAuth):
             return None
         answer = answer_in(said, self._state)
         if answer is None:
-            raise ToolError("What was given is not the address that the browser was led back to by this login.")
+            raise ToolError("The returned address is not the redirect address of this login.")
         return answer
 
 
@@ -557,7 +562,7 @@ async def revoked(target: Target, login: Login) -> str:
     try:
         return await leaving.revoke()
     except ConfigError:
-        return "What was kept cannot be read, so nothing was taken back where it was given."
+        return "The stored login cannot be read, so its tokens were not revoked."
 
 
 async def _logged_in(asking: _AuthorizationFlow, target: Target) -> None:
@@ -576,7 +581,7 @@ async def _logged_in(asking: _AuthorizationFlow, target: Target) -> None:
 
 async def _landed(landed: asyncio.Future[dict[str, str]] | None) -> dict[str, str]:
     if landed is None:
-        raise ToolError("The function that asks gave no address, and we listen at none with redirect_uri=.")
+        raise ToolError("The ask function returned no address, which is required with redirect_uri=.")
     return await landed
 
 

@@ -104,7 +104,7 @@ def _followed(first: Entry, receive: Receive) -> Receive:
 def check_reach(host: str, token: str | None) -> None:
     """Raise ConfigError if other machines can reach the address and no token was chosen."""
     if not is_local(host) and token is None:
-        raise ConfigError(f"{host} lets other machines in; choose the token that they must show.")
+        raise ConfigError(f"{host} can be reached by other machines. Choose a token that clients must send.")
 
 
 Ask = Callable[[str, str], Awaitable[bool]]

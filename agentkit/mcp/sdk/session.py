@@ -289,7 +289,7 @@ class MCPConnection:
             if cursor is None:
                 return found
         told = kind.replace("_", " ")
-        raise ToolError(f"The server offers more than {most} {told}, or has too many pages; it was not believed.")
+        raise ToolError(f"The server offers more than {most} {told}, or has too many pages.")
 
     async def _asking(self, question: Awaitable[Any]) -> Any:
         """Await a request and translate errors. Raises ToolError."""
@@ -301,7 +301,7 @@ class MCPConnection:
             self._state.check()
             if error.code == _CLOSED or error.message == _SESSION_IS_OVER:
                 self._state.is_lost = True
-                raise ToolError(self._state.ended("The server ended before it had answered.")) from error
+                raise ToolError(self._state.ended("The server ended before it answered.")) from error
             kind = _Unknown if error.code == _UNKNOWN_METHOD else ToolError
             raise kind(f"The server refused: {visible(error.message[:_MAX_WORDS_CHARS])}") from error
         except (ValueError, RuntimeError) as error:  # an answer that violates the schema the server declared
@@ -389,7 +389,9 @@ async def connected(target: Target) -> AsyncIterator[MCPConnection]:
             raise
         except BaseException as error:
             state.check()
-            raise ToolError(state.ended(f"The server does not answer as one: {_first_line(error)}.")) from error
+            raise ToolError(
+                state.ended(f"The server does not answer as an MCP server: {_first_line(error)}.")
+            ) from error
         yield MCPConnection(client, state)
 
 

@@ -105,7 +105,7 @@ class JudgedTransport(httpx2.AsyncBaseTransport):
         try:
             found = list(await execution.acall(partial(self._resolver, url.host, url.port), RESOLVE_SECONDS))
         except (OSError, ToolTimeout):
-            raise ToolError(f"The host {url.host}, where the login leads, cannot be found.") from None
+            raise ToolError(f"The host {url.host}, to which the login leads, cannot be resolved.") from None
         for address in found:
             self._reach.check(url, address)
         return str(found[0])
@@ -135,6 +135,6 @@ async def sent(request: httpx2.Request, reach: AllowedHosts, seconds: float = 20
                 response = await web.send(follow)
             return response
     except TimeoutError:
-        raise ToolError(f"{host}, where the login leads, did not answer in {seconds:g} seconds.") from None
+        raise ToolError(f"{host}, to which the login leads, did not answer within {seconds:g} seconds.") from None
     except httpx2.RequestError as error:
-        raise ToolError(f"{host}, where the login leads, cannot be asked: {error}.") from None
+        raise ToolError(f"{host}, to which the login leads, cannot be reached: {error}.") from None

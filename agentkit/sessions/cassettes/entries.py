@@ -155,7 +155,7 @@ class NumberedMessages:
         """Store an item that is written in full and return its number. Raises SessionError if it has no number."""
         number = data.get("number")
         if type(number) is not int:
-            raise SessionError("A cassette is damaged: something that was said has no number.")
+            raise SessionError("A cassette is damaged: a message has no number.")
         self._things[number] = {key: value for key, value in data.items() if key != "number"}
         return number
 
@@ -163,7 +163,7 @@ class NumberedMessages:
         try:
             return self._things[number]
         except KeyError:
-            raise SessionError(f"A cassette is damaged: it names number {number}, which nothing has.") from None
+            raise SessionError(f"A cassette is damaged: it refers to number {number}, which does not exist.") from None
 
     def row(self, row: Sequence[Any]) -> list[int]:
         """Resolve a row to numbers. Raises SessionError if the row, or all rows together, exceed the limits."""
@@ -175,9 +175,9 @@ class NumberedMessages:
                 self[missing]
             self._left -= len(span)
             if len(numbers) + len(span) > _MOST_IN_ROW:
-                raise SessionError(f"A cassette is damaged: it sends more than {_MOST_IN_ROW:,} messages at once.")
+                raise SessionError(f"A cassette is damaged: a request has more than {_MOST_IN_ROW:,} messages.")
             if self._left < 0:
-                raise SessionError("A cassette is damaged: its requests name more messages together than are read.")
+                raise SessionError("A cassette is damaged: its requests refer to too many messages.")
             numbers += span
         return numbers
 
@@ -351,7 +351,7 @@ class Reader:
         elif data["ask"] == "vectors":
             question = VectorsAsked(tuple(map(str, data["texts"])), dict(data["settings"]))
         else:
-            raise SessionError(f"The cassette asks {data['ask']!r:.80}; a newer version of agentkit may know it.")
+            raise SessionError(f"The cassette has a question of the unknown kind {data['ask']!r:.80}. Update agentkit.")
         answer = self._answer(data, question)
         asking = RecordedAnswer(
             _number(data["id"]),
@@ -414,7 +414,7 @@ class Reader:
 def _number(data: Any) -> int:
     """Parse the number of a question, or 0."""
     if type(data) is not int or not 0 <= data < _MOST_QUESTIONS:
-        raise SessionError("A cassette is damaged: what should be the number of a question is none.")
+        raise SessionError("A cassette is damaged: the number of a question is invalid.")
     return data
 
 
@@ -434,7 +434,7 @@ def _milestone_of(asking: RecordedAnswer) -> Milestone:
         return ResponseReceived(asking.answer)
     if isinstance(asking.answer, ToolResult) and isinstance(asking.question, ToolCall):
         return ToolCallFinished(asking.question, asking.answer)
-    raise SessionError("A cassette is damaged: a run tells of an answer that is neither a response nor a result.")
+    raise SessionError("A cassette is damaged: an event refers to an answer that is neither a response nor a result.")
 
 
 def _packed(vector: Sequence[float]) -> str:

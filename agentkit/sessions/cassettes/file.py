@@ -74,7 +74,9 @@ class CassetteWriter:
             self._put(self._held)
             if keep:
                 if not os.path.samestat(os.fstat(self._file), self._part.stat()):
-                    raise SessionError(f"{self.path} was recorded by somebody else at the same time; record it again.")
+                    raise SessionError(
+                        f"{self.path} was recorded by another process at the same time. Record it again."
+                    )
                 self._part.replace(self.path)
         except OSError as error:
             raise self._failed(error) from error
@@ -82,7 +84,9 @@ class CassetteWriter:
             os.close(self._file)
 
     def _failed(self, error: OSError) -> SessionError:
-        return SessionError(f"The cassette {self.path} cannot be written: {error.strerror}. Is its folder writable?")
+        return SessionError(
+            f"The cassette {self.path} cannot be written: {error.strerror}. Check the permissions of its folder."
+        )
 
 
 def read_cassette(path: Path, *, hide: bool = False) -> tuple[Data, list[Entry]]:
@@ -95,7 +99,7 @@ def read_cassette(path: Path, *, hide: bool = False) -> tuple[Data, list[Entry]]
     try:
         lines = _regular(path).read_bytes().split(b"\n")
     except FileNotFoundError:
-        raise SessionError(f"There is no cassette {path}. {_RECORD_IT}") from None
+        raise SessionError(f"The cassette {path} does not exist. {_RECORD_IT}") from None
     except OSError as error:
         raise SessionError(f"The cassette {path} cannot be read: {error.strerror or error}.") from error
     header = _header(path, lines[0])
@@ -119,7 +123,7 @@ def _entries(path: Path, reader: Reader, lines: Sequence[bytes], hiding: EntryRe
         except SessionError as error:
             raise SessionError(f"{path}, line {number}: {error}") from None
         except RecursionError:
-            raise SessionError(f"{path}, line {number}: A cassette is damaged: it nests too deep.") from None
+            raise SessionError(f"{path}, line {number}: A cassette is damaged: it is nested too deeply.") from None
 
 
 def _regular(path: Path) -> Path:
@@ -136,7 +140,7 @@ def _header(path: Path, line: bytes) -> Data:
         header = {}
     kind = next((kind for kind in _VERSIONS if kind in header), None)
     if kind is None:
-        raise SessionError(f"{path} is no cassette: its first line does not say so.")
+        raise SessionError(f"{path} is not a cassette: it has no header line.")
     version, newest = header[kind], _VERSIONS[kind]
     if type(version) is int and version > newest:
         by = f"agentkit {header['agentkit']}" if "agentkit" in header else "a newer agentkit"

@@ -36,7 +36,7 @@ def refuse_foreign(place: str) -> None:
     """Raise SessionError for a URL of an unsupported kind, which would otherwise be taken for a file name."""
     scheme, parted, _ = place.partition("://")
     if parted and scheme not in _SCHEMES:
-        raise SessionError(f"{scheme}:// keeps no sessions. Give a file, or postgresql://USER@HOST/DATABASE.")
+        raise SessionError(f"{scheme}:// cannot store sessions. Use a file, or postgresql://USER@HOST/DATABASE.")
 
 
 def store_at(place: Place) -> SessionStore:
@@ -53,5 +53,7 @@ def store_at(place: Place) -> SessionStore:
     if place is None or isinstance(place, str | PathLike):
         return _shared(Path(state_folder() / "sessions.db" if place is None else place).absolute())
     if not isinstance(place, SessionStore):
-        raise SessionError(f"A session's place is a file, a postgresql: URL, ':memory:' or a store. Got {place!r:.99}.")
+        raise SessionError(
+            f"A session's place must be a file, a postgresql: URL, ':memory:' or a store. Got {place!r:.99}."
+        )
     return place

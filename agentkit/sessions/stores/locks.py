@@ -75,9 +75,7 @@ class RunLocks:
 def locks_beside(path: Path, platform: str = sys.platform) -> Locks:
     """Return the locks for the store at `path`. Raises SessionError on unsupported platforms."""
     if platform == "win32":
-        raise SessionError(
-            "Sessions cannot be kept in a file on Windows, as yet; use a PostgreSQL database, or ':memory:'."
-        )
+        raise SessionError("Session files are not supported on Windows. Use a PostgreSQL database, or ':memory:'.")
     if platform == "linux":
         return RangeLocks(path.with_name(f"{path.name}-locks"))
     return FileLocks(path.with_name(f"{path.name}-locks"))
@@ -162,11 +160,11 @@ Locks = RangeLocks | FileLocks
 def refuse_others(path: Path, found: os.stat_result) -> None:
     """Raise SessionError for a symbolic link, or a file of another user, who could read its contents."""
     if stat.S_ISLNK(found.st_mode):
-        raise SessionError(f"{path} is a symbolic link, which nothing is kept behind; name the file itself.")
+        raise SessionError(f"{path} is a symbolic link, which is not followed. Name the file itself.")
     if found.st_uid != os.geteuid():
         raise SessionError(
-            f"{path} belongs to another user (id {found.st_uid}), who could read and change what is kept in it;"
-            " name a file of your own, or check its owner."
+            f"{path} belongs to another user (id {found.st_uid}), who could read and change its contents."
+            " Use a file that you own."
         )
 
 
@@ -237,4 +235,4 @@ def _close_all(files: weakref.ref[weakref.WeakSet[BinaryIO]]) -> None:
 
 
 def _cannot_lock(path: Path, error: OSError) -> SessionError:
-    return SessionError(f"The session's lock {path} cannot be had ({error.strerror}); check the folder's permissions.")
+    return SessionError(f"The lock file {path} cannot be opened ({error.strerror}). Check the folder's permissions.")

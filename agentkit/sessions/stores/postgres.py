@@ -155,8 +155,8 @@ class PostgresSessionStore:
         """Raise SessionError for a run that another process may have locked since the connection was lost."""
         if self._lost.intersection(_run_name(session, entry.run) for entry in entries):
             raise SessionError(
-                f"The connection to {self._server.shown} was lost, so this run of the session {session!r} may be gone"
-                " on with elsewhere. Open the session anew, and go on from what it holds."
+                f"The connection to {self._server.shown} was lost, so this run of the session {session!r} may have"
+                " been resumed elsewhere. Open the session again, and resume the run from its stored state."
             )
 
     @contextmanager

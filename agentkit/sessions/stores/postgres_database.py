@@ -120,7 +120,7 @@ class PostgresDatabase:
         version = connection.execute(_VERSION).fetchall()[0][0]
         if version > tables.version:
             raise SessionError(
-                f"{self.shown} was written by a newer version of agentkit: it keeps {tables.holds} with schema version"
+                f"{self.shown} was written by a newer version of agentkit: its {tables.holds} have schema version"
                 f" {version}, and this version reads up to {tables.version}. Update agentkit, or name another database."
             )
 

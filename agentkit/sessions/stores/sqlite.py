@@ -146,8 +146,8 @@ class SQLiteSessionStore:
         """Raise SessionError for entries of a run whose beginning is in another file."""
         if self._lost and not self._lost.isdisjoint((session, run) for run, _, _ in rows):
             raise SessionError(
-                f"The file {self.path} was removed or replaced while this run was going on, so that the run cannot be"
-                " kept. What it had done until then is in the file that was there; put that back to go on, or ask anew."
+                f"The file {self.path} was removed or replaced during this run, so the run cannot be stored. Its"
+                " events until then are in the old file. Restore that file to resume the run, or run the prompt again."
             )
 
 

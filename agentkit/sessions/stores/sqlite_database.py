@@ -17,14 +17,14 @@ from agentkit.atomic_write import usable
 from agentkit.errors import SessionError
 from agentkit.sessions.stores.locks import refuse_others
 
-_REMEDY_OF_DAMAGE = "it is damaged; take it from a backup, or see what `sqlite3 FILE .recover` can save"
+_REMEDY_OF_DAMAGE = "it is damaged; restore a backup, or try `sqlite3 FILE .recover`"
 _REMEDIES = (
-    ("SQLITE_FULL", "the disk is full; nothing of it was written. Free some space and try again"),
-    ("SQLITE_IOERR", "the disk refuses (it may be full, or over a quota); nothing of it was written"),
-    ("SQLITE_NOTADB", "it is no SQLite database; name another file"),
+    ("SQLITE_FULL", "the disk is full; nothing was written. Free some space and try again"),
+    ("SQLITE_IOERR", "the disk reports an error (it may be full, or over a quota); nothing was written"),
+    ("SQLITE_NOTADB", "it is not an SQLite database; use another file"),
     ("SQLITE_CORRUPT", _REMEDY_OF_DAMAGE),
     ("SQLITE_BUSY", "another process keeps it locked; try again"),
-    ("SQLITE_READONLY", "it may only be read; check the permissions of the file and its folder"),
+    ("SQLITE_READONLY", "it is read-only; check the permissions of the file and its folder"),
     ("SQLITE_CANTOPEN", "it cannot be opened; check the permissions of the file and its folder"),
 )
 """By prefix of SQLite's error name: the cause and the remedy."""
@@ -100,8 +100,8 @@ class DatabaseFile:
                 ) from None
             except OSError as error:
                 raise SessionError(
-                    f"The {self._kind.holds} in {self.place} cannot be kept: {error.strerror}. "
-                    "Name a file in a folder that you may write in."
+                    f"The {self._kind.holds} in {self.place} cannot be stored: {error.strerror}. "
+                    "Use a file in a writable folder."
                 ) from None
 
     @contextmanager
@@ -205,14 +205,14 @@ def _is_ours(connection: sqlite3.Connection, place: str, kind: DatabaseFormat) -
     if application == kind.application:
         if version > kind.version:
             raise SessionError(
-                f"{place} was written by a newer version of agentkit: it keeps {kind.holds} with schema version"
+                f"{place} was written by a newer version of agentkit: its {kind.holds} have schema version"
                 f" {version}, and this version reads up to {kind.version}. Update agentkit, or name another file."
             )
         if any(sort in _COMPUTED for sort, _ in made) or not set(kind.tables) <= {text for _, text in made}:
-            raise SessionError(f"{place} is not as agentkit makes such a file: it was changed, and is not read.")
+            raise SessionError(f"{place} has an unexpected schema: another program has changed it. Use another file.")
         return True
     if application or version or made:
-        raise SessionError(f"{place} is a database of another program, or holds no {kind.holds}; name another file.")
+        raise SessionError(f"{place} is a database of another program, or has no {kind.holds}. Name another file.")
     return False
 
 

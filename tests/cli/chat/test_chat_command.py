@@ -140,3 +140,11 @@ def test_no_input_at_all_is_no_fault(spawn):
         command = [sys.executable, "-c", closing, "-m", "agentkit", "chat", "--offline"]
         done = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_a_chat_begins_with_the_prompt_of_the_command_line(typed_line):
+    """The prompt of the command line is the first, before the lines of a pipe."""
+    with FakeServer("One.", "Two.") as server:
+        out, _, code = typed_line("chat", "First", "prompt", server=server, piped=b"Second\n")
+    assert (out, code) == ("One.\nTwo.\n", 0)
+    assert server.requests[0].json["messages"][-1]["content"] == "First prompt"

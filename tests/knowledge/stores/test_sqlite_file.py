@@ -34,7 +34,7 @@ def test_only_the_owner_can_read(knowledge, database):
 def test_a_file_that_is_no_database_is_refused(tmp_path):
     """A file that is no database is left as it is."""
     (tmp_path / "notes.txt").write_text("Dear diary, " * 100)
-    with pytest.raises(KnowledgeError, match="no SQLite database; name another file"):
+    with pytest.raises(KnowledgeError, match="not an SQLite database; use another file"):
         Knowledge(tmp_path / "notes.txt").search("words")
     assert (tmp_path / "notes.txt").read_text().startswith("Dear diary")
 
@@ -66,7 +66,7 @@ def test_a_damaged_file_is_an_error(knowledge, database):
     body = bytearray(database.read_bytes())
     body[8_192:-4_096] = b"\xa5" * (len(body) - 12_288)
     database.write_bytes(body)
-    with pytest.raises(KnowledgeError, match="damaged; take it from a backup"):
+    with pytest.raises(KnowledgeError, match="damaged; restore a backup"):
         knowledge.search("words")
 
 
@@ -102,7 +102,9 @@ def test_a_full_disk_is_an_error_and_no_half_document(database):
 def test_a_place_that_cannot_be_is_an_error(tmp_path):
     """A path through a file, a folder and a link are errors that name the place."""
     (tmp_path / "file").touch()
-    with pytest.raises(KnowledgeError, match=r"cannot be kept: (File exists|Not a directory). Name a file in a folder"):
+    with pytest.raises(
+        KnowledgeError, match=r"cannot be stored: (File exists|Not a directory). Use a file in a writable folder"
+    ):
         Knowledge(tmp_path / "file" / "notes.db").search("words")
     with pytest.raises(KnowledgeError, match="cannot be opened"):
         Knowledge(tmp_path).search("words")

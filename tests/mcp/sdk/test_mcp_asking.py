@@ -76,7 +76,7 @@ def test_structured_content():
 
 def test_a_failure_without_words():
     """A failure is one also when the server does not say why."""
-    with MCPServer(offering(failed=True)) as server, pytest.raises(ToolError, match="not why"):
+    with MCPServer(offering(failed=True)) as server, pytest.raises(ToolError, match="without a reason"):
         server.call("say0")
 
 

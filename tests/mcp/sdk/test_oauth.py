@@ -110,7 +110,7 @@ def test_a_document_about_us(protecting, stage):
         ("https://example.com:22/", "none of the web's"),
         ("file:///etc/passwd", "Only http"),
         ("gopher://127.0.0.1/", "Only http"),
-        ("http://a:b/", "cannot be made sense of"),
+        ("http://a:b/", "an answer is invalid"),
     ],
 )
 def test_addresses_that_a_login_must_not_lead_to(protecting, stage, url, told):
@@ -158,12 +158,12 @@ ENDLESS = b"[" * 1_100_000
         ({METADATA: Response(ENDLESS, media_type="text/event-stream")}, "more than 1,000,000 bytes"),
         ({"/token": Response(ENDLESS, media_type="text/event-stream")}, "more than 1,000,000 bytes"),
         ({"/token": Response(b"x", headers={"Content-Encoding": "gzip"})}, "compressed, which nobody asked for"),
-        ({"/token": JSONResponse({"access_token": 4711, "refresh_token": "tulip"})}, "it is no OAuthToken"),
-        ({"/token": JSONResponse({"access_token": "tulip", "token_type": "mac"})}, "it is no OAuthToken"),
-        ({"/token": Response(b"\xff")}, "it is no OAuthToken"),
+        ({"/token": JSONResponse({"access_token": 4711, "refresh_token": "tulip"})}, "it is not a valid OAuthToken"),
+        ({"/token": JSONResponse({"access_token": "tulip", "token_type": "mac"})}, "it is not a valid OAuthToken"),
+        ({"/token": Response(b"\xff")}, "it is not a valid OAuthToken"),
         ({"/token": JSONResponse(["tulip"], 400)}, "it does not say why"),
         ({"/token": Response("<p>tulip</p>", 503)}, r"refused to give a token: it does not say why (it answers 503)"),
-        ({"/register": JSONResponse({"client_secret": "tulip"}, 201)}, "it is no OAuthClientInformationFull"),
+        ({"/register": JSONResponse({"client_secret": "tulip"}, 201)}, "it is not a valid OAuthClientInformationFull"),
         ({"/register": JSONResponse({"error": "no\u202eeat"}, 400)}, r"no\u{202e}eat"),
         ({"/register": JSONResponse({"client_id": "a", "token_endpoint_auth_method": "tls"})}, "unsupported"),
         (
@@ -174,14 +174,17 @@ ENDLESS = b"[" * 1_100_000
         ({RESOURCE: Response(status_code=503)}, "HTTP 503"),
         ({METADATA: lambda origin: JSONResponse(metadata(origin, code_challenge_methods_supported=["plain"]))}, "PKCE"),
         ({METADATA: lambda origin: JSONResponse(metadata(origin, code_challenge_methods_supported=None))}, "PKCE"),
-        ({METADATA: Response(status_code=404)}, "nothing is said of how"),
-        ({METADATA: lambda origin: JSONResponse(metadata(origin, token_endpoint="tulip:"))}, "nothing is said of how"),
+        ({METADATA: Response(status_code=404)}, "has no metadata"),
+        ({METADATA: lambda origin: JSONResponse(metadata(origin, token_endpoint="tulip:"))}, "has no metadata"),
         (
             {METADATA: lambda origin: JSONResponse(metadata(origin, authorization_endpoint=f"{origin}/#in"))},
             "more than",
         ),
-        ({"/token": JSONResponse({"access_token": "tulip\r\nX: 1"})}, "cannot be shown"),
-        ({"/token": Response(f'{{"access_token": "tulip", "expires_in": 1{"0" * 400}}}')}, "nobody knows the time"),
+        ({"/token": JSONResponse({"access_token": "tulip\r\nX: 1"})}, "cannot be sent in a header"),
+        (
+            {"/token": Response(f'{{"access_token": "tulip", "expires_in": 1{"0" * 400}}}')},
+            "expiry time is out of range",
+        ),
     ],
 )
 def test_answers_that_cannot_be_used(protecting, stage, changed, told):
@@ -228,7 +231,7 @@ def test_a_server_that_asks_for_no_login(protecting):
         protecting.listening() as (listener, origin),
         protecting.running(listener, Starlette()),
         MCPServer(f"{origin}/mcp", "far", login=print) as far,
-        pytest.raises(ConfigError, match="asks for no login"),
+        pytest.raises(ConfigError, match="requires no login"),
     ):
         far.login()
 
@@ -330,7 +333,7 @@ def test_a_renewal_that_cannot_be_used(protecting, stage):
         MCPServer(f"{origin}/mcp", "far", login=led_back) as far,
     ):
         far.login()
-        with pytest.raises(ToolError, match="it is no OAuthToken") as caught:
+        with pytest.raises(ToolError, match="it is not a valid OAuthToken") as caught:
             far.call("add")
     assert "tulip" not in str(caught.value)
 
@@ -379,7 +382,7 @@ def test_a_login_is_taken_back(protecting, stage):
 @pytest.mark.parametrize(
     ("changed", "names", "told"),
     [
-        ({}, "", "nothing is offered to take it back"),
+        ({}, "", "does not support revocation"),
         (
             {"/revoke": Response(status_code=503)},
             None,

@@ -16,17 +16,17 @@ REQUEST = httpx2.Request("POST", "https://login.example/token", data={"code": "t
 @pytest.mark.parametrize(
     ("model", "said", "told"),
     [
-        (OAuthToken, {"access_token": "tulip\r\nX-Evil: 1"}, "its access_token cannot be shown"),
-        (OAuthToken, {"access_token": "tulip\0"}, "its access_token cannot be shown"),
-        (OAuthToken, {"access_token": "tulip rose"}, "its access_token cannot be shown"),
-        (OAuthToken, {"access_token": "tulip\u00e9"}, "its access_token cannot be shown"),
-        (OAuthToken, {"access_token": ""}, "its access_token cannot be shown"),
-        (OAuthToken, {"access_token": "tulip" * 4_000}, "its access_token cannot be shown"),
-        (OAuthToken, {"access_token": "a", "refresh_token": "tulip\n"}, "its refresh_token cannot be shown"),
-        (OAuthToken, {"access_token": "tulip", "expires_in": 10**400}, "nobody knows the time at which it ends"),
-        (OAuthToken, {"access_token": "tulip", "expires_in": -(10**400)}, "nobody knows the time at which it ends"),
-        (OAuthToken, {"access_token": ["tulip"]}, "it is no OAuthToken"),
-        (OAuthClientInformationFull, {"client_id": "tulip\r\n"}, "its client_id cannot be shown"),
+        (OAuthToken, {"access_token": "tulip\r\nX-Evil: 1"}, "its access_token cannot be sent in a header"),
+        (OAuthToken, {"access_token": "tulip\0"}, "its access_token cannot be sent in a header"),
+        (OAuthToken, {"access_token": "tulip rose"}, "its access_token cannot be sent in a header"),
+        (OAuthToken, {"access_token": "tulip\u00e9"}, "its access_token cannot be sent in a header"),
+        (OAuthToken, {"access_token": ""}, "its access_token cannot be sent in a header"),
+        (OAuthToken, {"access_token": "tulip" * 4_000}, "its access_token cannot be sent in a header"),
+        (OAuthToken, {"access_token": "a", "refresh_token": "tulip\n"}, "its refresh_token cannot be sent in a header"),
+        (OAuthToken, {"access_token": "tulip", "expires_in": 10**400}, "its expiry time is out of range"),
+        (OAuthToken, {"access_token": "tulip", "expires_in": -(10**400)}, "its expiry time is out of range"),
+        (OAuthToken, {"access_token": ["tulip"]}, "it is not a valid OAuthToken"),
+        (OAuthClientInformationFull, {"client_id": "tulip\r\n"}, "its client_id cannot be sent in a header"),
         (OAuthClientInformationFull, {"client_id": "a", "client_secret": "tulip\0"}, "its client_secret cannot be"),
     ],
 )
@@ -54,11 +54,11 @@ def metadata(methods):
     [
         (metadata(["S256"]), True, False, ""),
         (metadata(["plain", "S256"]), False, False, ""),
-        (metadata(["plain"]), True, True, "does not say that it knows PKCE"),
-        (metadata([]), True, True, "does not say that it knows PKCE"),
+        (metadata(["plain"]), True, True, "does not state that it supports PKCE"),
+        (metadata([]), True, True, "does not state that it supports PKCE"),
         (metadata(None), True, False, "Login\\(issuer=...\\)"),
         (metadata(None), True, True, ""),
-        (None, True, True, "nothing is said of how"),
+        (None, True, True, "has no metadata"),
         (None, False, False, ""),
     ],
 )
@@ -88,7 +88,7 @@ def test_pages_with_a_query_of_their_own(page, opened):
     if opened is not None:
         assert page_of(page) == opened
         return
-    with pytest.raises(ToolError, match="asked for more than we ask"):
+    with pytest.raises(ToolError, match="parameters that were not requested"):
         page_of(page)
 
 

@@ -83,7 +83,7 @@ def test_nobody_to_ask(protected):
             _ = server.tools
         with pytest.raises(ToolError, match="agentkit mcp login"):
             server.call("add", first=1, second=2)
-        with pytest.raises(ConfigError, match="nobody to ask"):
+        with pytest.raises(ConfigError, match="No login function is set"):
             server.login()
     assert {line for line in came if line != "POST /mcp"} == set()
 
@@ -211,7 +211,7 @@ def test_a_login_holds_for_one_address(protected, protecting):
         assert len(server.definitions) == 2
     [path] = files()
     path.rename(StoredLogin(f"{url}/other").path)
-    with MCPServer(f"{url}/other", "far") as server, pytest.raises(ConfigError, match="it is of another server"):
+    with MCPServer(f"{url}/other", "far") as server, pytest.raises(ConfigError, match="it belongs to another server"):
         _ = server.tools
 
 
@@ -231,7 +231,7 @@ def test_the_login_is_refused(protected, authority, protecting):
     ("terms", "told"),
     [
         ({"seconds": 0.2}, "Nobody logged in within 0.2 seconds"),
-        ({"redirect_uri": "http://127.0.0.1:9/back"}, "gave no address"),
+        ({"redirect_uri": "http://127.0.0.1:9/back"}, "returned no address"),
     ],
 )
 def test_nobody_answers(protected, terms, told):
@@ -248,7 +248,7 @@ def test_an_address_that_does_not_answer(protected, said):
     """What a person pastes is the answer to this login, or it is refused."""
     with (
         MCPServer(protected[0], "far", login=lambda _: said) as server,
-        pytest.raises(ConfigError, match="not the address"),
+        pytest.raises(ConfigError, match="not the redirect address"),
     ):
         server.login()
 
@@ -292,7 +292,7 @@ def test_a_client_that_is_known(apart, protecting, authority):
         assert len(server.definitions) == 2
     with (
         MCPServer(url, "far", login=Login(protecting.browse, issuer="https://example.com", **own)) as server,
-        pytest.raises(ConfigError, match=r"does not log in at https://example\.com"),
+        pytest.raises(ConfigError, match=r"does not use https://example\.com"),
     ):
         server.login()
     assert (asked.count("POST /register"), len(authority.clients)) == (1, 1)

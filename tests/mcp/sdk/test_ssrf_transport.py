@@ -58,7 +58,7 @@ def test_names_that_lead_nowhere():
     def resolver(host, port):
         raise OSError("nobody knows it")
 
-    with pytest.raises(ToolError, match=r"login\.example\.org, where the login leads, cannot be found"):
+    with pytest.raises(ToolError, match=r"login\.example\.org, to which the login leads, cannot be resolved"):
         asked(NAMED, "https://login.example.org/token", resolver)
 
 
@@ -105,5 +105,5 @@ def test_a_server_that_is_slow():
             finally:
                 await asyncio.sleep(0.1)  # by then the connection has ended on this side, too
 
-    with pytest.raises(ToolError, match=r"did not answer in 0\.2 seconds"):
+    with pytest.raises(ToolError, match=r"did not answer within 0\.2 seconds"):
         asyncio.run(ask())

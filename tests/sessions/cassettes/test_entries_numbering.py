@@ -121,5 +121,5 @@ def test_many_long_spans_are_refused():
     numbered = NumberedMessages(most_in_all=1_000)
     numbered.row([{"number": number, "text": "a"} for number in range(1, 101)])
     assert len([numbered.row(["1-100"]) for _ in range(9)]) == 9
-    with pytest.raises(SessionError, match="more messages together"):
+    with pytest.raises(SessionError, match="too many messages"):
         numbered.row(["1-100"])

@@ -79,9 +79,9 @@ def test_an_exported_session_is_read_too(path):
 
 
 def test_two_recordings_of_one_cassette_do_not_mix(path):
-    """When somebody else has begun to record the same cassette, the first recording is not put in its place."""
+    """When another process has begun to record the same cassette, the first recording is not put in its place."""
     first, second = CassetteWriter(path, 0.0), CassetteWriter(path, 0.0)
-    with pytest.raises(SessionError, match="somebody else"):
+    with pytest.raises(SessionError, match="another process"):
         first.finish(keep=True)
     second.finish(keep=True)
     assert path.exists()
@@ -165,11 +165,11 @@ def test_a_full_disk_is_an_error(path):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "no cassette"),
-        (b"hello\n", "no cassette"),
-        (b"[1]\n", "no cassette"),
-        (b"\xff\xfe\n", "no cassette"),
-        (b'{"other": 1}\n', "no cassette"),
+        (b"", "not a cassette"),
+        (b"hello\n", "not a cassette"),
+        (b"[1]\n", "not a cassette"),
+        (b"\xff\xfe\n", "not a cassette"),
+        (b'{"other": 1}\n', "not a cassette"),
         (b'{"cassette": 3, "agentkit": "9.9"}\n', "version 3.*agentkit 9.9.*upgrade"),
         (b'{"session": 2, "name": "x"}\n', "version 2.*reads up to 1.*by a newer agentkit; upgrade"),
         (b'{"cassette": 1}\nnonsense\n', "line 2.*not JSON"),
@@ -185,7 +185,7 @@ def test_what_is_no_cassette_is_refused(tmp_path, content, said):
 
 def test_where_there_is_none_it_says_how_to_get_one(tmp_path):
     """When there is no cassette, the error says how to record one; a folder and a pipe are none."""
-    with pytest.raises(SessionError, match=r"no cassette.*--record=once"):
+    with pytest.raises(SessionError, match=r"does not exist.*--record=once"):
         read_cassette(tmp_path / "x")
     with pytest.raises(SessionError, match="no file"):
         read_cassette(tmp_path)

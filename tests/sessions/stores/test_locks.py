@@ -133,14 +133,14 @@ def test_locks_that_cannot_be_had_are_an_error(tmp_path):
     (tmp_path / "file").write_text("in the way")
     (tmp_path / "folder").mkdir()
     for path in (tmp_path / "file" / "locks", tmp_path / "folder"):
-        with pytest.raises(SessionError, match="cannot be had"):
+        with pytest.raises(SessionError, match="cannot be opened"):
             RangeLocks(path).take("a")
 
 
 def test_a_lock_that_the_system_refuses_is_an_error(tmp_path):
-    """A lock that cannot be had for another reason than that it is taken is an error, and its file is closed."""
+    """A lock that cannot be opened for another reason than that it is taken is an error, and its file is closed."""
     file = (tmp_path / "lock").open("wb")
-    with pytest.raises(SessionError, match="cannot be had"):
+    with pytest.raises(SessionError, match="cannot be opened"):
         _got(file, fcntl.flock, 0)
     assert file.closed
 
@@ -156,6 +156,6 @@ def test_the_platform_decides(tmp_path):
 def test_a_session_that_stays_locked_is_an_error(locks):
     """When a session is kept locked by somebody who changes it, a run does not wait for ever."""
     holds = RunLocks(locks, wait_seconds=0.05)
-    with holds.alone("trip"), pytest.raises(SessionError, match="is going on"):
+    with holds.alone("trip"), pytest.raises(SessionError, match="is in progress"):
         holds.hold("trip", "run-1")
     assert holds.hold("trip", "run-1")() is None

@@ -68,7 +68,7 @@ def test_a_run_whose_hold_was_lost_is_given_up(store, server):
     with pytest.raises(SessionError, match="cannot be read or written"):
         store.read("trip")
     assert not store.is_held("trip", "run-2")
-    with pytest.raises(SessionError, match="may be gone on with elsewhere"):
+    with pytest.raises(SessionError, match="may have been resumed elsewhere"):
         store.append("trip", [SessionEntry("run-2", 2.0, RunEnded("done"))])
     store.append("trip", [SessionEntry("run-3", 3.0, RunEnded("done"))])
     release()
@@ -96,7 +96,7 @@ def test_a_session_that_another_uses_stays(store, postgres_url):
     other = PostgresSessionStore(postgres_url)
     for holder in (store, other):
         release = holder.hold("trip", "run-1")
-        with pytest.raises(SessionError, match="is going on"):
+        with pytest.raises(SessionError, match="is in progress"):
             store.delete("trip")
         release()
     store.delete("trip")

@@ -94,7 +94,7 @@ def test_a_file_that_computes_is_refused(store, path, changed):
     with sqlite3.connect(path) as connection:
         connection.executescript(changed)
     connection.close()
-    with pytest.raises(SessionError, match="not as agentkit makes such a file"):
+    with pytest.raises(SessionError, match="has an unexpected schema"):
         SQLiteSessionStore(path).read("trip")
 
 
@@ -104,7 +104,7 @@ def test_a_database_of_another_program_is_refused(tmp_path):
         connection.execute("CREATE TABLE cookies (name TEXT)")
     connection.close()
     before = (tmp_path / "other.db").read_bytes()
-    with pytest.raises(SessionError, match="database of another program, or holds no sessions; name another file"):
+    with pytest.raises(SessionError, match=r"database of another program, or has no sessions\. Name another file"):
         SQLiteSessionStore(tmp_path / "other.db").append("trip", [ENTRY])
     assert (tmp_path / "other.db").read_bytes() == before
 
@@ -112,7 +112,7 @@ def test_a_database_of_another_program_is_refused(tmp_path):
 def test_a_file_that_is_no_database_is_refused(tmp_path):
     """A file that is no database is left as it is."""
     (tmp_path / "notes.txt").write_text("Dear diary, " * 100)
-    with pytest.raises(SessionError, match="no SQLite database; name another file"):
+    with pytest.raises(SessionError, match="not an SQLite database; use another file"):
         SQLiteSessionStore(tmp_path / "notes.txt").read("trip")
     assert (tmp_path / "notes.txt").read_text().startswith("Dear diary")
 
@@ -134,7 +134,7 @@ def test_a_damaged_file_is_an_error(store, path):
     data = bytearray(path.read_bytes())
     data[8_192:-4_096] = b"\xa5" * (len(data) - 12_288)
     path.write_bytes(data)
-    with pytest.raises(SessionError, match="it is damaged; take it from a backup"):
+    with pytest.raises(SessionError, match="it is damaged; restore a backup"):
         store.read("trip")
     store.close()
 
@@ -178,7 +178,7 @@ def test_a_full_disk_is_an_error_and_no_half_entry(path):
         [sys.executable, "-c", FILLING, path], capture_output=True, text=True, timeout=60, check=False
     )
     assert done.returncode == 0, done.stderr
-    assert "nothing of it was written" in done.stdout
+    assert "nothing was written" in done.stdout
 
 
 READING = """
@@ -213,14 +213,14 @@ def test_a_folder_that_may_only_be_read_is_an_error():
         Path(folder).chmod(0o755)
     assert done.returncode == 0, done.stderr
     old, new = done.stdout.splitlines()
-    assert "it may only be read; check the permissions" in old or "it cannot be opened; check the permissions" in old
-    assert new.endswith("cannot be kept: Permission denied. Name a file in a folder that you may write in.")
+    assert "it is read-only; check the permissions" in old or "it cannot be opened; check the permissions" in old
+    assert new.endswith("cannot be stored: Permission denied. Use a file in a writable folder.")
 
 
 def test_a_place_that_cannot_be_is_an_error(tmp_path):
     """A path through a file is an error that names it."""
     (tmp_path / "file").touch()
-    with pytest.raises(SessionError, match=r"cannot be kept: (File exists|Not a directory)"):
+    with pytest.raises(SessionError, match=r"cannot be stored: (File exists|Not a directory)"):
         SQLiteSessionStore(tmp_path / "file" / "sessions.db").read("trip")
     with pytest.raises(SessionError, match="cannot be opened; check the permissions"):
         SQLiteSessionStore(tmp_path).read("trip")
@@ -246,7 +246,7 @@ def test_a_file_that_goes_away_under_a_run_is_noticed(how, entries, store, path)
     elif how == "replaced":
         SQLiteSessionStore(path).create("other", [SessionEntry("run-3", 3.0, RunEnded("done"))])
     for _ in range(2):
-        with pytest.raises(SessionError, match="was removed or replaced while this run was going on"):
+        with pytest.raises(SessionError, match="was removed or replaced during this run"):
             store.append("trip", entries)
     assert path.exists() is (how == "replaced")
     assert store.read("trip")[0] == []
@@ -285,7 +285,7 @@ def test_a_link_is_refused(store, path, tmp_path):
     target.write_text("Dear diary")
     link = tmp_path / "link.db"
     link.symlink_to(target)
-    with pytest.raises(SessionError, match=r"link\.db is a symbolic link.*name the file itself"):
+    with pytest.raises(SessionError, match=r"link\.db is a symbolic link.*Name the file itself"):
         SQLiteSessionStore(link).read("trip")
     locks = path.with_name("sessions.db-locks")
     locks.unlink()
@@ -296,7 +296,7 @@ def test_a_link_is_refused(store, path, tmp_path):
 
 
 def test_a_file_of_another_user_is_refused(path, tmp_path):
-    """A file that belongs to somebody else, who could read along, is refused and left as it is."""
+    """A file that belongs to another process, who could read along, is refused and left as it is."""
     theirs = Path("/etc/passwd")
     if os.geteuid() == 0:
         theirs = tmp_path / "theirs.db"
@@ -307,7 +307,7 @@ def test_a_file_of_another_user_is_refused(path, tmp_path):
         SQLiteSessionStore(theirs).append("trip", [ENTRY])
     assert theirs.stat() == before
     locks = RangeLocks(theirs)
-    with pytest.raises(SessionError, match=r"belongs to another user|cannot be had \(Permission denied\)"):
+    with pytest.raises(SessionError, match=r"belongs to another user|cannot be opened \(Permission denied\)"):
         locks.take("trip")
     assert theirs.stat() == before
 

@@ -56,5 +56,5 @@ def test_what_is_no_place_is_refused(place):
 @pytest.mark.parametrize("place", ["mysql://host/name", "sqlite:///sessions.db", "https://example.com/sessions"])
 def test_another_url_is_refused(place):
     """The URL of what keeps no sessions is refused, and no file is made of its name."""
-    with pytest.raises(SessionError, match=r":// keeps no sessions\. Give a file, or postgresql://"):
+    with pytest.raises(SessionError, match=r":// cannot store sessions\. Use a file, or postgresql://"):
         store_at(place)
