@@ -243,15 +243,13 @@ class Tool(reflection.Portable, Generic[P, R]):
         own_level = SafetyLevel.SAFE if level is None else SafetyLevel.of(level)
         bare = _bare(function)
         may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
-        is_labelled, own_labels = level is not None, _LABELS[own_level] if labels is None else checked_labels(labels)
-        plain = {"is_labelled": is_labelled, "idempotent": idempotent, "ends_run": ends_run}
+        own = {"is_labelled": level is not None, "idempotent": idempotent, "ends_run": ends_run}
+        limits = {"timeout_seconds": checked_limit(timeout_seconds), "max_chars": checked_max_chars(max_chars)}
         self.__dict__.update(
-            plain,
+            {**own, **limits},
             name=checked_name(reflection.name_of(bare) if name is None else name),
             level=own_level,
-            labels=own_labels,
-            timeout_seconds=checked_limit(timeout_seconds),
-            max_chars=checked_max_chars(max_chars),
+            labels=_LABELS[own_level] if labels is None else checked_labels(labels),
             function=bare if isinstance(function, staticmethod) else function,
             conditions=conditions_from(when),
             paths=checked_paths(paths),
