@@ -19,6 +19,7 @@ AgentKitError
 │   ├── LoginNeeded
 │   └── SandboxError
 ├── RunError               the caller; carries the result so far
+│   ├── GuardrailRefused
 │   ├── LimitExceeded      also a RuntimeError
 │   ├── Cancelled
 │   └── ReplayError        also an AssertionError
@@ -170,6 +171,14 @@ class RunError(AgentKitError):
     def __init__(self, message: str, result: Any = None) -> None:
         super().__init__(message)
         self.result = result
+
+
+class GuardrailRefused(RunError):
+    """A guardrail refused the prompt or the answer: its name, what it checks (`prompt` or `output`), and its reason."""
+
+    def __init__(self, message: str, *, guardrail: str = "", stage: str = "", reason: str = "") -> None:
+        super().__init__(message)
+        self.guardrail, self.stage, self.reason = guardrail, stage, reason
 
 
 class LimitExceeded(RunError, RuntimeError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Literal
 
 from agentkit.errors import ConfigError
 
@@ -30,3 +31,7 @@ class SafetyLevel(IntEnum):
             if key in (level.name, level.value) and not isinstance(key, bool):
                 return level
         raise ConfigError(f"{value!r} is not a safety level; use SAFE, NETWORK or SYSTEM.")
+
+
+Level = SafetyLevel | Literal["safe", "network", "system", "SAFE", "NETWORK", "SYSTEM"]
+"""A safety level, or its name."""

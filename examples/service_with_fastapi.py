@@ -1,4 +1,4 @@
-"""An agent behind a web service: each conversation is kept, also when the service is started anew.
+"""One agent behind a web service for many users: each conversation is kept, also when the service is restarted.
 
 python service_with_fastapi.py [PORT]        needs: pip install fastapi uvicorn
 curl 127.0.0.1:8000/ask -H 'Content-Type: application/json' -d '{"question": "How much is 17% of 2400?"}'
@@ -18,15 +18,15 @@ try:
     llm = LLM()  # one client for all requests
 except NoProvider as error:
     sys.exit(f"Not started: {error}")
+clerk = Agent("clerk", core_tools, llm=llm, limits=Limits(seconds=60), remember=False)
 
 
 @app.post("/ask")
 async def ask(
     question: Annotated[str, Body(max_length=10_000)], conversation: Annotated[UUID, Body(default_factory=uuid4)]
 ) -> dict[str, object]:
-    """Answer a question. Send the `conversation` of an answer along to go on with it."""
-    clerk = Agent("clerk", core_tools, llm=llm, session=f"web/{conversation}", limits=Limits(seconds=60))
-    result = await clerk.arun(question)
+    """Answer a question. Send the `conversation` of an answer along to continue it."""
+    result = await clerk.arun(question, session=f"web/{conversation}")
     if result.status == "failed":
         raise HTTPException(502, str(result.error))
     tools = [used.call.name for used in result.tool_calls]

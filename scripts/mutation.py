@@ -199,7 +199,8 @@ def test_runs(path: Path) -> Iterator[list[str]]:
     """The arguments of the test runs that may notice a change: the module's own tests, its folder, the slow tests."""
     *folders, name = path.with_suffix("").parts[1:]
     folder = ROOT.joinpath("tests", *folders)
-    named = sorted([*folder.glob(f"test_{name}.py"), *folder.glob(f"test_{name}_*.py")])
+    patterns = (f"test_{name}.py", f"test_{name}_*.py")
+    named = sorted({test for place in (folder, folder.parent) for pattern in patterns for test in place.glob(pattern)})
     while not any(folder.glob("test_*.py")):
         folder = folder.parent
     rest = sorted(set(folder.glob("test_*.py")) - set(named))

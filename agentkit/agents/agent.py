@@ -9,16 +9,15 @@ from concurrent.futures import Executor
 from contextlib import aclosing, closing
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, Unpack, overload
 
 from agentkit._dataclass import dataclass
 from agentkit.agents import handoffs as agent_handoffs
 from agentkit.agents import options as agent_options
 from agentkit.agents.context_window import ContextBudget
-from agentkit.agents.guardrails import GuardrailFunction
-from agentkit.agents.middleware import MiddlewareFunction, middleware_from
-from agentkit.agents.options import AgentOptions, Prompt, Unlabelled, checked_listener
-from agentkit.agents.result import Answers, GivenApprover, Resumption, RunFinished, RunResult, result_in
+from agentkit.agents.middleware import middleware_from
+from agentkit.agents.options import AgentOptions, Prompt, checked_listener
+from agentkit.agents.result import Answers, Resumption, RunFinished, RunResult, result_in
 from agentkit.agents.rule_checks import check_rules
 from agentkit.agents.run_config import LINEAGE, HandoffTarget, Instruction
 from agentkit.agents.run_stream import AsyncRunStream, RunStream
@@ -27,25 +26,21 @@ from agentkit.agents.tool_policy import CallProgress
 from agentkit.errors import ConfigError, Postponed, ToolError
 from agentkit.events import Approved, Event, HistoryGiven, RequestStarted, RunEnded, TextDelta, ToolCallPostponed
 from agentkit.levels import SafetyLevel
-from agentkit.llm.client import LLM
 from agentkit.llm.pricing import cost_of
 from agentkit.llm.protocols.chat_completions import encode_message
 from agentkit.messages import Message, Pause, without_extra
 from agentkit.safety.approval import Approval, ApproverAnswer, Grants
 from agentkit.safety.data_flow import labels_of
-from agentkit.safety.policy import Policy
-from agentkit.safety.rules import Rule
-from agentkit.sessions.context_window import Window
 from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session
 from agentkit.tooling.run_context import CONTEXT, NO_RUN
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
-from agentkit.tracing.listeners import Listener
 from agentkit.usage import NO_USAGE, Cost, Limits, Usage
-from agentkit.workspace.workspace import Workspace
 
 if TYPE_CHECKING:
+    from typing_extensions import TypeForm
+
     from agentkit.agents.batch import BatchRun, OnProgress
 
 
@@ -359,6 +354,16 @@ Saved = RunResult[Any] | str | None
 """A run to resume: its result, the text of it, or its id in the session; None for the newest in the session."""
 
 
+_DEFAULTS: dict[str, Any] = {
+    **dict.fromkeys(AgentOptions.__annotations__),
+    **dict.fromkeys(("rules", "handoffs", "guardrails", "middleware", "listeners"), ()),
+    "safety": SafetyLevel.NETWORK,
+    "unlabelled": "allow",
+    "remember": True,
+    "dry_run": False,
+}
+"""The values of the keyword arguments that are not given."""
+
 _OF_RUN = ("prompt", "output_type", *RunOptions.__annotations__)
 _OF_RESUME = ("saved", "answers", "limits", "agents", *ResumeOptions.__annotations__)
 _TAKEN = ("name", "tools", "instruction", "max_iterations", *AgentOptions.__annotations__, "output_type")
@@ -430,7 +435,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         instruction: Instruction | None = ...,
         max_iterations: int = ...,
         *,
-        output_type: type[T],
+        output_type: TypeForm[T],
         **options: Unpack[AgentOptions],
     ) -> None: ...
     @overload
@@ -451,48 +456,32 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         instruction: Instruction | None = agent_options.DEFAULT_INSTRUCTION,
         max_iterations: int = 10,
         *,
-        llm: LLM | None = None,
-        model: str | None = None,
-        safety: SafetyLevel | str = SafetyLevel.NETWORK,
-        policy: Policy | None = None,
-        rules: Iterable[Rule | Mapping[str, Any]] = (),
-        unlabelled: Unlabelled = "allow",
-        approve: GivenApprover | Literal["later"] | None = None,
         output_type: Any = None,
-        description: str | None = None,
-        remember: bool = True,
-        session: str | Session | None = None,
-        limits: Limits | None = None,
-        window: Window | int | None = None,
-        handoffs: Iterable[HandoffTarget] = (),
-        workspace: str | Path | Workspace | None = None,
-        guardrails: Iterable[GuardrailFunction] = (),
-        middleware: Iterable[MiddlewareFunction] = (),
-        tool_calling: Literal["text"] | None = None,
-        dry_run: bool = False,
-        context: Any = None,
-        listeners: Iterable[Listener] = (),
-        **unknown: object,
+        **options: Any,
     ) -> None:
-        agent_options.refuse_unknown(unknown, _TAKEN)
+        agent_options.refuse_unknown(options, _TAKEN)
         checked, own = agent_options.checked, vars(self)  # bypass __setattr__, as each value is validated here
         own["name"], own["max_iterations"] = checked("name", name), checked("max_iterations", max_iterations)
-        own["tools"], own["dry_run"] = agent_options.tools_from(tools), checked("dry_run", dry_run)
-        own["instruction"] = agent_options.instruction_from(instruction)
-        own["_llm"], own["_model"] = agent_options.llm_from(llm, model, name), agent_options.if_said("model", model)
+        own["tools"], own["instruction"] = agent_options.tools_from(tools), agent_options.instruction_from(instruction)
+        given = {**_DEFAULTS, **options}
+        own["_llm"] = agent_options.llm_from(given["llm"], given["model"], name)
+        own["policy"] = agent_options.policy_from(SafetyLevel.of(given["safety"]), given["policy"], given["rules"])
+        own["approve"] = agent_options.approver_from(given["approve"])
+        own["limits"] = agent_options.limits_from(given["limits"])
+        own["_session"], own["_model"], own["description"], own["_tool_calling"] = (
+            agent_options.if_said(each, given[each]) for each in ("session", "model", "description", "tool_calling")
+        )
+        own["remember"], own["unlabelled"], own["dry_run"] = (
+            checked(each, given[each]) for each in ("remember", "unlabelled", "dry_run")
+        )
+        own["leads"] = agent_options.leads_from(given["handoffs"])
+        own["listeners"] = agent_options.listeners_from(given["listeners"])
+        own["_workspace"] = agent_options.workspace_from(given["workspace"])
+        own["_answers"] = agent_options.rules_from(output_type, given["guardrails"])
+        own["_middleware"] = middleware_from(given["middleware"]) if given["middleware"] != () else ()
+        own["_room"], own["context"] = ContextBudget(agent_options.window_from(given["window"])), given["context"]
         own["_own_llm"] = own["_context_of"] = None
-        own["description"] = agent_options.if_said("description", description)
-        own["remember"], own["unlabelled"] = checked("remember", remember), checked("unlabelled", unlabelled)
-        own["policy"] = agent_options.policy_from(SafetyLevel.of(safety), policy, rules)
-        own["approve"] = agent_options.approver_from(approve)
-        own["_session"] = agent_options.if_said("session", session)
-        own["limits"], own["_workspace"] = agent_options.limits_from(limits), agent_options.workspace_from(workspace)
-        own["leads"], own["listeners"] = agent_options.leads_from(handoffs), agent_options.listeners_from(listeners)
-        own["_answers"] = agent_options.rules_from(output_type, guardrails)
-        own["_tool_calling"] = agent_options.if_said("tool_calling", tool_calling)
-        own["_middleware"] = () if middleware == () else middleware_from(middleware)
-        own["_room"] = ContextBudget(agent_options.window_from(window))
-        own["context"], own["_grants"], own["_usage"], own["_lock"] = context, Grants(), NO_USAGE, threading.Lock()
+        own["_grants"], own["_usage"], own["_lock"] = Grants(), NO_USAGE, threading.Lock()
         check_rules(self.policy, self.tools)
 
     @classmethod
@@ -516,7 +505,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
     @overload
     def run(self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions]) -> RunResult[T]: ...
     @overload
-    def run(self, prompt: Work = None, *, output_type: type[S], **given: Unpack[RunOptions]) -> RunResult[S]: ...
+    def run(self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions]) -> RunResult[S]: ...
     @overload
     def run(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> RunResult[Any]: ...
     def run(
@@ -542,7 +531,9 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions]
     ) -> RunResult[T]: ...
     @overload
-    async def arun(self, prompt: Work = None, *, output_type: type[S], **given: Unpack[RunOptions]) -> RunResult[S]: ...
+    async def arun(
+        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions]
+    ) -> RunResult[S]: ...
     @overload
     async def arun(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> RunResult[Any]: ...
     async def arun(
@@ -560,7 +551,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
     @overload
     def stream(self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions]) -> RunStream[T]: ...
     @overload
-    def stream(self, prompt: Work = None, *, output_type: type[S], **given: Unpack[RunOptions]) -> RunStream[S]: ...
+    def stream(self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions]) -> RunStream[S]: ...
     @overload
     def stream(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> RunStream[Any]: ...
     def stream(
@@ -585,7 +576,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
     ) -> AsyncRunStream[T]: ...
     @overload
     def astream(
-        self, prompt: Work = None, *, output_type: type[S], **given: Unpack[RunOptions]
+        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions]
     ) -> AsyncRunStream[S]: ...
     @overload
     def astream(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> AsyncRunStream[Any]: ...

@@ -232,10 +232,12 @@ def _entry(lines: _Lines, index: int, *, is_sure: bool) -> tuple[str, str]:
         return key, _unquoted(match["value"] or "")
     hint = suggestion(key, _KEYS, 0.75)
     if is_sure and not match:
-        lines.fail(index, "This is no setting (name: value). An empty line parts the settings from the instruction.")
+        lines.fail(
+            index, "This is not a setting (name: value). An empty line separates the settings from the instruction."
+        )
     if match and (is_sure or hint):
         known = ", ".join(_KEYS)
-        lines.fail(index, f"There is no setting {match['key']!r}.{hint} The settings are: {known}.")
+        lines.fail(index, f"Unknown setting {match['key']!r}.{hint} The settings are: {known}.")
     return "", ""
 
 
@@ -253,7 +255,7 @@ def _refuse_lookalikes(lines: _Lines, first: int, end: int) -> None:
         if match and name in PYTHON_ONLY:
             lines.fail(
                 index,
-                f"There is no setting {match['key']!r}.{suggestion(name, _KEYS, 0.5)} The settings are: "
+                f"Unknown setting {match['key']!r}.{suggestion(name, _KEYS, 0.5)} The settings are: "
                 f"{', '.join(_KEYS)}. In Python it is an argument: Agent.from_file(path, {name}=...). If it belongs to "
                 "the instruction, begin with `instruction:`.",
             )
@@ -302,7 +304,7 @@ def _no_such_tool(name: str, own: Toolset) -> str:
     names = [*own.names, *catalog.collections, *catalog.all_tools.names]
     hint = suggestion(name.lower().replace(" ", "_"), names)
     return (
-        f"There is no tool or collection named {name!r:.100}.{hint} The collections are: "
+        f"No tool or collection is named {name!r:.100}.{hint} The collections are: "
         f"{', '.join(catalog.collections)}. The tools are: {', '.join([*own.names, *catalog.all_tools.names])}."
     )
 
@@ -323,7 +325,7 @@ def _read_limits(value: str, _: _SettingsContext) -> Limits:
         name = re.sub(r"[ -]", "_", match["name"].lower())
         if name not in names:
             hint = suggestion(name, names)
-            raise ConfigError(f"There is no limit {match['name']!r}.{hint} The limits are: {', '.join(names)}.")
+            raise ConfigError(f"Unknown limit {match['name']!r}.{hint} The limits are: {', '.join(names)}.")
         limits[name] = _number(match["value"].lower())
     return Limits(**limits)
 

@@ -283,13 +283,15 @@ def _done(outcome: Outcome | Exception) -> Future[Any]:
 
 
 def _why_lost(error: Exception, losses: int, *, is_stored: bool) -> str:
-    told = error_text(error)
+    text = error_text(error)
     if not isinstance(error, BrokenExecutor):
         times = "" if losses == 1 else f" {losses} times"
-        return f"Nothing came back from the executor{times} ({told})."
-    kept = "what is finished is kept, and the rest goes on where it was"
-    rest = kept if is_stored else f"with a stored session=, {kept}"
-    return f"A worker has died, and the executor cannot be used any more ({told}). Map again with a new one: {rest}."
+        return f"The executor returned no result{times} ({text})."
+    stored = "finished prompts are stored, and the others continue where they were"
+    rest = stored if is_stored else f"with a stored session=, {stored}"
+    return (
+        f"A worker process died, and the executor cannot be used any more ({text}). Map again with a new one: {rest}."
+    )
 
 
 def _budget(limits: Limits | None) -> Budget:

@@ -307,7 +307,7 @@ def _work(waiting: deque[Callable[[], _Value]], ended: queue.SimpleQueue[tuple[_
             return
         try:
             ended.put((function(),))
-        except BaseException as error:  # noqa: BLE001 - raised again where the run is waiting
+        except BaseException as error:
             ended.put(error)
 
 
@@ -404,7 +404,7 @@ def _pump(
                 break
             came.put((value,))
         came.put(None)
-    except BaseException as error:  # noqa: BLE001 - raised again where the run is waiting
+    except BaseException as error:
         came.put(error)
 
 

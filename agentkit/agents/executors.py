@@ -60,9 +60,9 @@ def packed(agent: Runner) -> bytes:
         return _dumped(PickledAgent(sent, lineage))
     except Exception as error:
         raise ConfigError(
-            f"{_culprit(sent)} cannot be sent to another process ({type(error).__name__}: {error}). What stands at the "
-            "top of a module can be sent; pip install 'agentkit-tools[dask]' sends functions from anywhere. "
-            "Or leave out executor=: the runs go on in threads then."
+            f"{_culprit(sent)} cannot be sent to another process ({type(error).__name__}: {error}). Definitions at "
+            "the top level of a module can be sent; with pip install 'agentkit-tools[dask]', any function can. "
+            "Without executor= the runs use threads."
         ) from error
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import AgentKitError, ConfigError
-from agentkit.events import Event, PartialOutput, RequestStarted, TextDelta
+from agentkit.events import Event, PartialOutput, RequestStarted, RunEnded, TextDelta
 from agentkit.messages import OutputSchema
 from agentkit.tooling.run_context import REST, RunContext, RunParameter, check_value, run_parameter_of
 from agentkit.tooling.signature import innermost
@@ -127,17 +127,29 @@ class AnswerValidator:
 
 
 class PartialAnswer:
-    """Parser of a streamed typed answer. `output` returns the output type of the agent that currently leads."""
+    """Parser of a streamed typed answer, which holds back text that guardrails have yet to check.
 
-    def __init__(self, output: Callable[[], OutputType[Any] | None]) -> None:
-        self._output = output
+    `answers` returns the answer rules of the agent that currently leads.
+    """
+
+    def __init__(self, answers: Callable[[], AnswerValidator]) -> None:
+        self._answers = answers
         self._growing: GrowingAnswer | None = None
+        self._holds_back = self._has_held_back = False
 
     def with_partial_output(self, event: Event) -> tuple[Event, ...]:
-        """The event, followed by a PartialOutput if its text extends the value."""
+        """The event, followed by a PartialOutput if its text extends the value.
+
+        With output guardrails there is no text until they have passed: then it comes in one piece.
+        """
         if isinstance(event, RequestStarted):
-            output = self._output()
+            output, self._holds_back = self._answers().output, bool(self._answers().of("output"))
             self._growing = None if output is None else output.growing()
+        elif self._holds_back and isinstance(event, TextDelta):
+            self._has_held_back = True
+            return ()
+        elif self._has_held_back and isinstance(event, RunEnded) and event.status == "done":
+            return (TextDelta(event.output), event)
         elif self._growing is not None and isinstance(event, TextDelta):
             value = self._growing.feed(event.text)
             return (event,) if value is None else (event, PartialOutput(value))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from itertools import product
-from typing import Any
+from typing import Any, Self
 
 from agentkit.agents.budget import RESUME_HINT, Budget
 from agentkit.agents.effects import CallFunction, Question, Steps, tell
@@ -19,7 +19,7 @@ from agentkit.agents.result import RunFinished, RunResult, as_error
 from agentkit.agents.run_config import HandoffTarget, RunConfig
 from agentkit.agents.run_stream import Inbox
 from agentkit.agents.tool_calls import Repeats, ToolCallBatch
-from agentkit.errors import AgentKitError, LimitExceeded, RunError
+from agentkit.errors import AgentKitError, ConfigError, GuardrailRefused, LimitExceeded, RunError
 from agentkit.events import (
     AnswerAmended,
     AnswerRefused,
@@ -51,7 +51,7 @@ def judged_by(guardrail: Guardrail, value: Any, budget: Budget) -> Generator[Cal
     if isinstance(value, str) and not isinstance(answer, str | Exception | None):
         kind = type(answer).__name__
         raise RunError(
-            f"The guardrail {guardrail.name} gave {kind} for a text; it returns None to pass, or another text."
+            f"The guardrail {guardrail.name} returned {kind} for a text; it returns None to pass, or another text."
         )
     match answer:
         case ValueError() | AssertionError() as refusal:
@@ -68,6 +68,20 @@ _LANDING = (
     "You have reached the limit of this run ({limit}) and cannot use tools any more. "
     "Answer now with what you have found so far, and say what is still open."
 )
+
+
+class _Caught:
+    """Catches an exception in its block, as the error of a result."""
+
+    error: AgentKitError | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
+        if isinstance(error, Exception):
+            self.error = as_error(error)
+        return isinstance(error, Exception)
 
 
 class RunLoop:
@@ -93,6 +107,7 @@ class RunLoop:
         self.value: Any = None
         self.withheld = self.has_passed = False
         self.inbox = Inbox()
+        self.refused_by = ""
 
     @property
     def plan(self) -> RunConfig:
@@ -102,24 +117,21 @@ class RunLoop:
     def begin(self, prompt: Content) -> Steps:
         """Start a new run, from RunStarted to RunFinished."""
         refusal: AgentKitError | None = None
-        try:
+        with _Caught() as caught:
             yield from self.asking.instruct()
             prompt, refusal = yield from self._checked_prompt(prompt)
-        except Exception as error:  # noqa: BLE001 - the result of the run has it
-            refusal = as_error(error)
         started = RunStarted(self.plan.agent, prompt, len(self.run.history), self.plan.bench.workspace.record.id)
         yield from tell(self.run, started)
+        refusal = caught.error or refusal
         if refusal is not None:
             yield from self._fail(refusal)
         yield from self._go_on()
 
     def resume(self) -> Steps:
         """Resume a run where it stopped."""
-        refusal: AgentKitError | None = None
-        try:
+        with _Caught() as caught:
             yield from self.asking.instruct()
-        except Exception as error:  # noqa: BLE001 - the result of the run has it
-            refusal = as_error(error)
+        refusal = caught.error
         is_landed = self.progress.is_answered and self.progress.status == "limit"
         self.was_done = self.progress.is_answered and self.progress.status == "done"
         yield from tell(self.run, RunResumed("Go on where you were stopped: there is room again." if is_landed else ""))
@@ -142,7 +154,9 @@ class RunLoop:
         while self.progress.ended is None:
             try:
                 yield from step()
-            except Exception as error:  # noqa: BLE001 - the result of the run has it
+            except Exception as error:
+                if step is first and isinstance(error, ConfigError):  # the program lacks what the run had
+                    raise
                 for interrupted in tuple(self.progress.interruptions()):
                     yield from tell(self.run, interrupted)
                 yield from self._fail(as_error(error))
@@ -279,21 +293,28 @@ class RunLoop:
             if self.inbox.close_if_empty():
                 yield from self._end("done")
         elif isinstance(refusal, RunError) or self.progress.refusals >= self.plan.answers.retries:
-            why = f"The answer was refused {self.progress.refusals + 1} times. {refusal}"
             self._withhold()
-            yield from self._fail(refusal if isinstance(refusal, RunError) else RunError(why))
+            yield from self._fail(refusal if isinstance(refusal, RunError) else self._refused(refusal))
         else:
             self.was_done = False
             yield from tell(
                 self.run, AnswerRefused(f"This answer cannot be used. {sentence(str(refusal))} Answer again, in full.")
             )
 
+    def _refused(self, refusal: Exception) -> RunError:
+        """The error of a run whose answers were refused, by a guardrail or as values of the output type."""
+        text = f"The answer was refused {self.progress.refusals + 1} times. {refusal}"
+        if not self.refused_by:
+            return RunError(text)
+        return GuardrailRefused(text, guardrail=self.refused_by, stage="output", reason=str(refusal))
+
     def _checked_output(self) -> Generator[Event | Question, None, Exception | None]:
         """Parse the answer and run the guardrails; returns the error, or None."""
-        rules, self.has_passed = self.plan.answers, False
+        rules, self.has_passed, self.refused_by = self.plan.answers, False, ""
         try:
             self.value = rules.parse(self.progress.text)
             for guardrail in () if self.was_done else rules.of("output"):
+                self.refused_by = guardrail.name
                 amended = yield from judged_by(guardrail, self.value, self.budget)
                 if amended is not None:
                     text, self.value = _amended(rules, guardrail, amended)
@@ -307,7 +328,7 @@ class RunLoop:
     def _checked_prompt(self, prompt: Content) -> Generator[Event | Question, None, tuple[Content, RunError | None]]:
         """The prompt after the guardrails amended each of its texts, and the error if a guardrail refused it."""
         parts = [prompt] if isinstance(prompt, str) else list(prompt)
-        refusal = None
+        refusal: RunError | None = None
         for place, guardrail in product(range(len(parts)), self.plan.answers.of("prompt")):
             part = parts[place]
             if isinstance(part, str) and refusal is None:
@@ -315,7 +336,8 @@ class RunLoop:
                     amended = yield from judged_by(guardrail, part, self.budget)
                     parts[place] = part if amended is None else str(amended)
                 except REFUSALS as error:
-                    refusal = RunError(f"The prompt was refused by {guardrail.name}: {error}")
+                    text = f"The prompt was refused by {guardrail.name}: {error}"
+                    refusal = GuardrailRefused(text, guardrail=guardrail.name, stage="prompt", reason=str(error))
                 except RunError as error:
                     refusal = error
         return str(parts[0]) if isinstance(prompt, str) else tuple(parts), refusal
@@ -360,4 +382,4 @@ def _amended(rules: AnswerValidator, guardrail: Guardrail, value: Any) -> tuple[
         text = rules.encode(value)
         return text, rules.parse(text)
     except REFUSALS as error:
-        raise RunError(f"What the guardrail {guardrail.name} gave is no answer. {error}") from error
+        raise RunError(f"The guardrail {guardrail.name} returned an invalid answer. {error}") from error

@@ -55,13 +55,9 @@ class Middleware:
             return result
         raise RunError(f"The middleware {self.name} returned {type(result).__name__}; it returns a {wanted.__name__}.")
 
-    def failed(self, error: Exception) -> AgentKitError:
-        """The error of the function, with its name; errors of agentkit are passed on."""
-        if isinstance(error, AgentKitError):
-            return error
-        named = RunError(f"The middleware {self.name} failed ({type(error).__name__}: {error}).")
-        named.__cause__ = error
-        return named
+    def failed(self, error: Exception) -> RunError:
+        """The error for an exception of the function, with its name."""
+        return RunError(f"The middleware {self.name} failed ({type(error).__name__}: {error}).")
 
 
 def middleware_from(functions: Iterable[MiddlewareFunction]) -> tuple[Middleware, ...]:
@@ -110,8 +106,10 @@ def _proceed(layer: Middleware, inner: Callable[[Any], Any], given: Any) -> Any:
     work = partial(layer.function, given, proceed if is_async else inner)
     try:
         return layer.checked(execution.call(work, None, is_async=is_async))
-    except Exception as error:  # noqa: BLE001 - raised again with the name of the function
-        raise layer.failed(error) from error.__cause__
+    except AgentKitError:
+        raise
+    except Exception as error:
+        raise layer.failed(error) from error
 
 
 async def _aproceed(layer: Middleware, inner: Callable[[Any], Awaitable[Any]], given: Any) -> Any:
@@ -126,5 +124,7 @@ async def _aproceed(layer: Middleware, inner: Callable[[Any], Awaitable[Any]], g
     work = partial(layer.function, given, awaited if is_async else proceed)
     try:
         return layer.checked(await execution.acall(work, None, is_async=is_async))
-    except Exception as error:  # noqa: BLE001 - raised again with the name of the function
-        raise layer.failed(error) from error.__cause__
+    except AgentKitError:
+        raise
+    except Exception as error:
+        raise layer.failed(error) from error

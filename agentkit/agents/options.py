@@ -17,7 +17,7 @@ from agentkit.agents.run_config import HandoffTarget, Instruction
 from agentkit.content import File, Image, worded
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
+from agentkit.levels import Level, SafetyLevel
 from agentkit.llm.client import LLM
 from agentkit.llm.detection import PROVIDERS
 from agentkit.llm.protocols.chat_format import typed_messages
@@ -46,7 +46,7 @@ class AgentOptions(TypedDict, total=False):
 
     llm: LLM | None
     model: str | None
-    safety: SafetyLevel | str
+    safety: Level
     policy: Policy | None
     rules: Iterable[Rule | Mapping[str, Any]]
     unlabelled: Unlabelled
@@ -112,10 +112,11 @@ _TOOLS, _LIMITS, _WINDOW, _RULES = Toolset(), Limits(), Window(), AnswerValidato
 
 def refuse_unknown(given: Iterable[str], takes: Sequence[str]) -> None:
     """Raise TypeError for an unknown argument of Agent, with a suggestion."""
-    if given:
+    unknown = [name for name in given if name not in takes]
+    if unknown:
         from agentkit.suggestions import refuse
 
-        refuse("Agent", given, takes)
+        refuse("Agent", unknown, takes)
 
 
 def refuse_of_run(function: str, given: Iterable[str], takes: Sequence[str]) -> None:
@@ -286,9 +287,9 @@ def conversation_from(messages: Iterable[Message | Mapping[str, Any]], tools: To
     try:
         said = typed_messages(messages)
     except (TypeError, ValueError) as error:
-        raise ConfigError(f"This is no history: {error}.") from error
+        raise ConfigError(f"The history is invalid: {error}.") from error
     if any(isinstance(message, SystemMessage) for message in said):
-        raise ConfigError("The standing order is no part of a history: leave out system messages, set instruction=.")
+        raise ConfigError("A history contains no system messages: remove them, and set instruction=.")
     called = {call.id: call.name for call in calls_in(said)}
     return [_labelled(message, called, tools) for message in said]
 

@@ -88,8 +88,8 @@ def check_waiting(steps: Iterable[Step], bench: ToolPolicyContext) -> None:
         tool, here = _tool_there(postponed.asked.name, tools), bench.workspace.folder
         if tool.is_in_workspace and postponed.folder not in ("", here):
             raise ConfigError(
-                f"This call of {tool.name!r} was asked for in {postponed.folder!r}, and this agent works in {here!r}: "
-                f"give workspace={postponed.folder!r}. Nothing was answered."
+                f"The call of {tool.name!r} waits for approval in {postponed.folder!r}, but the workspace is {here!r}. "
+                f"Set workspace={postponed.folder!r}. Nothing was answered."
             )
 
 

@@ -79,8 +79,8 @@ class Resumption:
         given: object = self.saved
         if isinstance(given, Approval) or not isinstance(given, RunResult | str | None):
             raise ConfigError(
-                "What an agent resumes is a result, its text or its id, or else the newest run of its session; "
-                f"got {given!r:.200}. What is said of waiting calls has a name: agent.resume(answers=True)."
+                "resume() takes a result, its text or its id, or None for the newest run of the session. "
+                f"Got {given!r:.200}. To answer waiting calls, write agent.resume(answers=True)."
             )
 
     @property
@@ -378,7 +378,7 @@ def read_saved(text: str) -> tuple[str, RunState, tuple[Message, ...]]:
         history = tuple(decode_message(message) for message in data["history"])
         run_id, progress = str(data["run"]), RunState.of(map(decode, data["milestones"]))
     except (KeyError, TypeError, SessionError) as error:
-        raise SessionError(f"This text is no saved run, as RunResult.to_json() makes one ({error}).") from error
+        raise SessionError(f"The text is not a run saved by RunResult.to_json() ({error}).") from error
     if version != _FORMAT:
         remedy = " Update agentkit." if isinstance(version, int) and version > _FORMAT else ""
         raise SessionError(f"The run was saved in format {version!r:.20}; this version reads {_FORMAT}.{remedy}")

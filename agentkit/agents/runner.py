@@ -6,7 +6,7 @@ import copy
 import re
 import threading
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import aclosing, closing, contextmanager
+from contextlib import aclosing, closing, contextmanager, suppress
 from dataclasses import field, replace
 from functools import partial
 from typing import Any, Literal, Self, TypedDict, Unpack
@@ -174,7 +174,7 @@ Work = Prompt | Resumption | None
 
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
 _MAX_LABEL_SOURCE_CHARS = 2_000
-_STOPPED = "The run was stopped. What was done is kept, and agent.resume() goes on with it."
+_STOPPED = "The run was stopped. Its work is stored, and agent.resume() continues it."
 
 
 class RunOptions(TypedDict, total=False):
@@ -257,10 +257,10 @@ class Runner(HandoffTarget):
     def _client(self, given: LLM | None, inherited: Callable[[], LLM] | None) -> Callable[[], LLM]:
         """The client of a run: the given one, the agent's own, that of the parent run, or the environment's."""
         is_own = self._llm is not None or self._model is not None
-        if given is not None:
-            chosen: Callable[[], LLM] = lambda: given  # noqa: E731
-        else:
+        if given is None:
             chosen = inherited if inherited is not None and not is_own else lambda: self.llm
+        else:
+            chosen = partial(_same, given)
         return chosen if self._tool_calling is None else lambda: self._as_text(chosen())
 
     def _as_text(self, llm: LLM) -> LLM:
@@ -406,14 +406,14 @@ class Runner(HandoffTarget):
         limits: Limits | None = None,
         context: Any = None,
         output_type: Any = None,
-        model: str | None = None,
-        llm: LLM | None = None,
+        **client: Any,
     ) -> _Task:
         """Validate the arguments of a run. Raises ConfigError for an invalid one, NoProvider without a provider."""
         earlier = prompt if isinstance(prompt, Resumption) else Resumption()
         known = (context, earlier.context, self.context, LINEAGE.get().context.value)
         context = next((each for each in known if each is not None), None)
-        given = options.llm_from(llm, options.if_said("model", model))
+        model = options.if_said("model", client.get("model"))
+        given = options.llm_from(client.get("llm"), model)
         plan = LINEAGE.get().plan
         talk = _opened(session) or earlier.session or self._conversation(context, is_new=earlier is not prompt)
         if prompt is None:
@@ -477,7 +477,7 @@ class Runner(HandoffTarget):
         run, loop, steps = self._begun(task)
         loop.inbox = task.inbox
         growing, hearing = (
-            PartialAnswer(lambda: loop.plan.answers.output),
+            PartialAnswer(lambda: loop.plan.answers),
             EventDispatcher(self.listeners, loop, task.session),
         )
         stopping = loop.plan.context.stopping
@@ -496,7 +496,7 @@ class Runner(HandoffTarget):
         run, loop, steps = self._begun(task)
         loop.inbox = task.inbox
         growing, hearing = (
-            PartialAnswer(lambda: loop.plan.answers.output),
+            PartialAnswer(lambda: loop.plan.answers),
             EventDispatcher(self.listeners, loop, task.session),
         )
         stopping = loop.plan.context.stopping
@@ -517,8 +517,8 @@ class Runner(HandoffTarget):
         lineage = LINEAGE.get()
         if lineage.depth > MOST_DEPTH:
             raise RunError(
-                f"Agents may set agents to work {MOST_DEPTH} deep, and this would be one deeper. "
-                "Let an agent higher up do the work."
+                f"Agents can be nested {MOST_DEPTH} levels deep, and this run would be one level deeper. "
+                "Let an outer agent do the work."
             )
         prompt, run = task.prompt, task.opened()
         stopping = partial(self._is_stopping, self._stops, lineage.context.stopping)
@@ -627,10 +627,13 @@ _OTHER_CONTEXT = (
 
 def _is_same(one: object, two: object) -> bool:
     """Whether two contexts are the same object, or equal."""
-    try:
+    with suppress(Exception):  # comparison methods can raise
         return one is two or bool(one == two)
-    except Exception:  # noqa: BLE001 - comparison methods can raise
-        return False
+    return False
+
+
+def _same(llm: LLM) -> LLM:
+    return llm
 
 
 def _opened(session: Session | str | None) -> Session | None:
@@ -672,7 +675,9 @@ def _reopened(session: Session, resumption: Resumption) -> SessionRun:
         return session.reopen(saved)
     if isinstance(saved, str) and _RUN_ID.fullmatch(saved):
         which = ", ".join(session.unfinished) or "none"
-        raise SessionError(f"No run {saved!r} waits to go on in the session {session.name!r}. These do: {which}.")
+        raise SessionError(
+            f"The session {session.name!r} has no unfinished run {saved!r}. Its unfinished runs: {which}."
+        )
     state = resumption.state
     if state is None:
         return session.reopen()
@@ -680,8 +685,8 @@ def _reopened(session: Session, resumption: Resumption) -> SessionRun:
     if pending_of(run.progress) != pending_of(state[1]):
         run.leave()
         raise SessionError(
-            "Other calls wait in this run than the saved one says; nothing was answered. "
-            "Read the saved run anew with result.to_json()."
+            "The calls that wait in this run are not those of the saved run. Nothing was answered. "
+            "Save the run again with result.to_json()."
         )
     return run
 

@@ -657,6 +657,6 @@ def _shared(tool: Tool[..., Any] | None) -> list[object]:
 def unknown_lead(name: str, agent: str) -> ConfigError:
     """The error for resuming a run that is led by an agent unknown to the program."""
     return ConfigError(
-        f"The run is led by {name!r}, which is none of the handoffs of {agent!r}; a tool that returned it is not used "
-        "again. Name that agent with resume(..., agents=[...]), or give handoffs= with it."
+        f"The run is led by {name!r}, which is not among the handoffs of {agent!r}. Pass the agent with "
+        "resume(..., agents=[...]), or add it to handoffs=."
     )

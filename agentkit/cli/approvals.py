@@ -255,7 +255,7 @@ Examples:
 """
 
 
-@click.group(invoke_without_command=True, epilog=_EXAMPLES, short_help="List and revoke the approvals that are kept.")
+@click.group(invoke_without_command=True, epilog=_EXAMPLES, short_help="List and revoke the stored approvals.")
 @click.pass_context
 def approvals(context: click.Context) -> None:
     """List and revoke the approvals that you gave with "always" at a terminal."""
@@ -277,7 +277,7 @@ def list_approvals(*, as_json: bool) -> None:
         when = time.strftime("%Y-%m-%d %H:%M", time.localtime(each.created))
         click.echo(clean(f"{each.id}  {when}  {each.calls}\n        in {each.folder}"))
     if not kept:
-        click.echo("No approval is kept. To keep one, answer a question with: a", err=True)
+        click.echo("No approval is stored. To store one, answer a question with: a", err=True)
 
 
 @approvals.command("revoke")

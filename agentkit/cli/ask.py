@@ -205,7 +205,9 @@ class Output:
     def __init__(self, path: Path | None) -> None:
         self._path, self._lines = path, list[str]()
         if path is not None and not path.parent.is_dir():
-            raise click.UsageError(f"There is no folder {str(path.parent)!r}. Make it, or name another file with -o.")
+            raise click.UsageError(
+                f"The folder {str(path.parent)!r} does not exist. Make it, or name another file with -o."
+            )
         if path is not None and path.is_dir():
             raise click.UsageError(f"{str(path)!r} is a folder. Name a file in it with -o.")
 
@@ -246,7 +248,7 @@ def error_stream() -> StatusLine:
 
 
 _FOR_PROGRAMS = RESUME_HINT.partition(";")[0]
-APPROVED = "Warning: -y approves every call that would be asked about, unseen. What a judge denies stays denied."
+APPROVED = "Warning: -y approves every call without showing it. Calls that the policy denies stay denied."
 IGNORE_PRICE = "To ask it all the same: --limit unknown_price=free. To see what is known of it: agentkit models"
 
 
@@ -274,7 +276,7 @@ def answer(order: AskOptions) -> int:
             tell(size, "yellow")
         began = time.monotonic()
         result = _run(order, agent, prompt, wanted, output, status)
-    if is_brief(session) and session.unfinished:
+    if is_brief(session) and (session.unfinished or (result is not None and result.status in _RESUMABLE)):
         session = keep(session, order.place)
     if result is None:
         return _interrupted(session)
@@ -283,6 +285,7 @@ def answer(order: AskOptions) -> int:
     return ended(result, session)
 
 
+_RESUMABLE = ("paused", "limit")
 _LARGE_TOKENS = 50_000
 
 
@@ -309,7 +312,7 @@ def _session(order: AskOptions, settings: Settings, question: Content) -> Sessio
     """The chosen session or a new one; without a store if nothing is stored. Raises UsageError without a question."""
     chosen = chosen_session(order, settings)
     if chosen is None and not question:
-        raise click.UsageError('There is no question. Ask one: agentkit "How much is 17% of 2400?"')
+        raise click.UsageError('The question is missing. Ask one: agentkit "How much is 17% of 2400?"')
     if chosen is not None:
         return chosen
     return brief_session(text_of(question)) if order.place is None else new_session(order.place, text_of(question))
@@ -321,7 +324,7 @@ def _left(session: Session) -> Resumption:
 
     if not session.unfinished:
         raise click.UsageError(
-            f"There is no question, and no run in the session {session.name!r} waits. "
+            f"The question is missing, and no run in the session {session.name!r} waits. "
             f'Ask something: agentkit --session {shown_word(session.name)} "..."'
         )
     return Resumption()
@@ -456,7 +459,7 @@ def _interrupted(session: Session) -> int:
     name = kept_name(session)
     tell("Interrupted.")
     if name and session.unfinished:
-        tell("What was done is kept. Go on with: agentkit -c")
+        tell("The work so far is stored. Continue with: agentkit -c")
     return INTERRUPTED
 
 

@@ -21,7 +21,9 @@ from agentkit.cli.completion import COLLECTIONS, PLACE, limits_option, safety_le
 from agentkit.cli.loading import parted, run_file
 from agentkit.cli.settings import Settings, limit_of, option_value, settings_here, split_names
 from agentkit.cli.templates import find_template, template_names
+from agentkit.cli.tools import WholeNumber
 from agentkit.content import File, Image, part_of, quoted_file
+from agentkit.event_rendering import suggestion
 from agentkit.levels import SafetyLevel
 from agentkit.lines import split_lines
 from agentkit.messages import Content
@@ -60,7 +62,7 @@ _ANSWERING = (
         help="An option of the model, such as: -O temperature 0.2. Repeatable.",
     ),
     click.option("--reasoning", metavar="EFFORT", help="How long the model reasons: none, low, medium, high, ..."),
-    click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="The maximum length of a response."),
+    click.option("--max-tokens", type=WholeNumber(1), metavar="N", help="The maximum length of a response."),
     click.option(
         "--safety",
         metavar="LEVEL",
@@ -69,7 +71,7 @@ _ANSWERING = (
     ),
     limits_option(
         "What a run may take at most: cost (US dollars), seconds, iterations, tool_calls, calls_per_response, "
-        "input_tokens, output_tokens, total_tokens, repeated_calls. Repeatable; none is no limit."
+        "input_tokens, output_tokens, total_tokens, repeated_calls. Repeatable; none removes a limit."
     ),
 )
 
@@ -84,14 +86,12 @@ _CONVERSING = (
         metavar="NAME VALUE",
         help="A parameter of the template. Repeatable.",
     ),
-    click.option(
-        "-y", "--yes", is_flag=True, help="Approve all that would be asked about. What is denied stays denied."
-    ),
+    click.option("-y", "--yes", is_flag=True, help="Approve every call without a question. Denied calls stay denied."),
     click.option("--dry-run", is_flag=True, help="Change nothing, and show what would be changed."),
     click.option("-c", "--continue", "go_on", is_flag=True, help="Go on with the last session."),
     click.option("--session", metavar="NAME", shell_complete=session_names, help="Talk in the session of that name."),
     click.option("--no-session", is_flag=True, help="Keep nothing of this conversation."),
-    click.option("--trace", metavar="FILE", help="Write what runs do into a file, a line each, without what was said."),
+    click.option("--trace", metavar="FILE", help="Write the events of runs to a file, a line each, without texts."),
     PLACE,
 )
 
@@ -115,7 +115,7 @@ def _with(options: Sequence[Callable[[Command], Command]], command: Command) -> 
 
 
 _NOT_BOTH = (
-    ("offline", "model", "the offline model is a model of its own"),
+    ("offline", "model", "the offline model is another model"),
     ("tools", "no_tools", "the second gives the model none"),
     ("go_on", "session", "the first is the last session, the second the one of that name"),
     ("no_session", "session", "the first keeps nothing"),
@@ -271,7 +271,7 @@ def _is_file(name: str) -> bool:
 
 
 def _shown(name: str) -> str | Image | File:
-    advice = f"To say @{name} itself, write @@{name}."
+    advice = f"To write @{name} as text: @@{name}"
     try:
         return part_of(Path(name))
     except OSError as error:
@@ -302,11 +302,22 @@ def _read(word: str) -> str | Image | File:
         part = part_of(data if is_piped else Path(word[1:]))
     except OSError as error:
         raise click.UsageError(
-            f"The file {word[1:]!r} cannot be read: {error.strerror}. To say {word} itself, write @{word}."
+            f"The file {word[1:]!r} cannot be read: {error.strerror}.{_near_file(word[1:])} "
+            f"To write {word} as text: @{word}"
         ) from None
     except ValueError as error:  # neither UTF-8 nor a file that models read
         return decoded(data, NO_TEXT if is_piped else f"{error}.")
     return decoded(data, NO_TEXT) if isinstance(part, str) else part
+
+
+def _near_file(name: str) -> str:
+    """A suggestion of the file in the same folder with the closest name."""
+    folder = Path(name).parent
+    try:
+        names = [str(folder / each.name) for each in folder.iterdir() if each.is_file()]
+    except OSError:
+        return ""
+    return suggestion(name, names, 0.6)
 
 
 def _piped() -> bytes:
@@ -370,7 +381,7 @@ def _written_in(file: Path, name: str) -> Any:
     if name in found:
         return found[name]
     own = [each for each, value in found.items() if isinstance(value, type) and value.__module__ == found["__name__"]]
-    asked = f"There is no {name!r} in {file}." if name else f"Which class of {file} is meant?"
+    asked = f"There is no {name!r} in {file}." if name else f"{file} has several classes."
     raise click.UsageError(f"{asked} Name one: --schema {file}:NAME. Its classes: {', '.join(own) or 'none'}.")
 
 

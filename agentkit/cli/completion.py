@@ -73,5 +73,5 @@ PLACE = click.option(
     "--place",
     metavar="FILE|URL",
     callback=_place,
-    help="Where sessions are kept: a file, or the URL of a PostgreSQL database.",
+    help="The store of the sessions: a file, or the URL of a PostgreSQL database.",
 )

@@ -15,16 +15,16 @@ if TYPE_CHECKING:
     from agentkit.cli.settings import Setting, Settings, SettingsFile
 
 _EXAMPLE = """\
-# Settings of the agentkit command. A flag and a variable AGENTKIT_... come before what stands here.
-# Keys stay in the environment, e.g. OPENAI_API_KEY.
+# Settings of the agentkit command. Flags and variables AGENTKIT_... take precedence.
+# Keys are not settings; store them with: agentkit keys set openai
 {where}
 # tools = ["core", "web"]          # tools and collections: {collections}
 # safety = "network"               # what runs unasked: safe, network{system}
-# session = "work"                 # always go on with this session; false keeps nothing
+# session = "work"                 # always use this session; false stores nothing
 # instruction = "Answer briefly."  # the standing order that the model is given
 # trace = "trace.jsonl"            # write what runs do into this file, a line each
 
-# [limits]                         # what one run may take; false is no limit
+# [limits]                         # limits of one run; false removes a limit
 # cost = 0.10                      # US dollars
 # seconds = 600
 # iterations = 10
@@ -41,7 +41,7 @@ _OF_PROJECT = """
 # model = "gpt-5.4-mini\""""
 
 
-@click.group(short_help="Show the settings, where each is from, and the files they are in.")
+@click.group(short_help="Show and set the settings, with their sources and files.")
 def config() -> None:
     """Show the settings: flag, then environment, then project file, then your own file, then default."""
 
@@ -104,12 +104,12 @@ def trust_project() -> None:
 
     project = project_file(current_folder())
     if project is None:
-        raise ConfigError("There is no project file here or above. To write one: agentkit init --project")
+        raise ConfigError("No project file is in this folder or above it. To write one: agentkit init --project")
     trust(project)
     tell(f"Trusted until it changes: {project.path}")
 
 
-@click.command(short_help="Write a commented file of settings to begin with.")
+@click.command(short_help="Write a commented settings file.")
 @click.option("--project", is_flag=True, help="Write agentkit.toml in this folder instead of your own file.")
 def init(*, project: bool) -> None:
     """Write a commented file of settings: your own, or this project's. One that is there stays as it is."""

@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 import click
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agentkit.cli.settings import Settings
 
 _ASK = 'Ask something first: agentkit "How much is 17% of 2400?"'
-_MAX_FOLDERS = 1_000
+_MAX_FOLDERS, _MAX_NAMES = 1_000, 5_000
 
 
 def chosen_session(order: AskOptions, settings: Settings) -> Session | None:
@@ -51,7 +51,8 @@ def chosen_session(order: AskOptions, settings: Settings) -> Session | None:
 
 def continued(place: str | None) -> Session:
     """The latest conversation of this folder, or of `place`. Raises UsageError if there is none."""
-    latest = _load().get(_here(), {})
+    index = _load()
+    latest = index["folders"].get(_here(), {})
     if latest.get("place", "") == (place or ""):
         brief = _brief_sessions()
         if not latest.get("name") and brief:
@@ -60,15 +61,16 @@ def continued(place: str | None) -> Session:
         if latest.get("name") in names:
             return Session.open(place, latest["name"])
     summaries = Session.summaries(place)
-    if place is not None and summaries:
-        return Session.open(place, summaries[0].name)
+    free = [each.name for each in summaries if place is not None or each.name not in index["names"]]
+    if free:  # of a program, in whichever folder
+        return Session.open(place, free[0])
     if summaries:
         name = summaries[0].name
         raise click.UsageError(
             f"This folder has no conversation to continue. {_ASK}\n"
             f'The latest one elsewhere: agentkit --session {shown_word(name)} "..."'
         )
-    raise click.UsageError(f"There is no conversation to continue. {_ASK}")
+    raise click.UsageError(f"No conversation can be continued. {_ASK}")
 
 
 def continues(session: Session) -> str:
@@ -137,12 +139,13 @@ def known_session(place: str | None, name: str, otherwise: str = "") -> Session:
 
 def note_latest(place: str | None, name: str) -> None:
     """Store that this session is the latest of this folder; an empty name means the brief session."""
-    latest = {"place": place or "", "name": name}
-    known = _load()
-    if known.get(_here()) == latest:
+    latest, index = {"place": place or "", "name": name}, _load()
+    folders, names = index["folders"], index["names"]
+    if folders.pop(_here(), None) == latest:
         return
-    known.pop(_here(), None)
-    kept = dict(list({**known, _here(): latest}.items())[-_MAX_FOLDERS:])
+    folders[_here()] = latest
+    names = [*names, *([name] if name and name not in names else [])][-_MAX_NAMES:]
+    kept = {"folders": dict(list(folders.items())[-_MAX_FOLDERS:]), "names": names}
     try:
         _index().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         write_whole(_index(), json.dumps(kept))
@@ -150,12 +153,19 @@ def note_latest(place: str | None, name: str) -> None:
         tell(f"-c will not find this conversation: {error}", "yellow")
 
 
-def _load() -> dict[str, Mapping[str, str]]:
+class _Index(TypedDict):
+    """The latest session of each folder, and the names of the sessions that commands have used."""
+
+    folders: dict[str, Mapping[str, str]]
+    names: list[str]
+
+
+def _load() -> _Index:
     try:
         known = json.loads(_index().read_bytes())
-    except (OSError, ValueError, RecursionError):
-        return {}
-    return known if isinstance(known, dict) else {}
+        return {"folders": dict(known["folders"]), "names": list(known["names"])}
+    except (OSError, ValueError, TypeError, KeyError, RecursionError):
+        return {"folders": {}, "names": []}
 
 
 def _index() -> Path:

@@ -1,4 +1,4 @@
-"""`agentkit doctor`: what is installed, what is missing, and how to fix it."""
+"""`agentkit doctor`: checks of the installation, with fixes and the next step."""
 
 from __future__ import annotations
 

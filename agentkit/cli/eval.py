@@ -59,7 +59,7 @@ _MARKDOWN = click.option(
 _HTML = click.option("--html", "html_to", type=_FILE, metavar="FILE", help="Write one HTML page with plots.")
 
 
-@click.group("eval", epilog=_EXAMPLES, short_help="Measure how good an agent is.")
+@click.group("eval", epilog=_EXAMPLES, short_help="Evaluate an agent with a suite of cases.")
 def evaluation() -> None:
     """Run suites of cases over agents and models, and report how often they are right, and how sure that is."""
 
@@ -81,7 +81,9 @@ def evaluation() -> None:
 @click.option("--seed", type=int, metavar="NUMBER", help="The first repeat's seed; sent where a model takes one.")
 @click.option("--concurrency", type=WholeNumber(1), default=8, show_default=True, help="Trials at the same time.")
 @limits_option("What all trials together may take.")
-@click.option("--resume", type=_FILE, metavar="FILE", help="Keep each finished trial in FILE, and go on from there.")
+@click.option(
+    "--resume", type=_FILE, metavar="FILE", help="Store each finished trial in FILE, and continue from there."
+)
 @click.option("--record", type=_FILE, metavar="FOLDER", help="Record the trials in cassettes.")
 @click.option("--replay", type=_FILE, metavar="FOLDER", help="Answer from cassettes: no model, no network, no key.")
 @_JSON
@@ -326,7 +328,7 @@ class EvalOptions(ReportFiles):
 
     def __post_init__(self) -> None:
         if self.offline and self.models:
-            raise click.UsageError("Use --offline or --model, not both: the offline model is a model of its own.")
+            raise click.UsageError("Use --offline or --model, not both: the offline model is another model.")
         if self.no_broken and self.baseline is None:
             raise click.UsageError("--no-broken needs --baseline FILE: the report whose cases may not break.")
         if self.record is not None and self.replay is not None:
@@ -391,7 +393,7 @@ def _interrupted(kept: Path | None) -> int:
     if kept is None:
         tell("Interrupted.\nNothing is kept. With --resume FILE each trial is, as soon as it is finished.")
     else:
-        tell(f"Interrupted.\nWhat was done is kept. Go on with: --resume {shown_word(str(kept))}")
+        tell(f"Interrupted.\nThe work so far is stored. Continue with: --resume {shown_word(str(kept))}")
     return INTERRUPTED
 
 

@@ -29,7 +29,7 @@ _PLACE = click.option(
     metavar="FILE|URL",
     default="knowledge.db",
     show_default=True,
-    help="Where the knowledge is kept: a file, or the URL of a PostgreSQL database.",
+    help="The store of the knowledge: a file, or the URL of a PostgreSQL database.",
 )
 _EMBED = click.option(
     "--embed",
@@ -91,7 +91,7 @@ def refresh_documents(*, outside: bool, embed: str | None, place: str, as_json: 
 @knowledge.command("search")
 @click.argument("question")
 @click.option("-n", "--limit", default=5, show_default=True, type=WholeNumber(1, 100), help="How many passages.")
-@click.option("--source", help="Only in this source, in which * stands for anything.")
+@click.option("--source", help="Only in this source; * matches anything.")
 @_EMBED
 @_PLACE
 @_JSON
@@ -141,7 +141,7 @@ def remove_documents(*, sources: tuple[str, ...], place: str) -> int:
 @click.argument("model")
 @_PLACE
 def embed_documents(*, model: str, place: str) -> None:
-    """Make all vectors anew by MODEL, such as ollama:nomic-embed-text."""
+    """Make all vectors again with MODEL, such as ollama:nomic-embed-text."""
     from agentkit.event_rendering import count_text
 
     with _found(place, model) as opened:
@@ -184,7 +184,7 @@ def _found(place: str, embed: str | None = None) -> Knowledge:
     from agentkit.errors import KnowledgeError
 
     if "://" not in place and place != ":memory:" and not Path(place).exists():
-        raise KnowledgeError(f"There is no knowledge in {place!r}. To add some: agentkit knowledge add FILE")
+        raise KnowledgeError(f"{place!r} contains no knowledge. To add some: agentkit knowledge add FILE")
     return _opened(place, embed)
 
 

@@ -67,7 +67,7 @@ def names_in(program: Path) -> Mapping[str, Any]:
     except (Exception, SystemExit) as error:
         fault = error.msg if isinstance(error, SyntaxError) else error  # its text repeats the position
         told = f"{type(error).__name__}: {fault}".strip(": ")
-        raise ConfigError(f"{_where(error, program)}: {told}\nAll that Python says of it: python {program}") from error
+        raise ConfigError(f"{_where(error, program)}: {told}\nThe whole traceback: python {program}") from error
 
 
 def _imported(program: Path) -> dict[str, Any]:
@@ -217,7 +217,7 @@ def _own(file: Path, name: str) -> Toolset:
 def _offered(path: Path) -> Toolset:
     """The tools of a program, or of the servers in a file; cached, so that servers start only once."""
     if not path.is_file():
-        raise ConfigError(f"There is no file {str(path)!r}. Name a Python program whose functions are to be tools.")
+        raise ConfigError(f"The file {str(path)!r} does not exist. Name a Python file whose functions are tools.")
     if path.suffix == _SERVERS:
         from agentkit.mcp import connect_file
 

@@ -29,28 +29,28 @@ _CODES: tuple[tuple[type[AgentKitError], int], ...] = (
 
 COMMANDS = {
     "ask": ("ask", "ask", "Ask a question (this is the default)."),
-    "chat": ("chat.repl", "chat", "Talk, prompt by prompt, at a terminal or through a pipe."),
-    "serve": ("serve", "serve", "Serve an OpenAI-compatible endpoint and a page to chat on."),
-    "mcp": ("mcp", "mcp", "Offer tools to MCP clients, and look at MCP servers."),
-    "sessions": ("sessions", "sessions", "List, show, fork and delete the conversations that are kept."),
-    "undo": ("sessions", "undo", "Take back what the last run here changed."),
+    "chat": ("chat.repl", "chat", "Chat at a terminal or through a pipe."),
+    "serve": ("serve", "serve", "Serve an OpenAI-compatible endpoint and a chat page."),
+    "mcp": ("mcp", "mcp", "Offer tools to MCP clients, and inspect MCP servers."),
+    "sessions": ("sessions", "sessions", "List, search, show, fork and delete the stored sessions."),
+    "undo": ("sessions", "undo", "Undo the changes of the last run in this folder."),
     "run": ("run", "run", "Ask the agent in a Python or text file."),
     "keys": ("keys", "keys", "Store, list and remove API keys."),
     "templates": ("templates", "templates", "List the templates for -T."),
     "plugins": ("plugins", "plugins", "List the installed plugins."),
-    "approvals": ("approvals", "approvals", "List and revoke the approvals that are kept."),
-    "tools": ("tools", "tools", "See the tools, and use one without a model."),
+    "approvals": ("approvals", "approvals", "List and revoke the stored approvals."),
+    "tools": ("tools", "tools", "List the tools, and use one without a model."),
     "knowledge": ("knowledge", "knowledge", "Add documents, and search them for passages."),
-    "eval": ("eval", "evaluation", "Measure how good an agent is."),
-    "optimize": ("optimize", "optimize", "Improve an agent's instruction by its failures."),
-    "explain": ("tools", "explain", "Say whether a tool call would be allowed, and why."),
-    "manifest": ("manifest", "manifest", "Tell what an agent may do, and fail when it may do more."),
-    "models": ("models", "models", "Say which model is asked, its price and its window."),
-    "config": ("config", "config", "Show the settings, where each is from, and the files they are in."),
-    "init": ("config", "init", "Write a commented file of settings to begin with."),
-    "doctor": ("doctor", "doctor", "Look at what is there, and say how to mend what is missing."),
-    "show": ("sessions", "show", "Show a recorded run or an exported session, also as a page."),
-    "replay": ("replay", "replay", "Play a recorded run, or run a program on it."),
+    "eval": ("eval", "evaluation", "Evaluate an agent with a suite of cases."),
+    "optimize": ("optimize", "optimize", "Improve an agent's instruction with its failures."),
+    "explain": ("tools", "explain", "Show whether a tool call is allowed, and why."),
+    "manifest": ("manifest", "manifest", "Show the permissions of an agent, and fail if there are more."),
+    "models": ("models", "models", "Show the model in use, its price and its window; list models."),
+    "config": ("config", "config", "Show and set the settings, with their sources and files."),
+    "init": ("config", "init", "Write a commented settings file."),
+    "doctor": ("doctor", "doctor", "Check the installation, and name the next step."),
+    "show": ("sessions", "show", "Show a recorded run or an exported session, or write a page."),
+    "replay": ("replay", "replay", "Replay a recorded run, or run a program on it."),
 }
 """The commands, most frequent first: module below `agentkit.cli`, name in the module, and help line.
 
@@ -125,7 +125,7 @@ class QuestionOrCommand(click.Group):
         words = ask.make_context("ask", list(args), parent=ctx, resilient_parsing=True).params["question"]
         if words and words[0] in COMMANDS:
             raise click.UsageError(
-                f"{words[0]!r} is a command and stands before its options: agentkit {words[0]} ... "
+                f"{words[0]!r} is a command and comes before its options: agentkit {words[0]} ... "
                 "To ask it as a question, begin with: agentkit ask ...",
                 ctx,
             )

@@ -26,10 +26,12 @@ Examples:
 """
 
 
-@click.command(short_help="Tell what an agent may do, and fail when it may do more.", epilog=_EXAMPLES)
+@click.command(short_help="Show the permissions of an agent, and fail if there are more.", epilog=_EXAMPLES)
 @click.argument("program", metavar="PROGRAM[:NAME]")
 @click.option("--write", "written", type=click.Path(path_type=Path), metavar="FILE", help="Write it into a file.")
-@click.option("--check", "kept", type=click.Path(path_type=Path), metavar="FILE", help="Compare it with what was kept.")
+@click.option(
+    "--check", "kept", type=click.Path(path_type=Path), metavar="FILE", help="Compare it with the stored manifest."
+)
 @click.option("--strict", is_flag=True, help="With --check: fail on any difference.")
 def manifest(*, program: str, written: Path | None, kept: Path | None, strict: bool) -> int:
     """Tell what the agent in PROGRAM may do, with all agents that work with it.

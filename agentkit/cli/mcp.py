@@ -24,9 +24,9 @@ _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 
 @click.command("login", short_help="Log in at a server, in your browser.")
 @click.argument("url")
-@click.option("--scope", metavar="TEXT", help="The rights that are asked for; by default those that the server names.")
+@click.option("--scope", metavar="TEXT", help="The scopes to request; by default those that the server names.")
 @click.option("--client-id", metavar="TEXT", help="What we are known by there; by default we register.")
-@click.option("--issuer", metavar="URL", help="The authorization server that is meant; no other is taken.")
+@click.option("--issuer", metavar="URL", help="The authorization server; no other is accepted.")
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A host that may take part. Repeatable.")
 @click.option("--port", type=WholeNumber(0, 65_535), default=0, help="Where the browser is led back to; any free.")
 @click.option("--paste", is_flag=True, help="Ask for the address that the browser ends at, when it runs elsewhere.")
@@ -55,7 +55,7 @@ def logout(*, url: str) -> int:
     with MCPServer(url) as server:
         done = server.logout()
     if not done:
-        tell("There was no login.")
+        tell("No login is stored.")
     else:
         tell(f"Forgotten here. {done.trouble}" if done.trouble else "Forgotten, here and where it was given.")
     return ANSWERED
@@ -91,7 +91,7 @@ Examples:
 """
 
 
-@click.group(short_help="Offer tools to MCP clients, and look at MCP servers.", epilog=_EXAMPLES)
+@click.group(short_help="Offer tools to MCP clients, and inspect MCP servers.", epilog=_EXAMPLES)
 def mcp() -> None:
     """Offer tools over the Model Context Protocol, and look at what servers of it offer."""
 
@@ -119,7 +119,7 @@ mcp.add_command(logout)
     help="What runs unasked.",
 )
 @click.option(
-    "--ask-client", is_flag=True, help="Ask the person at the client what must be asked for; else it is denied."
+    "--ask-client", is_flag=True, help="Ask the person at the client to approve calls; otherwise they are denied."
 )
 @click.option("--http", is_flag=True, help="Serve streamable HTTP, and print URL and token.")
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")

@@ -29,7 +29,7 @@ Examples:
 _MARKS = {True: "✓", False: "-", None: "?"}
 
 
-@click.command(short_help="Say which model is asked, its price and its window.", epilog=_EXAMPLES)
+@click.command(short_help="Show the model in use, its price and its window; list models.", epilog=_EXAMPLES)
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def models(*, names: tuple[str, ...], as_json: bool) -> None:

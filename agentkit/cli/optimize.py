@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from agentkit.agents.agent import Agent
     from agentkit.evals import Improvement
     from agentkit.evals.optimization.search import EvaluatedCandidate
-    from agentkit.usage import UNLIMITED, Limits
+    from agentkit.usage import Limits
 
 _EXAMPLES = """\b
 Examples:
@@ -32,7 +32,7 @@ Examples:
 _FILE = click.Path(path_type=Path)
 
 
-@click.command("optimize", epilog=_EXAMPLES, short_help="Improve an agent's instruction by its failures.")
+@click.command("optimize", epilog=_EXAMPLES, short_help="Improve an agent's instruction with its failures.")
 @click.argument("suite", metavar="SUITE")
 @click.option(
     "--agent", metavar="FILE", help="The agent: a text file, FILE.py, FILE.py:NAME, or a name in the suite's."
@@ -103,14 +103,14 @@ class _OptimizeOptions:
         if self.budget is None and self.tokens is None:
             raise click.UsageError("Say what it may take: --budget DOLLARS, or --tokens NUMBER.")
         if self.offline and self.model:
-            raise click.UsageError("Use --offline or --model, not both: the offline model is a model of its own.")
+            raise click.UsageError("Use --offline or --model, not both: the offline model is another model.")
         if self.lineage and self.resume:
-            raise click.UsageError("Use --lineage for a new search, or --resume for one that goes on.")
+            raise click.UsageError("Use --lineage for a new search, or --resume to continue one.")
         if self.resume is not None and not self.resume.is_file():
             raise click.UsageError(f"There is no search {str(self.resume)!r} to go on with. Leave --resume out.")
         if self.resume is None and self.kept.exists():
             raise click.UsageError(
-                f"{self.kept} is there already. Go on with: --resume {self.kept}   Begin anew with: --lineage NEWFILE"
+                f"{self.kept} exists. Continue it with: --resume {self.kept}   Begin another with: --lineage NEWFILE"
             )
         if self.out is not None and self.out.exists() and not self.force:
             raise click.UsageError(f"{self.out} is there already. Name another file, or write over it with --force.")
@@ -135,6 +135,7 @@ class _OptimizeOptions:
     def all_limits(self) -> Limits:
         """The limits of the whole search. Raises ConfigError."""
         from agentkit.cli.settings import limit_of
+        from agentkit.usage import UNLIMITED
 
         given: dict[str, Any] = dict(map(limit_of, self.limits))
         return replace(UNLIMITED, **{"cost": self.budget, "total_tokens": self.tokens, **given})
@@ -147,8 +148,6 @@ def _run(wanted: _OptimizeOptions) -> int:
     from agentkit.cli.settings import settings_here
     from agentkit.evals import optimize as improved
 
-    if wanted.lineage is None and wanted.resume is None:
-        tell(f"The search is kept in {wanted.kept}; --lineage names another file.")
     settings = settings_here({"provider": "offline" if wanted.offline else None, "model": wanted.model})
     for note in settings.notes:
         tell(note, "yellow")
@@ -171,7 +170,7 @@ def _run(wanted: _OptimizeOptions) -> int:
             progress=_tell_progress,
         )
     except KeyboardInterrupt:
-        tell(f"Interrupted.\nWhat was done is kept. Go on with: --resume {shown_word(str(wanted.kept))}")
+        tell(f"Interrupted.\nThe work so far is stored. Continue with: --resume {shown_word(str(wanted.kept))}")
         return INTERRUPTED
     changes = found.diff()
     click.echo(clean("\n\n".join(filter(None, (str(found), changes.rstrip("\n"))))))

@@ -25,7 +25,7 @@ Examples:
 
 
 @click.command(
-    short_help="Play a recorded run, or run a program on it.",
+    short_help="Replay a recorded run, or run a program on it.",
     epilog=_EXAMPLES,
     context_settings={"allow_interspersed_args": False},
 )

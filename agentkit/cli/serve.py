@@ -39,7 +39,7 @@ denied to other clients.
 """
 
 
-@click.command(short_help="Serve an OpenAI-compatible endpoint and a page to chat on.", epilog=_EXAMPLES)
+@click.command(short_help="Serve an OpenAI-compatible endpoint and a chat page.", epilog=_EXAMPLES)
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
 @click.option("--port", type=WholeNumber(0, 65_535), default=8080, show_default=True, help="0 for one that is free.")
 @click.option(
@@ -129,7 +129,7 @@ def _tell_address(listener: socket.socket, application: Starlette, agent: Agent[
     """Print the addresses of the page and the endpoint; a random token is printed only in the page's address."""
     origin = origin_of(listener)
     click.echo(f"{origin}/" if is_own else f"{origin}/#token={application.state.token}")
-    key = "your token" if is_own else "what stands behind #token="
+    key = "your token" if is_own else "the text after #token="
     tell(
         f"Open this address in a browser. For a client of OpenAI: base URL {origin}/v1, model {agent.name}, key {key}."
     )

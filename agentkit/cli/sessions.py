@@ -33,9 +33,9 @@ Examples:
 _NAME = click.argument("name", shell_complete=session_names)
 
 
-@click.group(epilog=_EXAMPLES, short_help="List, show, fork and delete the conversations that are kept.")
+@click.group(epilog=_EXAMPLES, short_help="List, search, show, fork and delete the stored sessions.")
 def sessions() -> None:
-    """List, show and change the conversations that are kept."""
+    """List, show and change the stored sessions."""
 
 
 @sessions.command("list")
@@ -56,10 +56,10 @@ def list_sessions(*, place: str | None, as_json: bool) -> None:
         click.echo(clean(summary_line(each, width)))
     if not summaries:
         where = "yet" if place is None else f"in {place}"
-        click.echo(f'No session is kept {where}. Begin one: agentkit "How much is 17% of 2400?"', err=True)
+        click.echo(f'No session is stored {where}. Begin one: agentkit "How much is 17% of 2400?"', err=True)
 
 
-@sessions.command("search")
+@sessions.command("search", short_help="Find the sessions that contain all words of QUERY.")
 @click.argument("query", nargs=-1, required=True)
 @click.option("-n", "--limit", default=20, show_default=True, type=WholeNumber(1, 1_000), help="How many sessions.")
 @PLACE
@@ -82,7 +82,7 @@ def search(*, query: tuple[str, ...], limit: int, place: str | None, as_json: bo
     return ANSWERED if found else FAILED
 
 
-@sessions.command("prune")
+@sessions.command("prune", short_help="Delete the sessions that did not change for a time.")
 @click.option("--older-than", "age", required=True, metavar="AGE", help="The age of the last change: 12h, 30d, 8w.")
 @PLACE
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
@@ -125,7 +125,7 @@ def _seconds(age: str) -> float:
 @PLACE
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document with every entry.")
 def show_session(*, name: str, place: str | None, as_json: bool) -> None:
-    """Show what was said and done in the session NAME."""
+    """Show the messages and calls of the session NAME."""
     from agentkit.cli.display import clean, document_text
     from agentkit.sessions.codec import encode_entry
 
@@ -213,7 +213,7 @@ def _is_confirmed(question: str) -> bool:
 _READABLE = "Give a file that --record, --jsonl or agentkit sessions export wrote."
 
 
-@click.command(short_help="Show a recorded run or an exported session, also as a page.")
+@click.command(short_help="Show a recorded run or an exported session, or write a page.")
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option(
     "--html", type=click.Path(path_type=Path), metavar="OUT", help="Write one HTML page that needs nothing else."
@@ -257,7 +257,7 @@ def _for_the_owner(path: str, flags: int) -> int:
 _SEE_LIST = "To see which runs changed something, and where: agentkit undo --list"
 
 
-@click.command(short_help="Take back what the last run here changed.")
+@click.command(short_help="Undo the changes of the last run in this folder.")
 @click.argument("run", required=False)
 @click.option("--list", "as_list", is_flag=True, help="List the runs that changed something, the latest first.")
 @click.option("--diff", "as_diff", is_flag=True, help="Show the changes of the run, and undo nothing.")

@@ -238,7 +238,7 @@ def parsed(path: Path, text: str, name: str, value: object) -> Any:
     if name not in KEYS:
         told = unknown("setting", name, KEYS)
         if _SECRET.search(name):
-            told = f"There is no setting {name!r:.80}. Keys are kept in the environment, e.g. OPENAI_API_KEY."
+            told = f"There is no setting {name!r:.80}. Store a key with: agentkit keys set openai"
         raise ConfigError(f"{_place(path, text, name)}: {told}")
     try:
         return KEYS[name](value)

@@ -25,9 +25,9 @@ Examples:
 """
 
 
-@click.group(epilog=_EXAMPLES, short_help="See the tools, and use one without a model.")
+@click.group(epilog=_EXAMPLES, short_help="List the tools, and use one without a model.")
 def tools() -> None:
-    """See the tools, and use one without a model."""
+    """List the tools, and use one without a model."""
 
 
 @tools.command("list", short_help="List every tool with its safety level.")
@@ -62,7 +62,7 @@ def list_tools(*, names: tuple[str, ...], as_json: bool) -> None:
 @tools.command("show")
 @click.argument("name", shell_complete=tool_names)
 def show_tool(name: str) -> None:
-    """Show what a model is told of the tool NAME."""
+    """Show the description of the tool NAME that a model receives."""
     from agentkit.cli.display import clean, json_text
     from agentkit.cli.loading import tool_named
 
@@ -145,7 +145,7 @@ Examples:
 """
 
 
-@click.command(epilog=_EXPLAIN_EXAMPLES, short_help="Say whether a tool call would be allowed, and why.")
+@click.command(epilog=_EXPLAIN_EXAMPLES, short_help="Show whether a tool call is allowed, and why.")
 @click.argument("name", shell_complete=tool_names)
 @click.argument("arguments", nargs=-1, metavar="[VALUE | KEY=VALUE]...")
 @click.option(

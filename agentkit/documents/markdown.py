@@ -23,7 +23,7 @@ def _in_cell(text: str) -> str:
     return " ".join(text.split()).replace("|", "\\|")
 
 
-class _Row:
+class _TableRow:
     """A row being read.
 
     Empty cells are only counted until text follows: a few bytes can encode thousands of cells.
@@ -39,7 +39,7 @@ class ParagraphBuilder:
 
     def __init__(self) -> None:
         self._text: list[str] = []
-        self._tables: list[list[_Row]] = []
+        self._tables: list[list[_TableRow]] = []
         self._too_deep, self._cells_left = 0, _MOST_CELLS
 
     def add(self, text: str) -> None:
@@ -71,14 +71,14 @@ class ParagraphBuilder:
     def begin_row(self) -> None:
         """Begin a row of the table."""
         if self._tables and not self._too_deep:
-            self._tables[-1].append(_Row())
+            self._tables[-1].append(_TableRow())
 
     def begin_cells(self, count: int = 1) -> None:
         """Begin a cell of the row, or several of which only the last can have content."""
         if self._tables and self._tables[-1] and not self._too_deep:
             self._tables[-1][-1].begun += count
 
-    def _fill(self, row: _Row) -> None:
+    def _fill(self, row: _TableRow) -> None:
         """Create the pending cells of the row. Raises ToolError if there are too many."""
         more = row.begun - len(row.cells)
         self._cells_left -= more

@@ -62,7 +62,7 @@ _BULLETS = frozenset("\u2022\u00b7\uf0b7\uf0a7-o*\u25cf\u25aa")
 
 
 @dataclass(slots=True)
-class _State:
+class _GroupState:
     """The state of a group."""
 
     is_skipped: bool = False
@@ -83,14 +83,14 @@ class _Paragraph:
 
 def text_of_rtf(body: bytes) -> str:
     """Convert the document to Markdown; damage is passed over."""
-    return "\n\n".join(paragraph for paragraph in _Reader().read(body) if paragraph.strip())[:_MAX_CHARS]
+    return "\n\n".join(paragraph for paragraph in _RTFReader().read(body) if paragraph.strip())[:_MAX_CHARS]
 
 
-class _Reader:
+class _RTFReader:
     """Reads the tokens of a document."""
 
     def __init__(self) -> None:
-        self._states = [_State()]
+        self._states = [_GroupState()]
         self._charset, self._charsets = "cp1252", dict[int, str]()
         self._paragraph = _Paragraph()
         self._bytes, self._chars_to_skip = bytearray(), 0
@@ -125,7 +125,7 @@ class _Reader:
         yield from (note for note in self._notes if not _FIELD_ONLY.fullmatch(note))
 
     @property
-    def _state(self) -> _State:
+    def _state(self) -> _GroupState:
         return self._states[-1]
 
     def _brace(self, brace: bytes) -> None:

@@ -53,8 +53,8 @@ class Indexed:
 class Terms:
     """The search terms; each is one word, or a phrase.
 
-    `words` are searched in the folded text, `variants` in the other spellings: a match with diacritics ranks higher
-    than one without.
+    `words` are searched in the folded text and in the parts of names; `variants` are spellings with diacritics: a match
+    with them ranks higher than one without.
     """
 
     words: tuple[str, ...] = ()
@@ -75,8 +75,10 @@ class Terms:
 
 def indexed(text: str) -> Indexed:
     """Compute the index terms of a text."""
-    composed = unicodedata.normalize("NFC", text)
-    variants = dict.fromkeys(variant for word in _WORD.findall(composed) for variant in _variants(word))
+    composed = unicodedata.normalize("NFC", text.replace("\u00ad", ""))
+    variants = dict.fromkeys(
+        variant for word in _WORD.findall(composed) for variant in (*_marked(word), *_name_parts(word))
+    )
     return Indexed(_apart(folded(composed)), " ".join(variants))
 
 
@@ -86,8 +88,8 @@ def terms_of(question: str) -> Terms:
     words: dict[str, None] = {}
     variants: dict[str, None] = {}
     for word in _telling(_WORD.findall(composed)):
-        words.update(dict.fromkeys(_searched(folded(word))))
-        variants.update(dict.fromkeys(_variants(word)))
+        words.update(dict.fromkeys([*_searched(folded(word)), *_name_parts(word)]))
+        variants.update(dict.fromkeys(_marked(word)))
     return Terms(tuple(words)[:MAX_WORDS], tuple(variants)[:MAX_WORDS])
 
 
@@ -105,8 +107,8 @@ def _telling(words: list[str]) -> list[str]:
 
 
 def folded(text: str) -> str:
-    """Convert to lower case and remove diacritics: `Đường` becomes `duong`."""
-    decomposed = unicodedata.normalize("NFKD", text)
+    """Convert to lower case, and remove diacritics and soft hyphens: `Đường` becomes `duong`."""
+    decomposed = unicodedata.normalize("NFKD", text.replace("\u00ad", ""))
     if not decomposed.isascii():
         decomposed = "".join(char for char in decomposed if unicodedata.category(char) not in _MARKS)
     return decomposed.translate(_STROKES).lower()
@@ -121,14 +123,18 @@ def _searched(word: str) -> list[str]:
     return [" ".join(parts), *parts] if len(parts) > 1 else parts
 
 
-def _variants(word: str) -> list[str]:
-    """Other spellings: with diacritics in lower case, and the parts of a name such as readFile."""
+def _marked(word: str) -> list[str]:
+    """The word in lower case with its diacritics, if it has any."""
     lower = word.lower()
-    marked = [] if lower.isascii() or lower == folded(word) else _PART.findall(lower)
-    if word in (lower, word.upper(), word.capitalize()):
-        return marked
-    humps = [hump.lower() for hump in _HUMP.findall(word)]
-    return marked + (humps if len(humps) > 1 else [])
+    return [] if lower.isascii() or lower == folded(word) else _PART.findall(lower)
+
+
+def _name_parts(word: str) -> list[str]:
+    """The parts of a name in a program, such as readFile."""
+    if word in (word.lower(), word.upper(), word.capitalize()):
+        return []
+    humps = [folded(hump) for hump in _HUMP.findall(word)]
+    return humps if len(humps) > 1 else []
 
 
 def _apart(text: str) -> str:

@@ -39,7 +39,7 @@ class _Level(NamedTuple):
 def word_paragraphs(archive: Archive) -> Iterator[str]:
     """Yield the paragraphs and tables, then footnotes, endnotes, comments, headers and footers."""
     related = archive.relationships(_DOCUMENT)
-    context = _Context(_styles(archive), _Numbering(archive))
+    context = _WordContext(_styles(archive), _Numbering(archive))
     yield from _part(archive, _DOCUMENT, related, context, "")
     known = set[str]()
     for kind, label in _LABELS.items():
@@ -51,13 +51,13 @@ def word_paragraphs(archive: Archive) -> Iterator[str]:
                     yield paragraph
 
 
-class _Context(NamedTuple):
+class _WordContext(NamedTuple):
     styles: Mapping[str, _Style]
     numbering: _Numbering
 
 
 def _part(
-    archive: Archive, name: str, related: Mapping[str, Relationship], context: _Context, label: str
+    archive: Archive, name: str, related: Mapping[str, Relationship], context: _WordContext, label: str
 ) -> Iterator[str]:
     reader = _WordReader(context, related)
     for paragraph in reader.read(archive.events(name)):
@@ -192,7 +192,7 @@ class _WordReader(OpenXMLText):
 
     breaks: ClassVar[Mapping[str, str]] = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 
-    def __init__(self, context: _Context, relationships: Mapping[str, Relationship]) -> None:
+    def __init__(self, context: _WordContext, relationships: Mapping[str, Relationship]) -> None:
         super().__init__(relationships)
         self._context = context
         self._style, self._level = _Style(), 0

@@ -117,7 +117,7 @@ def _text(place: Path) -> str:
             raise ConfigError(f"{place} has more than {_MOST_BYTES // 1_000_000} MB, too many for cases.")
         return place.read_bytes().decode("utf-8-sig")
     except (OSError, ValueError) as error:
-        fault = error.strerror if isinstance(error, OSError) else "it is not UTF-8; save it so"
+        fault = error.strerror if isinstance(error, OSError) else "it is not UTF-8; save it in this encoding"
         raise ConfigError(f"The cases in {place} cannot be read: {fault}.") from error
 
 
@@ -138,9 +138,11 @@ def _loaded(line: str) -> Any:
 def _csv_rows(text: str) -> Iterator[_Row]:
     """Parse CSV rows: `tags` are words, `expected` is text, `tool_calls` are names or JSON.
 
-    `prompts` and `arguments` are JSON.
+    `prompts` and `arguments` are JSON. Cells are separated by commas, semicolons or tabs, and stripped.
     """
-    rows = csv.reader(split_lines(text, keepends=True), strict=True)
+    first = text.partition("\n")[0]
+    separator = max(",;\t", key=first.count)  # spreadsheets of many countries write semicolons
+    rows = csv.reader(split_lines(text, keepends=True), strict=True, delimiter=separator)
     head: list[str] | None = None
     while True:
         line = rows.line_num + 1
@@ -153,14 +155,14 @@ def _csv_rows(text: str) -> Iterator[_Row]:
             return
         if head is None:
             head = [cell.strip().lower() for cell in cells]
-        elif any(cells):
+        elif any(cell.strip() for cell in cells):
             yield line, _csv_row(head, cells)
 
 
 def _csv_row(head: list[str], cells: list[str]) -> Any:
     if len(cells) != len(head):
         return ConfigError(f"the row has {len(cells)} values, and the first line names {len(head)}.")
-    row: dict[str, Any] = {name: cell for name, cell in zip(head, cells, strict=True) if cell.strip()}
+    row: dict[str, Any] = {name: cell.strip() for name, cell in zip(head, cells, strict=True) if cell.strip()}
     if "tags" in row:
         row["tags"] = row["tags"].replace(",", " ").split()
     if "tool_calls" in row:

@@ -19,6 +19,8 @@ _SENTENCE_END = re.compile(
     r"|\n(?=\s*[-*+\u2022|]|\s*\d+[.)]\s)"  # a list item or table row
 )
 _FEWEST_CHARS = 100
+_MAX_ROW_CHARS = 5_000
+"""Longer rows end at a line break even within quotes, which may be unbalanced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +41,16 @@ class ChunkSize:
 
 
 class _Unit(NamedTuple):
-    """An atomic unit: a sentence or a line of code. `gap` is the separator from the previous unit."""
+    """An atomic unit: a sentence, a line of code or a row. `gap` is the separator from the previous unit.
+
+    `header` is that of the table of a row, except for the rows of the header themselves.
+    """
 
     text: str
     first_line: int
     last_line: int
     gap: str
+    header: str = ""
 
 
 def cut(blocks: Iterable[DocumentBlock], lengths: ChunkSize) -> list[ChunkDraft]:
@@ -86,13 +92,22 @@ def _pieces(blocks: Sequence[DocumentBlock], lengths: ChunkSize) -> Iterator[Chu
     for unit in units:
         if fresh and size + _size([unit]) > lengths.passage_chars:
             yield _piece(taken, section, blocks[0].page)
-            taken, fresh = _overlap(taken, unit, lengths), 0
+            taken, fresh = _beginning(taken, unit, lengths), 0
             size = _size(taken)
         taken.append(unit)
         size += _size([unit])
         fresh += 1
     if fresh:
         yield _piece(taken, section, blocks[0].page)
+
+
+def _beginning(taken: Sequence[_Unit], unit: _Unit, lengths: ChunkSize) -> list[_Unit]:
+    """The units to repeat before a unit in a new chunk: the header of its table, or the end of the previous chunk."""
+    if not unit.header:
+        return _overlap(taken, unit, lengths)
+    if len(unit.header) + len(unit.text) > lengths.passage_chars:
+        return []
+    return [_Unit(unit.header, unit.first_line, unit.first_line, unit.gap)]
 
 
 def _shared(sections: Sequence[tuple[str, ...]]) -> Iterator[str]:
@@ -125,20 +140,24 @@ def _piece(units: Sequence[_Unit], section: str, page: int | None) -> ChunkDraft
 
 def _units(block: DocumentBlock, most: int) -> Iterator[_Unit]:
     """Split a block into sentences or lines of code, and overlong ones into pieces."""
-    line, gap = block.line, "\n\n"
+    line, gap, read_chars = block.line, "\n\n", 0
     for part in _parts(block):
         for piece in _short(part, most):
             text = piece.strip("\n") if block.is_code else piece.strip()
             skipped = piece[: piece.find(text)].count("\n") if text else 0
             if text:
                 first = line + skipped if block.line else 0
-                yield _Unit(text, first, first + text.count("\n") if first else 0, gap)
+                header = block.header if read_chars >= len(block.header) else ""
+                yield _Unit(text, first, first + text.count("\n") if first else 0, gap, header)
                 gap = "\n" if block.is_code or piece.endswith("\n") else " "
             line += piece.count("\n")
+            read_chars += len(piece)
 
 
 def _parts(block: DocumentBlock) -> list[str]:
     """Split the text into parts, each with its trailing white space."""
+    if block.header:
+        return list(table_rows(block.text))
     if block.is_code:
         return split_lines(block.text, keepends=True)
     parts, begin = [], 0
@@ -150,6 +169,18 @@ def _parts(block: DocumentBlock) -> list[str]:
             parts.append(block.text[begin:end])
             begin = end
     return [*parts, block.text[begin:]]
+
+
+def table_rows(text: str) -> Iterator[str]:
+    """The rows of a table, each with its line break; quoted cells can contain several lines."""
+    row = ""
+    for line in split_lines(text, keepends=True):
+        row += line
+        if row.count('"') % 2 == 0 or row.startswith("|") or len(row) > _MAX_ROW_CHARS:
+            yield row
+            row = ""
+    if row:
+        yield row
 
 
 def _short(part: str, most: int) -> Iterator[str]:

@@ -38,7 +38,8 @@ class DocumentBlock:
     """A structural unit of a parsed document: a paragraph, a heading, a function.
 
     `section` contains the headings above it, outermost first; lines count from 1 in the document, 0 if it has no lines.
-    `is_code` marks blocks that are split at lines rather than sentences.
+    `is_code` marks blocks that are split at lines rather than sentences. `header` is the beginning of a table, which is
+    split at rows and repeats it in each chunk.
     """
 
     text: str
@@ -46,6 +47,7 @@ class DocumentBlock:
     line: int = 0
     page: int | None = None
     is_code: bool = False
+    header: str = ""
 
 
 @dataclass(frozen=True, slots=True)

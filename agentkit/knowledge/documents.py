@@ -12,6 +12,7 @@ from pathlib import PurePath
 from agentkit._dataclass import dataclass
 from agentkit.documents.parsing import parse_document
 from agentkit.errors import ToolError
+from agentkit.knowledge.chunking import table_rows
 from agentkit.knowledge.chunks import DocumentBlock
 from agentkit.safety.urls import Url, read_url
 from agentkit.tools.web.page_text import decode, kind_of, read_html, without_controls
@@ -19,6 +20,8 @@ from agentkit.tools.web.page_text import decode, kind_of, read_html, without_con
 _HEADING = re.compile(r" {0,3}(#{1,6})\s+(.+?)\s*#*\s*$")
 _UNDERLINE = re.compile(r"(={3,}|-{3,}|~{3,}|\^{3,})\s*$")
 _FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_TABLE_RULE = re.compile(r"[ \t]*\|?(?:[ \t]*:?-+:?[ \t]*\|)*[ \t]*:?-*:?[ \t]*")
+_SHEET = re.compile(r"^## (.*)$", re.MULTILINE)
 _LEVELS = {"=": 1, "-": 2, "~": 3, "^": 4}
 _MAX_HEADING_CHARS = 120
 _MAX_HEADING_LINE_CHARS = 1_000
@@ -46,14 +49,34 @@ class _ProseParser:
 
     def end(self, *, is_code: bool = False) -> Iterator[DocumentBlock]:
         """Yield the current block, if it is not empty."""
-        if any(line.strip() for line in self.lines):
-            yield DocumentBlock("\n".join(self.lines), self.section, self.begin, is_code=is_code)
-        self.lines = []
+        lines, self.lines = self.lines, []
+        at = 0 if is_code else _table_start(lines)
+        if at and any(line.strip() for line in lines[: at - 1]):
+            yield DocumentBlock("\n".join(lines[: at - 1]), self.section, self.begin)
+        if at:
+            header = "\n".join(lines[at - 1 : at + 1])
+            text = "\n".join(lines[at - 1 :])
+            yield DocumentBlock(text, self.section, self.begin + at - 1, is_code=True, header=header)
+        elif any(line.strip() for line in lines):
+            yield DocumentBlock("\n".join(lines), self.section, self.begin, is_code=is_code)
 
     def enter(self, level: int, title: str) -> None:
         """Start a section, closing those of its level and below."""
         self.headings = {above: text for above, text in self.headings.items() if above < level}
         self.headings[level] = " ".join(title.split())[:_MAX_HEADING_CHARS]
+
+
+def _table_start(lines: list[str]) -> int:
+    """The index of the line below the header of a Markdown table; 0 without a table."""
+    for number, line in enumerate(lines[1:], 1):
+        if (
+            len(line) <= _MAX_HEADING_LINE_CHARS
+            and "|" in line
+            and _TABLE_RULE.fullmatch(line)
+            and "|" in lines[number - 1]
+        ):
+            return number
+    return 0
 
 
 def blocks_of_markdown(text: str) -> Iterator[DocumentBlock]:
@@ -106,6 +129,27 @@ def blocks_of_lines(text: str) -> Iterator[DocumentBlock]:
     """Data and logs, which are split at lines."""
     if text.strip():
         yield DocumentBlock(text, (), 1, is_code=True)
+
+
+def blocks_of_table(text: str, section: tuple[str, ...] = (), line: int = 1) -> Iterator[DocumentBlock]:
+    """A table of comma-separated or tab-separated values, whose first row is its header."""
+    plain = text.strip("\n")
+    if plain:
+        header = next(table_rows(plain)).rstrip("\n")
+        skipped = len(text) - len(text.lstrip("\n"))
+        yield DocumentBlock(plain, section, line + skipped, is_code=True, header=header)
+
+
+def blocks_of_sheets(text: str) -> Iterator[DocumentBlock]:
+    """The sheets of a workbook, each a table below its name."""
+    starts = [*_SHEET.finditer(text)]
+    for found, following in zip(starts, [*starts[1:], None], strict=True):
+        yield DocumentBlock(found[0], (found[1],))
+        table, _, notes = (
+            text[found.end() : following.start() if following else len(text)].strip("\n").partition("\n\n")
+        )
+        yield from blocks_of_table(table, (found[1],), 0)
+        yield from (replace(block, section=(found[1],)) for block in blocks_of_markdown(notes))
 
 
 _DEFINITION = re.compile(
@@ -206,6 +250,7 @@ _READERS: Mapping[str, Reader] = {
     "python": blocks_of_python,
     "code": blocks_of_code,
 }
+_WORKBOOK, _TABLE_SUFFIXES = b"xl/workbook.xml", (".csv", ".tsv")
 KINDS = ("markdown", "text", "html", "pdf", "office", "python", "code", "data")
 """The supported document formats."""
 
@@ -237,8 +282,9 @@ def read(body: bytes, name: str, content_type: str = "") -> Content:
     Raises ToolError if it contains no readable text, and MissingExtra for a PDF without pypdf.
     """
     document = parse_document(body)
-    if document is not None and document.kind == "office":
-        return Content("office", document.title, _without_lines(blocks_of_markdown(document.text)), document.note)
+    if document is not None and document.kind != "pdf":
+        reader = blocks_of_sheets if _WORKBOOK in body else blocks_of_markdown
+        return Content("office", document.title, _without_lines(reader(document.text)), document.note)
     if document is not None:
         found = ((block.text, page) for page, text in enumerate(document.pages, 1) for block in blocks_of_text(text))
         return Content(
@@ -247,7 +293,12 @@ def read(body: bytes, name: str, content_type: str = "") -> Content:
     kind = _kind(body, name, content_type)
     decoded = decode(body, content_type)
     text = without_controls(decoded.text)
-    content = _read_html(text, name) if kind == "html" else read_text(text, kind)
+    if kind == "html":
+        content = _read_html(text, name)
+    elif PurePath(name).suffix.lower() in _TABLE_SUFFIXES:
+        content = Content(kind, "", tuple(blocks_of_table(text)))
+    else:
+        content = read_text(text, kind)
     return replace(content, note=" ".join(filter(None, (decoded.note, content.note))))
 
 
@@ -284,4 +335,4 @@ def _read_html(text: str, name: str) -> Content:
 
 def _without_lines(blocks: Iterable[DocumentBlock]) -> tuple[DocumentBlock, ...]:
     """Remove line numbers from blocks whose text is not the document itself."""
-    return tuple(DocumentBlock(each.text, each.section, 0, None, each.is_code) for each in blocks)
+    return tuple(replace(each, line=0, page=None) for each in blocks)

@@ -462,7 +462,7 @@ def parted(model: str | None) -> tuple[str | None, tuple[str, ...]]:
     first, *others = (name.strip() for name in model.split(_BAR))
     if not all(others):
         raise ConfigError(
-            f"A name is missing beside a | in model={model!r:.200}: write 'openai:gpt-5.4-mini | offline'."
+            f"A name is missing next to a | in model={model!r:.200}: write 'openai:gpt-5.4-mini | offline'."
         )
     return first or None, tuple(others)
 
@@ -823,7 +823,10 @@ def _check_alone(wishes: LLMArguments) -> None:
     others = wishes.given().keys() - {"client", "model", "protocol"}
     if wishes.client is not None and others:
         names = " and ".join(f"{name}=" for name in sorted(others))
-        raise ConfigError(f"{names} beside client=: the client says where requests go and with what; make it so.")
+        raise ConfigError(
+            f"{names} cannot be combined with client=, which decides where requests are sent and with which key. "
+            "Configure the client."
+        )
 
 
 def _checked_limits(timeout_seconds: float, max_retries: int) -> tuple[float, int]:

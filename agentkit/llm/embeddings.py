@@ -77,7 +77,7 @@ def read_vectors(text: str, count: int) -> EmbeddingAnswer:
     entries = dictionaries(data.get("data"))
     if len(entries) != count:
         shown = "" if entries else f": it says {text[:_MOST_SHOWN_CHARS]!r}"
-        raise BadResponse(f"The server was sent {count} texts and gave {len(entries)} vectors{shown}. {_TRY}")
+        raise BadResponse(f"The server received {count} texts and returned {len(entries)} vectors{shown}. {_TRY}")
     vectors = [_vector(entry.get("embedding")) for entry in _in_order(entries)]
     return EmbeddingAnswer(vectors, word(data.get("model")), _usage(dictionary(data.get("usage"))))
 
@@ -86,11 +86,11 @@ def check_lengths(vectors: Sequence[Vector], dimensions: object) -> None:
     """Raise BadResponse unless all vectors have the same length, equal to `dimensions` if given."""
     lengths = sorted({len(vector) for vector in vectors})
     if len(lengths) > 1:
-        raise BadResponse(f"The server gave vectors of several lengths: {', '.join(map(str, lengths))}. {_TRY}")
+        raise BadResponse(f"The server returned vectors of different lengths: {', '.join(map(str, lengths))}. {_TRY}")
     if dimensions is not None and lengths and lengths != [dimensions]:
         raise BadResponse(
-            f"dimensions={dimensions} was asked for, and the server gave {lengths[0]} numbers: it or its model knows "
-            "one length only. Leave dimensions= out."
+            f"dimensions={dimensions} was requested, but the server returned {lengths[0]} numbers: it or its "
+            "model supports one length only. Omit dimensions=."
         )
 
 
@@ -128,7 +128,9 @@ def _vector(given: object) -> Vector:
     except (TypeError, ValueError, OverflowError, struct.error):
         numbers = []
     if not numbers or not math.isfinite(sum(numbers)):
-        raise BadResponse("The server gave a vector that is none: it is no list of finite numbers. Try another model.")
+        raise BadResponse(
+            "The embeddings response contains an invalid vector: not a list of finite numbers. Try another model."
+        )
     return numbers
 
 
@@ -217,7 +219,7 @@ def checked(texts: Iterable[str]) -> list[str]:
         if not isinstance(text, str):
             raise ConfigError(f"embed() takes texts; texts[{number}] is {type(text).__name__}.")
         if not text or text.isspace():
-            raise ConfigError(f"texts[{number}] is empty: there is no vector of nothing. Leave it out.")
+            raise ConfigError(f"texts[{number}] is empty, and an empty text cannot be embedded. Remove it.")
     return known
 
 

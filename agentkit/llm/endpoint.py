@@ -194,11 +194,11 @@ def read_headers(headers: Mapping[str, str] | None) -> dict[str, str]:
         raise ConfigError(f"headers= takes names and texts, as in {{'X-Team': 'blue'}}. Got {type(headers).__name__}.")
     for name, value in headers.items():
         if not isinstance(name, str) or not _HEADER_NAME.fullmatch(name):
-            raise ConfigError(f"headers= has {name!r:.40}, which is no header's name; names are like 'X-Team'.")
+            raise ConfigError(f"headers= has the invalid name {name!r:.40}; names are like 'X-Team'.")
         if not isinstance(value, str) or not _HEADER_VALUE.fullmatch(value):
             raise ConfigError(f"headers= has no text of one line, in ASCII, for {name!r}.")
         if name.lower() in _OWN_HEADERS:
-            raise ConfigError(f"headers= cannot set {name!r}: what is sent decides it.")
+            raise ConfigError(f"headers= cannot set {name!r}: it depends on the content of the request.")
     return {name: value.strip() for name, value in headers.items()}
 
 

@@ -65,7 +65,7 @@ class _Parts:
 
         self.answer = anthropic.joined(self.answer, part) if self._pauses else part
         self._pauses += 1
-        if is_over or self._pauses > anthropic.MOST_PAUSES:
+        if is_over or self._pauses > anthropic.MAX_PAUSES:
             self.asked, self.answer = None, anthropic.ended(self.answer)
             return
         self.asked = replace(self._request, messages=[*self._request.messages, self.answer.message])

@@ -378,6 +378,12 @@ def _own_facts(agent: Agent[Any]) -> _Facts:
     yield from _under(("limits",), _limits(agent.limits, agent.max_iterations))
     yield from _under(("model",), model_facts(agent.known_llm))
     yield from _under(("rules",), rules)
+    yield from _under(("unlabelled",), _unlabelled(agent))
+
+
+def _unlabelled(agent: Agent[Any]) -> Iterable[tuple[str, Any]]:
+    """The tools without a safety level, whose calls run without approval."""
+    return ((tool.name, True) for tool in agent.tools if agent.unlabelled == "allow" and not tool.is_labelled)
 
 
 def _under(path: facts.Path, named: Iterable[tuple[str, Any]]) -> _Facts:

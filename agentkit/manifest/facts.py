@@ -294,6 +294,7 @@ LISTED: Mapping[str, FactType] = {
     "handoffs": _PRESENT,
     "listeners": _code(),
     "rules": FactType(_is_rule, "a rule: verdict, tool, where", remarked),
+    "unlabelled": _PRESENT,
 }
 """The facts with any number of entries per agent, by name; rules by number."""
 

@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from textwrap import wrap
 from typing import Any, Protocol, TextIO
 
 from agentkit.event_rendering import visible
@@ -18,7 +19,7 @@ _MAX_ORIGIN_CHARS = 100
 _MIN_READING_SECONDS = 0.4
 """Seconds in which nobody can have read a question: input typed before is not an answer to it."""
 _DEFAULT_ROWS, _DEFAULT_COLUMNS = 24, 80
-_SPARE_ROWS = 2
+_SPARE_ROWS, _MIN_COLUMNS = 2, 20
 _MAX_CLOSE_ROWS = 20
 """A question with more rows may have scrolled off the screen when the person answers."""
 
@@ -115,7 +116,9 @@ class ApprovalDialog:
         lines.append("e  edit the arguments")
         if self._can_wait:
             lines.append("l  later: the run waits for your answer")
-        return [f"  {line}" for line in (*lines, "n  no; with a reason: n because ...")]
+        width = max(_screen_size()[0] - 1, _MIN_COLUMNS)
+        lines = [f"  {line}" for line in (*lines, "n  no; with a reason: n because ...")]
+        return [row for line in lines for row in wrap(line, width, subsequent_indent="     ")]
 
     def _words(self) -> Said:
         """The answer to a question of a tool, which is a text."""

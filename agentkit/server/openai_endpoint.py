@@ -130,8 +130,8 @@ _MEANINGLESS: Mapping[str, tuple[Any, ...]] = {
 
 _REASONS = {
     "n": "there is one answer",
-    "tools": "the agent has tools of its own, which run on the server and are judged there",
-    "functions": "the agent has tools of its own, which run on the server and are judged there",
+    "tools": "the agent's own tools run on the server and are judged there",
+    "functions": "the agent's own tools run on the server and are judged there",
     "tool_choice": "the agent chooses among its own tools",
     "function_call": "the agent chooses among its own tools",
     "response_format": "what the agent answers was decided where it was made (output_type=)",
@@ -251,7 +251,7 @@ def _check_calls(messages: Sequence[Message]) -> None:
         if isinstance(message, AssistantMessage):
             waiting = {call.id for call in message.tool_calls}
             if len(waiting) < len(message.tool_calls) or waiting & known or "" in waiting:
-                raise _invalid("messages", "Each tool call must have an id of its own.")
+                raise _invalid("messages", "Each tool call must have a distinct id.")
             known |= waiting
     # A final call without a result is rejected, too: the last message must be the user's.
 
@@ -289,7 +289,7 @@ class Completions:
     async def model(self, asked: HTTPRequest) -> HTTPResponse:
         """Describe the agent as a model. Raises HTTPError for another name."""
         if asked.path.get("model") != self.agent.name:
-            text = f"There is no such model; the agent is called {self.agent.name!r}."
+            text = f"The model does not exist; the agent is called {self.agent.name!r}."
             raise HTTPError(404, text, code="model_not_found", parameter="model")
         return reply_of(self._model)
 
@@ -439,7 +439,10 @@ def usage_of(usage: Usage) -> dict[str, Any]:
 
 
 def refusal_of(error: AgentKitError) -> HTTPError:
-    """Convert the error of a run to an OpenAI error."""
+    """Convert the error of a run to an OpenAI error. What an exception of the program says is not shown to clients."""
+    cause = error.__cause__
+    if type(error) is RunError and cause is not None and not isinstance(cause, AgentKitError | ValueError):
+        return HTTPError(500, "The run was ended by an error of the program.", code="server_error")
     status, code = next((status, code) for kind, status, code in _STATUSES if isinstance(error, kind))
     headers = {}
     if isinstance(error, RateLimited) and error.retry_after_seconds is not None:

@@ -183,15 +183,16 @@ class Session:
 
         Earlier runs keep their tool calls and decisions. Raises SessionError while a run is in progress.
         """
-        if self.store is None:
-            asked = [at for at, each in enumerate(self.messages) if isinstance(each, UserMessage)]
-            return self.fork(self.name, asked[-1] if asked else 0)
-        entries, name = self.entries, self.name
+        name, entries = self.name, self.entries
+        asked = [at for at, each in enumerate(self.messages) if isinstance(each, UserMessage)]
         begun = [at for at, entry in enumerate(entries) if isinstance(entry.milestone, RunStarted)]
-        kept = entries[: begun[-1]] if begun else []
-        self.store.rename(name, archive.branch_name(name))
-        if kept:
-            self.store.create(name, kept)
+        if self.store is None:
+            return self.fork(name, asked[-1] if asked else 0)
+        self.rename(archive.branch_name(name))
+        if not begun:  # all messages are from elsewhere
+            return self.fork(name, asked[-1] if asked else 0)
+        if begun[-1]:
+            self.store.create(name, entries[: begun[-1]])
         new = Session(name, self.store)
         new.resumed = self.resumed
         return new

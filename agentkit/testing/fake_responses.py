@@ -681,7 +681,7 @@ def _gemini_usage(usage: Usage) -> dict[str, Any]:
 
 
 PATH = "/embeddings"
-_MOST_TEXTS = 2_048
+_MAX_TEXTS = 2_048
 
 
 def reply_with_vectors(request: RecordedRequest) -> ScriptedReply:
@@ -692,8 +692,8 @@ def reply_with_vectors(request: RecordedRequest) -> ScriptedReply:
     texts = [texts] if isinstance(texts, str) else texts
     if not isinstance(texts, list) or not texts or not all(isinstance(text, str) and text for text in texts):
         return fail(400, "'$.input' is invalid. Please check the API reference.", parameter="input")
-    if len(texts) > _MOST_TEXTS:
-        said = f"Invalid 'input': array too long. Expected at most {_MOST_TEXTS} entries, but got {len(texts)} instead."
+    if len(texts) > _MAX_TEXTS:
+        said = f"Invalid 'input': array too long. Expected at most {_MAX_TEXTS} entries, but got {len(texts)} instead."
         return fail(400, said, code="array_above_max_length", parameter="input")
     length = request.json.get("dimensions", LENGTH)
     if not isinstance(length, int) or length < 1:

@@ -12,7 +12,7 @@ from weakref import WeakSet
 
 from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError
-from agentkit.levels import SafetyLevel
+from agentkit.levels import Level, SafetyLevel
 from agentkit.messages import ToolResult, ToolSpec
 from agentkit.safety.preview import NO_PREVIEW, CallPreview
 from agentkit.suggestions import refuse_made
@@ -225,7 +225,7 @@ class Tool(reflection.Portable, Generic[P, R]):
         name: str | None = None,
         description: str | None = None,
         *,
-        level: SafetyLevel | str | None = None,
+        level: Level | None = None,
         timeout_seconds: float | None = 60.0,
         max_chars: int = 50_000,
         judge: Judge | None = None,
@@ -270,7 +270,7 @@ class Tool(reflection.Portable, Generic[P, R]):
         json_schema: Mapping[str, Any],
         function: Callable[..., R],
         *,
-        level: SafetyLevel | str = SafetyLevel.SAFE,
+        level: Level = SafetyLevel.SAFE,
         timeout_seconds: float | None = 60.0,
         max_chars: int = 50_000,
         judge: Judge | None = None,
@@ -526,7 +526,7 @@ class ToolOptions(TypedDict, total=False):
 
     name: str | None
     description: str | None
-    level: SafetyLevel | str | None
+    level: Level | None
     timeout_seconds: float | None
     max_chars: int
     judge: Judge | None

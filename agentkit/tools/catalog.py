@@ -10,13 +10,12 @@ from collections.abc import Iterable, Mapping
 
 from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tools.core import core_tools
-from agentkit.tools.files import edit_file_tool, list_directory_tool, read_file_tool, search_files_tool, write_file_tool
+from agentkit.tools.files import file_tools, list_directory_tool, read_file_tool, write_file_tool
 from agentkit.tools.system import python_tool, shell_tool
 from agentkit.tools.web import fetch_url_tool, web_search_tool, wikipedia_tool
 
 web_tools = Toolset((web_search_tool, fetch_url_tool, wikipedia_tool))
 system_tools = Toolset((read_file_tool, write_file_tool, list_directory_tool, shell_tool, python_tool))
-file_tools = Toolset((read_file_tool, write_file_tool, list_directory_tool, edit_file_tool, search_files_tool))
 default_tools = core_tools + web_tools + system_tools
 
 collections: Mapping[str, Toolset] = {

@@ -6,7 +6,7 @@ catalog, so that importing it does not import the other tools.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from typing import Any
 
 from agentkit.errors import ToolError
@@ -16,6 +16,7 @@ from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.calculator import MAX_CHARS, calculate
 from agentkit.tools.json_parser import read_json
+from agentkit.tools.time_zones import time_zone
 
 _WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -24,7 +25,8 @@ def get_current_datetime(timezone: str | None = None) -> dict[str, Any]:
     """Tell the current date, time and weekday.
 
     Args:
-        timezone: An IANA name such as "Asia/Ho_Chi_Minh" or "UTC"; leave it out for local time.
+        timezone: An IANA name such as "Asia/Ho_Chi_Minh", an offset such as "UTC+7", an abbreviation such as "PST",
+            or a large city; leave it out for local time.
 
     Returns:
         datetime (ISO 8601 with the offset from UTC), date (2026-11-22), time (14:05:09), weekday (Sunday),
@@ -32,7 +34,7 @@ def get_current_datetime(timezone: str | None = None) -> dict[str, Any]:
         or timezone and error when there is no such zone.
     """
     try:
-        now = datetime.now(UTC).astimezone(_zone(timezone) if timezone else None).replace(microsecond=0)
+        now = datetime.now(UTC).astimezone(time_zone(timezone) if timezone else None).replace(microsecond=0)
     except ToolError as error:
         return {"timezone": timezone, "error": str(error)}
     return {
@@ -57,11 +59,13 @@ def calculator(expression: str) -> dict[str, Any]:
         expression: The whole expression, for example "sqrt(144) + 2**10" or "17% of 2,400".
 
     Returns:
-        expression and result (a number), or expression and error (what is
-        wrong with it, in a sentence).
+        expression and result (a number), with a note when a comma could be read in two ways; or expression and error
+        (what is wrong with it, in a sentence).
     """
+    notes: list[str] = []
     try:
-        return {"expression": expression, "result": _without_noise(calculate(expression))}
+        result = _without_noise(calculate(expression, notes))
+        return {"expression": expression, "result": result, **({"note": " ".join(notes)} if notes else {})}
     except ToolError as error:
         shown = expression[:MAX_CHARS] if isinstance(expression, str) else expression
         return {"expression": shown, "error": str(error)}
@@ -109,31 +113,6 @@ def parse_json(json_string: str) -> dict[str, Any]:
         return {"success": False, "error": str(error)}
     remarks = {"warnings": reading.warnings, "repaired": reading.repaired}
     return {"success": True, "data": reading.data} | {name: remark for name, remark in remarks.items() if remark}
-
-
-def _zone(name: str) -> tzinfo:
-    """Return the time zone with that name. Raises ToolError naming similar ones."""
-    from zoneinfo import ZoneInfo
-
-    if name.upper() in {"UTC", "GMT", "Z"}:
-        return UTC
-    try:
-        return ZoneInfo(name)
-    except (KeyError, ValueError, OSError):
-        raise ToolError(_unknown_zone(name)) from None
-
-
-def _unknown_zone(name: str) -> str:
-    import difflib
-    from zoneinfo import available_timezones
-
-    zones = {zone.rpartition("/")[2].replace("_", " ").lower(): zone for zone in sorted(available_timezones())}
-    if not zones:
-        return "This machine has no time zone data. Install it with: pip install tzdata. UTC works without it."
-    wanted = name[:60].rpartition("/")[2].replace("_", " ").lower()
-    close = [zones[city] for city in difflib.get_close_matches(wanted, zones)]
-    hint = f"did you mean {' or '.join(close)}?" if close else "give an IANA name such as Asia/Ho_Chi_Minh or UTC."
-    return f"Unknown time zone {name[:60]!r}: {hint}"
 
 
 current_datetime_tool = Tool(get_current_datetime, level=SafetyLevel.SAFE, timeout_seconds=None)

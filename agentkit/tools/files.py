@@ -26,6 +26,7 @@ from agentkit.settings import state_folder
 from agentkit.tooling.arguments import read_arguments
 from agentkit.tooling.schema import Arguments
 from agentkit.tooling.tool import Tool, Within
+from agentkit.tooling.toolset import Toolset
 from agentkit.tools.denied_result import denied_with
 from agentkit.workspace.root import EXPECTED, Check
 from agentkit.workspace.safe_open import REMEDY, shown
@@ -280,8 +281,6 @@ def write_file_in(workspace: Workspace) -> FileTool:
     def write_file(path: str, content: str) -> Result:
         """Write a text file in the workspace, with the folders it needs; an old file of that name is replaced.
 
-        To change a part of a file, edit_file is better.
-
         Args:
             path: The file, relative to the workspace, for example "notes/today.md".
             content: The whole new content, at most 10 MB; it is written as UTF-8.
@@ -418,3 +417,6 @@ write_file_tool = write_file_in(_HERE)
 edit_file_tool = edit_file_in(_HERE)
 list_directory_tool = list_directory_in(_HERE)
 search_files_tool = search_files_in(_HERE)
+
+file_tools = Toolset((read_file_tool, write_file_tool, list_directory_tool, edit_file_tool, search_files_tool))
+"""The tools for agents that work on files."""

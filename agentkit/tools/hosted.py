@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError
-from agentkit.levels import SafetyLevel
+from agentkit.levels import Level, SafetyLevel
 from agentkit.messages import ToolSpec
 from agentkit.tooling.tool import Tool
 
@@ -45,7 +45,7 @@ class HostedTool(Tool[..., NoReturn]):
         kind: str,
         *,
         name: str | None = None,
-        level: SafetyLevel | str | None = None,
+        level: Level | None = None,
         labels: Iterable[Label | str] | None = None,
         **settings: Any,
     ) -> None:

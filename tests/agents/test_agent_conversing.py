@@ -86,8 +86,8 @@ def test_labels_of_results_that_were_kept_elsewhere():
     [
         ("Hi!", ConfigError, "A history is a list of messages"),
         ({"role": "user", "content": "Hi!"}, ConfigError, "A history is a list of messages"),
-        (5, ConfigError, "This is no history"),
-        ([5], ConfigError, "This is no history"),
+        (5, ConfigError, "The history is invalid"),
+        ([5], ConfigError, "The history is invalid"),
         ([{"role": "robot", "content": "Hi!"}], ConfigError, "not 'robot'"),
         ([SystemMessage("Be brief.")], ConfigError, "leave out system messages, set instruction="),
         (KEPT[:2], SessionError, "No result follows"),

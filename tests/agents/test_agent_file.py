@@ -151,9 +151,9 @@ FAULTS = {
     "nothing": ("", None, "has no instruction"),
     "an unknown tool": ("name: Clerk\ntools: core, wikipdia\n\nBe kind.", 2, "Did you mean 'wikipedia'?"),
     "a tool like nothing": ("tools: qqqq\n\nBe kind.", 1, "The collections are: core, web"),
-    "an unknown setting": ("name: Clerk\ncolour: red\n\nBe kind.", 2, "There is no setting 'colour'. The settings"),
+    "an unknown setting": ("name: Clerk\ncolour: red\n\nBe kind.", 2, "Unknown setting 'colour'. The settings"),
     "a misspelt setting": ("nmae: Clerk\n\nBe kind.", 1, "Did you mean 'name'?"),
-    "no empty line": ("name: Clerk\nBe kind.", 2, "An empty line parts"),
+    "no empty line": ("name: Clerk\nBe kind.", 2, "An empty line separates"),
     "no end of the frame": ("---\nname: Clerk\n\nBe kind.", 1, "do not end with it"),
     "a setting twice": ("name: Clerk\nname: Cook\n\nBe kind.", 2, "second time"),
     "no value": ("name: Clerk\nmodel:\n\nBe kind.", 2, "model: Its value is missing"),
@@ -205,9 +205,9 @@ def test_words_about_other_tools(text):
 
 
 LOOK_LIKE_SETTINGS = {
-    "an argument of Agent": ("policy: SAFE\n\nBe kind.", 1, "no setting 'policy'"),
+    "an argument of Agent": ("policy: SAFE\n\nBe kind.", 1, "Unknown setting 'policy'"),
     "another one": ("approve: yes\n\nBe kind.", 1, "Agent.from_file(path, approve=...)"),
-    "one without an empty line": ("Approve: yes\nBe kind.", 1, "no setting 'Approve'"),
+    "one without an empty line": ("Approve: yes\nBe kind.", 1, "Unknown setting 'Approve'"),
     "one behind another name": ("role: clerk\nsafety: SAFE\n\nBe kind.", 2, "not read as a setting"),
     "a Cyrillic letter": ("s\u0430fety: SAFE\n\nBe kind.", 1, "Write `safety: value`"),
     "Cyrillic and Greek letters": ("m\u03bfd\u0435l: gpt\n\nBe kind.", 1, "Write `model: value`"),

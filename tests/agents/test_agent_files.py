@@ -255,21 +255,21 @@ def test_a_pdf_without_text_cannot_be_told(pdf):
         assert words in str(result.error)
     with FakeServer(call("fetch"), fail(400, said), "A scan.") as server:
         assert reader(returning(blank), llm=llm_of(server))("Read it.") == "A scan."
-        assert "was given the text alone" in json.dumps(server.requests[2].json)
+        assert "receives text only" in json.dumps(server.requests[2].json)
 
 
 @pytest.mark.parametrize(
     ("file", "said", "advice"),
     [
-        (TALK, "Model does not support audio input", "a model that hears"),
-        (TALK, "Invalid value: 'input_audio'. Supported values are: 'input_text'", "a model that hears"),
-        (File("https://example.com/a.pdf"), "Missing required parameter: 'file_id'", "a PDF that is given itself"),
+        (TALK, "Model does not support audio input", "a model with audio input"),
+        (TALK, "Invalid value: 'input_audio'. Supported values are: 'input_text'", "a model with audio input"),
+        (File("https://example.com/a.pdf"), "Missing required parameter: 'file_id'", "Most models read PDFs"),
         (
             File.read(b"PK\x03\x04", "a.docx"),
             "Invalid file data: only PDF",
-            "is no document that is read. Give its text",
+            "its format is not supported. Send its text",
         ),
-        (File.read(b"\xd0\xcf\x11\xe0", "a.doc"), "only PDF files", "is no document that is read"),
+        (File.read(b"\xd0\xcf\x11\xe0", "a.doc"), "only PDF files", "its format is not supported"),
     ],
 )
 def test_a_file_that_is_refused_says_what_to_do(file, said, advice):
@@ -297,8 +297,8 @@ def test_a_recording_of_a_tool_that_is_refused_is_told_in_words(protocol):
     with FakeServer(call("fetch"), fail(400, said), "Words.") as server:
         llm = llm_of(server, protocol)
         assert reader(returning(TALK), llm=llm)("Listen.") == "Words."
-        assert "[A file, not shown" in json.dumps(server.requests[2].json)
-    assert llm.describe().adjustments == ("files in the results of tools are told in words",)
+        assert "[A file that is not shown" in json.dumps(server.requests[2].json)
+    assert llm.describe().adjustments == ("files in tool results are described in words",)
 
 
 def test_pictures_and_files_are_refused_apart(report):

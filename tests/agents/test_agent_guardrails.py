@@ -2,12 +2,13 @@
 
 import asyncio
 import functools
+import pickle
 from dataclasses import dataclass
 
 import pytest
 
-from agentkit import LLM, Agent, ConfigError, Image
-from agentkit.errors import Postponed, Unreachable
+from agentkit import LLM, Agent, ConfigError, Image, RunError, TextDelta
+from agentkit.errors import GuardrailRefused, Postponed, Unreachable
 from agentkit.events import AnswerAmended
 from agentkit.testing import FakeServer, ScriptedLLM, call, fail, say
 
@@ -196,9 +197,9 @@ def test_amended_value_is_of_the_type():
     assert typed.run("go").output == Invoice("A1", 7)
     failed = Agent("helper", output_type=Invoice, llm=ScriptedLLM(said), guardrails=[as_text]).run("go")
     assert failed.status == "failed"
-    assert "What the guardrail as_text gave is no answer" in str(failed.error)
+    assert "The guardrail as_text returned an invalid answer" in str(failed.error)
     plain = Agent("helper", llm=ScriptedLLM("a b c"), guardrails=[lambda output: len(output.split())])
-    assert "gave int for a text" in str(plain.run("go").error)
+    assert "returned int for a text" in str(plain.run("go").error)
 
 
 def test_each_text_of_a_prompt_is_checked():
@@ -306,3 +307,46 @@ def test_new_answer_of_a_run_that_was_done_is_checked():
     llm = ScriptedLLM('["SECRET"]', '["Hue"]')
     result = Agent("helper", llm=llm, output_type=list[str], guardrails=[no_secret]).resume(saved)
     assert result.value == ["Hue"]
+
+
+def no_prices(output):
+    """Refuse prices."""
+    if "EUR" in output:
+        raise ValueError("Name no prices.")
+
+
+def no_insults(prompt):
+    """Refuse insults."""
+    if "fool" in prompt:
+        raise ValueError("Be polite.")
+
+
+@pytest.mark.parametrize(
+    ("prompt", "lines", "refused"),
+    [
+        ("You fool!", [], ("no_insults", "prompt", "Be polite.")),
+        ("How much?", ["5 EUR"] * 3, ("no_prices", "output", "Name no prices.")),
+    ],
+)
+def test_refusals_are_structured(prompt, lines, refused):
+    """The error of a refused run has the name of the guardrail, what it checks, and its reason."""
+    agent = Agent("helper", llm=ScriptedLLM(*lines), guardrails=[no_prices, no_insults])
+    error = agent.run(prompt).error
+    assert isinstance(error, GuardrailRefused)
+    assert (error.guardrail, error.stage, error.reason) == refused
+    assert vars(pickle.loads(pickle.dumps(error)))["guardrail"] == refused[0]
+
+
+def test_answers_of_a_wrong_type_are_no_refusals():
+    """An answer that never has the output type is an error without a guardrail."""
+    error = Agent("helper", llm=ScriptedLLM(*["x"] * 3), output_type=int).run("Go.").error
+    assert type(error) is RunError
+
+
+def test_streams_hold_text_back():
+    """With output guardrails a stream has no text until they have passed, and then the whole text."""
+    agent = Agent("helper", llm=ScriptedLLM("It is 5 EUR.", "I name no prices."), guardrails=[no_prices])
+    events = [*agent.stream("How much?")]
+    assert [event.text for event in events if isinstance(event, TextDelta)] == ["I name no prices."]
+    refused = Agent("helper", llm=ScriptedLLM(*["5 EUR"] * 3), guardrails=[no_prices]).stream("How much?")
+    assert [event for event in refused if isinstance(event, TextDelta)] == []

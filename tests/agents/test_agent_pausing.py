@@ -348,7 +348,7 @@ OTHER_TEXTS = ["", "[]", "{}", '"x"', "[" * 100_000, '{"agentkit_run": 1, "run":
 @pytest.mark.parametrize("text", OTHER_TEXTS)
 def test_other_text_is_no_run(text):
     """What is no saved run is a clear error."""
-    with pytest.raises(SessionError, match="no saved run"):
+    with pytest.raises(SessionError, match="not a run saved by RunResult"):
         Desk().agent().resume(text)
 
 
@@ -416,7 +416,9 @@ def test_text_cannot_overrule_the_session():
     """Where the session knows the run, a text in which other calls wait is refused, and the run can still go on."""
     desk = Desk()
     agent, result = desk.paused("Done.")
-    with pytest.raises(SessionError, match=r"Other calls wait.*Read the saved run anew with result.to_json"):
+    with pytest.raises(
+        SessionError, match=r"The calls that wait in this run are not those.*Save the run again with result.to_json"
+    ):
         agent.resume(tampered(result.to_json(), change_arguments), True)
     assert desk.erased == []
     assert agent.resume(result.to_json(), True).output == "Done."
@@ -494,7 +496,7 @@ def test_resumed_run_that_cannot_begin_is_left_as_it_was():
     desk = Desk()
     agent, result = desk.paused("Done.")
     agent.name = "renamed"
-    with pytest.raises(ConfigError, match="none of the handoffs"):
+    with pytest.raises(ConfigError, match="not among the handoffs"):
         result.resume(True)
     agent.name = "helper"
     assert result.resume(True).output == "Done."

@@ -161,8 +161,8 @@ def test_a_model_that_cannot_see_is_told(protocol, status, said):
         body = json.dumps(server.requests[2].json)
     assert "data:image" not in body
     assert WORDS in body
-    assert "was given the text alone" in body
-    assert llm.describe().adjustments == ("pictures in the results of tools are told in words",)
+    assert "receives text only" in body
+    assert llm.describe().adjustments == ("images in tool results are described in words",)
 
 
 def test_a_model_without_tool_calling_that_cannot_see():
@@ -172,7 +172,7 @@ def test_a_model_without_tool_calling_that_cannot_see():
     with FakeServer(*lines) as server:
         helper = looker(returning(PICTURE), llm=LLM(base_url=server.base_url, model="any", tool_calling="text"))
         assert helper("What is on the screen?") == "I see words."
-        assert "was given the text alone" in server.requests[2].json["messages"][-1]["content"]
+        assert "receives text only" in server.requests[2].json["messages"][-1]["content"]
         assert helper(["Is it this?", OTHER]) == "Still."
         assert urls(server.requests[3].json["messages"][-1]["content"]) == [OTHER.url]
 

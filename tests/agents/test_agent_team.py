@@ -537,7 +537,7 @@ def test_depth_is_bounded(way, drive):
         llm = ScriptedLLM(call("deep", request="Go!"), lambda request: requests.append(request) or "Done.")
         agent = Agent("deep", [agent.as_tool()], llm=llm)
     assert drive(agent, way).output == "Done."
-    assert "8 deep, and this would be one deeper. Let an agent higher up" in requests[0].messages[-1].content
+    assert "8 levels deep, and this run would be one level deeper. Let an outer" in requests[0].messages[-1].content
 
 
 @pytest.mark.parametrize("way", WAYS)

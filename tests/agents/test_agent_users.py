@@ -1,13 +1,15 @@
 """Several users of one agent: sessions of runs, contexts, and agents without memory."""
 
 import asyncio
+import gc
+import tracemalloc
 from dataclasses import dataclass
 
 import pytest
 
-from agentkit import Agent, ConfigError, RunContext, RunFinished, Session
+from agentkit import LLM, Agent, ConfigError, RunContext, RunFinished, Session
 from agentkit.agents.result import Resumption
-from agentkit.testing import ScriptedLLM, call
+from agentkit.testing import FakeServer, ScriptedLLM, call
 
 
 @dataclass
@@ -154,3 +156,37 @@ def test_invalid_options_of_a_run(given, wanted):
     """An invalid session or model is refused before the run."""
     with pytest.raises(ConfigError, match=wanted):
         desk().run("Hi!", **given)
+
+
+def taken(filters):
+    """The memory taken by some modules, in bytes."""
+    gc.collect()
+    return sum(each.size for each in tracemalloc.take_snapshot().filter_traces(filters).statistics("filename"))
+
+
+def test_a_thousand_requests_of_two_users():
+    """Two users share an agent at the same time, but no word; the memory of requests is bounded."""
+    with FakeServer("Hello.", repeat=True) as server:
+        llm = LLM(base_url=server.base_url, model="m")
+        agent = Agent("desk", [balance], llm=llm, remember=False)
+
+        async def serve(count):
+            for number in range(count):
+                users = [User("Ann"), User("Bob")]
+                await asyncio.gather(
+                    *(agent.arun(f"I am {user.name}, {number}.", context=user, session=Session()) for user in users)
+                )
+            await llm.aclose()
+
+        asyncio.run(serve(25))
+        tracemalloc.start()
+        kept = [tracemalloc.Filter(True, "*/agentkit/agents/*"), tracemalloc.Filter(True, "*/agentkit/sessions/*")]
+        asyncio.run(serve(25))
+        before = taken(kept)
+        asyncio.run(serve(450))
+        after = taken(kept)
+        tracemalloc.stop()
+        bodies = [request.body for request in server.requests]
+    assert len(bodies) == 1_000
+    assert [body for body in bodies if (b"Ann" in body) == (b"Bob" in body)] == []
+    assert after - before < 1_000_000  # caches of encoded messages, which are bounded

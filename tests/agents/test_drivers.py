@@ -197,14 +197,25 @@ def test_order_of_a_stream(way):
 
 
 @pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("function", [wait, await_])
-def test_parallel_calls_run_at_the_same_time(function, way):
-    """Eight calls of 0.1 seconds take about that long together, whether the tool blocks or awaits."""
-    calls = [call(function.__name__, index=index) for index in range(8)]
-    agent = Agent("helper", [function], llm=ScriptedLLM(calls, "Done."))
-    started = time.perf_counter()
-    result = tell(agent, way)[-1].result
-    assert time.perf_counter() - started < 0.5
+@pytest.mark.parametrize("is_async", [False, True])
+def test_parallel_calls_run_at_the_same_time(is_async, way):
+    """Eight calls that wait for each other end, whether the tool blocks or awaits."""
+    blocking, awaiting = threading.Barrier(8), asyncio.Barrier(8)
+
+    def meet(index: int) -> int:
+        """Wait until all calls have begun."""
+        blocking.wait(60)
+        return index
+
+    async def meet_async(index: int) -> int:
+        """Wait until all calls have begun."""
+        async with asyncio.timeout(60):
+            await awaiting.wait()
+        return index
+
+    tool = meet_async if is_async else meet
+    calls = [call(tool.__name__, index=index) for index in range(8)]
+    result = tell(Agent("helper", [tool], llm=ScriptedLLM(calls, "Done.")), way)[-1].result
     assert [used.result.value for used in result.tool_calls] == list(range(8))
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from agentkit.agents.effects import AskModel, AskPerson
 from agentkit.decisions import Decision, Verdict
-from agentkit.errors import RateLimited, ToolTimeout
+from agentkit.errors import Cancelled, RateLimited, ReplayError, ToolTimeout
 from agentkit.messages import Request
 from agentkit.safety.approval import Approval, ApprovalRequest
 from agentkit.testing import ScriptedLLM
@@ -22,9 +22,9 @@ def test_model_error_is_an_answer():
     assert question.answer is error
 
 
-@pytest.mark.parametrize("error", [ValueError("bug"), KeyboardInterrupt(), SystemExit(1)])
-def test_other_errors_of_a_model_are_raised(error):
-    """A bug in a provider, Ctrl-C and an exit are no answers of a model."""
+@pytest.mark.parametrize("error", [KeyboardInterrupt(), SystemExit(3), Cancelled("stopped"), ReplayError("other")])
+def test_interruptions_are_raised(error):
+    """Ctrl-C, an exit, a stopped run and a failed replay are no answers of a model."""
     question = AskModel(Request([]), ScriptedLLM, 60.0)
     with pytest.raises(type(error)), question.asking():
         raise error

@@ -44,7 +44,7 @@ def test_approval_is_for_the_folder_it_was_asked_in(tmp_path, by_text, answers):
     elsewhere = writer("Written.", session=Session.open(place, "x"), workspace=there)
     with pytest.raises(ConfigError) as caught:
         elsewhere.resume(saved, answers)
-    assert f"was asked for in {str(here)!r}, and this agent works in {str(there)!r}" in str(caught.value)
+    assert f"waits for approval in {str(here)!r}, but the workspace is {str(there)!r}" in str(caught.value)
     assert f"workspace={str(here)!r}" in str(caught.value)
     assert list(there.iterdir()) == list(here.iterdir()) == []
     again = writer("Written.", session=Session.open(place, "x"), workspace=here)
@@ -62,7 +62,7 @@ def test_approval_given_before_a_kill_is_for_the_folder_it_was_asked_in(tmp_path
         killed.keep(milestone)
     killed.leave()
     assert session.unfinished == (paused.run_id,)
-    with pytest.raises(ConfigError, match="was asked for in"):
+    with pytest.raises(ConfigError, match="waits for approval in"):
         writer("Written.", session=session, workspace=there).resume()
     assert list(there.iterdir()) == []
 
@@ -136,7 +136,7 @@ def test_run_is_resumed_by_its_id(tmp_path):
     deciding = writer("Written.", "Written.", session=Session.open(place, "x"), workspace=tmp_path)
     assert deciding.session.unfinished == (first.run_id, second.run_id)
     with pytest.raises(
-        SessionError, match=f"No run '0+' waits to go on in the session 'x'. These do: {first.run_id}, "
+        SessionError, match=f"The session 'x' has no unfinished run '0+'. Its unfinished runs: {first.run_id}, "
     ):
         deciding.resume("0" * 32, True)
     done = deciding.resume(first.run_id, True)

@@ -84,7 +84,7 @@ def test_output_is_of_its_type_or_raises():
     with pytest.raises(LimitExceeded, match="Max tool iterations"):
         _ = stopped.output
     left = RunResult(None, "interrupted", (), (), 0, Usage())
-    with pytest.raises(RunError, match="has no answer: it is interrupted"):
+    with pytest.raises(RunError, match="has no answer: its status is interrupted"):
         _ = left.output
     assert run("null", output_type=type(None)).output is None
 

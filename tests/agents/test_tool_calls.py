@@ -173,7 +173,7 @@ def test_handoff_to_nobody(tmp_path):
     passed = ToolCallFinished(call, ToolResult("find", "ok", "The conversation is passed.", lead="expert"))
     session = killed(tmp_path, call, since=[ToolCallStarted(call, ALLOWED), passed])
     agent = Agent("helper", llm=ScriptedLLM(), session=session)
-    with pytest.raises(ConfigError, match=r"'expert', which is none of the handoffs of 'helper'; .* agents=\[...\]"):
+    with pytest.raises(ConfigError, match=r"'expert', which is not among the handoffs of 'helper'. .* agents=\[...\]"):
         agent.resume()
     assert agent.resume(agents=[Agent("expert", llm=ScriptedLLM("I know."))]).output == "I know."
 

@@ -50,10 +50,10 @@ def test_a_limit_of_what_is_not_kept_offers_no_way_on(typed_line):
 def test_the_closing_line_tells_what_it_took(typed_line):
     """-v closes with model, tokens, money, seconds and session; without a session with the rest."""
     with FakeServer("4", "4") as server:
-        closing = typed_line("-v", "2+2?", server=server)[1].splitlines()[-1]
+        closing = typed_line("-v", "--session", "sums", "2+2?", server=server)[1].splitlines()[-1]
         short = typed_line("-v", "--no-session", "2+2?", server=server)[1].splitlines()[-1]
     assert closing.startswith("openai:gpt-5.4-mini · 10 tokens in, 5 out · cost unknown · ")
-    assert closing.split(" · ")[-1].startswith("session 2-2-")
+    assert closing.split(" · ")[-1] == "session sums"
     assert "session" not in short
 
 
@@ -148,7 +148,7 @@ def test_an_interrupted_run_goes_on(spawn, command):
     assert process.returncode == 130
     assert (first + out).endswith("\n")
     assert again[:1] == ("Again.\n",)
-    assert err == "Interrupted.\nWhat was done is kept. Go on with: agentkit -c\n"
+    assert err == "Interrupted.\nThe work so far is stored. Continue with: agentkit -c\n"
 
 
 def test_what_is_not_kept_is_interrupted_in_one_word(spawn):

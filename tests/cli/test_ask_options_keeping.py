@@ -49,7 +49,7 @@ def test_nothing_is_kept_when_nothing_should_be(how, typed_line, own_user_file):
 def test_nothing_to_continue_is_told(typed_line):
     """-c without any session says how to begin one."""
     _, err, code = typed_line("-c", "More.")
-    assert (code, "There is no conversation to continue." in err) == (2, True)
+    assert (code, "No conversation can be continued." in err) == (2, True)
 
 
 def test_each_folder_has_its_own_last_conversation(typed_line, tmp_path, monkeypatch):
@@ -103,7 +103,7 @@ def test_a_secret_is_no_part_of_a_name(typed_line):
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [([], "There is no question"), (["-c"], "no run in the session"), (["--no-session"], "There is no question")],
+    [([], "The question is missing"), (["-c"], "no run in the session"), (["--no-session"], "There is no question")],
 )
 def test_without_a_question_there_must_be_a_run_that_waits(words, said, typed_line):
     """An empty question goes on with a run that was left; where none was, that is told."""

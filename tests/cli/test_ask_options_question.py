@@ -35,12 +35,12 @@ def test_the_question_is_put_together(words, piped, asked, typed_line, tmp_path)
 def test_an_image_is_asked_about(typed_line, tmp_path):
     """@FILE is the image when the file holds one; its name is no part of the session's."""
     (tmp_path / "photo.png").write_bytes(PIXEL)
-    with FakeServer("A dot.") as server:
+    with FakeServer("A dot.", "Yes.") as server:
         assert typed_line("What is it?", "@photo.png", server=server)[0] == "A dot.\n"
+        assert typed_line("-c", "Sure?", server=server)[1].startswith("Continues 'what-is-it-")
     text, image = server.requests[0].json["messages"][-1]["content"]
     assert text["text"] == "What is it?"
     assert image["image_url"]["url"].startswith("data:image/png;base64,")
-    assert typed_line("sessions", "list")[0].startswith("what-is-it-")
 
 
 @pytest.mark.parametrize(
@@ -77,7 +77,7 @@ def test_piped_text_in_another_encoding_is_read(typed_line, tmp_path):
     ("words", "piped", "said"),
     [
         (["@none.txt"], b"", "The file 'none.txt' cannot be read: No such file"),
-        (["@none.txt"], b"", "To say @none.txt itself, write @@none.txt."),
+        (["@none.txt"], b"", "To write @none.txt as text: @@none.txt"),
         (["@data.bin"], b"", "'data.bin' is not a file that models read: a PDF"),
         (["x"], b"\xff\xfe\x00", "What is piped in is not text"),
     ],

@@ -91,7 +91,7 @@ def test_a_file_outlives_a_question_that_fails(typed_line, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("path", "said"), [("none/out.txt", "There is no folder 'none'."), ("folder", "'folder' is a folder.")]
+    ("path", "said"), [("none/out.txt", "The folder 'none' does not exist."), ("folder", "'folder' is a folder.")]
 )
 def test_a_place_that_is_no_file_is_told_before_anything_is_asked(path, said, typed_line, tmp_path):
     """Where the answer cannot be written, nothing is asked."""

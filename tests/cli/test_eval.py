@@ -199,7 +199,7 @@ def test_a_suite_goes_on_and_is_replayed(typed, tmp_path):
         (("run", "plain.csv", "--tag", "x"), "No case of plain.csv has the tag x."),
         (("run", "suite.py", "--agent", "nope"), "There is no file 'nope', nor an agent of that name."),
         (("run", "suite.py", "--threshold", "nan"), "--threshold takes a share from 0 to 1."),
-        (("run", "suite.py", "--replay", "nowhere"), "There is no folder 'nowhere' of cassettes to replay."),
+        (("run", "suite.py", "--replay", "nowhere"), "The folder 'nowhere' of cassettes does not exist."),
         (("run", "suite.py", "--record", "suite.py"), "'suite.py' is a file."),
         (("run", "broken.py"), "broken.py, line 2: NameError: name 'nix' is not defined"),
         (("run", "syntax.py"), "syntax.py, line 1: SyntaxError"),
@@ -299,7 +299,7 @@ def test_a_narrow_terminal(typed, spawn, tmp_path):
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("--resume", "kept.jsonl"), "What was done is kept. Go on with: --resume kept.jsonl"),
+        (("--resume", "kept.jsonl"), "The work so far is stored. Continue with: --resume kept.jsonl"),
         ((), "Nothing is kept. With --resume FILE each trial is, as soon as it is finished."),
     ],
 )

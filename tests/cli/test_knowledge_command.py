@@ -75,7 +75,7 @@ def test_a_text_without_a_section_is_shown(typed, tmp_path):
 def test_who_only_looks_makes_no_file(typed, tmp_path, words):
     """Where no knowledge is kept yet, each command but `add` says so, and leaves the folder as it is."""
     outcome = typed(*words, "--place", "other.db")
-    assert str(outcome.exception) == "There is no knowledge in 'other.db'. To add some: agentkit knowledge add FILE"
+    assert str(outcome.exception) == "'other.db' contains no knowledge. To add some: agentkit knowledge add FILE"
     assert not (tmp_path / "other.db").exists()
 
 

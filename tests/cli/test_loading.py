@@ -51,7 +51,7 @@ def test_a_program_takes_no_modules_place(tmp_path, name):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("x = 1\nnix\n", "line 2: NameError: name 'nix' is not defined\nAll that Python says of it: python "),
+        ("x = 1\nnix\n", "line 2: NameError: name 'nix' is not defined\nThe whole traceback: python "),
         ("raise SystemExit(3)\n", "line 1: SystemExit: 3"),
         ("def f(:\n", "line 1: SyntaxError: invalid syntax\n"),
         ("from agentkit import Agent\nAgent('')\n", "line 2: name= takes a text that is not empty."),

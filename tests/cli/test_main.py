@@ -130,8 +130,8 @@ def test_commands_are_listed_in_whole_sentences(group, capsys):
         ),
         (["explain", "calculator", "expr=2+2"], "calculator has no parameter 'expr'"),
         (["tools", "run", "get_current_datetime", "x=1"], "get_current_datetime has no parameter 'x'"),
-        (["--offline", "tools", "list"], "'tools' is a command and stands before its options"),
-        (["-q", "ask", "hi"], "'ask' is a command and stands before its options"),
+        (["--offline", "tools", "list"], "'tools' is a command and comes before its options"),
+        (["-q", "ask", "hi"], "'ask' is a command and comes before its options"),
         (["tools", "run", "calculater"], "Did you mean 'calculator'?"),
         (["tools", "show", "calculater"], "Did you mean 'calculator'?"),
     ],
@@ -147,12 +147,12 @@ def test_a_wrong_line_is_explained_and_exits_with_2(arguments, said, capsys):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["-t", "webb", "--offline", "x"], "There is no tool named 'webb'"),
+        (["-t", "webb", "--offline", "x"], "No tool is named 'webb'"),
         (["--offline", "-m", "gpt-5.4-mini", "x"], "Use --offline or --model, not both"),
         (["--no-tools", "-t", "calculator", "x"], "Use --tools or --no-tools, not both"),
         (["-m", "ollama:", "x"], "ollama needs a model's name"),
-        (["ask", ""], "There is no question"),
-        (["  \t\n "], "There is no question"),
+        (["ask", ""], "The question is missing"),
+        (["  \t\n "], "The question is missing"),
     ],
 )
 def test_a_wrong_question_is_explained_and_exits_with_2(arguments, said, command):

@@ -113,7 +113,7 @@ def test_a_program_that_runs_its_agent(write, call):
         ),
         ("x = 1\nx =\n", "line 2: SyntaxError: invalid syntax"),
         ("raise SystemExit(3)\n", "line 1: SystemExit: 3"),
-        ("raise ValueError\n", "line 1: ValueError\nAll that Python says of it: python "),
+        ("raise ValueError\n", "line 1: ValueError\nThe whole traceback: python "),
         ("from agentkit import Agent\n\nAgent('')\n", "line 3: name= takes a text that is not empty."),
         ("\0", "SyntaxError: source code string cannot contain null bytes"),
     ],

@@ -69,8 +69,8 @@ def test_a_search_goes_on(optimize, server):
     assert "the limit of 3,000 total tokens is used up" in out
     _, err, code = optimize("--tokens", 200_000, "--lineage", "first.jsonl")
     assert code == 2
-    told = "Go on with: --resume first.jsonl   Begin anew with: --lineage NEWFILE"
-    assert err.splitlines() == ["Error: first.jsonl is there already.", told]
+    told = "Continue it with: --resume first.jsonl   Begin another with: --lineage NEWFILE"
+    assert err.splitlines() == ["Error: first.jsonl exists.", told]
     asked = len(server.requests)
     out, _, code = optimize("--tokens", 200_000, "--resume", "first.jsonl")
     assert code == 0
@@ -133,7 +133,10 @@ def test_a_limit_that_leaves_the_gain_unmeasured_is_told_by_the_exit_code(optimi
     [
         ((), "Say what it may take: --budget DOLLARS, or --tokens NUMBER."),
         (("--tokens", 9, "--offline", "-m", "x"), "Use --offline or --model, not both: "),
-        (("--tokens", 9, "--lineage", "a", "--resume", "b"), "Use --lineage for a new search, or --resume for one"),
+        (
+            ("--tokens", 9, "--lineage", "a", "--resume", "b"),
+            "Use --lineage for a new search, or --resume to continue one.",
+        ),
         (("--tokens", 9, "--resume", "nowhere.jsonl"), "There is no search 'nowhere.jsonl' to go on with."),
         (("--tokens", 9, "--improve", "calculator"), "improve= names no text 'calculator'.\n"),
     ],
@@ -215,7 +218,7 @@ def test_an_interrupted_search_is_kept(spawn, tmp_path):
         interrupted.set()
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "What was done is kept. Go on with: --resume bot.search.jsonl" in err
+    assert "The work so far is stored. Continue with: --resume bot.search.jsonl" in err
 
 
 @pytest.mark.parametrize(

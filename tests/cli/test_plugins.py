@@ -53,7 +53,7 @@ def test_a_tool_of_a_plugin_is_active_only_when_named_and_needs_approval(install
     asked = call("high_water", after="2026-11-27T00:00:00Z")
     with FakeServer(asked, "Soon.") as server:
         _, err, code = command("When is high water?", server=server)
-    assert (code, "There is no tool named 'high_water'" in err) == (0, True)
+    assert (code, "No tool is named 'high_water'" in err) == (0, True)
     with FakeServer(asked, "Soon.") as server:
         _, err, code = command("-t", "tide", "When is high water?", server=server)
     assert (code, "[deny: safety-level]" in err) == (4, True)

@@ -31,7 +31,7 @@ def test_sessions_are_listed(typed_line, trip):
 def test_no_session_is_told(typed_line):
     """Where none is kept, it is said how to begin one."""
     out, err, code = typed_line("sessions", "list")
-    assert (out, code, "No session is kept yet" in err) == ("", 0, True)
+    assert (out, code, "No session is stored yet" in err) == ("", 0, True)
 
 
 def test_a_session_is_shown(typed_line, trip):

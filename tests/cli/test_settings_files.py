@@ -70,7 +70,10 @@ def test_a_file_of_another_user_is_none(tmp_path):
     ("text", "said"),
     [
         ('\nmodle = "x"\n', "agentkit.toml, line 2: There is no setting 'modle'. Did you mean 'model'?"),
-        ('api_key = "sk-secret"\n', "line 1: There is no setting 'api_key'. Keys are kept in the environment"),
+        (
+            'api_key = "sk-secret"\n',
+            "line 1: There is no setting 'api_key'. Store a key with: agentkit keys set openai",
+        ),
         ("model = 5\n", "line 1: model takes a text. Got 5."),
         ('safety = "high"\n', "line 1: 'high' is not a safety level"),
         ("[limits]\n\ncosts = 1\n", "line 3: There is no limit 'costs'."),

@@ -7,7 +7,7 @@ import pytest
 
 def test_decision_is_explained(command):
     """A denied call says verdict, reason, rule, evidence and what to do instead, and exits as refused."""
-    out, err, code = command("explain", "run_shell", "rm -rf ~")
+    out, err, code = command("explain", "run_shell", "rm -rf /etc")
     assert (code, err) == (4, "")
     assert out.startswith("deny: Command blocked for safety")
     assert "rule:" in out

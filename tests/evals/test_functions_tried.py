@@ -429,7 +429,8 @@ def test_models_in_pieces_and_awaited():
         return (await ScriptedLLM("yes").acomplete(question)).text
 
     assert [yes(function).usage.requests for function in (pieces, awaited)] == [1, 1]
-    assert yes(cut).outcome == "passed"
+    trial = yes(cut)
+    assert (trial.outcome, trial.result.iterations, len(trial.result.messages)) == ("passed", 1, 2)
 
 
 def test_a_function_that_tells_nothing_of_itself(tmp_path):

@@ -162,3 +162,11 @@ def test_conversations_that_are_none(tmp_path, row):
     """Invalid conversations, users and arguments are reported with their line."""
     with pytest.raises(ConfigError, match="line 1"):
         read_cases(written(tmp_path, json.dumps(row)))
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t"])
+def test_cells_are_stripped_and_separated_as_spreadsheets_do(separator, tmp_path):
+    """Values separated by commas, semicolons or tabs are read without the blanks around them."""
+    rows = [["prompt", " expected ", "tags"], [" What is 2+2? ", " 4 ", "math easy"], [" ", " ", " "]]
+    (case,) = read_cases(written(tmp_path, "\n".join(map(separator.join, rows)), "cases.csv"))
+    assert (case.prompt, case.expected, case.tags) == ("What is 2+2?", "4", ("math", "easy"))

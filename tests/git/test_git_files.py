@@ -79,3 +79,9 @@ def test_a_racy_entry_is_refreshed_for_good(tmp_path):
     assert git(tmp_path, "diff", "--name-only") == "changed\n"
     (tmp_path / ".git/index.lock").touch()
     assert not index.refreshed(place, found, {b"same": str(tmp_path / "same")})
+
+
+def test_at_most_20_000_settings_are_read(tmp_path):
+    """A file with more settings than the limit is read up to it."""
+    (tmp_path / "config").write_text("[a]\n" + "b = 1\n" * 20_001)
+    assert len(settings.read(str(tmp_path / "config"))) == 20_000

@@ -143,10 +143,7 @@ PARAPHRASES = [
 
 @pytest.mark.parametrize(("embeds", "first"), [(False, 1), (True, 12)], ids=["words", "embeddings"])
 def test_paraphrased_questions(embeds, first):
-    """All of few notes are recalled for paraphrased questions; with embeddings the right one comes first.
-
-    Word search ranks one of these twelve first. The embeddings stand for those of a model that knows the paraphrases.
-    """
+    """All of few notes are recalled for paraphrased questions; with embeddings the right one comes first."""
     rows = {text: place for place, row in enumerate(PARAPHRASES) for text in row.values()}
 
     def embed(texts):

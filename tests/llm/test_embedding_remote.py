@@ -154,22 +154,22 @@ def test_a_model_that_answers_is_asked_for_vectors(embed, status, said, kind):
 
 
 BAD_ANSWERS = (
-    (answer([0.1], usage={}), "sent 2 texts and gave 1 vectors"),
-    (answer([0.1], [0.2], [0.3]), "sent 2 texts and gave 3 vectors"),
-    (answer([0.1, 0.2], [0.3]), "vectors of several lengths: 1, 2"),
-    (answer([0.1], []), "no list of finite numbers"),
-    (answer([0.1], None), "no list of finite numbers"),
-    (answer([0.1], [float("nan")]), "no list of finite numbers"),
-    (answer([0.1], ["much"]), "no list of finite numbers"),
-    (answer([0.1], "no base64!"), "no list of finite numbers"),
-    (answer([0.1], "AAA="), "no list of finite numbers"),
-    (answer([0.1], [[0.1], [0.2]]), "no list of finite numbers"),
-    (answer([0.1], [10**400]), "no list of finite numbers"),
+    (answer([0.1], usage={}), "received 2 texts and returned 1 vectors"),
+    (answer([0.1], [0.2], [0.3]), "received 2 texts and returned 3 vectors"),
+    (answer([0.1, 0.2], [0.3]), "vectors of different lengths: 1, 2"),
+    (answer([0.1], []), "not a list of finite numbers"),
+    (answer([0.1], None), "not a list of finite numbers"),
+    (answer([0.1], [float("nan")]), "not a list of finite numbers"),
+    (answer([0.1], ["much"]), "not a list of finite numbers"),
+    (answer([0.1], "no base64!"), "not a list of finite numbers"),
+    (answer([0.1], "AAA="), "not a list of finite numbers"),
+    (answer([0.1], [[0.1], [0.2]]), "not a list of finite numbers"),
+    (answer([0.1], [10**400]), "not a list of finite numbers"),
     (
         raw('{"data": [{"index": 3, "embedding": [1]}, {"index": 1, "embedding": [1]}]}'),
         "numbers its 2 vectors wrongly",
     ),
-    (raw('{"embeddings": [[1], [2]]}'), "gave 0 vectors: it says"),
+    (raw('{"embeddings": [[1], [2]]}'), "returned 0 vectors: it says"),
     (raw("<html>", content_type="text/html"), "not an OpenAI-compatible endpoint"),
     (raw('{"data": ['), "broken JSON"),
 )
@@ -206,7 +206,7 @@ def test_a_length_that_the_server_does_not_know():
     """A server that gives another length than was asked for is not believed."""
     with (
         FakeServer(embeddings=[answer([1, 0, 0])]) as server,
-        pytest.raises(BadResponse, match="dimensions=2 was asked for, and the server gave 3"),
+        pytest.raises(BadResponse, match="dimensions=2 was requested, but the server returned 3"),
     ):
         connect(server).embed(["x"], dimensions=2)
 

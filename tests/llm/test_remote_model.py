@@ -691,7 +691,7 @@ def test_a_whole_answer_to_a_streamed_request_is_told_as_events():
 
 WHOLE_FAILURES = {
     "html": ("<html><body>Welcome</body></html>", BadResponse, "not an OpenAI-compatible endpoint"),
-    "empty": ("", BadResponse, "nothing at all"),
+    "empty": ("", BadResponse, "empty response"),
     "text": ("It works!", BadResponse, "It works!"),
     "cut JSON": ('{"choices": [{"mess', BadResponse, "broken JSON"),
     "a list": ("[1, 2]", ModelError, "1, 2"),
@@ -1104,7 +1104,7 @@ def test_an_instruction_that_a_model_does_not_take_is_said_by_the_user(ask):
         llm = connect(server, protocol="chat")
         for _ in range(2):
             assert ask(llm, Request([UserMessage("Hello")], "Be brief")).text == "Hi"
-        assert llm.describe().adjustments == ("the instruction is sent as the words of a user",)
+        assert llm.describe().adjustments == ("the instruction is sent as a user message",)
         sent = [request.json["messages"] for request in server.requests]
     assert sent[0][0] == {"role": "system", "content": "Be brief"}
     assert sent[1:] == [[{"role": "user", "content": "Be brief\n\nHello"}]] * 2

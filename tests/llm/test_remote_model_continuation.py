@@ -8,7 +8,7 @@ from agentkit.agents.agent import Agent
 from agentkit.errors import ModelError
 from agentkit.events import TextDelta
 from agentkit.llm.client import LLM
-from agentkit.llm.protocols.anthropic import BLOCKS, MOST_PAUSES
+from agentkit.llm.protocols.anthropic import BLOCKS, MAX_PAUSES
 from agentkit.testing import FakeServer, fail, raw
 
 SEARCH = {"type": "server_tool_use", "id": "srv", "name": "web_search", "input": {"query": "Paris"}}
@@ -84,7 +84,7 @@ def test_a_server_that_pauses_for_ever_is_left(ask):
     """After many pauses the answer is what there is, cut, and its conversation can go on."""
     with FakeServer(paused(text("I look."), SEARCH), repeat=True) as server:
         response = ask(connect(server))
-    assert len(server.requests) == MOST_PAUSES + 1
+    assert len(server.requests) == MAX_PAUSES + 1
     assert response.finish_reason == "length"
     assert {block["type"] for block in response.message.extra[BLOCKS]} == {"text"}
 

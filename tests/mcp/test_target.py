@@ -92,7 +92,7 @@ def test_a_name_can_be_given():
         ("https://a.com", {"headers": {"Mcp-Session-Id": "x"}}, "'mcp-session-id', which the protocol sets"),
         ("https://a.com", {"headers": {"Host": "b.com"}}, "cannot set 'Host'"),
         ("https://a.com", {"headers": {"X-Key": "a\r\nb"}}, "no text of one line"),
-        ("https://a.com", {"headers": {"X Key": "a"}}, "no header's name"),
+        ("https://a.com", {"headers": {"X Key": "a"}}, "invalid name"),
         ("https://a.com", {"headers": "X-Key: a"}, "takes names and texts"),
         ("https://a.com", {"token": "tulip\r\nX-Key: a"}, "no text of one line"),
         ("uvx a", {"name": "two words"}, "1 to 24 letters"),

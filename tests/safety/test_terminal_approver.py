@@ -135,14 +135,14 @@ def test_choices_say_what_calls_are_like_it(terminal):
     for request, choices in (
         (
             replace(REQUEST, arguments={"url": "https://a.example/x"}),
-            "  r  this call to any address at https://a.example:443, until the run ends\n"
-            "  a  always for this call to any address at https://a.example:443, while this agent exists\n  e  edit",
+            "r this call to any address at https://a.example:443, until the run ends "
+            "a always for this call to any address at https://a.example:443, while this agent exists e edit",
         ),
-        (replace(REQUEST, decision=replace(REQUEST.decision, rule="flow")), "  y  once\n  e  edit"),
+        (replace(REQUEST, decision=replace(REQUEST.decision, rule="flow")), "y once e edit"),
     ):
         shown = Screen(keyboard, "n\n")
         TerminalApprover(screen, shown)(request)
-        assert choices in shown.getvalue()
+        assert choices in " ".join(shown.getvalue().split())
 
 
 def test_without_a_terminal_the_call_is_refused():

@@ -198,10 +198,10 @@ def test_a_misspelt_name_is_refused_with_the_closest_real_one() -> None:
 @pytest.mark.parametrize(
     ("toolset", "name", "told"),
     [
-        (three, "fech", "There is no tool named 'fech'. Did you mean 'fetch'? The tools are: add, fetch, remove."),
-        (three, "zzz", "There is no tool named 'zzz'. The tools are: add, fetch, remove."),
-        (three, "", "There is no tool named ''. The tools are: add, fetch, remove."),
-        (Toolset(), "add", "There is no tool named 'add'; there are no tools at all."),
+        (three, "fech", "No tool is named 'fech'. Did you mean 'fetch'? The tools are: add, fetch, remove."),
+        (three, "zzz", "No tool is named 'zzz'. The tools are: add, fetch, remove."),
+        (three, "", "No tool is named ''. The tools are: add, fetch, remove."),
+        (Toolset(), "add", "No tool is named 'add'; there are no tools."),
     ],
 )
 def test_a_tool_a_model_made_up_is_answered_with_the_real_ones(toolset: Toolset, name: str, told: str) -> None:
@@ -269,7 +269,7 @@ def test_what_must_be_searched_for_is_not_listed() -> None:
     """The error for a made-up name lists the plain tools, and suggests any."""
     with pytest.raises(UnknownTool) as caught:
         Toolset([three.only("add"), three.without("add").searchable()]).find("fetsh")
-    assert str(caught.value) == "There is no tool named 'fetsh'. Did you mean 'fetch'? The tools are: add."
+    assert str(caught.value) == "No tool is named 'fetsh'. Did you mean 'fetch'? The tools are: add."
 
 
 def test_a_method_of_a_toolset_is_no_tool() -> None:

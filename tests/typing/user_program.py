@@ -46,6 +46,7 @@ from agentkit import (
     Verdict,
     Window,
     agent,
+    budget,
     calculator_tool,
     core_tools,
     current_datetime_tool,
@@ -267,7 +268,7 @@ def use_typed_agents() -> None:
     assert_type(result, RunResult[Invoice])
     assert_type(result.output, Invoice)
     assert result.output.total == 30
-    assert_type(clerk.as_tool(), Tool[[str], str])
+    assert_type(clerk.as_tool(), Tool[[str], Invoice])
     numbers = Agent("lister", output_type=list[str], llm=llm).run("Which numbers?")
     assert_type(numbers.output, list[str])
     mood: Literal["good", "bad"] = Agent("judge", output_type=Literal["good", "bad"], llm=llm).run("Hello!").output
@@ -290,7 +291,7 @@ def use_a_context() -> None:
     result = clerk.run("What is to be paid?", context=Invoice("A1", 30))
     assert result.tool_calls[0].result.content == "30 EUR"
     assert show(RunContext(Invoice("A2", 5)), "USD") == "5 USD"
-    pieces = clerk.stream_text("Thank you.")
+    pieces = clerk.stream_text("Thank you.", context=Invoice("A1", 30))
     assert_type("".join(pieces), str)
 
 
@@ -305,6 +306,18 @@ def use_waiting_runs() -> None:
     other = Agent("helper", [erase_tool], llm=ScriptedLLM("It stays."), handoffs=[helper])
     assert other.resume(paused.to_json(), "It is mine.").output == "It stays."
     helper.handoffs = [other]
+
+
+def use_unions() -> None:
+    """Unions and literals are inferred exactly, of agents and of runs."""
+    llm = ScriptedLLM('{"number": "A1", "total": 3}', "3")
+    either = Agent("reader", llm=llm, output_type=Invoice | int)
+    assert_type(either, Agent[Invoice | int])
+    assert_type(either.run("Read it."), RunResult[Invoice | int])
+    grader = Agent("grader", llm=llm, output_type=Literal["low", "high"])
+    assert_type(grader, Agent[Literal["low", "high"]])
+    assert_type(Agent("reader", llm=llm).run("Read it.", output_type=int | str).value, int | str | None)
+    assert_type(budget(Limits(cost=1)).usage, Usage)
 
 
 def use_further_names() -> None:
@@ -329,6 +342,8 @@ def main() -> None:
     use_typed_agents()
     use_a_context()
     use_waiting_runs()
+    use_unions()
+    use_further_names()
     sys.stdout.write("everything works\n")
 
 

@@ -32,7 +32,7 @@ _COMMAND = re.compile(r"/([a-z?]\w*)(?:\s+(.*))?", re.DOTALL | re.IGNORECASE)
 _MOST_SHOWN_CHARS = 300
 _KEYS = """\
 Enter sends, Alt-Enter or Ctrl-J begins a new line, Tab completes, Up brings back what was typed.
-Ctrl-C stops an answer; twice where nothing is typed, or Ctrl-D, leaves. A line that begins with // is no command."""
+Ctrl-C stops an answer; twice where nothing is typed, or Ctrl-D, leaves. A line that begins with // is a prompt."""
 
 Next = str | Resumption | None
 """The prompt or resumption to run after a command; None if nothing is to be run."""
@@ -71,7 +71,9 @@ def run_command(name: str, argument: str, conversation: ChatState, front: Front)
     if command is None:
         meant = "quit" if name in _QUIT_NAMES else name
         hint = suggestion(f"/{meant}", (f"/{known}" for known in COMMANDS), 0.7)
-        raise ConfigError(f"There is no command /{name}.{hint} All of them: /help   To say it to the model: //{name}")
+        raise ConfigError(
+            f"The command /{name} does not exist.{hint} All of them: /help   To say it to the model: //{name}"
+        )
     return command.run(conversation, front, argument)
 
 
@@ -173,7 +175,7 @@ def _session(conversation: ChatState, front: Front, argument: str) -> Next:
     word, _, rest = argument.partition(" ")
     if word == "new":
         conversation.switch(Session.open(conversation.order.place, rest.strip()) if rest.strip() else None)
-        front.tell(f"Began {conversation.name!r}." if rest else "Begins anew with your next prompt.")
+        front.tell(f"Began {conversation.name!r}." if rest else "A new conversation begins with your next prompt.")
     elif word == "rename":
         _rename(conversation, front, rest.strip())
     elif argument:
@@ -214,7 +216,7 @@ def tell_session(conversation: ChatState, front: Front) -> None:
     if said is not None:
         front.markdown(said.text)
     if conversation.has_left_run:
-        front.tell("A run of this session was left before its end. It goes on with: /resume", "yellow")
+        front.tell("A run of this session did not end. To continue it: /resume", "yellow")
 
 
 def _cost(conversation: ChatState, front: Front, _argument: str) -> Next:
@@ -234,7 +236,7 @@ def _save(conversation: ChatState, front: Front, argument: str) -> Next:
     if not argument:
         raise ConfigError("/save takes a file: /save trip.md for Markdown, /save trip.jsonl for JSON lines.")
     if conversation.session is None or not conversation.messages:
-        raise SessionError("Nothing has been said yet, so nothing was saved.")
+        raise SessionError("The conversation is empty, so nothing was saved.")
     path = Path(argument).expanduser()
     save(conversation.session, path)
     front.tell(f"Saved: {path}")
@@ -285,7 +287,7 @@ def _clear(conversation: ChatState, front: Front, _argument: str) -> Next:
     kept = conversation.name
     conversation.switch(None)
     front.clear()
-    front.tell(f"Begins anew. What was said is in the session {kept!r}." if kept else "Begins anew.", "dim")
+    front.tell(f"A new conversation. The old one is the session {kept!r}." if kept else "A new conversation.", "dim")
     return None
 
 
@@ -294,7 +296,7 @@ def _quit(_conversation: ChatState, _front: Front, _argument: str) -> Next:
 
 
 COMMANDS: Mapping[str, ChatCommand] = {
-    "help": ChatCommand(_help, "", "what can be said here"),
+    "help": ChatCommand(_help, "", "list the commands"),
     "tools": ChatCommand(_tools, "[NAME ...]", "the model's tools; with names, only these"),
     "model": ChatCommand(_model, "[NAME]", "which model answers; with a name, another one"),
     "safety": ChatCommand(_safety, "[LEVEL]", "what runs unasked: safe, network or system"),
@@ -302,10 +304,10 @@ COMMANDS: Mapping[str, ChatCommand] = {
     "cost": ChatCommand(_cost, "", "tokens and money"),
     "undo": ChatCommand(_undo, "[-y]", "undo the changes of the last run"),
     "retry": ChatCommand(_retry, "", "ask the last prompt again, without its answer"),
-    "resume": ChatCommand(_resume, "", "go on with a run that was left before its end"),
+    "resume": ChatCommand(_resume, "", "continue a run that did not end"),
     "edit": ChatCommand(_edit, "[TEXT]", "write a prompt in your editor"),
     "save": ChatCommand(_save, "FILE", "write the conversation: .md Markdown, .jsonl JSON lines"),
-    "clear": ChatCommand(_clear, "", "begin anew, on an empty screen"),
+    "clear": ChatCommand(_clear, "", "begin a new conversation on an empty screen"),
     "quit": ChatCommand(_quit, "", "leave; so do exit and quit without a slash"),
     "exit": ChatCommand(_quit, "", "leave"),
 }

@@ -87,7 +87,7 @@ class ChatState:
         if self.result is not None and self.result.status != "done":
             return Resumption(self.result)
         if not self.has_left_run:
-            raise SessionError("There is nothing to go on with: no run waits, was cut off, or hit a limit.")
+            raise SessionError("There is nothing to resume: no run waits, was interrupted, or hit a limit.")
         return Resumption()
 
     def interrupt(self, said: str) -> None:

@@ -48,7 +48,7 @@ Exit codes: 0 answered, or left by a person; else as `agentkit ask --help` says,
 """
 
 
-@click.command(short_help="Talk, prompt by prompt, at a terminal or through a pipe.", epilog=_EXAMPLES)
+@click.command(short_help="Chat at a terminal or through a pipe.", epilog=_EXAMPLES)
 @click.argument("question", nargs=-1, metavar="[PROMPT]...")
 @conversing
 @RECORD
@@ -87,7 +87,7 @@ def stoppable() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-_STOPPED = "Stopped. What was said so far is kept; /retry asks again."
+_STOPPED = "Stopped. The answer so far is stored; /retry asks again."
 
 
 class ChatDispatcher:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from heapq import nlargest
+from itertools import accumulate
 from math import isfinite
 from operator import mul
 from pathlib import Path
@@ -87,6 +88,13 @@ class KnowledgeFile(sqlite_database.DatabaseFile):
 WEIGHTS = (4.0, 1.0, 1.0)
 """The weight of a word in the headings above a chunk, in its text, and in another spelling."""
 
+_COLUMNS = "heading text variants"
+_MAX_SCORED = 5_000
+"""The most chunks that are scored for a query. More take over 10 ms of CPU time."""
+
+_MAX_USUAL = 2
+"""The most words that are scored of those that most chunks contain."""
+
 _DOCUMENTS = (
     "SELECT source, title, kind, fingerprint, added, metadata, (SELECT COUNT(*) FROM passages WHERE document ="
     " documents.id) FROM documents WHERE space = ? AND substr(source, 1, ?) = ? ORDER BY source"
@@ -102,9 +110,10 @@ _FORGET = (
     "DELETE FROM documents WHERE id = ?",
 )
 _FIND_WORDS = """
-    WITH found AS MATERIALIZED (SELECT words.rowid AS number, document, -bm25(words, ?, ?, ?) AS score FROM words
-        JOIN passages ON passages.id = words.rowid JOIN documents ON documents.id = passages.document
-        WHERE words MATCH ? AND {} ORDER BY score DESC, words.rowid LIMIT ?)
+    WITH found AS MATERIALIZED (SELECT number, document, score FROM (SELECT words.rowid AS number, document,
+        -bm25(words, ?, ?, ?) AS score FROM words JOIN passages ON passages.id = words.rowid
+        JOIN documents ON documents.id = passages.document WHERE words MATCH ? AND {} LIMIT ?)
+        ORDER BY score DESC, number LIMIT ?)
     SELECT number, score + ? * coalesce((SELECT max(beside.score) FROM found AS beside
         WHERE abs(beside.number - found.number) = 1 AND beside.document = found.document), 0) AS total
         FROM found ORDER BY total DESC, number"""
@@ -185,11 +194,19 @@ class SQLiteChunkStore:
 
     def find_words(self, scope: SearchScope, terms: Terms, limit: int) -> Found:
         """Find chunks that contain some of the words, ranked by BM25."""
+        if not terms:
+            return []
         condition, values = _condition(scope)
-        given = (*WEIGHTS, terms.matching("heading text"), *values, limit, BESIDE)
+        query = _FIND_WORDS.format(condition)
+        found: dict[int, float] = {}
         with self._file.using() as connection:
-            rows = connection.execute(_FIND_WORDS.format(condition), given).fetchall() if terms else []
-        return [(number, score) for number, score in (checked_row(row, (int,), _NUMBER) for row in rows)]
+            for match, most in (*_stages(connection, terms, limit), (terms.matching(_COLUMNS), -1)):
+                given = (*WEIGHTS, match, *values, most, limit, BESIDE)
+                for number, score in (checked_row(row, (int,), _NUMBER) for row in connection.execute(query, given)):
+                    found.setdefault(number, score)
+                if len(found) >= limit:
+                    break
+        return nlargest(limit, found.items(), key=lambda each: (each[1], -each[0]))
 
     def find_vector(self, scope: SearchScope, vector: Vector, limit: int) -> Found:
         """Find the chunks with the nearest vectors by cosine."""
@@ -254,6 +271,47 @@ class SQLiteChunkStore:
     def close(self) -> None:
         """Close the file; the next use reopens it."""
         self._file.close()
+
+
+def _stages(connection: Connection, terms: Terms, limit: int) -> Iterator[tuple[str, int]]:
+    """Queries that find the best chunks for common words without scoring every chunk that contains one.
+
+    Each comes with the most chunks to score. First the chunks with one of the rarer words, then those with several of
+    the common words together, then some with the words that most chunks contain: these tell chunks hardly apart.
+    """
+    total = connection.execute("SELECT count(*) FROM passages").fetchone()[0]
+    if total <= _MAX_SCORED:
+        return
+    counts = {word: _count(connection, _phrase(word), total // 2 + 1) for word in terms.words}
+    if sum(counts.values()) <= _MAX_SCORED:
+        return
+    known = sorted((word for word in counts if counts[word]), key=counts.__getitem__)
+    telling = [word for word in known if counts[word] <= total // 2]
+    sums = accumulate(counts[word] for word in telling)
+    rare = [word for word, reached in zip(telling, sums, strict=True) if reached <= _MAX_SCORED]
+    if rare:
+        any_rare = " OR ".join(map(_phrase, rare))
+        rest = len(telling) > len(rare) or terms.variants
+        scored = Terms(tuple(telling), terms.variants).matching(_COLUMNS)
+        yield (f"({any_rare}) AND ({scored})" if rest else any_rare), _MAX_SCORED
+    for words in (telling[len(rare) :], known[len(telling) :][:_MAX_USUAL]):
+        for size in range(len(words), 0, -1):
+            together = " AND ".join(map(_phrase, words[:size]))
+            if _count(connection, together, limit) == limit:
+                yield together, _MAX_SCORED
+                break
+
+
+def _phrase(word: str) -> str:
+    return f'({{{_COLUMNS}}} : "{word}")'
+
+
+def _count(connection: Connection, query: str, most: int) -> int:
+    """Count the chunks that a query finds, up to a maximum."""
+    counted = connection.execute(
+        "SELECT count(*) FROM (SELECT 1 FROM words WHERE words MATCH ? LIMIT ?)", (query, most)
+    ).fetchone()
+    return int(counted[0])
 
 
 def _forget(connection: Connection, space: str, source: str) -> bool:

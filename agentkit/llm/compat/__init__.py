@@ -72,11 +72,11 @@ def _alternating(*, keeps_first: bool) -> Callable[[Body], Body]:
         entries: list[Body] = []
         for entry in body["messages"]:
             is_order = entry.get("role") == "system" and (entries or not keeps_first)
-            said = {**entry, "role": "user"} if is_order else entry
-            if entries and entries[-1].get("role") == said.get("role") == "user":
-                entries[-1] = {**said, "content": _both(entries[-1]["content"], said["content"])}
+            sent = {**entry, "role": "user"} if is_order else entry
+            if entries and entries[-1].get("role") == sent.get("role") == "user":
+                entries[-1] = {**sent, "content": _both(entries[-1]["content"], sent["content"])}
             else:
-                entries.append(said)
+                entries.append(sent)
         return {**body, "messages": entries}
 
     return apply
@@ -116,20 +116,20 @@ _DEMANDED: tuple[tuple[str, Adjustment], ...] = (
     (
         # DeepSeek; Moonshot, which treats an empty text as missing
         r"(?i)reasoning_content\b.{0,60} (?:missing|must be)|(?:missing|requires) .?reasoning_content",
-        Adjustment("answers without reasoning_content are sent with a blank one", _in_answers(_reasoned)),
+        Adjustment("answers without reasoning_content get a blank one", _in_answers(_reasoned)),
     ),
     (
         r"missing a thought_signature",
-        Adjustment("calls without thought_signature are sent with the one that stands for none", _in_answers(_signed)),
+        Adjustment("calls without thought_signature get a placeholder", _in_answers(_signed)),
     ),
     (
         r"(?i)role:? .?user.? after (?:role )?.?tool",  # Mistral, and other servers with its models
-        Adjustment("a user is sent behind a tool with an answer between", _answered),
+        Adjustment("an answer is inserted between a tool and a user", _answered),
     ),
     (
         # chat templates of Mistral's models, on any server
         r"(?i)after the optional system message, conversation roles must alternate",
-        Adjustment("what a user says in a row is sent as one", _alternating(keeps_first=True)),
+        Adjustment("consecutive messages of a user are joined", _alternating(keeps_first=True)),
     ),
     (
         # Gemma and older models, on any server; Google; o1-mini; Bedrock
@@ -138,7 +138,7 @@ _DEMANDED: tuple[tuple[str, Adjustment], ...] = (
             r"|developer instruction is not enabled|only user(?:,| and) assistant[\w ]{0,20} roles are supported"
             r"|(?:not|n't) support (?:the )?['\"`]?system\b"
         ),
-        Adjustment("the instruction is sent as the words of a user", _alternating(keeps_first=False)),
+        Adjustment("the instruction is sent as a user message", _alternating(keeps_first=False)),
     ),
 )
 """Requirements of servers on messages: fields of assistant messages that are missing in messages of other providers
@@ -147,7 +147,7 @@ or written by hand, and the order of roles."""
 UNSTRICT = Adjustment("schemas of tools are not sent as strict", lambda body: body, keeps_strict=False)
 
 NO_EFFORT = Adjustment(
-    "reasoning_effort is 'none' beside tools",
+    "reasoning_effort is 'none' if there are tools",
     lambda body: {"reasoning_effort": "none", **body} if "tools" in body else body,
 )
 STRICT_UNSAID = Adjustment(
@@ -246,10 +246,10 @@ def _no_field_of_this_name(refusal: RequestRefusal) -> Adjustment | None:
 
 def _fields_in(body: Body, entries: str) -> set[str]:
     """The optional fields of messages or items, and of the objects one level below."""
-    said = [entry for entry in body.get(entries, ()) if isinstance(entry, dict)]
-    lists = [entry[name] for entry in said for name in NESTS if isinstance(entry.get(name), list)]
+    objects = [entry for entry in body.get(entries, ()) if isinstance(entry, dict)]
+    lists = [entry[name] for entry in objects for name in NESTS if isinstance(entry.get(name), list)]
     below = [part for parts in lists for part in parts if isinstance(part, dict)]
-    return {name for fields in (*said, *below) for name in fields} - _ESSENTIAL_FIELDS
+    return {name for fields in (*objects, *below) for name in fields} - _ESSENTIAL_FIELDS
 
 
 def _demanded(refusal: RequestRefusal) -> Adjustment | None:
@@ -284,8 +284,8 @@ _LESSONS_BY_STATUS = {
 }
 
 
-def merged(own: Mapping[str, Any], said: Mapping[str, Any]) -> dict[str, Any]:
+def merged(own: Mapping[str, Any], chosen: Mapping[str, Any]) -> dict[str, Any]:
     """Merge an LLM's settings with those of a request; a token limit replaces limits under its other names."""
-    is_limited = not LIMITS.isdisjoint(said)
+    is_limited = not LIMITS.isdisjoint(chosen)
     kept = {name: value for name, value in own.items() if not (is_limited and name in LIMITS)}
-    return {**kept, **said}
+    return {**kept, **chosen}

@@ -16,7 +16,7 @@ _KIND = r"(?:thinking\.|\"type\": ?\")(?:type\.)?(adaptive|enabled|disabled|betw
 _OTHER_KIND = rf"(?i)(?:use|send)\b.{{0,40}}?{_KIND}"
 _NO_ADAPTIVE = r"(?i)adaptive.{0,40} not supported|not support.{0,20} adaptive|\badaptive\b.{0,90}expected tags"
 _NO_EFFORT = r"(?i)effort\b.{0,60}(?:not support|not permitted)|not support.{0,20} effort|output_config: extra inputs"
-_MOST_TOKENS = r"max_tokens: \d+ > (\d+)"
+_MAX_TOKENS = r"max_tokens: \d+ > (\d+)"
 _STRANGE_THOUGHTS = (
     r"(?i)`?signature`? in `?thinking`? block|bound to a different|thinking\.signature"
     r"|thinking.{0,40} blocks .{0,60}cannot be modified"
@@ -29,7 +29,7 @@ _BUDGET_TOKENS = 16_000
 _SHORT_TOKENS = 4_096
 _THOUGHTS = ("thinking", "redacted_thinking")
 _DIGEST_CHARS = 16
-_MOST_KEPT = 10_000
+_MAX_KEPT = 10_000
 """Maximum number of rejected thinking blocks that are remembered."""
 
 _TOOLS_WANTED = r"(?i)tool_(?:use|result).{0,40} must define tools|toolconfig field must be defined"
@@ -62,7 +62,7 @@ def _with_manual_thinking(body: Body) -> Body:
     return budgeted({**_without_effort(body), "thinking": budget})
 
 
-MANUAL_THINKING = Adjustment("thinking has a budget of tokens, and no effort", _with_manual_thinking)
+MANUAL_THINKING = Adjustment("thinking has a token budget instead of an effort", _with_manual_thinking)
 
 
 def _unforced(body: Body) -> Body:
@@ -72,7 +72,7 @@ def _unforced(body: Body) -> Body:
     return {**body, "tool_choice": without({**choice, "type": "auto"}, "name")}
 
 
-_UNFORCED = Adjustment("no call of a tool is forced", _unforced)
+_UNFORCED = Adjustment("tool calls are not forced", _unforced)
 
 
 def _no_force(refusal: RequestRefusal) -> Adjustment | None:
@@ -96,10 +96,13 @@ def _other_thinking(refusal: RequestRefusal) -> Adjustment | None:
         return drop("thinking")
 
     def apply(body: Body) -> Body:
-        said = body.get("thinking")
-        if not isinstance(said, dict) or said.get("type") != refused:
+        thinking = body.get("thinking")
+        if not isinstance(thinking, dict) or thinking.get("type") != refused:
             return body
-        return {**body, "thinking": {"type": kind, **({"display": said["display"]} if "display" in said else {})}}
+        return {
+            **body,
+            "thinking": {"type": kind, **({"display": thinking["display"]} if "display" in thinking else {})},
+        }
 
     return Adjustment(f"thinking is {kind} and not {refused}", apply)
 
@@ -112,7 +115,7 @@ def _no_display(refusal: RequestRefusal) -> Adjustment | None:
         return {**body, "thinking": without(body["thinking"], "display")} if "thinking" in body else body
 
     has_display = "display" in (refusal.body.get("thinking") or ())
-    return Adjustment("thinking is shown as the server shows it", apply) if is_about and has_display else None
+    return Adjustment("thinking.display is left out", apply) if is_about and has_display else None
 
 
 def _without_effort(body: Body) -> Body:
@@ -145,7 +148,7 @@ def _limited(body: Body, most: int) -> Body:
 
 def _lower_limit(refusal: RequestRefusal) -> Adjustment | None:
     """Lower the token limit to the maximum of the model, whether the user or agentkit set it."""
-    found = re.search(_MOST_TOKENS, refusal.text)
+    found = re.search(_MAX_TOKENS, refusal.text)
     if found is None:
         return None
     most = int(found[1])
@@ -163,13 +166,13 @@ def _digest(block: Body) -> str:
     """Identifies a thinking block by its signature, or else by its content."""
     import hashlib
 
-    told = block.get("signature") or block.get("data") or block.get("thinking") or ""
-    return hashlib.sha256(str(told).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
+    content = block.get("signature") or block.get("data") or block.get("thinking") or ""
+    return hashlib.sha256(str(content).encode("utf-8", "surrogatepass")).hexdigest()[:_DIGEST_CHARS]
 
 
 def _without_thoughts(digests: Iterable[str]) -> Adjustment:
     """An adjustment that removes these thinking blocks, and model messages that contain nothing else."""
-    known = tuple(dict.fromkeys(digests))[-_MOST_KEPT:]
+    known = tuple(dict.fromkeys(digests))[-_MAX_KEPT:]
     left_out = frozenset(known)
 
     def is_kept(block: Body) -> bool:
@@ -186,7 +189,7 @@ def _without_thoughts(digests: Iterable[str]) -> Adjustment:
                 turns.append({**turn, "content": kept})
         return {**body, "messages": turns}
 
-    name = "thoughts of conversations that were changed since are not sent back"
+    name = "thinking of conversations that have changed is not sent back"
     return Adjustment(name, apply, parts=known, of_parts=_without_thoughts)
 
 
@@ -196,7 +199,7 @@ def _no_thoughts(refusal: RequestRefusal) -> Adjustment | None:
     return _without_thoughts(digests) if digests and re.search(_STRANGE_THOUGHTS, refusal.text) else None
 
 
-def _with_tools_told(body: Body) -> Body:
+def _with_earlier_tools(body: Body) -> Body:
     """The body with the tools that were called in its history, and with tool calls disabled."""
     names = dict.fromkeys(block["name"] for block in _blocks_of(body, "tool_use"))
     if "tools" in body or not names:
@@ -207,9 +210,9 @@ def _with_tools_told(body: Body) -> Body:
 
 def _no_unknown_tools(refusal: RequestRefusal) -> Adjustment | None:
     """Declare the tools of earlier calls, which some servers require even if calls are disabled."""
-    is_about = re.search(_TOOLS_WANTED, refusal.text) and _with_tools_told(refusal.body) != refusal.body
-    name = "tools that were called before are told of where none may be called"
-    return Adjustment(name, _with_tools_told) if is_about else None
+    is_about = re.search(_TOOLS_WANTED, refusal.text) and _with_earlier_tools(refusal.body) != refusal.body
+    name = "earlier tools are declared where calls are disabled"
+    return Adjustment(name, _with_earlier_tools) if is_about else None
 
 
 def _without_waiting_code(body: Body) -> Body:
@@ -234,7 +237,7 @@ def _without_waiting_code(body: Body) -> Body:
 def _no_waiting_code(refusal: RequestRefusal) -> Adjustment | None:
     """Remove waiting code if the server requires a container id that it never sent, as in streams cut at a call."""
     is_about = "container_id is required" in refusal.text and _without_waiting_code(refusal.body) != refusal.body
-    return Adjustment("code whose machine is not known is left out", _without_waiting_code) if is_about else None
+    return Adjustment("code without a known container is left out", _without_waiting_code) if is_about else None
 
 
 def _no_thinking_now(refusal: RequestRefusal) -> Adjustment | None:
@@ -242,7 +245,7 @@ def _no_thinking_now(refusal: RequestRefusal) -> Adjustment | None:
     is_about = "thinking" in refusal.body and re.search(_MISSING_THOUGHTS, refusal.text)
     if not is_about:
         return None
-    return Adjustment("there is no thinking", lambda body: without(body, "thinking"), is_lasting=False)
+    return Adjustment("thinking is disabled", lambda body: without(body, "thinking"), is_lasting=False)
 
 
 def _unmarked(value: Any) -> Any:
@@ -261,7 +264,7 @@ def _without_marks(body: Body) -> Body:
 
 def _no_marks(refusal: RequestRefusal) -> Adjustment | None:
     is_about = "cache_control" in refusal.text and refusal.is_unsupported
-    return Adjustment("nothing is marked for the cache", _without_marks) if is_about else None
+    return Adjustment("cache marks are left out", _without_marks) if is_about else None
 
 
 _LESSONS = (

@@ -30,17 +30,17 @@ _OF_RESULTS = (BESIDE, "<RESULT: ")
 _RESULTS = ("function_call_output", "tool_result")
 """Types of tool results that are not separate messages."""
 
-_NO_PICTURE = "[A picture, not shown: this model was given the text alone.]"
-_NO_FILE = "[A file, not shown: this model was given the text alone.]"
+_NO_PICTURE = "[An image that is not shown: this model receives text only.]"
+_NO_FILE = "[A file that is not shown: this model receives text only.]"
 _SOUND, _FILES = "input_audio", ("file", "input_file", "document")
 _DOCUMENT = r"(?i)data:application/(?:pdf|msword|vnd\.(?:openxmlformats-|oasis\.opendocument|ms-)[\w.+-]*);base64,"
-_MOST_KEPT = 50
+_MAX_KEPT = 50
 
-_DOCUMENT_ADVICE = "Give its text, or ask a model that reads such files; of a PDF, install agentkit-tools[pdf]."
-_SOUND_ADVICE = "Ask a model that hears, over LLM(protocol='chat'), or give the words of the recording as text."
+_DOCUMENT_ADVICE = "Send its text, or use a model that reads such files. For PDFs, install agentkit-tools[pdf]."
+_SOUND_ADVICE = "Use a model with audio input over LLM(protocol='chat'), or send a transcript."
 _FILE_ADVICE = (
-    "This file was not taken. What is read most widely is a PDF that is given itself, File.read('report.pdf'), "
-    "and text; other kinds and addresses only over LLM(protocol='responses')."
+    "The file was refused. Most models read PDFs that are sent as data, File.read('report.pdf'), and text. Other types "
+    "and URLs need LLM(protocol='responses')."
 )
 
 
@@ -52,52 +52,52 @@ def _is_picture(part: Body) -> bool:
     return "text" not in part and not _is_file(part)
 
 
-def _result_told(entry: Body, is_refused: Callable[[Body], bool], words: str) -> Body:
+def _without_refused(entry: Body, is_refused: Callable[[Body], bool], words: str) -> Body:
     """Replace rejected parts of tool results, inside a result or after the text that introduces it."""
     is_result = entry.get("type") in _RESULTS
     name = "output" if entry.get("type") == "function_call_output" else "content"
     parts = entry.get(name)
     if not isinstance(parts, list) or not (is_result or entry.get("role") == "user"):
         return entry
-    told: list[Body] = []
+    kept: list[Body] = []
     for part in parts:
         if "text" in part and entry.get("type") not in _RESULTS:
             is_result = str(part["text"]).startswith(_OF_RESULTS)
         is_nested = part.get("type") in _RESULTS
-        shown = _result_told(part, is_refused, words) if is_nested else {"type": parts[0]["type"], "text": words}
-        told.append(shown if is_nested or (is_result and is_refused(part)) else part)
-    if told == parts:
+        shown = _without_refused(part, is_refused, words) if is_nested else {"type": parts[0]["type"], "text": words}
+        kept.append(shown if is_nested or (is_result and is_refused(part)) else part)
+    if kept == parts:
         return entry
-    return {**entry, name: told if any("text" not in part for part in told) else "\n".join(p["text"] for p in told)}
+    return {**entry, name: kept if any("text" not in part for part in kept) else "\n".join(p["text"] for p in kept)}
 
 
-def _telling(is_refused: Callable[[Body], bool], words: str) -> Callable[[Body], Body]:
+def _describing(is_refused: Callable[[Body], bool], words: str) -> Callable[[Body], Body]:
     """A change that replaces rejected parts of tool results with a text."""
 
     def apply(body: Body) -> Body:
         name = "messages" if "messages" in body else "input"
         if name not in body:
             return body
-        return {**body, name: [_result_told(entry, is_refused, words) for entry in body[name]]}
+        return {**body, name: [_without_refused(entry, is_refused, words) for entry in body[name]]}
 
     return apply
 
 
-PICTURES_TOLD = Adjustment("pictures in the results of tools are told in words", _telling(_is_picture, _NO_PICTURE))
-FILES_TOLD = Adjustment("files in the results of tools are told in words", _telling(_is_file, _NO_FILE))
+IMAGES_DESCRIBED = Adjustment("images in tool results are described in words", _describing(_is_picture, _NO_PICTURE))
+FILES_DESCRIBED = Adjustment("files in tool results are described in words", _describing(_is_file, _NO_FILE))
 
 
 def no_pictures(refusal: RequestRefusal) -> Adjustment | None:
     """Replace images in tool results, for models without vision and servers that reject images from tools."""
     is_about = _speaks_of(refusal.text, _PICTURES_NAMED, _TEXT_WANTED)
-    return _if_changed(PICTURES_TOLD, refusal) if is_about else None
+    return _if_changed(IMAGES_DESCRIBED, refusal) if is_about else None
 
 
 def no_named_files(refusal: RequestRefusal) -> Adjustment | None:
     """Adjust to a server that rejects files or audio by name."""
     if _speaks_of(refusal.text, _FILES_NAMED):
         return _without_files(refusal)
-    return _if_changed(FILES_TOLD, refusal) if _speaks_of(refusal.text, _SOUND_NAMED) else None
+    return _if_changed(FILES_DESCRIBED, refusal) if _speaks_of(refusal.text, _SOUND_NAMED) else None
 
 
 def no_files(refusal: RequestRefusal) -> Adjustment | None:
@@ -113,7 +113,7 @@ def no_files(refusal: RequestRefusal) -> Adjustment | None:
 def _without_files(refusal: RequestRefusal) -> Adjustment | None:
     if any(_document_in(part) for part in _parts(refusal.body)):
         return Adjustment("documents are sent as their text", DocumentsRead(refusal.text).apply, is_slow=True)
-    return _if_changed(FILES_TOLD, refusal)
+    return _if_changed(FILES_DESCRIBED, refusal)
 
 
 def _if_changed(adjustment: Adjustment, refusal: RequestRefusal) -> Adjustment | None:
@@ -163,10 +163,10 @@ def _named(part: Body, name: str) -> object:
 
 
 class DocumentsRead:
-    """Replaces documents with their text, which is extracted once. `said` is the server's message about files."""
+    """Replaces documents with their text, which is extracted once. `message` is the server's message about files."""
 
-    def __init__(self, said: str, read_seconds: float | None = None) -> None:
-        self._said, self._read_seconds = said, read_seconds
+    def __init__(self, message: str, read_seconds: float | None = None) -> None:
+        self._message, self._read_seconds = message, read_seconds
         self._known: dict[bytes, str] = {}
 
     def apply(self, body: Body) -> Body:
@@ -195,7 +195,7 @@ class DocumentsRead:
         except (ToolError, MissingExtra) as error:
             if not is_result:
                 raise Rejected(
-                    f"{self._said} The file's own text cannot be sent either: {error}. {_DOCUMENT_ADVICE}"
+                    f"{self._message} The file's own text cannot be sent either: {error}. {_DOCUMENT_ADVICE}"
                 ) from error
             text = _NO_FILE
         else:
@@ -216,8 +216,8 @@ class DocumentsRead:
                 raise ToolError("its data are not base64") from None
             text = text_of(data, self._read_seconds)
             if text is None:
-                raise ToolError("it is no document that is read")
-            if len(self._known) >= _MOST_KEPT:
+                raise ToolError("its format is not supported")
+            if len(self._known) >= _MAX_KEPT:
                 self._known.clear()
             self._known[key] = text
         return self._known[key]

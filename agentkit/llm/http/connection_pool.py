@@ -50,7 +50,7 @@ class PassThroughStream(httpx2.SyncByteStream, httpx2.AsyncByteStream):
 LATER = "Try again later, or allow more timeout_seconds."
 """Advice in errors about slow servers."""
 
-MOST_BYTES = 64_000_000
+MAX_BYTES = 64_000_000
 """Maximum size of a response body, decompressed."""
 
 MOST_PACKED_BYTES = 4_000_000
@@ -95,7 +95,7 @@ class BoundedBody(PassThroughStream):
         if packing in _PACKINGS:
             response.stream = _Packed(response.stream, where, timeout_seconds, packing)
         else:
-            response.stream = cls(response.stream, where, timeout_seconds, MOST_BYTES)
+            response.stream = cls(response.stream, where, timeout_seconds, MAX_BYTES)
 
     def __iter__(self) -> Iterator[bytes]:
         return map(self._taken, self.stream)
@@ -134,7 +134,7 @@ class _Packed(BoundedBody):
 
     def __init__(self, stream: Any, where: str, timeout_seconds: float, packing: str) -> None:
         super().__init__(stream, where, timeout_seconds, MOST_PACKED_BYTES)
-        self._packing, self._left = packing, MOST_BYTES
+        self._packing, self._left = packing, MAX_BYTES
         self._inflater = zlib.decompressobj(_GZIP_OR_ZLIB)
 
     def __iter__(self) -> Iterator[bytes]:
@@ -159,7 +159,7 @@ class _Packed(BoundedBody):
             self._left -= len(piece)
             if self._left < 0:
                 raise BadResponse(
-                    f"{self._where} sent an answer that unpacks to more than {MOST_BYTES:,} bytes. Check the base URL."
+                    f"{self._where} sent an answer that unpacks to more than {MAX_BYTES:,} bytes. Check the base URL."
                 )
             if piece:
                 yield piece
@@ -420,7 +420,7 @@ def _set_up(make: Callable[[], _Made]) -> _Made:
     try:
         return make()
     except httpx2.InvalidURL:
-        cause = "The proxy's address is none."  # details are omitted: they could contain part of the password
+        cause = "The address of the proxy is invalid."  # details are omitted: they could contain part of the password
     except (ImportError, OSError, ValueError) as error:
         cause = f"{type(error).__name__}: {ended(str(error))}"
     names = [name for name in environment() if name.upper() in _VARIABLES]

@@ -108,7 +108,7 @@ def _checked(response: object) -> httpx2.Response:
     """The client's response. Raises ConfigError if it comes from another HTTP library."""
     if isinstance(response, httpx2.Response):
         return response
-    raise ConfigError("The client that was given stands on httpx: give its http_client= one of httpx2, or none.")
+    raise ConfigError("The given client uses httpx: pass an httpx2 client as its http_client=, or omit it.")
 
 
 def _reread(response: httpx2.Response) -> httpx2.Response:

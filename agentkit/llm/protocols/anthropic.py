@@ -18,7 +18,7 @@ from agentkit.llm.protocols import parsing
 from agentkit.llm.protocols.encoding import EncodedEntry, EncodingCache, Forms, base64_source
 from agentkit.llm.protocols.error_mapping import cut_short, declined, failure, no_answer, raise_error_inside
 from agentkit.llm.protocols.hosted_tools import declared, uses_in_blocks
-from agentkit.llm.protocols.reasoning import ParagraphJoiner, ReasoningSplitter, is_spoken, without_thoughts
+from agentkit.llm.protocols.reasoning import ParagraphJoiner, ReasoningSplitter, is_text_of, without_thoughts
 from agentkit.messages import (
     AssistantMessage,
     FinishReason,
@@ -63,21 +63,21 @@ _THINKING = {"type": "adaptive", "display": "summarized"}
 
 def entered(body: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The body with the settings and a token limit, which this protocol requires."""
-    said = {_RENAMED.get(name, name): value for name, value in settings.items()}
-    effort, choice, parallel = (said.pop(name, None) for name in ("reasoning_effort", "tool_choice", _PARALLEL))
-    if isinstance(said.get("stop_sequences"), str):
-        said["stop_sequences"] = [said["stop_sequences"]]
+    sent = {_RENAMED.get(name, name): value for name, value in settings.items()}
+    effort, choice, parallel = (sent.pop(name, None) for name in ("reasoning_effort", "tool_choice", _PARALLEL))
+    if isinstance(sent.get("stop_sequences"), str):
+        sent["stop_sequences"] = [sent["stop_sequences"]]
     wish = {"effort": _EFFORTS.get(str(effort), effort)} if effort and effort != "none" else {}
-    config = {**wish, **body.get("output_config", {}), **said.pop("output_config", {})}
+    config = {**wish, **body.get("output_config", {}), **sent.pop("output_config", {})}
     if config:
-        said["output_config"] = config
+        sent["output_config"] = config
     if effort:
-        said.setdefault("thinking", {"type": "disabled"} if effort == "none" else _THINKING)
-    if "container" in body and isinstance(said.get("container"), dict):
-        said["container"] = {"id": body["container"], **said["container"]}
+        sent.setdefault("thinking", {"type": "disabled"} if effort == "none" else _THINKING)
+    if "container" in body and isinstance(sent.get("container"), dict):
+        sent["container"] = {"id": body["container"], **sent["container"]}
     if chosen := _tool_choice(choice, parallel):
-        said["tool_choice"] = chosen
-    return _limited({**body, **said})
+        sent["tool_choice"] = chosen
+    return _limited({**body, **sent})
 
 
 def _tool_choice(choice: object, parallel: object) -> dict[str, Any] | None:
@@ -164,17 +164,17 @@ def constrained(schema: Mapping[str, Any]) -> dict[str, Any]:
     if "$ref" in schema:
         kept = {"$ref": schema["$ref"]}
         return kept | ({"$defs": _named(schema["$defs"])} if "$defs" in schema else {})
-    told = {name: value for name, value in schema.items() if name in _KEPT}
-    told |= {name: _inner(name, schema[name]) for name in _NESTED if name in schema}
+    enforced = {name: value for name, value in schema.items() if name in _KEPT}
+    enforced |= {name: _inner(name, schema[name]) for name in _NESTED if name in schema}
     if schema.get("type") == "object":
-        told["additionalProperties"] = schema.get("additionalProperties", False)
-    unsaid: dict[str, Any] = {}
+        enforced["additionalProperties"] = schema.get("additionalProperties", False)
+    noted: dict[str, Any] = {}
     for name, value in schema.items():
         if _is_enforced(name, value):
-            told[name] = value
-        elif name not in told and name not in _SILENT:
-            unsaid[name] = value
-    return _with_note(told, unsaid)
+            enforced[name] = value
+        elif name not in enforced and name not in _SILENT:
+            noted[name] = value
+    return _with_note(enforced, noted)
 
 
 def _with_one_type(schema: Mapping[str, Any]) -> dict[str, Any]:
@@ -206,13 +206,13 @@ def _is_enforced(name: str, value: object) -> bool:
     return (name == "format" and value in _FORMATS) or (name == "minItems" and value in (0, 1))
 
 
-def _with_note(told: dict[str, Any], unsaid: Mapping[str, Any]) -> dict[str, Any]:
+def _with_note(schema: dict[str, Any], noted: Mapping[str, Any]) -> dict[str, Any]:
     """Append keywords that cannot be enforced to the description, as `minimum: 1, maximum: 10`."""
-    if not unsaid:
-        return told
-    note = ", ".join(f"{name}: {value}" for name, value in unsaid.items())
-    before = f"{told['description']} " if told.get("description") else ""
-    return {**told, "description": f"{before}({note})"}
+    if not noted:
+        return schema
+    note = ", ".join(f"{name}: {value}" for name, value in noted.items())
+    before = f"{schema['description']} " if schema.get("description") else ""
+    return {**schema, "description": f"{before}({note})"}
 
 
 _MARK = {"type": "ephemeral"}
@@ -289,7 +289,7 @@ def in_turns(entries: Sequence[EncodedEntry]) -> tuple[list[str], list[EncodedEn
     """
     first = next((at for at, entry in enumerate(entries) if entry["role"] != "system"), len(entries))
     orders = [block["text"] for entry in entries[:first] for block in entry["content"]]
-    turns = [_joined(role, list(said)) for role, said in groupby(entries[first:], _speaker)]
+    turns = [_joined(role, list(group)) for role, group in groupby(entries[first:], _wire_role)]
     if not turns or turns[0]["role"] != "user":
         turns.insert(0, _NOTHING)
     return orders, turns
@@ -298,14 +298,18 @@ def in_turns(entries: Sequence[EncodedEntry]) -> tuple[list[str], list[EncodedEn
 def encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
     """The original blocks with the current call ids; rebuilt if the message was changed since."""
     blocks = message.extra.get(BLOCKS, ())
-    if blocks and is_spoken(message.text, said_in(blocks)) and sum(map(is_call, blocks)) == len(message.tool_calls):
+    if (
+        blocks
+        and is_text_of(message.text, text_of_blocks(blocks))
+        and sum(map(is_call, blocks)) == len(message.tool_calls)
+    ):
         calls = iter(message.tool_calls)
-        told = [{**block, **_encode_call(next(calls))} if is_call(block) else block for block in blocks]
-        return [block for block in told if not _is_blank(block)]
+        sent = [{**block, **_encode_call(next(calls))} if is_call(block) else block for block in blocks]
+        return [block for block in sent if not _is_blank(block)]
     return [*_encode_content(message.text), *map(_encode_call, message.tool_calls)]
 
 
-def said_in(blocks: Iterable[Any]) -> str:
+def text_of_blocks(blocks: Iterable[Any]) -> str:
     """The text of content blocks: adjacent text blocks are concatenated, others are separate paragraphs."""
     paragraphs, pieces = ParagraphJoiner(), []
     for block in blocks:
@@ -329,7 +333,7 @@ def _is_blank(block: object) -> bool:
     return _is_of(block, "text") and not parsing.text_of(block).strip()
 
 
-def _speaker(entry: EncodedEntry) -> str:
+def _wire_role(entry: EncodedEntry) -> str:
     return "assistant" if entry["role"] == "assistant" else "user"
 
 
@@ -392,16 +396,16 @@ def _encode_result(message: ToolMessage) -> dict[str, Any]:
     """Encode a tool result, marked if it is an error. Images and files follow the text."""
     shown: Any = _encode_content(message.shown) if message.beside else well_formed(message.content)
     content = {"content": shown} if shown else {}
-    failed = {"is_error": True} if _tells_failure(message.content) else {}
+    failed = {"is_error": True} if _is_failure(message.content) else {}
     return {"type": "tool_result", "tool_use_id": _sendable_id(message.call_id), **content, **failed}
 
 
-def _tells_failure(content: str) -> bool:
+def _is_failure(content: str) -> bool:
     """Whether a result is the error format of a failed call, `{"error": …, "tool": …}`."""
     if not content.startswith('{"error"'):
         return False
-    told = parsing.json_or_text(content)
-    return isinstance(told, dict) and told.keys() == {"error", "tool"}
+    value = parsing.json_or_text(content)
+    return isinstance(value, dict) and value.keys() == {"error", "tool"}
 
 
 def _sendable_id(call_id: str) -> str:
@@ -438,7 +442,7 @@ def container_entry(message: Message) -> tuple[dict[str, Any], ...]:
     return ({CONTAINER: container},) if container else ()
 
 
-def going_on(messages: Sequence[Message]) -> Sequence[Message]:
+def unfinished_answer(messages: Sequence[Message]) -> Sequence[Message]:
     """The unfinished response at the end of a conversation, which waits for tool results or was paused.
 
     Its container is needed to continue it. Earlier containers could have expired, which shows only when code fails.
@@ -501,11 +505,11 @@ def _response(data: Mapping[str, Any], blocks: list[dict[str, Any]]) -> Response
     if reason == "refusal":
         raise declined(_explained(data))
     calls = [_read_call(block) for block in blocks if is_call(block)]
-    message = parsing.assistant_message(said_in(blocks), calls, _reasoning(blocks), {})
+    message = parsing.assistant_message(text_of_blocks(blocks), calls, _reasoning(blocks), {})
     kept = blocks if calls or is_paused(data) else settled(blocks)
     extra = {CONTAINER: container} if (container := parsing.dictionary(data.get(CONTAINER)).get("id")) else {}
-    told = [{name: value for name, value in block.items() if value is not None} for block in kept]
-    if encode_answer(message) != told:  # the blocks contain more than the message represents
+    sent = [{name: value for name, value in block.items() if value is not None} for block in kept]
+    if encode_answer(message) != sent:  # the blocks contain more than the message represents
         extra = {BLOCKS: tuple(kept), **extra}
     message = without_thoughts(replace(message, extra=parsing.well_formed_json(extra)))
     finish: FinishReason = "length" if reason.lower() in _CUT else "tool_calls" if message.tool_calls else "stop"
@@ -667,8 +671,8 @@ class AnthropicReader:
         """
         self._content = blocks_in(fields.get("content")) or self._content
         known = {name for name, value in self._message.items() if value is not None}
-        told = {name: value for name, value in fields.items() if value is not None or name not in known}
-        self._message |= {name: value for name, value in told.items() if name not in {"content", "usage"}}
+        new = {name: value for name, value in fields.items() if value is not None or name not in known}
+        self._message |= {name: value for name, value in new.items() if name not in {"content", "usage"}}
         usage = parsing.dictionary(fields.get("usage"))
         self._usage |= {name: value for name, value in usage.items() if value or self._usage.get(name) is None}
 
@@ -678,7 +682,7 @@ class AnthropicReader:
         )
         self._blocks.append(block)
         if block.kind == "text":
-            return self._told(parsing.word(block.whole().get("text")))
+            return self._text_event(parsing.word(block.whole().get("text")))
         self._paragraphs.interrupt()
         if block.kind == "thinking":
             return ReasoningDelta(thought) if (thought := parsing.word(block.whole().get("thinking"))) else None
@@ -693,7 +697,7 @@ class AnthropicReader:
         arguments = block.arguments() if block and number is not None else ""
         return ToolCallDelta(number or 0, "", arguments) if arguments else None
 
-    def _told(self, text: str) -> Event | None:
+    def _text_event(self, text: str) -> Event | None:
         return TextDelta(self._paragraphs.add(text)) if text else None
 
     def _feed_block(self, chunk: Mapping[str, Any]) -> Event | None:
@@ -722,7 +726,7 @@ class AnthropicReader:
         return block
 
     def _feed_text(self, block: _Block, delta: Mapping[str, Any]) -> Event | None:
-        return self._told(block.add("text", parsing.text_of(delta.get("text"))))
+        return self._text_event(block.add("text", parsing.text_of(delta.get("text"))))
 
     def _feed_thinking(self, block: _Block, delta: Mapping[str, Any]) -> Event | None:
         text = block.add("thinking", parsing.text_of(delta.get("thinking")))
@@ -753,7 +757,7 @@ class AnthropicReader:
         """The complete response. Raises BadResponse if the stream was cut short, Rejected on a refusal."""
         blocks = [block.whole() for block in _in_order(self._blocks)] or self._content
         if not (self.is_answered or (closed and blocks)):
-            raise cut_short(len(said_in(blocks)))
+            raise cut_short(len(text_of_blocks(blocks)))
         if not (self._has_begun or blocks):
             raise BadResponse("The stream ended without an answer. Try again.")
         return _response({**self._message, "content": blocks, "usage": self._usage}, blocks)
@@ -818,7 +822,7 @@ class AnthropicMessages:
         if turns[-1]["role"] == "assistant":
             turns[-1] = _without_trailing_blanks(turns[-1])
         body: dict[str, Any] = {"model": model, "messages": turns}
-        for container in before.entries(going_on(request.messages), container_entry):
+        for container in before.entries(unfinished_answer(request.messages), container_entry):
             body |= container
         instruction = "\n\n".join(order for order in (request.instruction, *orders) if order.strip())
         if instruction:
@@ -849,13 +853,13 @@ def _plain_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
 
 
 def _strict_tool(tool: ToolSpec) -> tuple[dict[str, Any]]:
-    (told,) = _plain_tool(tool)
+    (plain,) = _plain_tool(tool)
     if tool.strict_parameters is None:
-        return (told,)
-    return ({**told, "input_schema": constrained(tool.strict_parameters), "strict": True},)
+        return (plain,)
+    return ({**plain, "input_schema": constrained(tool.strict_parameters), "strict": True},)
 
 
-MOST_PAUSES = 10
+MAX_PAUSES = 10
 """Maximum number of continuations of a paused response; each part can reach the token limit."""
 
 

@@ -21,7 +21,7 @@ from agentkit.llm.protocols.error_mapping import (
     unfinished,
 )
 from agentkit.llm.protocols.hosted_tools import declared, uses_in_message
-from agentkit.llm.protocols.parsing import REASONING_FIELDS, says
+from agentkit.llm.protocols.parsing import REASONING_FIELDS, has_content
 from agentkit.llm.protocols.reasoning import ReasoningSplitter, without_thoughts
 from agentkit.messages import AssistantMessage, FinishReason, Response, ToolCall, ToolMessage, UserMessage, well_formed
 
@@ -57,7 +57,7 @@ def _function_of(call: Mapping[str, Any]) -> Mapping[str, Any]:
 def read_call(call: Mapping[str, Any]) -> ToolCall:
     """Decode a complete tool call."""
     function = _function_of(call)
-    extra = {name: value for name, value in call.items() if name not in _CALL_FIELDS and says(value)}
+    extra = {name: value for name, value in call.items() if name not in _CALL_FIELDS and has_content(value)}
     arguments = parsing.arguments_text(function.get("arguments"))
     return ToolCall(parsing.word(call.get("id")), parsing.word(function.get("name")), arguments, extra)
 
@@ -80,7 +80,7 @@ class _CallPieces:
         if not self.arguments:
             self.name = _extended_name(self.name, name)
         self.name = self.name or name
-        self.extra |= {key: value for key, value in part.items() if key not in _CALL_FIELDS and says(value)}
+        self.extra |= {key: value for key, value in part.items() if key not in _CALL_FIELDS and has_content(value)}
         return self.arguments.add(arguments)
 
     def is_complete(self) -> bool:
@@ -137,7 +137,7 @@ class CallsInPieces:
             self._calls.append(_CallPieces(parsing.word(part.get("index"))))
             self._by_index[self._calls[position].index] = position
         call = self._calls[position]
-        if _says_again(call, part, piece):
+        if _is_repeated_call(call, part, piece):
             return ToolCallDelta(position, "", "")
         known, shown = call.id, call.add(part, name, piece)
         if call.id != known:
@@ -155,9 +155,9 @@ class CallsInPieces:
             same = self._by_id.get(call_id, count) if call_id else count
             if same == count and count and not (name and self._calls[-1].name):
                 return count - 1
-        if same == count or _says_again(self._calls[same], part, arguments):
+        if same == count or _is_repeated_call(self._calls[same], part, arguments):
             return same
-        return count if _begins_anew(self._calls[same], part, name, arguments) else same
+        return count if _starts_call(self._calls[same], part, name, arguments) else same
 
     def _misnumbered(self, call_id: str) -> int:
         """The call for a chunk without a name and with an unknown index: the call with its id, or the last one."""
@@ -172,7 +172,7 @@ def _in_order(calls: list[_CallPieces]) -> list[_CallPieces]:
     return sorted(calls, key=lambda call: (len(call.index), call.index)) if len(indexes) == len(calls) else calls
 
 
-def _begins_anew(call: _CallPieces, part: Mapping[str, Any], name: str, arguments: str) -> bool:
+def _starts_call(call: _CallPieces, part: Mapping[str, Any], name: str, arguments: str) -> bool:
     """Whether a chunk with the index of `call` starts a new call; ids can change per chunk, and names be repeated."""
     if not (name and call.name):
         return False
@@ -184,7 +184,7 @@ def _begins_anew(call: _CallPieces, part: Mapping[str, Any], name: str, argument
     return has_other_id and name != call.name
 
 
-def _says_again(call: _CallPieces, part: Mapping[str, Any], arguments: str) -> bool:
+def _is_repeated_call(call: _CallPieces, part: Mapping[str, Any], arguments: str) -> bool:
     """Whether a chunk repeats a complete call: it has the same id and arguments."""
     if not (part.get("id") and parsing.word(part["id"]) == call.id and call.is_complete()):
         return False
@@ -285,28 +285,28 @@ def decode_answer(data: Mapping[str, Any]) -> Response:
     """Decode a complete body. Raises ModelError if it contains no response."""
     raise_error_inside(data)
     choice = _first_choice(data)
-    said = None if choice is None else _said_in(choice, "message", "delta")
-    if choice and said is None and choice.get("finish_reason"):
-        said = {}  # some servers omit the message if it was filtered or cut before any text
-    if choice is None or said is None:
+    fields = None if choice is None else _message_in(choice, "message", "delta")
+    if choice and fields is None and choice.get("finish_reason"):
+        fields = {}  # some servers omit the message if it was filtered or cut before any text
+    if choice is None or fields is None:
         raise no_answer("choices", data)
-    if said.get("refusal"):
-        raise declined(parsing.word(said["refusal"]))
-    message = read_message(said)
+    if fields.get("refusal"):
+        raise declined(parsing.word(fields["refusal"]))
+    message = read_message(fields)
     return _response(without_thoughts(message), _ending(choice), _figures(data, choice), data)
 
 
 def read_message(message: Mapping[str, Any]) -> AssistantMessage:
     """Decode a model's message in any known shape; unknown fields are stored so that they can be sent back."""
     calls = [read_call(call) for call in calls_in(message)]
-    extra = {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS and says(value)}
+    extra = {name: value for name, value in message.items() if name not in _MESSAGE_FIELDS and has_content(value)}
     if thoughts := thoughts_in(message.get("content")):
         extra[FIELD] = thoughts
-    text = parsing.said_in(message.get("content")) or _spoken(message)
+    text = parsing.answer_text(message.get("content")) or _transcript(message)
     return parsing.assistant_message(text, calls, _reasoning(message), extra)
 
 
-def _spoken(fields: Mapping[str, Any]) -> str:
+def _transcript(fields: Mapping[str, Any]) -> str:
     """The transcript of an audio response."""
     return parsing.text_of(parsing.dictionary(fields.get("audio")).get("transcript"))
 
@@ -314,9 +314,11 @@ def _spoken(fields: Mapping[str, Any]) -> str:
 def _reasoning(message: Mapping[str, Any]) -> str:
     if _THOUGHT_FIELDS.isdisjoint(message) and isinstance(message.get("content"), str):
         return ""
-    said = next(filter(None, (parsing.thought_in(message.get(name)) for name in REASONING_FIELDS)), "")
-    said = said or parsing.details_of(message.get("reasoning_details"))
-    return said or parsing.thinking_of(message.get("thinking_blocks")) or parsing.thinking_of(message.get("content"))
+    reasoning = next(filter(None, (parsing.thought_in(message.get(name)) for name in REASONING_FIELDS)), "")
+    reasoning = reasoning or parsing.details_of(message.get("reasoning_details"))
+    return (
+        reasoning or parsing.thinking_of(message.get("thinking_blocks")) or parsing.thinking_of(message.get("content"))
+    )
 
 
 def _first_choice(data: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -334,9 +336,9 @@ def _joined(choices: list[dict[str, Any]]) -> dict[str, Any] | None:
     first = min(choices, key=_index, default=None)
     if first is None or first.get("finish_reason") != "tool_calls":
         return first
-    said = [_said_in(choice, "message", "delta") or {} for choice in choices if _index(choice) == _index(first)]
-    calls = [call for message in said for call in calls_in(message)]
-    return {**first, "delta" if "delta" in first else "message": {**said[0], "tool_calls": calls}}
+    messages = [_message_in(choice, "message", "delta") or {} for choice in choices if _index(choice) == _index(first)]
+    calls = [call for message in messages for call in calls_in(message)]
+    return {**first, "delta" if "delta" in first else "message": {**messages[0], "tool_calls": calls}}
 
 
 def _index(choice: Mapping[str, Any]) -> int:
@@ -344,7 +346,7 @@ def _index(choice: Mapping[str, Any]) -> int:
     return index if isinstance(index, int) else 0
 
 
-def _said_in(choice: Mapping[str, Any], *names: str) -> dict[str, Any] | None:
+def _message_in(choice: Mapping[str, Any], *names: str) -> dict[str, Any] | None:
     """The message or delta of a choice, under the first of `names` that it has; some servers send only a text."""
     for name in names:
         if isinstance(choice.get(name), dict):
@@ -373,7 +375,7 @@ def _usage(figures: Mapping[str, Any]) -> Usage:
 class _Ending(NamedTuple):
     """The finish reasons of a response in lower case: the server's, and the one of the provider behind a router."""
 
-    said: str
+    reason: str
     behind: str
 
 
@@ -384,20 +386,20 @@ def _ending(choice: Mapping[str, Any]) -> _Ending:
 
 def _check(ending: _Ending, *, is_empty: bool) -> None:
     """Raise ModelError if the response was filtered or failed. Routers report both as an error or an empty response."""
-    said, behind = ending
-    is_failed = said in _FAILED or (is_empty and behind in _FAILED | _FILTERED)
-    if said in _FILTERED or (is_failed and behind in _FILTERED):
+    reason, behind = ending
+    is_failed = reason in _FAILED or (is_empty and behind in _FAILED | _FILTERED)
+    if reason in _FILTERED or (is_failed and behind in _FILTERED):
         raise filtered()
     if is_failed:
-        raise unfinished(behind or said)
+        raise unfinished(behind or reason)
 
 
 def _response(
     message: AssistantMessage, ending: _Ending, figures: Mapping[str, Any], raw: Mapping[str, Any]
 ) -> Response:
-    said = ending.said
+    reason = ending.reason
     _check(ending, is_empty=not (message.text or message.tool_calls))
-    finish: FinishReason = "length" if said in parsing.CUT_SHORT else "tool_calls" if message.tool_calls else "stop"
+    finish: FinishReason = "length" if reason in parsing.CUT_SHORT else "tool_calls" if message.tool_calls else "stop"
     model, hosted = parsing.word(raw.get("model")), uses_in_message(message.extra)
     return Response(message, finish, _usage(figures), model, parsing.well_formed_json(raw), hosted=hosted)
 
@@ -424,7 +426,7 @@ class ChatReader:
     @property
     def is_answered(self) -> bool:
         """Whether the response is complete; only token counts can follow."""
-        return bool(self._ending.said)
+        return bool(self._ending.reason)
 
     def feed(self, chunk: Mapping[str, Any]) -> Iterable[Event]:
         """The events in the next chunk. Raises ModelError if it is an error and the response is not complete yet."""
@@ -436,7 +438,7 @@ class ChatReader:
             self._raw.update((name, value) for name, value in chunk.items() if value or name not in self._raw)
         choice = _first_choice(chunk)
         figures = _figures(chunk, choice)
-        self._figures = figures if says(figures) else self._figures or figures
+        self._figures = figures if has_content(figures) else self._figures or figures
         if choice is None:
             self._has_ended = self._has_ended or bool(figures)
             return ()
@@ -453,7 +455,7 @@ class ChatReader:
             self._ending = _ending(choice)
         # An empty finish reason ends the response only if nothing follows; some servers send it with every chunk.
         is_blank_end = reason == "" and not delta.get("content") and not calls
-        self._has_ended = bool(self._ending.said) or (is_blank_end and self._has_said_something())
+        self._has_ended = bool(self._ending.reason) or (is_blank_end and self._has_answer())
         events = self._feed_text(delta)
         if calls:
             events += self._calls.feed(calls)
@@ -465,39 +467,39 @@ class ChatReader:
 
     def _undelivered(self, choice: Mapping[str, Any]) -> dict[str, Any]:
         """The message of a choice without a delta; empty if it only repeats the whole response at its end."""
-        said = _said_in(choice, "message") or {}
-        return {} if choice.get("finish_reason") and self._is_said(said) else said
+        message = _message_in(choice, "message") or {}
+        return {} if choice.get("finish_reason") and self._is_repeated(message) else message
 
-    def _is_said(self, message: Mapping[str, Any]) -> bool:
+    def _is_repeated(self, message: Mapping[str, Any]) -> bool:
         """Whether a message repeats exactly what was received so far."""
-        whole, told = (
+        whole, received = (
             [(call.name, call.arguments) for call in calls]
             for calls in (map(read_call, calls_in(message)), self._calls.whole())
         )
-        _, text = ReasoningSplitter().part(parsing.said_in(message.get("content")), is_last=True)
-        is_same = text == str(self._text) and (whole == told or not whole)
-        return is_same and self._has_said_something()
+        _, text = ReasoningSplitter().part(parsing.answer_text(message.get("content")), is_last=True)
+        is_same = text == str(self._text) and (whole == received or not whole)
+        return is_same and self._has_answer()
 
     def _feed_extra(self, delta: Mapping[str, Any]) -> None:
         """Store unknown fields."""
         for name in delta.keys() - _MESSAGE_FIELDS:
-            if says(delta[name]):
+            if has_content(delta[name]):
                 self._extra[name] = parsing.merged(name, self._extra.get(name), delta[name])
 
     def _is_complete(self) -> bool:
         """Whether the response ended normally or at its limit, and was neither filtered nor failed."""
-        return bool(self._ending.said) and self._ending.said not in _FILTERED | _FAILED
+        return bool(self._ending.reason) and self._ending.reason not in _FILTERED | _FAILED
 
-    def _has_said_something(self) -> bool:
+    def _has_answer(self) -> bool:
         return bool(self._calls or self._text)
 
     def _feed_text(self, delta: Mapping[str, Any]) -> list[Event]:
         events: list[Event] = []
-        thought, said = self._thoughts.part(parsing.said_in(delta.get("content")))
+        thought, piece = self._thoughts.part(parsing.answer_text(delta.get("content")))
         thought = _reasoning(delta) + thought
         if thought and (reasoning := self._reasoning.add(thought)):
             events.append(ReasoningDelta(reasoning))
-        if said and (text := self._text.add(said)):
+        if piece and (text := self._text.add(piece)):
             events.append(TextDelta(text))
         if refusal := delta.get("refusal"):
             self._refusal.add(parsing.text_of(refusal))
@@ -510,10 +512,10 @@ class ChatReader:
         """
         if refusal := str(self._refusal):
             raise declined(refusal)
-        thought, said = self._thoughts.part("", is_last=True)
+        thought, piece = self._thoughts.part("", is_last=True)
         self._reasoning.add(thought)
-        self._text.add(said)
-        text = str(self._text) or _spoken(self._extra)
+        self._text.add(piece)
+        text = str(self._text) or _transcript(self._extra)
         if not (self._has_ended or closed):
             raise cut_short(len(text))
         if not (self._has_choice and (self._has_ended or text or self._reasoning or self._calls)):
@@ -631,8 +633,8 @@ def _encode_message(message: Message) -> tuple[dict[str, Any], ...]:
     """Encode a message. Tool results are text only in this protocol; their images and files go into a user message."""
     if not isinstance(message, ToolMessage) or not message.beside:
         return (encode_message(message),)
-    told = f"{BESIDE} the call {message.call_id} of {message.name or 'a tool'}, in its order. No user said this.]"
-    shown = UserMessage((told, *message.beside))
+    note = f"{BESIDE} the call {message.call_id} of {message.name or 'a tool'}, in its order. No user said this.]"
+    shown = UserMessage((note, *message.beside))
     return encode_message(replace(message, images=(), files=())), encode_message(shown)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit.content import File, Image, files_in, images_in, worded
 from agentkit.llm.protocols.chat_completions import read_message
-from agentkit.llm.protocols.encoding import MOST_BYTES, OVERHEAD_BYTES
+from agentkit.llm.protocols.encoding import MAX_BYTES, OVERHEAD_BYTES
 from agentkit.llm.protocols.parsing import dictionaries, dictionary, text_of, word
 from agentkit.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage, with_distinct_ids
 
@@ -110,11 +110,11 @@ class Rereading:
             self._keep((role, content), found)
         return found
 
-    def _keep(self, said: tuple[str, str], message: Message) -> None:
-        if self._bytes > MOST_BYTES:
+    def _keep(self, key: tuple[str, str], message: Message) -> None:
+        if self._bytes > MAX_BYTES:
             self._known, self._bytes = {}, 0
-        self._bytes += len(said[1]) + OVERHEAD_BYTES
-        self._known[said] = message
+        self._bytes += len(key[1]) + OVERHEAD_BYTES
+        self._known[key] = message
 
 
 def _message(entry: object, read: Callable[[Mapping[str, Any]], Message]) -> Message:
@@ -183,8 +183,8 @@ def _part(part: object) -> str | Image | File:
         return Image(url, detail)
     if isinstance(fields.get("text"), str):
         return str(fields["text"])
-    told = fields.get("type", part)
-    raise ValueError(f"A part of a message is a text, an image_url, a file or an input_audio, not {told!r:.99}")
+    kind = fields.get("type", part)
+    raise ValueError(f"A part of a message is a text, an image_url, a file or an input_audio, not {kind!r:.99}")
 
 
 def _file(fields: Mapping[str, Any]) -> File:
@@ -193,8 +193,8 @@ def _file(fields: Mapping[str, Any]) -> File:
     if sound:
         kind, data = word(sound.get("format")), word(sound.get("data"))
         return File(f"data:audio/{_SOUNDS.get(kind, kind)};base64,{data}")
-    told = dictionary(fields.get("file")) or fields
-    url, name = word(told.get("file_data") or told.get("file_url")), word(told.get("filename"))
+    inner = dictionary(fields.get("file")) or fields
+    url, name = word(inner.get("file_data") or inner.get("file_url")), word(inner.get("filename"))
     if not url:
         raise ValueError(
             "A file in a message has file_data or file_url; what is behind a file_id, only its server knows"

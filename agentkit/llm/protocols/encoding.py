@@ -60,7 +60,7 @@ def base64_source(url: str) -> tuple[str, str]:
 
 _MEDIA_TYPES = {"image/jpg": "image/jpeg"}
 
-MOST_BYTES = 16_000_000
+MAX_BYTES = 16_000_000
 """Maximum size of the cache; beyond it the cache is cleared."""
 
 OVERHEAD_BYTES = 1_000
@@ -106,7 +106,7 @@ class EncodingCache:
     def _made(self, part: object, encode: Callable[[Any], Sequence[Mapping[str, Any]]]) -> Sequence[EncodedEntry]:
         """Encode a new part. The part is stored with its entries, so that its identity is not reused."""
         made = [EncodedEntry(fields) for fields in encode(self._sendable(part))]
-        if self._bytes > MOST_BYTES:
+        if self._bytes > MAX_BYTES:
             self._known, self._bytes = {}, 0
         for entry in made:
             self._bytes += len(entry.json) + OVERHEAD_BYTES

@@ -81,7 +81,7 @@ _ADVICE: dict[int, str] = {
 }
 _WAIT_OR_PAY = "Wait, or check the account's quota."
 _SHORTEN = "Shorten the conversation, or choose a model that takes more."
-_NOT_SAID = "Check the base URL, the model's name and the settings."
+_NO_REASON = "Check the base URL, the model's name and the settings."
 _REWORD = "Change the wording."
 _NO_BALANCE = "Check the account's balance and quota; waiting does not help."
 
@@ -128,7 +128,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]+")
 _SEQUENCES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|[\x7f-\x9f]")
 """Terminal control sequences."""
 _MAX_PAGE_CHARS, _MAX_TEXT_CHARS, _MAX_WRITTEN_CHARS = 4_000, 200, 20_000
-_MAX_SAID_CHARS = 30_000  # per text of an error: scanning megabytes would take seconds
+_MAX_MESSAGE_CHARS = 30_000  # per text of an error: scanning megabytes would take seconds
 
 
 def failure(body: object, *, status: int | None = None, retry_after_seconds: float | None = None) -> ModelError:
@@ -143,22 +143,22 @@ def failure(body: object, *, status: int | None = None, retry_after_seconds: flo
     if status is None:
         statuses = [*codes, *(str(details.get(name)) for name in _STATUS_FIELDS)]
         status = next((int(code) for code in statuses if re.fullmatch(r"[45]\d\d", code)), None)
-    said = _CONTROLS.sub(" ", _SEQUENCES.sub("", _message(details, body)[:_MAX_SAID_CHARS]))
-    kind = _kind(status, [*codes, *_entries(details.get("details"), "reason")], said)
+    text = _CONTROLS.sub(" ", _SEQUENCES.sub("", _message(details, body)[:_MAX_MESSAGE_CHARS]))
+    kind = _kind(status, [*codes, *_entries(details.get("details"), "reason")], text)
     if kind is Rejected and status == _FORBIDDEN:
         code = FILTERED
     written = _written(details)
-    told = f"{said.rstrip('.')}: {written[:_MAX_PAGE_CHARS]}" if written else said
+    full_text = f"{text.rstrip('.')}: {written[:_MAX_PAGE_CHARS]}" if written else text
     parameter = _text(details.get("param")) or _location(_invalid_fields(details))
     if (length := overlong(details, codes, status)) is not None:
-        message, limit = _sentence(told, status, _SHORTEN), length.limit_tokens
+        message, limit = _sentence(full_text, status, _SHORTEN), length.limit_tokens
         error: ModelError = Rejected(message, status=status, code=TOO_LONG, parameter=parameter, limit_tokens=limit)
         error.written = written
         return error
-    advice = _advice(kind, status, f"{codes} {said}") or ("" if _says_why(details, body) else _NOT_SAID)
-    error = kind(_sentence(told, status, advice), status=status, code=code, parameter=parameter)
+    advice = _advice(kind, status, f"{codes} {text}") or ("" if _has_message(details, body) else _NO_REASON)
+    error = kind(_sentence(full_text, status, advice), status=status, code=code, parameter=parameter)
     if isinstance(error, RateLimited):
-        seconds = _seconds_told(details, said) if retry_after_seconds is None else retry_after_seconds
+        seconds = _stated_seconds(details, text) if retry_after_seconds is None else retry_after_seconds
         error.retry_after_seconds = seconds
     error.written = written
     return error
@@ -263,24 +263,24 @@ def _start(text: str) -> str:
     return " ".join(text.split())[:120]
 
 
-def _kind(status: int | None, codes: Iterable[str], said: str) -> type[ModelError]:
+def _kind(status: int | None, codes: Iterable[str], text: str) -> type[ModelError]:
     """The error class: by status if it is specific, otherwise by the first known code, otherwise by the text."""
-    if status == _FORBIDDEN and _FLAGGED.search(said):
+    if status == _FORBIDDEN and _FLAGGED.search(text):
         return Rejected
     if status in _BY_STATUS:
         return _BY_STATUS[status]
     if status is not None and status >= 500:
-        is_lasting = _UNSUPPORTED.search(said) or not _UNSUPPORTED_CODES.isdisjoint(codes)
+        is_lasting = _UNSUPPORTED.search(text) or not _UNSUPPORTED_CODES.isdisjoint(codes)
         return Rejected if is_lasting else Unreachable
-    otherwise: type[ModelError] = Unauthorized if _BAD_KEY.search(said) else Rejected
+    otherwise: type[ModelError] = Unauthorized if _BAD_KEY.search(text) else Rejected
     if status is None and otherwise is Rejected:
-        otherwise = next((kind for words, kind in _IN_WORDS if words.search(said)), Rejected)
+        otherwise = next((kind for words, kind in _IN_WORDS if words.search(text)), Rejected)
     return next((_BY_CODE[code.lower()] for code in codes if code.lower() in _BY_CODE), otherwise)
 
 
-def _advice(kind: type[ModelError], status: int | None, said: str) -> str:
+def _advice(kind: type[ModelError], status: int | None, text: str) -> str:
     """Advice for the user; empty if the provider's message is enough."""
-    if kind in (RateLimited, Rejected) and status != _NO_MONEY and is_spent(said):
+    if kind in (RateLimited, Rejected) and status != _NO_MONEY and is_spent(text):
         return _NO_BALANCE
     if kind is Unauthorized and status != _FORBIDDEN:
         return _ADVICE[401]
@@ -291,10 +291,10 @@ def _advice(kind: type[ModelError], status: int | None, said: str) -> str:
     return _REWORD if kind is Rejected and status == _FORBIDDEN else _ADVICE.get(status or 0, "")
 
 
-def _seconds_told(details: Mapping[str, Any], said: str) -> float | None:
+def _stated_seconds(details: Mapping[str, Any], text: str) -> float | None:
     """The pause stated in the error itself, as sent by Google's and OpenAI's servers."""
     delays = " ".join(f"retry in {delay}" for delay in _entries(details.get("details"), "retryDelay"))
-    found = _WAIT.search(f"{delays} {said.lower()}")
+    found = _WAIT.search(f"{delays} {text.lower()}")
     if found is None or not any(found.groups()):
         return None
     hours, minutes, seconds, unit = found.groups()
@@ -318,7 +318,7 @@ def _details(body: object) -> Mapping[str, Any]:
 
 def _shortened(details: Mapping[str, Any]) -> Mapping[str, Any]:
     """The details with very long texts truncated."""
-    return {name: value[:_MAX_SAID_CHARS] if isinstance(value, str) else value for name, value in details.items()}
+    return {name: value[:_MAX_MESSAGE_CHARS] if isinstance(value, str) else value for name, value in details.items()}
 
 
 def _message(details: Mapping[str, Any], body: object) -> str:
@@ -331,7 +331,7 @@ def _message(details: Mapping[str, Any], body: object) -> str:
     return text or (json.dumps(body, default=str) if body else "no explanation was given")
 
 
-def _says_why(details: Mapping[str, Any], body: object) -> bool:
+def _has_message(details: Mapping[str, Any], body: object) -> bool:
     """Whether the error contains a message; a page of HTML does not count."""
     if isinstance(body, str):
         return bool(body.strip()) and not body.lstrip().startswith("<")
@@ -401,9 +401,9 @@ _CONTEXT_LENGTH_CODES = {
 }
 _NOT_ABOUT_LENGTH = {401, 403, 404}
 _TOO_MANY_BYTES = 413
-_MOST_CHARS = 4_000
+_MAX_CHARS = 4_000
 
-_SAYINGS = (
+_TOO_LONG_PATTERNS = (
     r"(?:maximum|max) (?:context|prompt|input|model|sequence) length (?:is|of) [\d,]+",
     r"exceed\w*\b[^.]{0,60}\b(?:context|maximum|max)(?: \w+)? (?:length|window|size|limit)",
     r"context (?:length|window|size|limit)[^.]{0,40} (?:exceeded|overflow)",
@@ -432,7 +432,7 @@ _SAYINGS = (
     # One request above the tokens-per-minute limit: waiting never helps, only a shorter request does.
     r"request too large\b.{0,300}tokens per min",
 )
-_TOO_LONG = re.compile("|".join(_SAYINGS), re.IGNORECASE | re.DOTALL)
+_TOO_LONG = re.compile("|".join(_TOO_LONG_PATTERNS), re.IGNORECASE | re.DOTALL)
 
 _LIMITS = tuple(
     re.compile(pattern.replace("#", r"(\d[\d,]*)"), re.IGNORECASE)
@@ -472,22 +472,22 @@ def overlong(details: Mapping[str, Any], codes: Iterable[str], status: int | Non
     """
     if status in _NOT_ABOUT_LENGTH:
         return None
-    said = _said(details)
+    text = _messages(details)
     is_coded = status == _TOO_MANY_BYTES or not _CONTEXT_LENGTH_CODES.isdisjoint(code.lower() for code in codes)
-    if not is_coded and not _TOO_LONG.search(said):
+    if not is_coded and not _TOO_LONG.search(text):
         return None
     known = details.get("n_ctx")
-    return ContextLengthExceeded(known if isinstance(known, int) else _limit(said))
+    return ContextLengthExceeded(known if isinstance(known, int) else _limit(text))
 
 
-def _said(details: Mapping[str, Any]) -> str:
+def _messages(details: Mapping[str, Any]) -> str:
     """The messages of the provider and of the provider behind it, without fields that quote the request."""
     metadata = details.get("metadata")
     behind = metadata.get("raw") if isinstance(metadata, dict) else None
     texts = (details.get("message"), details.get("detail"), behind)
-    return "\n".join(text[:_MOST_CHARS] for text in texts if isinstance(text, str))
+    return "\n".join(text[:_MAX_CHARS] for text in texts if isinstance(text, str))
 
 
-def _limit(said: str) -> int | None:
-    found = next(filter(None, (pattern.search(said) for pattern in _LIMITS)), None)
+def _limit(text: str) -> int | None:
+    found = next(filter(None, (pattern.search(text) for pattern in _LIMITS)), None)
     return int(found[1].replace(",", "")) if found else None

@@ -392,10 +392,10 @@ def _usage(figures: Mapping[str, Any]) -> Usage:
 
     if not isinstance(figures.get("promptTokenCount"), int):
         return parsing.usage_of({}, ("", ""), ("", ""))
-    told = {
+    counts = {
         "input_tokens": count("promptTokenCount") + count("toolUsePromptTokenCount"),
         "output_tokens": count("candidatesTokenCount") + count("thoughtsTokenCount"),
         "cached_tokens": count("cachedContentTokenCount"),
         "reasoning_tokens": count("thoughtsTokenCount"),
     }
-    return parsing.usage_of(told, ("input_tokens", "output_tokens"), ("", ""))
+    return parsing.usage_of(counts, ("input_tokens", "output_tokens"), ("", ""))

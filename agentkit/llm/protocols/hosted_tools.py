@@ -50,12 +50,12 @@ _GIVEN = ("action", "queries", "code", "server_label", "name", "arguments")
 
 def declared(tool: ToolSpec, protocol: str) -> dict[str, Any]:
     """Declare a hosted tool in a request. Raises ConfigError if the protocol lacks the tool."""
-    said = dict(tool.hosted or {})
-    kind = said.pop("type")
+    given = dict(tool.hosted or {})
+    kind = given.pop("type")
     if protocol != "messages":
-        said.pop("name", None)  # used by the Messages protocol only
+        given.pop("name", None)  # used by the Messages protocol only
     if kind not in _EVERYWHERE:
-        return {kind: said} if protocol == "gemini" else {"type": kind, **said}
+        return {kind: given} if protocol == "gemini" else {"type": kind, **given}
     own = _DECLARED.get((protocol, kind))
     if own is None:
         raise ConfigError(
@@ -63,11 +63,11 @@ def declared(tool: ToolSpec, protocol: str) -> dict[str, Any]:
             "your own, such as web_search_tool or python_tool; or a provider that is asked over 'responses' (OpenAI) "
             "or 'messages' (Anthropic)."
         )
-    if protocol == "responses" and "allowed_domains" in said:
-        said["filters"] = {**said.get("filters", {}), "allowed_domains": said.pop("allowed_domains")}
+    if protocol == "responses" and "allowed_domains" in given:
+        given["filters"] = {**given.get("filters", {}), "allowed_domains": given.pop("allowed_domains")}
     if protocol == "gemini":
-        return {name: {**settings, **said} for name, settings in own.items()}
-    return {**own, **said}
+        return {name: {**settings, **given} for name, settings in own.items()}
+    return {**own, **given}
 
 
 def uses_in_items(items: Sequence[Mapping[str, Any]]) -> tuple[HostedUse, ...]:
@@ -126,11 +126,11 @@ def grounded_search(grounding: Mapping[str, Any]) -> tuple[HostedUse, ...]:
     return (_use({}, "web_search", {"queries": queries}, pages),) if queries or any(chunks) else ()
 
 
-def _use(told: Mapping[str, Any], name: str, given: object, found: object = ()) -> HostedUse:
-    """Build one use: `told` has its id and error status, `found` its results."""
+def _use(report: Mapping[str, Any], name: str, given: object, found: object = ()) -> HostedUse:
+    """Build one use: `report` has its id and error status, `found` its results."""
     arguments = json.dumps(parsing.well_formed_json(parsing.dictionary(given)), ensure_ascii=False)
-    call = ToolCall(parsing.word(told.get("id")), _USED_AS.get(name, name), arguments)
-    error = told.get("error") or (told.get("status") == "failed" and "it failed")
+    call = ToolCall(parsing.word(report.get("id")), _USED_AS.get(name, name), arguments)
+    error = report.get("error") or (report.get("status") == "failed" and "it failed")
     why = error if isinstance(error, str) else "it failed"
     return HostedUse(call, f"The provider could not use {call.name}: {why}." if error else "", _sources(found))
 

@@ -49,7 +49,7 @@ _WRITTEN = ("cache_write_tokens", "cache_creation_input_tokens")
 _REASONING = ("reasoning_tokens", "thinking_tokens")
 """Names of detailed token counts, found in the details object or next to the main counts."""
 
-_MOST_TOKENS = 10**12
+_MAX_TOKENS = 10**12
 """Larger numbers, as sent by broken servers, are ignored."""
 
 
@@ -142,7 +142,7 @@ def text_of(content: object) -> str:
     return "".join(text for text in texts if isinstance(text, str))
 
 
-def said_in(content: object) -> str:
+def answer_text(content: object) -> str:
     """The text of a response's content, without its reasoning parts.
 
     For structured output some servers send the object itself instead of text; it is serialised as JSON.
@@ -195,12 +195,12 @@ def dictionaries(value: object) -> list[dict[str, Any]]:
     return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
 
 
-def says(value: object) -> bool:
+def has_content(value: object) -> bool:
     """Whether a field has content at any depth: some servers send every possible field, empty."""
     try:
         if isinstance(value, dict):
-            return any(map(says, value.values()))
-        return any(map(says, value)) if isinstance(value, list) else bool(value)
+            return any(map(has_content, value.values()))
+        return any(map(has_content, value)) if isinstance(value, list) else bool(value)
     except RecursionError:
         return True
 
@@ -301,11 +301,11 @@ def _part(names: Iterable[str], *homes: Mapping[str, Any]) -> int:
 
 def _count(value: object) -> int | None:
     """Parse a token count, which some servers send as text; None if it is invalid."""
-    if isinstance(value, str) and value.strip().isdecimal() and len(value) < len(str(_MOST_TOKENS)):
+    if isinstance(value, str) and value.strip().isdecimal() and len(value) < len(str(_MAX_TOKENS)):
         value = int(value)
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
-    return int(value) if 0 <= value <= _MOST_TOKENS else None
+    return int(value) if 0 <= value <= _MAX_TOKENS else None
 
 
 def merged(name: str, old: object, new: object) -> Any:
@@ -335,7 +335,7 @@ def assistant_message(
     text: str, calls: Iterable[ToolCall], reasoning: str, extra: Mapping[str, Any]
 ) -> AssistantMessage:
     """Build a message with well-formed text and unique tool-call ids; empty tool calls are dropped."""
-    said = (call for call in calls if call.id or call.name or call.arguments)
-    calls = tuple(replace(call, extra=well_formed_json(call.extra)) for call in said)
+    complete = (call for call in calls if call.id or call.name or call.arguments)
+    calls = tuple(replace(call, extra=well_formed_json(call.extra)) for call in complete)
     message = AssistantMessage(well_formed(text), calls, well_formed(reasoning), well_formed_json(extra))
     return with_distinct_ids(message, set())

@@ -33,7 +33,7 @@ _CALL_END = re.compile(r"<\|call\|>")
 _CALL = "call"
 _TOKEN = re.compile(r"<\|\w+\|>(?:assistant)?")
 
-_MOST_HELD = 1_000
+_MAX_HELD = 1_000
 """Maximum number of blanks held back until more text arrives: each chunk scans all of them."""
 
 
@@ -102,8 +102,8 @@ class ReasoningSplitter:
     def events(self, piece: str) -> list[Event]:
         """Like `part`, as events."""
         thought, text = self.part(piece)
-        told: list[Event] = [ReasoningDelta(thought)] if thought else []
-        return [*told, TextDelta(text)] if text else told
+        events: list[Event] = [ReasoningDelta(thought)] if thought else []
+        return [*events, TextDelta(text)] if text else events
 
     def _think(self, *, is_last: bool) -> str:
         """The reasoning in the buffer."""
@@ -120,10 +120,10 @@ class ReasoningSplitter:
         beginning = _BEGINNING.match(self._held)
         if beginning is None:
             begun = self._held.lstrip()
-            is_open = len(self._held) < _MOST_HELD and any(tag.startswith(begun) for tag in (*_ENDS, *_HARMONY))
+            is_open = len(self._held) < _MAX_HELD and any(tag.startswith(begun) for tag in (*_ENDS, *_HARMONY))
             self._is_over = self._has_text = is_last or not is_open
             return False
-        if beginning.end() == len(self._held) < _MOST_HELD and not is_last:
+        if beginning.end() == len(self._held) < _MAX_HELD and not is_last:
             return False
         self._held, self._end = self._held[beginning.end() :], _ENDS[beginning[1]]
         return True
@@ -185,9 +185,9 @@ def without_thoughts(message: AssistantMessage) -> AssistantMessage:
     return replace(message, text=text, reasoning=message.reasoning + thought) if text != message.text else message
 
 
-def is_spoken(text: str, said: str) -> bool:
-    """Whether `text` equals `said`, with or without the reasoning that `said` starts with."""
-    return text == said or text == ReasoningSplitter().part(said, is_last=True)[1]
+def is_text_of(text: str, original: str) -> bool:
+    """Whether `text` equals `original`, with or without the reasoning that `original` starts with."""
+    return text == original or text == ReasoningSplitter().part(original, is_last=True)[1]
 
 
 def _certain(thought: str, end: str) -> int:
@@ -196,7 +196,7 @@ def _certain(thought: str, end: str) -> int:
     is_open = start >= 0 and end.startswith(thought[start:])
     head = thought[:start] if is_open else thought
     bare = head.rstrip()
-    return len(bare) if len(head) - len(bare) < _MOST_HELD else len(head)
+    return len(bare) if len(head) - len(bare) < _MAX_HELD else len(head)
 
 
 _GAP = "\n\n"

@@ -52,9 +52,9 @@ def with_callers(entries: list[EncodedEntry]) -> list[EncodedEntry]:
     if not callers:
         return entries
     results = (entry.get("type") == "function_call_output" and entry["call_id"] in callers for entry in entries)
-    told = zip(entries, results, strict=True)
+    pairs = zip(entries, results, strict=True)
     return [
-        EncodedEntry({**entry, "caller": callers[entry["call_id"]]}) if is_ours else entry for entry, is_ours in told
+        EncodedEntry({**entry, "caller": callers[entry["call_id"]]}) if is_ours else entry for entry, is_ours in pairs
     ]
 
 
@@ -99,7 +99,7 @@ def _usage(data: Mapping[str, Any]) -> Usage:
 
 def _response(data: Mapping[str, Any], items: Sequence[Any]) -> Response:
     finish = _finish_reason(data)
-    text, refusal = said_in(items)
+    text, refusal = text_and_refusal(items)
     if refusal:
         raise declined(refusal)
     calls = [_read_call(item) for item in items if is_call(item)]
@@ -107,10 +107,10 @@ def _response(data: Mapping[str, Any], items: Sequence[Any]) -> Response:
         finish = "tool_calls"
     message = parsing.assistant_message(text, calls, _reasoning(items), {ITEMS: settled(items)})
     model, raw = parsing.word(data.get("model")), parsing.well_formed_json(data)
-    told = parsing.dictionaries(items)
+    output = parsing.dictionaries(items)
     if not text and not calls:
-        raise_unanswerable(told)
-    hosted = uses_in_items(told)
+        raise_unanswerable(output)
+    hosted = uses_in_items(output)
     return Response(without_thoughts(message), finish, _usage(data), model, raw, hosted=hosted)
 
 
@@ -128,7 +128,7 @@ def _finish_reason(data: Mapping[str, Any]) -> FinishReason:
     return "length"
 
 
-def said_in(items: Iterable[Any]) -> tuple[str, str]:
+def text_and_refusal(items: Iterable[Any]) -> tuple[str, str]:
     """The text of all messages, joined as paragraphs, and the refusal, if any."""
     messages = (item for item in items if isinstance(item, dict) and item.get("type", "message") == "message")
     contents = [message.get("content") for message in messages]
@@ -215,15 +215,15 @@ class ResponsesReader:
         return ()
 
     def _feed_text(self, chunk: Mapping[str, Any]) -> Event | None:
-        text = self._text.add(_news(self._text, chunk, chunk.get("text")))
+        text = self._text.add(_new_text(self._text, chunk, chunk.get("text")))
         return TextDelta(self._paragraphs.add(text)) if text else None
 
     def _feed_reasoning(self, chunk: Mapping[str, Any]) -> Event | None:
-        text = self._reasoning.add(_news(self._reasoning, chunk, chunk.get("text")))
+        text = self._reasoning.add(_new_text(self._reasoning, chunk, chunk.get("text")))
         return ReasoningDelta(text) if text else None
 
     def _feed_refusal(self, chunk: Mapping[str, Any]) -> Event | None:
-        self._refusal.add(_news(self._refusal, chunk, chunk.get("refusal")))
+        self._refusal.add(_new_text(self._refusal, chunk, chunk.get("refusal")))
         return None
 
     def _end_part(self, chunk: Mapping[str, Any]) -> Event | None:
@@ -270,14 +270,14 @@ class ResponsesReader:
         output = self._by_place.get(_place(chunk)) or self._unended(item) or self._begin(_place(chunk))
         output = output if output.done is None else self._begin(output.place)
         output.done = item
-        return None if output.begun is not None or not is_call(item) else self._tell(output, item)
+        return None if output.begun is not None or not is_call(item) else self._unannounced_call(output, item)
 
     def _unended(self, item: Mapping[str, Any]) -> _Output | None:
         """The unfinished item of the same type, for servers that change an item's id at its end."""
         begun = (output for output in self._outputs if output.done is None and output.begun)
         return next((output for output in begun if (output.begun or {}).get("type") == item.get("type")), None)
 
-    def _tell(self, output: _Output, item: Mapping[str, Any]) -> Event:
+    def _unannounced_call(self, output: _Output, item: Mapping[str, Any]) -> Event:
         """The event for a call whose beginning was not sent."""
         if output not in self._calls:
             self._calls.append(output)
@@ -288,8 +288,8 @@ class ResponsesReader:
         """End the response. Its status is taken from the event if the response has none or is still in progress."""
         response = parsing.dictionary(chunk.get("response"))
         status = parsing.word(response.get("status"))
-        told = chunk["type"].removeprefix("response.") if status in _UNFINISHED else status
-        self._final = {**response, "status": told}
+        final_status = chunk["type"].removeprefix("response.") if status in _UNFINISHED else status
+        self._final = {**response, "status": final_status}
         return None
 
     def finish(self, *, closed: bool) -> Response:
@@ -309,14 +309,14 @@ class ResponsesReader:
         items = parsing.dictionaries(output) or [output.whole() for output in ended]
         if not any(map(is_call, items)):
             items += filter(is_call, (call.whole() for call in self._calls))
-        if not any(said_in(items)) and (self._text or self._refusal):
+        if not any(text_and_refusal(items)) and (self._text or self._refusal):
             text = {"type": "output_text", "text": str(self._text)}
             parts = [{"type": "refusal", "refusal": str(self._refusal)}] if self._refusal else [text]
             items.append({"type": "message", "role": "assistant", "content": parts})
         return items
 
 
-def _news(known: parsing.Pieces, chunk: Mapping[str, Any], whole: object) -> str:
+def _new_text(known: parsing.Pieces, chunk: Mapping[str, Any], whole: object) -> str:
     """The text in a chunk: its delta, or a whole text that was not streamed before."""
     if "delta" in chunk:
         return parsing.text_of(chunk["delta"])
@@ -455,7 +455,7 @@ _FORMS = Forms(_encode_text, _encode_image, _encode_file)
 def _encode_answer(message: AssistantMessage) -> list[dict[str, Any]]:
     """The original items with the current call ids; rebuilt if the message was changed since."""
     items = message.extra.get(ITEMS, ())
-    if items and said_in(items)[0] == message.text and sum(map(is_call, items)) == len(message.tool_calls):
+    if items and text_and_refusal(items)[0] == message.text and sum(map(is_call, items)) == len(message.tool_calls):
         calls = iter(message.tool_calls)
         return [{**item, **_call_fields(next(calls))} if is_call(item) else item for item in items]
     text = [{"role": "assistant", "content": well_formed(message.text)}] if message.text else []

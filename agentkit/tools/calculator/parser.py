@@ -188,6 +188,9 @@ _COMMA = (
     "commas only between the arguments of a function, and a list in square brackets."
 )
 
+_OF_ONE = frozenset({"log", "round", "sum", "fsum", "prod", "mean", "avg", "average", "median"})
+"""Functions of several arguments in which a single number with commas is one argument."""
+
 _NO_NAMES = {
     **dict.fromkeys(("inf", "infinity", "nan"), "only finite numbers are computed"),
     **dict.fromkeys(("i", "j"), "only real numbers are computed"),
@@ -205,27 +208,28 @@ _Value = Number | _Percent
 _Item = TypeVar("_Item")
 
 
-def calculate(expression: str) -> Number:
+def calculate(expression: str, notes: list[str] | None = None) -> Number:
     """Evaluate an arithmetic expression to an exact int or a finite float.
 
-    Raises ToolError with one sentence that names the offending part. Time and memory are bounded by limits on the input
-    (1,000 characters, 500 tokens, 50 levels) and on results (10,000 bits).
+    `notes` receives a sentence for each comma that could have been read in another way. Raises ToolError with one
+    sentence that names the offending part. Time and memory are bounded by limits on the input (1,000 characters, 500
+    tokens, 50 levels) and on results (10,000 bits).
     """
     if not isinstance(expression, str):
         raise ToolError(f"The expression must be text, not {type(expression).__name__}.")
     if len(expression) > MAX_CHARS:
         raise ToolError(f"The expression has {len(expression):,} characters; at most {MAX_CHARS:,} are read.")
-    return _Parser(tokens_of(expression.strip())).read()
+    return _Parser(tokens_of(expression.strip()), [] if notes is None else notes).read()
 
 
 class _Parser:
     """Parses the tokens once, from left to right, evaluating on the way."""
 
-    def __init__(self, tokens: list[Token]) -> None:
-        self._tokens = tokens
+    def __init__(self, tokens: list[Token], notes: list[str]) -> None:
+        self._tokens, self._notes = tokens, notes
         self._index, self._next = 0, tokens[0]
         self._depth = 0
-        self._calls = 0
+        self._calls: list[str] = []  # the functions whose arguments are being parsed
         self._operator = ""  # the one before the current operand
 
     def read(self) -> Number:
@@ -374,14 +378,36 @@ class _Parser:
         )
 
     def _thousands(self, token: Token) -> str:
-        """Remove thousands separators from a number; inside a call commas only separate arguments."""
+        """Remove thousands separators from a number; inside a call they usually separate arguments."""
         text = token.text
-        if self._calls or not re.fullmatch(r"[1-9]\d{0,2}", text):
+        if not re.fullmatch(r"[1-9]\d{0,2}", text) or (self._calls and not self._is_one_argument()):
             return text
         while "." not in text and self._groups_digits(self._index):
             text += self._tokens[self._index + 1].text
             self._skip(2)
         return text
+
+    def _is_one_argument(self) -> bool:
+        """Whether commas inside a call group the digits of one number, as in sqrt(2,500); ambiguous ones get a note.
+
+        That is so for functions of one argument, and where the number is all that the call contains if one argument
+        makes sense.
+        """
+        name, first = self._calls[-1], self._index - 1
+        last = first
+        while self._groups_digits(last + 1):
+            last += 2
+        if last == first or FUNCTIONS[name].most == 1:
+            return last > first
+        if self._tokens[first - 1].text != "(" or self._tokens[last + 1].text != ")":
+            return False
+        digits = [token.text for token in self._tokens[first : last + 1 : 2]]
+        whole, shown = "".join(digits), ",".join(digits)
+        if name in _OF_ONE:
+            self._notes.append(f"{shown} was read as the number {whole}; separate arguments by a comma and a space.")
+        else:
+            self._notes.append(f"{shown} was read as {len(digits)} arguments; for one number write {whole}.")
+        return name in _OF_ONE
 
     def _groups_digits(self, index: int) -> bool:
         """Whether the comma at `index` groups digits as in 1,000: without blanks, followed by three digits."""
@@ -399,10 +425,13 @@ class _Parser:
             raise _unknown(name)
         if not self._accept("("):
             raise ToolError(f"{name!r} is a function and needs its arguments in parentheses: {name}(...).")
-        self._calls += 1
+        self._calls.append(name)
+        noted = len(self._notes)
         arguments = self._bracketed(")", partial(self._separated, ")", self._argument))
-        self._calls -= 1
-        return call(name, arguments)
+        self._calls.pop()
+        is_one = len(self._notes) > noted and len(arguments) == 1 and FUNCTIONS[name].most is None
+        numbers = [each for each in arguments if not isinstance(each, list)]
+        return call(name, [numbers] if is_one else arguments)
 
     def _argument(self) -> Number | list[Number]:
         if self._next.text != "[":

@@ -32,6 +32,8 @@ _FAULTS: tuple[tuple[str, Status, str], ...] = (
     ("ConnectError", "offline", "DuckDuckGo cannot be reached"),
 )
 _PUZZLE = re.compile(r"anomaly-modal|challenge-form|bots use duckduckgo", re.IGNORECASE)
+_NOTHING_FOUND = re.compile(r"no-results|no (?:more )?results", re.IGNORECASE)
+_RESULTS = re.compile(r"id=[\"']links[\"']", re.IGNORECASE)
 _ADVICE = "Wait a while, fetch a page you know, or set up another search service (AGENTKIT_SEARXNG_URL)."
 
 
@@ -52,8 +54,15 @@ def search_duckduckgo(
     if answer.status_code != 200 or _PUZZLE.search(answer.text):
         return _refusal(answer.status_code)
     found = engine.post_extract_results(engine.extract_results(answer.text)) if answer.text.strip() else []
+    if not found and not _is_empty(answer.text):
+        return WebFailure("failed", f"DuckDuckGo answered with a page whose results cannot be read. {_ADVICE}")
     results = ({"title": result.title, "url": result.href, "snippet": result.body} for result in found)
     return [result for result in results if result["url"].startswith(("http://", "https://"))][:max_results]
+
+
+def _is_empty(page: str) -> bool:
+    """Whether a page says that nothing was found, or has the element of results without a link in it."""
+    return bool(_NOTHING_FOUND.search(page)) or ("<a" not in page and bool(_RESULTS.search(page)))
 
 
 def _refusal(http_status: int) -> WebFailure:

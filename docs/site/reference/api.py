@@ -25,6 +25,7 @@ def _is_described(name: str) -> bool:
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Agents": (
         *("agentkit.agent", "agentkit.Agent", "agentkit.RunResult", "agentkit.RunFinished", "agentkit.Limits"),
+        "agentkit.budget",
         *(
             "agentkit.agents.result.Pending",
             "agentkit.agents.result.Resumption",

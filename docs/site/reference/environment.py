@@ -35,6 +35,7 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
         "AGENTKIT_SESSION": "The session to ask in; `false` keeps nothing.",
         "AGENTKIT_LIMITS": "What one run may take, such as `cost=0.10,seconds=60`.",
         "AGENTKIT_INSTRUCTION": "The standing order that the model is given.",
+        "AGENTKIT_OPTIONS": "Options of the model, such as `temperature=0.2`.",
         "AGENTKIT_TRACE": "A file that gets a line of JSON for each milestone of each run.",
         "AGENTKIT_TOKEN": "What clients of `agentkit serve` and `agentkit mcp serve` must show; by default random.",
         "AGENTKIT_MCP_CLIENT_SECRET": "The secret that goes with `--client-id` of `agentkit mcp login`.",
@@ -52,6 +53,9 @@ _SECTIONS: Mapping[str, Mapping[str, str]] = {
     },
 }
 """What each variable says; `page` fails when the code reads one that is not here, or no longer reads one that is."""
+
+_IN_FILES_ONLY = {"aliases", "plugins"}
+"""Settings that are tables of names, which a variable cannot set."""
 
 _OURS = re.compile(
     r"(AGENTKIT|OPENAI|AZURE_OPENAI|ANTHROPIC)_[A-Z_]*[A-Z]|(NO|FORCE)_COLOR|XDG_[A-Z_]+|(LOCAL)?APPDATA"
@@ -84,7 +88,7 @@ def _services() -> str:
 
 def _read_variables() -> Iterator[str]:
     """The variables that the package names: its settings, and texts of its code that look like one of these."""
-    yield from (f"AGENTKIT_{key.upper()}" for key in KEYS)
+    yield from (f"AGENTKIT_{key.upper()}" for key in KEYS if key not in _IN_FILES_ONLY)
     of_services = {name for each in SERVICES.values() for name in (each.key_variable, each.url_variable)}
     for path in Path(agentkit.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):

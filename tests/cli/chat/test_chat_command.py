@@ -93,7 +93,7 @@ def test_what_cannot_work_is_told_before_the_first_prompt(typed_line):
     out, err, code = typed_line("chat", piped=b"hi\n")
     assert (out, code, err.startswith("Error: No API key found.")) == ("", 2, True)
     with FakeServer() as server:
-        assert "There is no tool named 'webb'" in typed_line("chat", "-t", "webb", server=server)[1]
+        assert "No tool is named 'webb'" in typed_line("chat", "-t", "webb", server=server)[1]
     assert "Use --offline or --model, not both" in typed_line("chat", "--offline", "-m", "x")[1]
 
 
@@ -140,3 +140,11 @@ def test_no_input_at_all_is_no_fault(spawn):
         command = [sys.executable, "-c", closing, "-m", "agentkit", "chat", "--offline"]
         done = subprocess.run(command, capture_output=True, timeout=60, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
+
+
+def test_a_chat_begins_with_the_prompt_of_the_command_line(typed_line):
+    """The prompt of the command line is the first, before the lines of a pipe."""
+    with FakeServer("One.", "Two.") as server:
+        out, _, code = typed_line("chat", "First", "prompt", server=server, piped=b"Second\n")
+    assert (out, code) == ("One.\nTwo.\n", 0)
+    assert server.requests[0].json["messages"][-1]["content"] == "First prompt"

@@ -55,7 +55,7 @@ def test_nothing_to_go_on_with(room_with):
     with FakeServer(say("One.")) as server:
         conversation = room_with(server).conversation
         list(conversation.stream("first"))
-        with pytest.raises(SessionError, match="There is nothing to go on with"):
+        with pytest.raises(SessionError, match="There is nothing to resume"):
             conversation.resumption()
         with pytest.raises(SessionError):
             list(conversation.stream(Resumption()))

@@ -54,8 +54,8 @@ def test_a_prompt_shows_the_files_that_it_names(room_with, tmp_path):
             "".join(part.get("text", "") for part in (*parts[:3], parts[4])) == "Compare , please, with (@a.txt) and !"
         )
         assert texts(server, 1)[-1] == "What is @a.pdf @a.txt, @ada, a@a.pdf and @?"
-    (tmp_path / "a.zip").write_bytes(b"PK\x03\x04")
-    with pytest.raises(click.UsageError, match=r"not a file that models read.*write @@a\.zip"):
+    (tmp_path / "a.zip").write_bytes(b"PK\x03\x04\x14\0\0\0")
+    with pytest.raises(click.UsageError, match=r"not a file that models read.*as text: @@a\.zip"):
         room.take("Unpack @a.zip")
 
 
@@ -88,7 +88,7 @@ def test_retry_asks_again_without_the_old_answer(room_with, notes):
     now, old = Session.summaries()
     assert [each.text for each in Session.open(name=old.name).messages[1::2]] == ["One.", "Two."]
     assert [each.text for each in room.conversation.messages[1::2]] == ["One.", "Three."]
-    assert old.name.startswith(f"{now.name}, until ")
+    assert old.name.startswith(f"{now.name}, before ")
 
 
 def test_retry_of_the_first_prompt_and_of_what_failed(room_with):
@@ -138,7 +138,7 @@ def test_what_was_said_before_ctrl_c_is_kept(room_with, notes):
         room = room_with(server)
         interrupted(notes, TextDelta)
         assert room.take("Count.") == 130
-        assert notes.text == "Stopped. What was said so far is kept; /retry asks again."
+        assert notes.text == "Stopped. The answer so far is stored; /retry asks again."
         room.take("Go on.")
         count, said, more = texts(server)
     assert (count, more) == ("Count.", "Go on.")
@@ -216,10 +216,10 @@ def test_a_run_that_waits_goes_on(room_with, notes, tmp_path):
         assert room.take("Write it.") == 130
         assert notes.text == "The run waits for your answer about write_file. Go on with: /resume"
         room = room_with(server, approve=lambda _: True, session="trip")
-        assert "A run of this session was left before its end. It goes on with: /resume" in notes.text
+        assert "A run of this session did not end. To continue it: /resume" in notes.text
         assert room.take("/resume") == 0
     assert (tmp_path / "note.txt").read_text() == "hello"
-    with pytest.raises(SessionError, match="There is nothing to go on with"):
+    with pytest.raises(SessionError, match="There is nothing to resume"):
         room.take("/resume")
 
 

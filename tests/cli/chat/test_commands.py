@@ -40,9 +40,9 @@ def test_an_unknown_command_names_the_closest(room_with):
     """What is no command is not sent to the model."""
     with FakeServer() as server:
         room = room_with(server)
-        with pytest.raises(ConfigError, match=r"There is no command /modle\. Did you mean '/model'\?"):
+        with pytest.raises(ConfigError, match=r"The command /modle does not exist\. Did you mean '/model'\?"):
             room.take("/modle x")
-        with pytest.raises(ConfigError, match=r"There is no command /zzz\. All of them: /help"):
+        with pytest.raises(ConfigError, match=r"The command /zzz does not exist\. All of them: /help"):
             room.take("/zzz")
 
 
@@ -67,7 +67,7 @@ def test_tools_are_listed_and_chosen(room_with, notes):
         room.take("/tools none")
         assert "The model has no tools." in notes.text
         room.take("hi")
-        with pytest.raises(AgentKitError, match="There is no tool named 'calculatr'"):
+        with pytest.raises(AgentKitError, match="No tool is named 'calculatr'"):
             room.take("/tools calculatr")
     offered = [[tool["function"]["name"] for tool in each.json.get("tools", [])] for each in server.requests]
     assert offered == [["calculator", "web_search", "fetch_url", "wikipedia"], []]
@@ -135,7 +135,9 @@ def test_sessions_are_switched_renamed_and_begun(room_with, notes):
         room.take("third")
         room.take("/session trip")
         told = notes.text
-        assert told.startswith("Begins anew with your next prompt.\nBegan 'other'.\nSession trip, 2 messages.\n> first")
+        assert told.startswith(
+            "A new conversation begins with your next prompt.\nBegan 'other'.\nSession trip, 2 messages.\n> first"
+        )
         assert told.endswith("One.")
         room.take("fourth")
         room.take("/session")
@@ -170,7 +172,7 @@ def test_the_conversation_is_saved(room_with, notes, tmp_path):
         room = room_with(server)
         with pytest.raises(AgentKitError, match="/save takes a file"):
             room.take("/save")
-        with pytest.raises(AgentKitError, match="Nothing has been said yet"):
+        with pytest.raises(AgentKitError, match="The conversation is empty"):
             room.take("/save a.md")
         room.take("hi")
         room.take("/save a.md")
@@ -200,10 +202,10 @@ def test_clearing_begins_anew(room_with, notes):
     with FakeServer("ok", "ok") as server:
         room = room_with(server)
         room.take("/clear")
-        assert notes.text == "(an empty screen)\nBegins anew."
+        assert notes.text == "(an empty screen)\nA new conversation."
         room.take("hi there")
         room.take("/clear")
-        assert "(an empty screen)\nBegins anew. What was said is in the session 'hi-there-" in notes.text
+        assert "(an empty screen)\nA new conversation. The old one is the session 'hi-there-" in notes.text
         room.take("hi again")
     assert len(server.requests[-1].json["messages"]) == 2
     assert len(Session.summaries()) == 2

@@ -74,7 +74,7 @@ def test_ctrl_c_stops_the_answer_and_twice_leaves(at_terminal):
         chat.say("Count.")
         chat.until("two")
         chat.type("\x03")
-        chat.until("Stopped. What was said so far is kept; /retry asks again.")
+        chat.until("Stopped. The answer so far is stored; /retry asks again.")
         chat.say("Go on.")
         chat.until("Seven.")
         chat.until("> ")
@@ -141,7 +141,7 @@ def test_a_terminal_that_can_only_print(at_terminal):
         chat.say("/session")
         chat.until("2-2-")
         chat.say("/clear")
-        chat.until("Begins anew.")
+        chat.until("A new conversation.")
         chat.say("/edit")
         chat.until("Nothing was written, so nothing is asked.")
         chat.say("/nonsense")
@@ -173,7 +173,7 @@ def test_the_screen_is_cleared(at_terminal):
         chat.say("hi")
         chat.until("ok")
         chat.say("/clear")
-        chat.until("Begins anew. What was said is in the session 'hi-")
+        chat.until("A new conversation. The old one is the session 'hi-")
         assert "\x1b[2J" in chat.raw
         chat.say("again")
         chat.until("ok")
@@ -259,3 +259,37 @@ def test_an_agent_that_a_program_makes_is_talked_with(at_terminal, tmp_path):
         chat.type("\x04")
         chat.ends()
     assert [len(each.json.get("tools", [])) for each in server.requests] == [0, 1]
+
+
+@pytest.mark.parametrize("line", ["exit", "quit", "/exit", "Quit"])
+def test_a_chat_is_left_by_a_word(at_terminal, line):
+    """`exit` and `quit` leave, with or without a slash; the first prompt can come from the command line."""
+    with FakeServer("Hello.") as server:
+        chat = at_terminal("Hi", "there", server=server)
+        chat.until("> Hi there")
+        chat.until("Hello.")
+        chat.say(line)
+        assert chat.ends()[0] == 0
+    assert len(server.requests) == 1
+
+
+def test_changes_of_the_folder_are_approved_until_revoked(at_terminal, tmp_path):
+    """After w no change is asked about and the status line shows it; /safety shows and revokes it; l postpones."""
+    other = call("write_file", path="other.txt", content="x")
+    third = call("write_file", path="third.txt", content="x")
+    with FakeServer(call("write_file", path="note.txt", content="hello"), other, "Done.", third, "Never.") as server:
+        chat = at_terminal(server=server)
+        chat.say("Write.")
+        chat.until("Allow it?")
+        chat.type("w\r")
+        chat.until("Done.")
+        chat.until("changes in this workspace")
+        chat.say("/safety network")
+        chat.until("NETWORK:")
+        chat.say("Write more.")
+        chat.until("Allow it?")
+        chat.type("l\r")
+        chat.until("/resume")
+        chat.say("/quit")
+        chat.ends()
+    assert {path.name for path in tmp_path.iterdir()} == {"note.txt", "other.txt"}

@@ -45,7 +45,7 @@ def test_what_was_read_is_not_read_again(pdf):
 @pytest.mark.parametrize(
     ("url", "why"),
     [
-        ("data:application/pdf;base64,JVBE*=", "not base64|no document"),
+        ("data:application/pdf;base64,JVBE*=", "not base64|not supported"),
         ("data:application/pdf;base64,A", "not base64"),
         ("data:application/pdf;base64,JVBERi0xLjc=", "damaged"),
     ],
@@ -97,4 +97,4 @@ def test_advice_on_files_is_only_given_for_refused_files(text, parts, advised):
     """Advice is added to an error only if the request has a file and the error is, or could be, about it."""
     error = Rejected(text, status=400)
     advise(error, body_of(*parts))
-    assert ("This file was not taken." in str(error)) is advised
+    assert ("The file was refused." in str(error)) is advised

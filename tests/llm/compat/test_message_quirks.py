@@ -163,7 +163,7 @@ LESSONS = {
                         {
                             "type": "tool_result",
                             "tool_use_id": "a",
-                            "content": "[A picture, not shown: this model was given the text alone.]",
+                            "content": "[An image that is not shown: this model receives text only.]",
                         },
                         {"type": "tool_result", "tool_use_id": "b", "content": "1"},
                         {"type": "image", "source": {}},
@@ -280,7 +280,7 @@ def test_thoughts_of_a_changed_conversation_are_left_out(ask, text):
     kept = [[block["type"] for block in blocks] for blocks in sent]
     both, text_alone = ["thinking", "text"], ["text"]
     assert kept == [both, text_alone, text_alone, both, both, text_alone, text_alone]
-    assert llm.describe().adjustments == ("thoughts of conversations that were changed since are not sent back",)
+    assert llm.describe().adjustments == ("thinking of conversations that have changed is not sent back",)
 
 
 def test_of_many_thoughts_the_last_are_remembered():
@@ -320,7 +320,7 @@ def test_what_holds_for_a_model_is_remembered(ask):
             ask(llm, tools=[tool], tool_choice="required")
         choices = [asked.json["tool_choice"]["type"] for asked in server.requests]
     assert choices == ["any", "auto", "auto"]
-    assert llm.describe().adjustments == ("no call of a tool is forced",)
+    assert llm.describe().adjustments == ("tool calls are not forced",)
 
 
 def test_a_model_that_cannot_see_is_told_of_pictures(ask):
@@ -331,7 +331,7 @@ def test_a_model_that_cannot_see_is_told_of_pictures(ask):
         history = [UserMessage("Hi"), wish, ToolMessage("a", "f", "Look", images=(picture,))]
         assert ask(connect(server), history).text == "Yes"
         sent = server.requests[1].json["messages"][2]["content"][0]["content"]
-    assert sent == "Look\n[A picture, not shown: this model was given the text alone.]"
+    assert sent == "Look\n[An image that is not shown: this model receives text only.]"
 
 
 @pytest.mark.parametrize("text", ["messages.0.content.1: Input tag 'document' is not known", "audio is not supported"])
@@ -343,7 +343,7 @@ def test_files_in_results_are_told_in_words_where_they_are_refused(ask, text):
         history = [UserMessage("Hi"), wish, ToolMessage("a", "f", "Look", files=files)]
         assert ask(connect(server), history).text == "Yes"
         sent = server.requests[1].json["messages"][2]["content"][0]["content"]
-    assert sent == "\n".join(["Look", *["[A file, not shown: this model was given the text alone.]"] * 2])
+    assert sent == "\n".join(["Look", *["[A file that is not shown: this model receives text only.]"] * 2])
 
 
 @pytest.mark.parametrize(

@@ -126,7 +126,7 @@ def test_a_proxy_that_refuses(ask, monkeypatch):
 def test_a_proxy_whose_address_is_none(ask, monkeypatch, address):
     """A proxy's address that cannot be read is told by its variable, without the password in it."""
     monkeypatch.setenv("HTTP_PROXY", address)
-    with pytest.raises(ConfigError, match=r"The proxy's address is none\. Check HTTP_PROXY\.") as caught:
+    with pytest.raises(ConfigError, match=r"The address of the proxy is invalid\. Check HTTP_PROXY\.") as caught:
         ask(LLM(base_url="http://model.example/v1", model="m", max_retries=0))
     assert "sesame" not in str(caught.value)
     assert (caught.value.__cause__, caught.value.__context__) == (None, None)

@@ -279,7 +279,7 @@ def test_an_agent_at_a_server_without_tools(streaming):
     assert roles == ["user", "assistant", "tool", "assistant"] * 2
     assert json.loads(agent.history[1]["tool_calls"][0]["function"]["arguments"]) == {"text": "three words here"}
     assert json.loads(agent.history[2]["content"])["words"] == 3
-    assert "There is no tool named 'strlen'" in agent.history[6]["content"]
+    assert "No tool is named 'strlen'" in agent.history[6]["content"]
 
 
 def refused(written, **fields):

@@ -49,7 +49,7 @@ def test_text_of_content(content, text):
 )
 def test_an_answer_is_its_text_and_its_thoughts(content, text, thoughts):
     """Parts that are reasoning are no text, and an object or a number that is no part is told as JSON."""
-    assert (parsing.said_in(content), parsing.thinking_of(content)) == (text, thoughts)
+    assert (parsing.answer_text(content), parsing.thinking_of(content)) == (text, thoughts)
 
 
 DEEP = []
@@ -72,7 +72,7 @@ for _ in range(100_000):
 )
 def test_what_is_empty_however_deep_says_nothing(value, is_said):
     """A field says something if anything in it does; what is too deep to be looked through is not thrown away."""
-    assert parsing.says(value) is is_said
+    assert parsing.has_content(value) is is_said
 
 
 @pytest.mark.parametrize(

@@ -74,9 +74,9 @@ def test_what_is_no_client(client):
 @pytest.mark.parametrize(
     ("beside", "named"),
     [
-        ({"base_url": "http://127.0.0.1:1/v1"}, "base_url= beside client="),
-        ({"api_key": KEY, "headers": {"X-Team": "blue"}}, "api_key= and headers= beside client="),
-        ({"provider": "azure"}, "provider= beside client="),
+        ({"base_url": "http://127.0.0.1:1/v1"}, "base_url= cannot be combined with client="),
+        ({"api_key": KEY, "headers": {"X-Team": "blue"}}, "api_key= and headers= cannot be combined with client="),
+        ({"provider": "azure"}, "provider= cannot be combined with client="),
     ],
 )
 def test_a_client_stands_alone(beside, named):

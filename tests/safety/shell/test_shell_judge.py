@@ -215,11 +215,11 @@ def test_a_redirection_among_the_words_of_a_denied_command_never_lets_it_through
     ids=lambda text: text[:8].strip() + str(len(text)),
 )
 def test_a_long_hostile_text_is_judged_at_once(text):
-    """Ten thousand hostile characters are judged without a crash, without an allow, in well under a second."""
+    """Ten thousand hostile characters are judged in two seconds of CPU time, without a crash or an allow."""
     judge("ls")
-    started = time.perf_counter()
+    started = time.process_time()
     decision = judge(text)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     assert decision.verdict is not Verdict.ALLOW or not text.startswith(("rm", "$(", "("))
 
 

@@ -127,10 +127,10 @@ def test_value_is_right(row):
 @pytest.mark.parametrize("row", rows("calculator_bad.jsonl"), ids=name_of)
 def test_fault_is_named(row):
     """What has no value, or could have two, is refused at once in one readable sentence that names the piece."""
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(ToolError) as caught:
         calculate(text_of(row))
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
     text = str(caught.value)
     assert row["says"] in text
     assert text.endswith((".", "?"))
@@ -162,10 +162,10 @@ def test_expression_must_be_text(value):
 )
 def test_costly_expressions_are_bounded(piece):
     """The most expensive operations that are allowed, as many as fit in, take well under a second."""
-    started = time.perf_counter()
+    started = time.process_time()
     count = min(960 // len(piece), 33)
     assert calculate(piece * count + "1") > 0
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 @settings(max_examples=300)

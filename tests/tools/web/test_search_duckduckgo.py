@@ -83,10 +83,19 @@ def test_results_are_read(search):
     assert "what+is+it" in search.server.requests[0]
 
 
-@pytest.mark.parametrize("body", [results(), b"<html><div class='no-results'>No results.</div></html>", b" ", b"plain"])
+@pytest.mark.parametrize("body", [results(), b"<html><div class='no-results'>No results.</div></html>"])
 def test_nothing_found_is_an_empty_list(body, search):
     """An empty list means that nothing was found."""
     assert search(body) == []
+
+
+@pytest.mark.parametrize(
+    "body", [b" ", b"plain", b"<div id='links'><article><a href='https://example.com/'>New markup</a></article></div>"]
+)
+def test_changed_page_is_a_failure(body, search):
+    """A page whose results cannot be read is a failure, because it does not say that nothing was found."""
+    failure = search(body)
+    assert (failure.status, "cannot be read" in failure.error) == ("failed", True)
 
 
 @pytest.mark.parametrize(

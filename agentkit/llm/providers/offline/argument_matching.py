@@ -294,6 +294,10 @@ def _named_texts(offer: Offer) -> Iterator[str]:
     if appended.strip() and not any(span.start < len(head) for span in question.of(Shape.QUOTE)):
         yield appended.strip()
         return
+    first, _, below = question.text.partition("\n")  # as a text is pasted below a question about it
+    if below.strip() and first.rstrip().endswith(("?", ":")) and not question.of(Shape.QUOTE):
+        yield below.strip()
+        return
     marked = [span.text for span in question.of(Shape.QUOTE)]
     single = (match.group(1) for match in _NAMED_TEXT.finditer(question.text))
     yield from marked or question.tail or (word for word in single if word not in STOP_WORDS)

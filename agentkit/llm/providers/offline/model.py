@@ -23,7 +23,7 @@ from agentkit.llm.providers.offline.extraction import MAX_TOKENS, ExtractionForm
 from agentkit.llm.providers.offline.lexicon import in_english, words
 from agentkit.llm.providers.offline.normalisation import only_states, spelled_out
 from agentkit.llm.providers.offline.question_parser import Question
-from agentkit.llm.providers.offline.validation import CallValidation, ProposedCall, judge, reckoned
+from agentkit.llm.providers.offline.validation import CallValidation, ProposedCall, judge, reckoned, spelled_out_calls
 from agentkit.llm.providers.offline.worker import EngineProcess
 from agentkit.messages import (
     AssistantMessage,
@@ -148,6 +148,8 @@ class OfflineModel:
             return _Answer(_unable(question, tools))
         if call := reckoned(question, offered):
             return _Answer(calls=(call,))
+        if calls := spelled_out_calls(question, offered):
+            return _Answer(calls=calls)
         raw = self._ask([offer.shown() for offer in offered], _shortened(question), max_tokens=192)
         judgment = judge(question, offered, raw)
         if not judgment.doubts:
@@ -261,6 +263,8 @@ def _unable(question: Question, tools: Sequence[ToolSpec], judgment: CallValidat
     """Explain why no tool was called, and what this model can and cannot do."""
     if not tools:
         return _ABILITY.format("there is no tool here")
+    if question.small and (line := _small_talk(question, tools)):
+        return line
     if question.small:
         why = ""
     elif question.negated:
@@ -273,6 +277,18 @@ def _unable(question: Question, tools: Sequence[ToolSpec], judgment: CallValidat
     else:
         why = "No tool here fits this. "
     return f"{why}{_ABILITY.format(f'the tools here are {_nearest(question, tools)}')}"
+
+
+def _small_talk(question: Question, tools: Sequence[ToolSpec]) -> str:
+    """One line for a greeting, thanks or a farewell; empty for other small talk."""
+    said = set(question.frame)
+    if not _THANKS.isdisjoint(said) or "cảm ơn" in question.text.lower():
+        return "You are welcome."
+    if not _FAREWELLS.isdisjoint(said):
+        return "Goodbye."
+    if _HELLOS.isdisjoint(said) and "chào" not in question.text.lower():
+        return ""
+    return f"Hello. I am the offline model: ask for something that a tool can do ({_nearest(question, tools)})."
 
 
 def _nearest(question: Question, tools: Sequence[ToolSpec]) -> str:
@@ -307,6 +323,8 @@ def _told(result: ToolMessage, call: ToolCall | None, asked: Sequence[str]) -> s
         return f"{result.name} came back empty."
     if not isinstance(value, dict):
         return _lines(value)
+    if isinstance(value.get("success"), bool) and result.name == "parse_json" and _VALIDITY.intersection(asked):
+        return "It is valid JSON." if value["success"] else f"It is not valid JSON: {value.get('error')}"
     told = {key: each for key, each in value.items() if each not in (None, "", [], {})}
     if error := told.get("error"):
         rest = _lines({key: told[key] for key in _MAIN if key in told})
@@ -316,7 +334,9 @@ def _told(result: ToolMessage, call: ToolCall | None, asked: Sequence[str]) -> s
     own = {key: each for key, each in told.items() if each not in echoes}
     if own.keys().isdisjoint(_MAIN):
         own = {key: each for key, each in told.items() if key in own or key not in _MAIN}
-    return _equation(told) or _lines(_asked_for(own, asked) or _essence(own)) or f"{result.name} came back empty."
+    lines = _equation(told) or _lines(_asked_for(own, asked) or _essence(own)) or f"{result.name} came back empty."
+    zone = sent.get("timezone") if isinstance(sent, dict) else None
+    return f"{lines} in {zone.rpartition('/')[2].replace('_', ' ')}" if zone and "\n" not in lines else lines
 
 
 def _equation(told: Mapping[str, Any]) -> str:
@@ -367,6 +387,10 @@ def _entry(key: str, value: Any) -> str:
     return f"{key}:\n{text}" if "\n" in text else f"{key}: {text}"
 
 
+_THANKS = frozenset({"thanks", "thank", "thx", "cheers"})
+_HELLOS = frozenset({"hi", "hello", "hey", "hiya", "howdy", "yo", "greetings", "morning", "evening", "afternoon"})
+_FAREWELLS = frozenset({"bye", "goodbye"})
+_VALIDITY = frozenset({"valid", "validate", "invalid", "well-formed", "correct"})
 _ORDERS = (TextKind.CODE, TextKind.COMMAND)
 _MAIN = ("result", "results", "answer", "output", "content", "summary", "text", "data", "value")
 _MARKS = (("success", True), ("ok", True), ("status", "ok"), ("status", 200), ("return_code", 0), ("truncated", False))

@@ -30,7 +30,7 @@ def spelled_out(text: str, *, sums: bool = True) -> str:
     line = text.strip()
     if is_program(line):
         return f"run this Python code: {line}"
-    command = _COMMAND.match(line)
+    command = _COMMAND.match(_TO_RUN.sub("", line))
     if command and "\n" not in line and (sentence := _sentence(*command.groups(default=""))):
         return sentence
     text = _lead_spelled_out(_OPENING.sub("", text))
@@ -98,6 +98,7 @@ def _misspellings(verb: str) -> set[str]:
 
 def _sums_spelled_out(text: str) -> str:
     """Rewrite arithmetic in words as formulas; long texts are not changed."""
+    text = _vietnamese_digits(text) if len(text) <= _MAX_CHARS else text
     for pattern, formula in _SUMS if len(text) <= _MAX_CHARS else ():
         matches = list(pattern.finditer(text))
         kept = [(span.start, span.end) for span in Question(text).of(*_VERBATIM)] if matches else []
@@ -108,6 +109,45 @@ def _sums_spelled_out(text: str) -> str:
             if match.start() < end and not inside:
                 text = text[: match.start()] + formula(match) + text[match.end() :]
     return text
+
+
+def _vietnamese_digits(text: str) -> str:
+    """The text with Vietnamese numbers in words beside an operation in digits: `2 cộng 3` for `hai cộng ba`."""
+    if not _VIETNAMESE_OPERATION.search(text):
+        return text
+    return _VIETNAMESE_NUMBER.sub(lambda match: str(_vietnamese_number(match.group())), text)
+
+
+def _vietnamese_number(text: str) -> int:
+    """The number expressed by Vietnamese words: 25 for `hai mươi lăm`, 105 for `một trăm linh năm`."""
+    whole = part = 0
+    unit: int | None = None
+    for word in text.lower().split():
+        if word in _VIETNAMESE_SCALES:
+            part += (1 if unit is None else unit) * _VIETNAMESE_SCALES[word]
+            if _VIETNAMESE_SCALES[word] >= 1_000:
+                whole, part = whole + part, 0
+            unit = None
+        elif word == "mười":
+            part, unit = part + 10, None
+        elif word not in _VIETNAMESE_FILLERS:
+            unit = _VIETNAMESE_UNITS[word]
+    return whole + part + (unit or 0)
+
+
+def _converted(match: re.Match[str]) -> str:
+    """The formula that converts a quantity between two units: `3 * 1440` for the minutes in 3 days."""
+    wanted, number, given = match.group("wanted"), match.group("number"), match.group("given")
+    (kind, smaller), (other, larger) = _UNITS[_singular(wanted)], _UNITS[_singular(given)]
+    if kind != other:
+        return match.group()
+    count = "1" if number.lower() in ("a", "an", "one") else _ungrouped(number)
+    factor = larger / smaller
+    return f"{count} * {factor:.0f}" if factor >= 1 else f"{count} / {1 / factor:.0f}"
+
+
+def _singular(unit: str) -> str:
+    return unit.lower() if unit.lower() in _UNITS else unit.lower().removesuffix("s")
 
 
 def _template(written: str) -> Callable[[re.Match[str]], str]:
@@ -151,9 +191,10 @@ def _rows(table: str) -> dict[str, str]:
 _MAX_CHARS = 1_000
 _VERBATIM = (Shape.QUOTE, Shape.URL, Shape.EMAIL, Shape.JSON, Shape.PATH)
 _WORD = re.compile(r"[\s,]*([^\W\d_]+(?:['\u2019][^\W\d_]+)*)")
+_TO_RUN = re.compile(r"\A(?:(?:please|can you|could you)\s+)*(?:run|execute)\s+(?=[a-z][\w.+-]*\b)", re.IGNORECASE)
 _COMMAND = re.compile(r"(\$\s+)?([A-Za-z][\w.+-]*)\s*(?:(?<=\s)(.*))?", re.DOTALL)
 _FILE = r"((?:~|\.{1,2})?/\S+|\S*[\w-]\.[A-Za-z]\w{0,5}|[A-Z][a-z]+file)"
-_NAME = r"([\w.~/-]*[\w~/.])"
+_NAME = r"((?!-)[\w.~/-]*[\w~/.])"
 _ADDRESS = r"[\"']?((?:https?://|www\.)[^\s\"']+)[\"']?"
 _READING = ((re.compile(_FILE), r"read the file \1"),)
 _LISTING = ((re.compile(""), "list the files"), (re.compile(_NAME), r"list the files in the folder \1"))
@@ -228,11 +269,54 @@ _FUNCTIONS = {
 }
 """Calculator functions with several arguments, and their names in English."""
 
+_MONEY = r"(?: (?:dollars?|euros?|pounds?|bucks|usd|eur|yen|đồng|vnd)\b)?"
+
 _OPERATORS = {"add": "+", "plus": "+", "subtract": "-", "minus": "-", "multiply": "*", "times": "*", "divide": "/"}
 _STEP = re.compile(
     rf"(?:,| and| then)+ ({'|'.join(_OPERATORS)})(?: it| that| the result)?(?: by)? ({_N})", re.IGNORECASE
 )
+_VIETNAMESE_UNITS = {
+    word: value
+    for value, said in enumerate(
+        ("không", "một mốt", "hai", "ba", "bốn tư", "năm lăm", "sáu", "bảy bẩy", "tám", "chín")
+    )
+    for word in said.split()
+}
+_VIETNAMESE_SCALES = {"mươi": 10, "trăm": 100, "nghìn": 1_000, "ngàn": 1_000, "triệu": 1_000_000}
+_VIETNAMESE_FILLERS = frozenset({"linh", "lẻ"})
+_VIETNAMESE_WORD = rf"(?:{'|'.join([*_VIETNAMESE_UNITS, *_VIETNAMESE_SCALES, 'mười', *_VIETNAMESE_FILLERS])})"
+_VIETNAMESE_NUMBER = re.compile(
+    rf"(?<!phần )\b{_VIETNAMESE_WORD}(?:\s+{_VIETNAMESE_WORD})*\b(?!\s+(?:bậc|phương))", re.IGNORECASE
+)
+_VIETNAMESE_OPERATION = re.compile(
+    rf"\b{_VIETNAMESE_WORD}\s+(?:cộng|trừ|nhân|chia|mũ|phần trăm)\b"
+    rf"|\b(?:cộng|trừ|nhân|chia|mũ|căn bậc hai(?: của)?|phần trăm của)(?:\s+(?:với|cho|đi))?\s+{_VIETNAMESE_WORD}\b",
+    re.IGNORECASE,
+)
+
+_UNITS: Mapping[str, tuple[str, float]] = {
+    **{name: ("time", seconds) for name, seconds in (("second", 1.0), ("minute", 60.0), ("hour", 3_600.0))},
+    **{name: ("time", seconds) for name, seconds in (("day", 86_400.0), ("week", 604_800.0))},
+    **{name: ("length", metres) for name, metres in (("millimeter", 0.001), ("centimeter", 0.01), ("meter", 1.0))},
+    **{name: ("length", metres) for name, metres in (("millimetre", 0.001), ("centimetre", 0.01), ("metre", 1.0))},
+    **dict.fromkeys(("kilometer", "kilometre", "km"), ("length", 1000.0)),
+    **{name: ("mass", grams) for name, grams in (("milligram", 0.001), ("gram", 1.0), ("kilogram", 1_000.0))},
+    **{name: ("mass", grams) for name, grams in (("kg", 1_000.0), ("ton", 1_000_000.0), ("tonne", 1_000_000.0))},
+    **{name: ("volume", litres) for name, litres in (("milliliter", 0.001), ("millilitre", 0.001), ("ml", 0.001))},
+    **dict.fromkeys(("liter", "litre"), ("volume", 1.0)),
+}
+"""Units that a whole factor converts into each other, with their dimension and size."""
+
+_UNIT = rf"(?:{'|'.join(_UNITS)})s?"
+_CONVERSION = re.compile(
+    rf"\bhow many (?P<wanted>{_UNIT})(?: (?:are|is|does|do))?(?: there)?(?: in)? "
+    rf"(?P<number>{_N}|an?) (?P<given>{_UNIT})\b"
+    r"(?: (?:have|has|contain|last)s?\b)?",
+    re.IGNORECASE,
+)
+
 _SUMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+    (_CONVERSION, _converted),
     (SPOKEN_NUMBER, lambda match: f"{spoken(match.group()):.0f}"),
     *(
         # In the templates # is a number, and _ at the end means that no further arithmetic can follow.
@@ -252,7 +336,7 @@ _SUMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
             ("multiply # (?:by|and|with) #_", r"\1 * \2"),
             ("divide # by #_", r"\1 / \2"),
             (
-                "(?:split|share|divide) [$€£]?# (?:evenly |equally )?(?:by|among|between|into|in) # "
+                rf"(?:split|share|divide) [$€£]?#{_MONEY} (?:evenly |equally )?(?:by|among|between|into|in) # "
                 "(?:people|persons|friends|ways|parts|of us|equal parts)\\b",
                 r"\1 / \2",
             ),
@@ -266,6 +350,7 @@ _SUMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
             (rf"three quarters of #{_END}", r"3 / 4 * \1"),
             (r"# to the (\d+)(?:st|nd|rd|th)(?: power)?\b", r"\1 ** \2"),
             ("# raised to the power (?:of )?#", r"\1 ** \2"),
+            ("sqrt of #_", r"sqrt(\1)"),
             ("square of #_", r"\1 ** 2"),
             ("cube of #_", r"\1 ** 3"),
             ("# factorial|factorial of #_", lambda match: f"factorial({match.group(1) or match.group(2)})"),
@@ -280,12 +365,16 @@ _SUMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
             (r"hypotenuse of #(?: and|,) #_", r"hypot(\1, \2)"),
             (r"round # to #(?: decimals?| digits?)?(?: places?)?(?! \w)", r"round(\1, \2)"),
             (rf"round # to the nearest (?:integer|whole number|whole){_END}", r"round(\1)"),
-            (r"what percent(?:age)? of # is #_", r"\2 / \1 * 100"),
-            (r"what percent(?:age)? (?:is )?# (?:is )?of #_", r"\1 / \2 * 100"),
+            (r"(?:what|how many) percent(?:age)? of # is #_", r"\2 / \1 * 100"),
+            (
+                rf"({_N}(?: ?[-+*/] ?{_N})+),? round(?:ed)?(?: off)? to # (?:(?:decimal )?places?|decimals?|digits?)",
+                r"round(\1, \2)",
+            ),
+            (r"(?:what|how many) percent(?:age)? (?:is )?# (?:is )?of #_", r"\1 / \2 * 100"),
             (r"# is (?:what|how many) percent(?:age)? of #_", r"\1 / \2 * 100"),
-            (r"#\s?(?:%|percent) (?:tip|tax|vat|sales tax) (?:on|for|of) [$€£]?#", r"\1% of \2"),
+            (rf"#\s?(?:%|percent) (?:tip|tax|vat|sales tax) (?:on|for|of) [$€£]?#{_MONEY}", r"\1% of \2"),
             (r"(?:tip|tax|vat) of #\s?(?:%|percent) (?:on|for|of) [$€£]?#", r"\1% of \2"),
-            (r"#\s?(?:%|percent) off (?:of )?\$?#", r"\2 * (100 - \1) / 100"),
+            (rf"#\s?(?:%|percent) off (?:of )?[$€£]?#{_MONEY}", r"\2 * (100 - \1) / 100"),
             (r"(?:increase|raise) # by #\s?(?:%|percent)", r"\1 * (100 + \2) / 100"),
             (r"(?:decrease|reduce) # by #\s?(?:%|percent)", r"\1 * (100 - \2) / 100"),
             (rf"half (?:of )?the {_SUM}", r"(\1) / 2"),

@@ -104,9 +104,12 @@ class Question:
 
     @property
     def personal(self) -> bool:
-        """Whether the frame refers to the user or the assistant, beyond `for me` and `can you`."""
+        """Whether the question is about the user or the assistant, beyond `for me` and `can you`, or a personal matter.
+
+        Such a question is never sent to a web search.
+        """
         words = _POLITE.sub(" ", " ".join(plain(self.frame))).split()
-        return not _PERSONS.isdisjoint(words)
+        return not _PERSONS.isdisjoint(words) or _PERSONAL_MATTERS.search(self.text) is not None
 
     @property
     def asks_for_knowledge(self) -> bool:
@@ -375,7 +378,17 @@ _ABBREVIATIONS = frozenset({"e.g", "i.e", "a.m", "p.m", "u.s", "etc"})
 
 _NEGATIONS = frozenset({"not", "never", "without", "don't", "dont", "no"})
 _PERSONS = vocabulary("i i'm i've i'd i'll me my mine myself we us our you you're your yours yourself")
+_PERSONAL_MATTERS = re.compile(
+    r"\b(?:get(?:ting)? over|cop(?:e|ing) with|deal(?:ing)? with|recover(?:ing)? from|live with)\b.*"
+    r"\b(?:break ?-?ups?|divorce|loss|grief|death|heartbreak|rejection|anxiety|depression|stress|addiction|anger"
+    r"|guilt)\b"
+    r"|\bfeel(?:ing)? (?:so |very |less |more )?(?:sad|lonely|depressed|anxious|guilty|worthless|hopeless|empty)\b"
+    r"|\bbreak(?:ing)? up with\b|\bstop (?:crying|drinking|smoking|worrying)\b|\bkill (?:one|her|him)self\b",
+    re.IGNORECASE,
+)
+"""Questions that are personal without naming a person."""
+
 _POLITE = re.compile(
     r"\b(?:can|could|would|will) you\b|\bdo you know\b|\b(?:for|tell|give|show|find|get|let) (?:me|us)\b"
-    r"|\bdo (?:you|i|we) get\b|\bare we in\b|\b(?:i|we) (?:want|need|would like)(?: to)?\b"
+    r"|\bdo (?:you|i|we) get (?:to|from)\b|\bare we in\b|\b(?:i|we) (?:want|need|would like)(?: to)?\b"
 )

@@ -87,8 +87,9 @@ def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, A
     if refused or (doubts and agreed):
         calls, doubts = plain, []
     used = [by_name[name] for name in dict.fromkeys(call.tool for call in calls)]
-    complete = bool(calls) and not doubts and all(offer.support for offer in used)
     case = _Case(question, offered, used, calls)
+    is_sensible = len(case.rest) <= 1 and not (case.bare and case.rest)
+    complete = bool(calls) and not doubts and is_sensible and all(offer.support for offer in used)
     confidence = float(envelope.get("confidence") or 0)
     sought = bool(calls) and calls == _search(question, offered)
     if refused and not sought and not any(offer.support >= _CLEAR_SUPPORT for offer in used):
@@ -97,6 +98,46 @@ def judge(question: Question, offered: Sequence[Offer], envelope: Mapping[str, A
         doubts.append(f"confidence {confidence:.2f} is below {case.needed_confidence}")
     named = open_ones if envelope.get("function_calls") and case.is_chosen else ()
     return CallValidation(tuple(calls), (*doubts, *case.objections()), complete, tuple(named))
+
+
+def spelled_out_calls(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall, ...]:
+    """The call whose tool and arguments follow from the question alone, so that the engine is not needed.
+
+    It explains every word of the question, in which nothing is ambiguous; empty if there is no such call.
+    """
+    calls = _only_call(question, offered) or _plain_call(question, offered)
+    if not calls:
+        return ()
+    used = [offer for offer in offered if offer.spec.name == calls[0].tool]
+    if _is_search(used[0]) and not _is_named_search(question, used[0]):
+        return ()
+    case = _Case(question, offered, used, calls)
+    is_checked = question.spans == question.of(Shape.JSON) and "check" in question.ideas
+    is_sum = question.spans == question.of(Shape.SUM)
+    needed = 0.0 if question.spans and (is_sum or is_checked) else case.needed_confidence
+    is_certain = not case.rest and not case.others and needed <= _CERTAIN and not any(case.objections())
+    return tuple(calls) if is_certain else ()
+
+
+def _is_named_search(question: Question, offer: Offer) -> bool:
+    """Whether one search is asked for, and with this tool: by its name, or in the web."""
+    is_named = not (ideas(words(offer.spec.name.replace("_", " "))) - {"search"}).isdisjoint(question.ideas)
+    return is_named and "and" not in words(question.text)
+
+
+def _only_call(question: Question, offered: Sequence[Offer]) -> list[ProposedCall]:
+    """The call of the only tool for a question that is one sum, or of the only tool that is offered at all."""
+    is_sum = len(question.spans) == 1 and question.spans[0].shape is Shape.SUM and question.spans[0].sure
+    able = [offer for offer in offered if not is_sum or _required_kinds(offer) == [TextKind.SUM]]
+    if len(able) != 1 or not able[0].required or not all(kind in TELLING for kind in _required_kinds(able[0])):
+        return []
+    told = {name: able[0].candidates[name] for name in able[0].required}
+    is_told = all(len(found) == 1 for found in told.values())
+    return [ProposedCall(able[0].spec.name, {name: found[0] for name, found in told.items()})] if is_told else []
+
+
+def _required_kinds(offer: Offer) -> list[TextKind | None]:
+    return [offer.kinds.get(name) for name in offer.required]
 
 
 def reckoned(question: Question, offered: Sequence[Offer]) -> ProposedCall | None:
@@ -130,16 +171,20 @@ def _plain_call(question: Question, offered: Sequence[Offer]) -> list[ProposedCa
     told = {name: found[0] for name, found in best.candidates.items() if len(found) == 1}
     if leftover(question, [best], [told]):
         return []
-    if any(offer.support >= best.support for offer in offered if offer is not best):
+    rivals = [offer for offer in offered if offer is not best and (offer.matched or not _is_search(offer))]
+    if any(offer.support >= best.support for offer in rivals):
         return []
     needed = (*best.required, *(name for name, kind in best.kinds.items() if kind in FORMS))
     return [ProposedCall(best.spec.name, {name: told[name] for name in needed if name in told})]
 
 
+def _is_search(offer: Offer) -> bool:
+    return _required_kinds(offer) == [TextKind.QUERY]
+
+
 def _search(question: Question, offered: Sequence[Offer]) -> list[ProposedCall]:
     """A call of the first search tool for a question about the world, if only search tools could serve it."""
-    wanted = [[offer.kinds.get(name) for name in offer.required] for offer in offered]
-    if not offered or not question.asks_for_knowledge or any(kinds != [TextKind.QUERY] for kinds in wanted):
+    if not offered or not question.asks_for_knowledge or not all(map(_is_search, offered)):
         return []
     name = offered[0].required[0]
     return [ProposedCall(offered[0].spec.name, {name: offered[0].candidates[name][0]})]
@@ -400,6 +445,9 @@ _FLOORS = {
 }
 _ACCOUNTED = 0.25
 """Required confidence if the tool and the arguments explain every word of the question."""
+
+_CERTAIN = 0.1
+"""Required confidence up to which the engine is not asked at all."""
 
 _CLEAR_SUPPORT = 4
 """Evidence at which a literally spelled-out call is made although the engine proposes none."""

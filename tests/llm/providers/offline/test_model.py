@@ -99,7 +99,7 @@ def test_several_calls_have_ids_of_their_own(model):
     assert len({"c0", *(call.id for call in calls)}) == 3
 
 
-@pytest.mark.parametrize("text", ["hi there", "Who are you?", "Tell me a joke", "Translate 'good night' into French"])
+@pytest.mark.parametrize("text", ["Who are you?", "Tell me a joke", "Translate 'good night' into French"])
 def test_what_no_tool_serves_gets_an_honest_sentence(model, text):
     """Small talk and other wishes are answered with what this model can and cannot do, and never with a call."""
     response = model.complete(ask(text))
@@ -173,9 +173,9 @@ def test_a_yes_to_nothing_does_nothing(model, before):
     assert model.complete(Request([*before, UserMessage("yes")], tools=TOOLS)).tool_calls == ()
 
 
-def test_a_tool_without_arguments_is_described_by_its_name(model):
-    """A suggestion without arguments names the tool alone."""
-    assert "Did you mean get_current_datetime?" in model.complete(ask("What time is it in Tokyo?")).text
+def test_a_guess_that_leaves_words_unexplained_is_not_suggested(model):
+    """A tool without arguments is not suggested for a question that says more than it can answer."""
+    assert "Did you mean" not in model.complete(ask("What time is it in Tokyo?")).text
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,9 @@ def test_a_conversation_without_a_user_asks_for_nothing(model):
     assert model.complete(Request([], tools=TOOLS)).tool_calls == ()
 
 
-@pytest.mark.parametrize("text", ["read " * MAX_CHARS + "a.txt", "x" * (MAX_REQUEST_CHARS + 1)])
+@pytest.mark.parametrize(
+    "text", ["what is 7*8, and what is 9*9? " + "please " * MAX_CHARS, "x" * (MAX_REQUEST_CHARS + 1)]
+)
 def test_texts_that_are_too_long_are_rejected(model, text):
     """What the engine cannot read is refused with the figures."""
     with pytest.raises(Rejected, match=r"has [\d,]+ characters where it can read [\d,]+"):
@@ -374,7 +376,9 @@ def test_awaiting_does_not_block_the_loop(model):
     async def both():
         done = asyncio.Event()
         ticking = asyncio.create_task(tick(done))
-        responses = await asyncio.gather(*(model.acomplete(ask(f"What is {n}+2?")) for n in range(3)))
+        responses = await asyncio.gather(
+            *(model.acomplete(ask(f"what is {n}+2, and what is {n}*2?")) for n in range(3))
+        )
         done.set()
         return responses, await ticking
 
@@ -488,7 +492,7 @@ def test_a_cancelled_request_frees_the_task_at_once(model):
     """A task that is cancelled does not wait for the engine."""
 
     async def cancel():
-        task = asyncio.create_task(model.acomplete(ask("What is 17*23?")))
+        task = asyncio.create_task(model.acomplete(ask("what is 17*23, and what is 9*9?")))
         await asyncio.sleep(0.01)
         task.cancel()
         begin = time.monotonic()

@@ -1,0 +1,129 @@
+"""Questions that the offline model answers without starting its engine."""
+
+import json
+
+import pytest
+
+from agentkit import default_tools
+from agentkit.llm.providers.offline.model import OfflineModel
+from agentkit.messages import AssistantMessage, Request, ToolCall, ToolMessage, UserMessage
+
+SPECS = tuple(tool.spec for tool in default_tools)
+CALLS = {
+    "20 % off 40 dollars": ("calculator", {"expression": "40 * (100 - 20) / 100"}),
+    "15% off of 80 euros": ("calculator", {"expression": "80 * (100 - 15) / 100"}),
+    "split 186 between 4 people": ("calculator", {"expression": "186 / 4"}),
+    "split 90 dollars among 3 friends": ("calculator", {"expression": "90 / 3"}),
+    "how many percent of 80 is 20": ("calculator", {"expression": "20 / 80 * 100"}),
+    "100 / 7 rounded to two digits": ("calculator", {"expression": "round(100 / 7, 2)"}),
+    "22 / 7 rounded to 3 decimal places": ("calculator", {"expression": "round(22 / 7, 3)"}),
+    "how many minutes are in 3 days": ("calculator", {"expression": "3 * 1440"}),
+    "How many hours are there in a week?": ("calculator", {"expression": "1 * 168"}),
+    "how many meters are in 2.5 kilometers": ("calculator", {"expression": "2.5 * 1000"}),
+    "how many days are 48 hours": ("calculator", {"expression": "48 / 24"}),
+    "What is 17% of 2,400?": ("calculator", {"expression": "17% of 2,400"}),
+    "sqrt of 144": ("calculator", {"expression": "sqrt(144)"}),
+    "2+2": ("calculator", {"expression": "2+2"}),
+    "hai cộng ba bằng bao nhiêu": ("calculator", {"expression": "2 + 3"}),
+    "hai mươi lăm nhân mười hai": ("calculator", {"expression": "25 * 12"}),
+    "một trăm linh năm chia năm": ("calculator", {"expression": "105 / 5"}),
+    "hai nghìn ba trăm trừ bốn mươi mốt": ("calculator", {"expression": "2300 - 41"}),
+    "10 phần trăm của hai trăm": ("calculator", {"expression": "10 percent of 200"}),
+    "What time is it?": ("get_current_datetime", {}),
+    "what day is it today": ("get_current_datetime", {}),
+    "What time is it in Tokyo?": ("get_current_datetime", {"timezone": "Asia/Tokyo"}),
+    "read file notes.txt": ("read_file", {"path": "notes.txt"}),
+    "show me README.md": ("read_file", {"path": "README.md"}),
+    "list files": ("list_directory", {}),
+    "git status": ("run_shell", {"command": "git status"}),
+    "please run git status": ("run_shell", {"command": "git status"}),
+    "ls -la": ("run_shell", {"command": "ls -la"}),
+    "how long is this text?\nline one\nline two": ("string_length", {"text": "line one\nline two"}),
+    'is {"a": 1} valid JSON?': ("parse_json", {"json_string": '{"a": 1}'}),
+    'is this valid JSON: {"a": [1,2}': ("parse_json", {"json_string": '{"a": [1,2}'}),
+    "fetch https://example.com": ("fetch_url", {"url": "https://example.com"}),
+}
+
+
+@pytest.fixture
+def model():
+    """A model, whose engine must not be started."""
+    model = OfflineModel()
+    yield model
+    assert model._worker is None
+
+
+def ask(model, text):
+    """The response to a text, with the tools that ship."""
+    return model.complete(Request([UserMessage(text)], tools=SPECS))
+
+
+@pytest.mark.parametrize(("question", "call"), CALLS.items(), ids=CALLS)
+def test_what_follows_from_the_text_needs_no_engine(model, question, call):
+    """A question whose tool and arguments follow from its text is answered at once."""
+    (made,) = ask(model, question).tool_calls
+    assert (made.name, json.loads(made.arguments)) == call
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "How do I get over a breakup?",
+        "how to cope with grief",
+        "why do people feel so lonely",
+        "should I quit my job?",
+        "am I depressed?",
+        "how to stop worrying",
+    ],
+)
+def test_a_personal_question_is_not_searched_for(model, question):
+    """A personal question is never sent to a web search, nor is a search suggested."""
+    response = ask(model, question)
+    assert response.tool_calls == ()
+    assert "Did you mean" not in response.text
+
+
+@pytest.mark.parametrize(
+    ("text", "start"),
+    [
+        ("hello", "Hello. "),
+        ("hi there", "Hello. "),
+        ("xin chào", "Hello. "),
+        ("thank you!", "You are welcome."),
+        ("Thanks a lot", "You are welcome."),
+        ("cảm ơn", "You are welcome."),
+        ("bye", "Goodbye."),
+    ],
+)
+def test_small_talk_gets_one_line(model, text, start):
+    """A greeting, thanks and a farewell are answered in one line."""
+    answer = ask(model, text).text
+    assert answer.startswith(start)
+    assert "\n" not in answer
+    assert len(answer) < 200
+
+
+def report(model, question, call, result):
+    """The report of a result."""
+    messages = [
+        UserMessage(question),
+        AssistantMessage("", (call,)),
+        ToolMessage(call.id, call.name, json.dumps(result)),
+    ]
+    return model.complete(Request(messages, tools=SPECS)).text
+
+
+def test_validity_is_reported_without_the_document(model):
+    """Whether JSON is valid is a yes or a reason."""
+    call = ToolCall("1", "parse_json", '{"json_string": "[1, 2]"}')
+    assert report(model, "is [1, 2] valid JSON?", call, {"success": True, "data": [1, 2]}) == "It is valid JSON."
+    failed = {"success": False, "error": "Expecting ',' (line 1)"}
+    assert report(model, "is this valid JSON: [1 2", call, failed) == "It is not valid JSON: Expecting ',' (line 1)"
+    assert report(model, "parse the JSON [1, 2]", call, {"success": True, "data": [1, 2]}) == "1, 2"
+
+
+def test_a_time_names_its_place(model):
+    """The time of another place is reported with the place."""
+    call = ToolCall("1", "get_current_datetime", '{"timezone": "America/New_York"}')
+    result = {"time": "10:54", "date": "2026-11-27", "timezone": "America/New_York"}
+    assert report(model, "what time is it in New York?", call, result) == "time: 10:54 in New York"

@@ -1,0 +1,19 @@
+"""Parsing of questions for the offline model."""
+
+import pytest
+
+from agentkit.llm.providers.offline.question_parser import Question
+
+
+@pytest.mark.parametrize(
+    ("text", "lead"),
+    [
+        ("Please save notes.txt", "save"),
+        ("Hello, what time is it?", "time"),
+        ("Delete the file a.txt", "delet"),
+        ("Hi there", ""),
+    ],
+)
+def test_the_lead_is_the_first_content_word(text, lead):
+    """Greetings, politeness and question words are skipped; a question without content words has no lead."""
+    assert Question(text).lead == lead

@@ -1,0 +1,36 @@
+"""The command that installs an extra, as agentkit itself was installed."""
+
+import sys
+
+import pytest
+
+from agentkit import installation
+from agentkit.installation import install_command
+
+
+def test_a_checkout_is_named():
+    """From a checkout the command names its folder and keeps the installation editable."""
+    command = install_command("mcp")
+    assert command.startswith(("pip install -e '/", "uv pip install -e '/"))
+    assert command.endswith("[mcp]'")
+
+
+@pytest.mark.parametrize(
+    ("prefix", "start"),
+    [
+        ("/home/ada/.local/share/uv/tools/agentkit-tools", "uv tool install "),
+        ("/home/ada/.local/pipx/venvs/agentkit-tools", "pipx install --force "),
+        ("/home/ada/.cache/uv/archive-v0/x7f", "uvx --from "),
+    ],
+)
+def test_the_installer_of_the_environment_is_named(prefix, start):
+    """Environments of uv, uvx and pipx are changed with their own commands."""
+    assert install_command("serve", prefix).startswith(start)
+
+
+def test_an_environment_of_uv_has_no_pip(tmp_path):
+    """The configuration of an environment tells whether uv made it; with pip installed, pip is named."""
+    (tmp_path / "pyvenv.cfg").write_text("home = /usr\nuv = 0.9\n")
+    assert install_command(prefix=str(tmp_path)).startswith("pip install")
+    assert install_command(prefix=sys.prefix).startswith("pip install")
+    assert installation._found("no-such-package-77") is None
