@@ -47,8 +47,8 @@ class ParagraphBuilder:
         if text:
             self._text.append(text)
 
-    def end(self, told: Callable[[str], str]) -> Iterator[str]:
-        """End a paragraph, rendered by `told`; within a table it is added to the cell.
+    def end(self, render: Callable[[str], str]) -> Iterator[str]:
+        """End a paragraph, rendered by `render`; within a table it is added to the cell.
 
         Raises ToolError as in `_fill`.
         """
@@ -59,7 +59,7 @@ class ParagraphBuilder:
             self._fill(row)
             row.cells[-1].append(text)
         elif text:
-            yield told(text)
+            yield render(text)
 
     def begin_table(self) -> None:
         """Begin a table. A too deeply nested one becomes part of the surrounding cell."""

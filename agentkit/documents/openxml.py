@@ -17,7 +17,7 @@ class OpenXMLText:
     """Handles the events of a part that uses the elements of Word and PowerPoint for text, paragraphs and tables."""
 
     breaks: ClassVar[Mapping[str, str]] = {"br": "\n"}
-    """The characters that an element stands for."""
+    """The characters that an element represents."""
 
     def __init__(self, relationships: Mapping[str, Relationship] | None = None) -> None:
         self.charts: list[str] = []

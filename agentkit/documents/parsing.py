@@ -40,7 +40,7 @@ _MAIL_HEADERS = frozenset({b"message-id", b"mime-version", b"received", b"return
 _MAX_PREFIX_BYTES, _END_OF_PDF = 1_024, b"startxref"
 """Readers of PDF accept other bytes before the header, such as those of an e-mail or a web form."""
 
-_ADVICE = "Save a part of it as a file of its own, or all of it as plain text or CSV"
+_ADVICE = "Save a part of it as a separate file, or all of it as plain text or CSV"
 _NO_TEXT = "the document holds no text: its pages may be pictures, which are not read"
 
 Kind = Literal["pdf", "office", "rtf", "notebook", "mail"]
@@ -77,7 +77,7 @@ def parse_document(
         available: The isolation mechanisms that can be used; tests remove some.
 
     Returns:
-        The document, or None for a file that is no document.
+        The document, or None for any other file.
 
     Raises:
         ToolError: The document is damaged, encrypted, holds no text, or exceeds a limit.

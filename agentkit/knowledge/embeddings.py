@@ -76,7 +76,8 @@ class Vectors:
         if made_by and made_by != self.name:
             raise ConfigError(
                 f"The vectors that are kept were made by {made_by}, and embed= is {self.name}: they cannot be compared."
-                " Give what made them, or make all anew: embed_again(), at a shell agentkit knowledge embed MODEL."
+                " Use the function that made them, or replace all with embed_again(), or with the command"
+                " agentkit knowledge embed MODEL."
             )
 
     def make_rest(self) -> int:

@@ -177,9 +177,7 @@ def _why_not(said: object) -> str:
         case Exception():
             return f"It could not be approved: the approver failed ({type(said).__name__}: {said})."
         case str() if is_mistaken(said):
-            return (
-                f"It could not be approved: the approver answered the text {said!r}, and a text is a no; a yes is True."
-            )
+            return f"It could not be approved: the approver returned the text {said!r}; return True to approve."
         case str() if said.strip():
             words = said.rstrip()
             return f"Approval was refused: {words}{'' if words.endswith(_ENDS) else '.'}"

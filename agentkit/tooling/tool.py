@@ -240,16 +240,13 @@ class Tool(reflection.Portable, Generic[P, R]):
         **unknown: NoReturn,
     ) -> None:
         refuse_made(Tool, unknown)
-        own_level = SafetyLevel.SAFE if level is None else SafetyLevel.of(level)
         bare = _bare(function)
         may_bind = not isinstance(function, staticmethod) and reflection.is_defined_in_class(bare)
         self.__dict__.update(
             name=checked_name(reflection.name_of(bare) if name is None else name),
-            level=own_level,
-            is_labelled=level is not None,
+            **_level_and_labels(level, labels),
             timeout_seconds=checked_limit(timeout_seconds),
             max_chars=checked_max_chars(max_chars),
-            labels=_LABELS[own_level] if labels is None else checked_labels(labels),
             function=bare if isinstance(function, staticmethod) else function,
             idempotent=idempotent,
             ends_run=ends_run,
@@ -547,6 +544,13 @@ def tool(**options: Unpack[ToolOptions]) -> Callable[[Callable[P, R]], Tool[P, R
 def tool(function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
     """Turn a function into a tool: `@tool`, or `@tool(level=..., name=...)` with the keyword arguments of Tool."""
     return functools.partial(Tool, **options) if function is None else Tool(function, **options)
+
+
+def _level_and_labels(level: Level | None, labels: Iterable[Label | str] | None) -> dict[str, Any]:
+    """The attributes of a tool that follow from its level; a tool without one is SAFE and unlabelled."""
+    own = SafetyLevel.SAFE if level is None else SafetyLevel.of(level)
+    own_labels = _LABELS[own] if labels is None else checked_labels(labels)
+    return {"level": own, "is_labelled": level is not None, "labels": own_labels}
 
 
 def _told_by(function: Callable[..., Any], *, may_bind: bool) -> dict[str, Any]:

@@ -31,7 +31,7 @@ def get_current_datetime(timezone: str | None = None) -> dict[str, Any]:
     Returns:
         datetime (ISO 8601 with the offset from UTC), date (2026-11-22), time (14:05:09), weekday (Sunday),
         timestamp (whole seconds since 1970-01-01 UTC), timezone and utc_offset (+07:00);
-        or timezone and error when there is no such zone.
+        or timezone and error for an unknown zone.
     """
     try:
         now = datetime.now(UTC).astimezone(time_zone(timezone) if timezone else None).replace(microsecond=0)
@@ -60,7 +60,7 @@ def calculator(expression: str) -> dict[str, Any]:
 
     Returns:
         expression and result (a number), with a note when a comma could be read in two ways; or expression and error
-        (what is wrong with it, in a sentence).
+        (the reason, in a sentence).
     """
     notes: list[str] = []
     try:

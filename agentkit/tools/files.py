@@ -303,17 +303,17 @@ def edit_file_in(workspace: Workspace) -> FileTool:
     """Create the tool that replaces a part of a text file in a workspace."""
 
     def edit_file(path: str, old_text: str, new_text: str) -> Result:
-        """Replace a piece of a text file in the workspace.
+        """Replace a part of a text file in the workspace.
 
         Args:
             path: The file, relative to the workspace.
-            old_text: The piece to replace, exactly as it stands in the file, blanks and line breaks included. It
-                must stand there once: give enough of the lines around it.
-            new_text: What is to stand there instead.
+            old_text: The text to replace, exactly as in the file, with its blanks and line breaks. It must occur once:
+                include enough of the lines around it.
+            new_text: The replacement.
 
         Returns:
-            path, success (true) and changes (what changed, as a unified diff); or path, success (false) and error,
-            which says how often old_text stands in the file or which lines are close to it.
+            path, success (true) and changes (a unified diff); or path, success (false) and error, which says how often
+            old_text occurs or which lines are similar.
         """
         try:
             written = workspace.edit(path, old_text, new_text, check=checking(workspace, path, "write"))
@@ -328,7 +328,7 @@ def list_directory_in(workspace: Workspace) -> FileTool:
     """Create the tool that lists folders of a workspace."""
 
     def list_directory(path: str = ".") -> Result:
-        """List what is in a folder of the workspace.
+        """List the files and folders in a folder of the workspace.
 
         Args:
             path: The folder, relative to the workspace; "." is the workspace itself.
@@ -364,7 +364,7 @@ def search_files_in(workspace: Workspace) -> FileTool:
         Args:
             pattern: A regular expression of Python, matched against each line, for example "(?i)todo|fixme".
             path: The folder or file to search, relative to the workspace.
-            glob: Which files: "*.py" by name, "src/**/*.{js,ts}" by path; leave it out for all.
+            glob: The files to search: "*.py" by name, "src/**/*.{js,ts}" by path; leave it out for all.
 
         Returns:
             pattern, path, matches (path, line and text of each, at most 200) and files_searched, with note and a

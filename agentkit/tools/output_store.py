@@ -31,7 +31,7 @@ def read_more_tool(whole: Callable[[str], str | None]) -> Tool[..., Any]:
         instead of reading everything.
 
         Args:
-            handle: The handle that stands in the note.
+            handle: The handle in the note.
             start: Which character to begin at; 0 is the beginning, -2000 the last 2,000 characters.
             max_chars: How many characters to read, at most 40,000.
             find: A text to jump to: reading begins shortly before its first occurrence at or after start. Upper and
@@ -76,6 +76,6 @@ def _not_found(find: str, begin: int, places: list[int]) -> str:
 def _unknown(handle: str) -> str:
     shown = json.dumps(handle[:_SHOWN_CHARS], ensure_ascii=False)
     return (
-        f"There is no stored output with the handle {shown}. Handles stand in the notes of outputs that were cut; "
-        "old ones are forgotten. Use the tool again that gave the output."
+        f"No output is stored under the handle {shown}. The notes of truncated outputs name handles; old ones expire. "
+        "Call the tool that returned the output again."
     )

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import errno
+import io
+import os
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import sha256
+from http import HTTPStatus
 from importlib import import_module
 from pathlib import Path
 
@@ -41,6 +47,7 @@ def collections(home: Path) -> Iterable[Collection]:
     yield functions(_made(home / "functions"))
     yield project(_made(home / "project"))
     yield language(_made(home / "language"))
+    yield tables(_made(home / "tables"))
 
 
 def functions(folder: Path) -> Collection:
@@ -75,6 +82,33 @@ def language(folder: Path) -> Collection:
             (folder / f"{name}.md").write_text(text, "utf-8")
             told.update(parts)
     return Collection("Reference of Python", folder, written("language"))
+
+
+def tables(folder: Path) -> Collection:
+    """Tables of the standard library as CSV and Markdown, asked by the description in a row.
+
+    A passage answers if it contains the row and the header, without which its numbers mean nothing.
+    """
+    statuses = [(str(int(each)), each.phrase, each.description or each.phrase) for each in HTTPStatus]
+    errors = [(str(code), name, os.strerror(code)) for code, name in sorted(errno.errorcode.items())]
+    asked = []
+    for name, first, rows in (("statuses.csv", "status", statuses), ("errors.md", "number", errors)):
+        lines = [(first, "name", "description"), *rows]
+        if name.endswith(".csv"):
+            out = io.StringIO()
+            csv.writer(out, lineterminator="\n").writerows(lines)
+            text = out.getvalue()
+        else:
+            table = [f"| {' | '.join(line)} |" for line in lines]
+            text = "\n".join([table[0], "|---|---|---|", *table[1:]])
+        (folder / name).write_text(text, "utf-8")
+        asked += [Asked(row[2], _row_answering(row[:2], first), is_held_out(row[2])) for row in rows]
+    return Collection("Tables", folder, asked)
+
+
+def _row_answering(cells: tuple[str, ...], header: str) -> Callable[[Chunk], bool]:
+    row = re.compile(r"[,| ]+".join(map(re.escape, cells)))
+    return lambda each: row.search(each.text) is not None and header in each.text.partition("\n")[0]
 
 
 def written(name: str) -> list[Asked]:

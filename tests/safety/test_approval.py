@@ -48,7 +48,7 @@ def test_affirmative_text_is_explained_and_refused(said):
     """Text never approves; affirmative text gets an explanation of how to approve."""
     decision = answered(ASK, ApproverAnswer.of(said))
     assert decision.denied
-    assert decision.reason.endswith(f"the approver answered the text {said!r}, and a text is a no; a yes is True.")
+    assert decision.reason.endswith(f"the approver returned the text {said!r}; return True to approve.")
 
 
 @pytest.mark.parametrize(("said", "kind"), [(1, "int"), ([True], "list"), (object(), "object")])

@@ -72,7 +72,7 @@ def test_a_text_is_found() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ({"handle": "call_9"}, 'no stored output with the handle "call_9"'),
+        ({"handle": "call_9"}, 'No output is stored under the handle "call_9"'),
         ({"handle": "call_2", "find": "pin"}, '"pin" does not occur in this output.'),
         ({"handle": "call_2", "start": 25, "find": "needle"}, "from character 25 on; it occurs earlier, first at 2."),
     ],

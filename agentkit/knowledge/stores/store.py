@@ -100,7 +100,7 @@ class ChunkStore(Protocol):
 def damaged(what: str) -> KnowledgeError:
     """Build the error for a stored value that our stores do not write."""
     return KnowledgeError(
-        f"The knowledge is damaged: {what}. Take it from a backup, or add the documents anew, to another file."
+        f"The knowledge is damaged: {what}. Restore it from a backup, or add the documents again, to another file."
     )
 
 
@@ -123,8 +123,8 @@ def check_length(given: int, kept: int) -> None:
     """Raise ConfigError if vectors differ in length from the stored ones."""
     if given != kept:
         raise ConfigError(
-            f"embed= gives vectors of {given} numbers, and those that are kept have {kept}."
-            " Give the function that made them, or make all anew with embed_again()."
+            f"embed= returns vectors of {given} numbers, and the stored ones have {kept}."
+            " Use the function that made them, or replace all with embed_again()."
         )
 
 
