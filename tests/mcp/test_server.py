@@ -98,9 +98,16 @@ def test_what_is_refused(name, arguments, told, tmp_path):
 
 def test_an_unknown_tool_is_a_protocol_error():
     """A call of a tool that is not offered is refused as invalid parameters, with the closest name."""
-    with pytest.raises(MCPError, match=r"No tool is named 'calcualtor'\. Did you mean 'calculator'\?") as caught:
-        asked(ToolServer([core_tools]), "calcualtor", {})
-    assert caught.value.code == types.INVALID_PARAMS
+
+    async def refused():
+        async with Client(ToolServer([core_tools]).protocol_server()) as client:
+            with pytest.raises(
+                MCPError, match=r"No tool is named 'calcualtor'\. Did you mean 'calculator'\?"
+            ) as caught:
+                await client.call_tool("calcualtor", {})
+            return caught.value.code
+
+    assert asyncio.run(refused()) == types.INVALID_PARAMS
 
 
 def test_a_policy_judges():
