@@ -289,7 +289,7 @@ def conversation_from(messages: Iterable[Message | Mapping[str, Any]], tools: To
     except (TypeError, ValueError) as error:
         raise ConfigError(f"The history is invalid: {error}.") from error
     if any(isinstance(message, SystemMessage) for message in said):
-        raise ConfigError("A history contains no system messages: remove them, and set instruction=.")
+        raise ConfigError("A history cannot contain system messages. Remove them and set instruction=.")
     called = {call.id: call.name for call in calls_in(said)}
     return [_labelled(message, called, tools) for message in said]
 
