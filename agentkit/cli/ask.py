@@ -311,7 +311,7 @@ def size_warning(question: Content, llm: LLM) -> str:
 def _session(order: AskOptions, settings: Settings, question: Content) -> Session:
     """The chosen session or a new one; without a store if nothing is stored. Raises UsageError without a question."""
     chosen = chosen_session(order, settings)
-    if chosen is None and not question:
+    if not question and (chosen is None or chosen.store is None):
         raise click.UsageError('The question is missing. Ask one: agentkit "How much is 17% of 2400?"')
     if chosen is not None:
         return chosen

@@ -141,7 +141,10 @@ def remove_documents(*, sources: tuple[str, ...], place: str) -> int:
 @click.argument("model")
 @_PLACE
 def embed_documents(*, model: str, place: str) -> None:
-    """Make all vectors again with MODEL, such as ollama:nomic-embed-text."""
+    """Embed all passages again with another MODEL.
+
+    MODEL is the name of an embedding model, such as ollama:nomic-embed-text.
+    """
     from agentkit.event_rendering import count_text
 
     with _found(place, model) as opened:

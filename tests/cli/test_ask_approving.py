@@ -136,7 +136,7 @@ def test_always_is_kept_listed_and_revoked(typed, command, tmp_path, monkeypatch
     assert (code, "No approval has the id 'zzz'." in err) == (2, True)
     assert command("approvals", "revoke")[2] == 2
     assert command("approvals", "revoke", number) == ("", "Revoked: 1 approval.\n", 0)
-    assert "No approval is kept." in command("approvals")[1]
+    assert "No approval is stored." in command("approvals")[1]
     with FakeServer(WRITE, "Done.") as server:
         assert command("Write it.", server=server)[2] == 4
 

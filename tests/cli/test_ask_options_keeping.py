@@ -103,10 +103,14 @@ def test_a_secret_is_no_part_of_a_name(typed_line):
 
 @pytest.mark.parametrize(
     ("words", "said"),
-    [([], "The question is missing"), (["-c"], "no run in the session"), (["--no-session"], "There is no question")],
+    [
+        ([], "The question is missing"),
+        (["-c"], "no run in the session"),
+        (["--no-session"], "is missing.\nAsk one: agentkit "),
+    ],
 )
 def test_without_a_question_there_must_be_a_run_that_waits(words, said, typed_line):
-    """An empty question goes on with a run that was left; where none was, that is told."""
+    """An empty question resumes an unfinished run; without one, the error asks for a question."""
     with FakeServer("ok") as server:
         typed_line("hi", server=server)
     _, err, code = typed_line("ask", *words)

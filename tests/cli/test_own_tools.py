@@ -80,7 +80,7 @@ def test_a_program_is_run_once(tmp_path):
 @pytest.mark.parametrize(
     ("text", "named", "told"),
     [
-        (None, "{0}", "There is no file"),
+        (None, "{0}", "one.py' does not exist. Name a Python file whose functions are tools."),
         ("x = 1\n", "{0}", "offers no tools. Write functions in it, or a list: tools = [...]"),
         ("tools = 5\n", "{0}", "tools= takes tools"),
         ("def one(): ...\ndef two(): ...\n", "{0}", "has one, two. Name one: "),
@@ -102,7 +102,7 @@ def test_a_name_that_is_not_there(shop):
     """A wrong name is told with the closest right one, of ours with the collections, too."""
     with pytest.raises(UnknownTool, match=r"shop.py: .*Did you mean 'price'\?"):
         tool_named(f"{shop}:prise")
-    with pytest.raises(UnknownTool, match=r"The collections are: core, .* Did you mean 'core'\? .*FILE.py"):
+    with pytest.raises(UnknownTool, match=r"Did you mean 'core'\?\n.*The collections are: core, .* FILE\.py"):
         tools_named(["cor"])
 
 
@@ -115,7 +115,8 @@ def test_a_model_uses_them(command, shop):
     assert "→ 10" in err
     assert "safety-level" in err
     results = [each["content"] for each in server.requests[-1].json["messages"] if each["role"] == "tool"]
-    assert (results[0], "SYSTEM" in results[1]) == ("10", True)
+    assert results[0] == "10"
+    assert "pay can change this machine or data elsewhere, so it needs approval." in results[1]
 
 
 def test_one_is_run_and_explained(command, shop):
@@ -182,7 +183,7 @@ def test_a_module_is_meant_as_its_file(shop, monkeypatch, name, asked):
     monkeypatch.chdir(shop.parent)
     with pytest.raises(UnknownTool, match=r"Did you mean shop\.py(:price)?\?$"):
         asked(name)
-    with pytest.raises(UnknownTool, match=r"Tools of your own: FILE\.py, .*hosted:web_search\.$"):
+    with pytest.raises(UnknownTool, match=r"Your own tools: FILE\.py, .*hosted:web_search\.$"):
         asked(f"work{name}")
 
 

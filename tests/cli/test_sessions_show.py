@@ -15,9 +15,9 @@ def test_a_page_is_written(command, cassette, tmp_path):
 
 
 def test_what_is_no_cassette_is_told(command, tmp_path):
-    """A file that is none is told on the error stream, with what to do where there is none."""
+    """A missing cassette and a file that is not a cassette are errors; the first says how to record one."""
     _, err, code = command("show", str(tmp_path / "none"))
-    assert (code, "There is no cassette" in err, "Record it first" in err) == (1, True, True)
+    assert (code, "none does not exist." in err, "Record it first" in err) == (1, True, True)
     (tmp_path / "other").write_text("hello\n")
     assert "not a cassette" in command("show", str(tmp_path / "other"))[1]
 
