@@ -137,11 +137,11 @@ def remove_documents(*, sources: tuple[str, ...], place: str) -> int:
     return ANSWERED if removed else FAILED
 
 
-@knowledge.command("embed")
+@knowledge.command("embed", short_help="Recompute all vectors with MODEL.")
 @click.argument("model")
 @_PLACE
 def embed_documents(*, model: str, place: str) -> None:
-    """Make all vectors again with MODEL, such as ollama:nomic-embed-text."""
+    """Recompute all vectors with MODEL, such as ollama:nomic-embed-text."""
     from agentkit.event_rendering import count_text
 
     with _found(place, model) as opened:

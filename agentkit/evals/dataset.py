@@ -117,7 +117,7 @@ def _text(place: Path) -> str:
             raise ConfigError(f"{place} has more than {_MOST_BYTES // 1_000_000} MB, too many for cases.")
         return place.read_bytes().decode("utf-8-sig")
     except (OSError, ValueError) as error:
-        fault = error.strerror if isinstance(error, OSError) else "it is not UTF-8; save it in this encoding"
+        fault = error.strerror if isinstance(error, OSError) else "it is not UTF-8. Save it as UTF-8"
         raise ConfigError(f"The cases in {place} cannot be read: {fault}.") from error
 
 

@@ -227,14 +227,14 @@ def test_a_misspelt_command_is_no_question(words, meant, capsys):
     """A first word that is nearly a command is not paid for as a question; the error says how to ask it anyway."""
     assert run(words) == 2
     err = capsys.readouterr().err
-    assert err.startswith(f"Error: There is not a command '{words[0]}'.\nDid you mean '{meant}'? To ask it")
+    assert err.startswith(f"Error: There is no command '{words[0]}'.\nDid you mean '{meant}'? To ask it")
 
 
 def test_a_place_that_keeps_no_sessions_is_refused(typed_line):
     """The URL of another database is no file's name, for questions, for `sessions` and for `serve`."""
     for arguments in (["hi"], ["sessions", "list"], ["serve"]):
         _, err, code = typed_line(*arguments, "--place", "mysql://x/y")
-        assert (code, "mysql:// keeps no sessions.\nGive a file, or postgresql://" in err) == (2, True)
+        assert (code, "mysql:// cannot store sessions.\nUse a file, or postgresql://" in err) == (2, True)
     assert not list(Path.cwd().iterdir())
 
 
