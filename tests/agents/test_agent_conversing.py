@@ -89,9 +89,9 @@ def test_labels_of_results_that_were_kept_elsewhere():
         (5, ConfigError, "The history is invalid"),
         ([5], ConfigError, "The history is invalid"),
         ([{"role": "robot", "content": "Hi!"}], ConfigError, "not 'robot'"),
-        ([SystemMessage("Be brief.")], ConfigError, "leave out system messages, set instruction="),
-        (KEPT[:2], SessionError, "No result follows"),
-        (KEPT[2:], SessionError, "no such call waits"),
+        ([SystemMessage("Be brief.")], ConfigError, "remove them, and set instruction="),
+        (KEPT[:2], SessionError, "is missing at the end"),
+        (KEPT[2:], SessionError, "does not exist or already has one"),
     ],
 )
 def test_what_is_no_history_is_refused_and_nothing_is_forgotten(given, kind, told):
