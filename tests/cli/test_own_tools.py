@@ -80,7 +80,7 @@ def test_a_program_is_run_once(tmp_path):
 @pytest.mark.parametrize(
     ("text", "named", "told"),
     [
-        (None, "{0}", "There is no file"),
+        (None, "{0}", "does not exist"),
         ("x = 1\n", "{0}", "offers no tools. Write functions in it, or a list: tools = [...]"),
         ("tools = 5\n", "{0}", "tools= takes tools"),
         ("def one(): ...\ndef two(): ...\n", "{0}", "has one, two. Name one: "),
@@ -102,7 +102,7 @@ def test_a_name_that_is_not_there(shop):
     """A wrong name is told with the closest right one, of ours with the collections, too."""
     with pytest.raises(UnknownTool, match=r"shop.py: .*Did you mean 'price'\?"):
         tool_named(f"{shop}:prise")
-    with pytest.raises(UnknownTool, match=r"The collections are: core, .* Did you mean 'core'\? .*FILE.py"):
+    with pytest.raises(UnknownTool, match=r"Did you mean 'core'\?\nThe tools are: .* The collections are: core, .*FILE.py"):
         tools_named(["cor"])
 
 
@@ -182,7 +182,7 @@ def test_a_module_is_meant_as_its_file(shop, monkeypatch, name, asked):
     monkeypatch.chdir(shop.parent)
     with pytest.raises(UnknownTool, match=r"Did you mean shop\.py(:price)?\?$"):
         asked(name)
-    with pytest.raises(UnknownTool, match=r"Tools of your own: FILE\.py, .*hosted:web_search\.$"):
+    with pytest.raises(UnknownTool, match=r"Your own tools: FILE\.py, .*hosted:web_search\.$"):
         asked(f"work{name}")
 
 
