@@ -102,7 +102,9 @@ def test_a_name_that_is_not_there(shop):
     """A wrong name is told with the closest right one, of ours with the collections, too."""
     with pytest.raises(UnknownTool, match=r"shop.py: .*Did you mean 'price'\?"):
         tool_named(f"{shop}:prise")
-    with pytest.raises(UnknownTool, match=r"Did you mean 'core'\?\nThe tools are: .* The collections are: core, .*FILE.py"):
+    with pytest.raises(
+        UnknownTool, match=r"Did you mean 'core'\?\nThe tools are: .* The collections are: core, .*FILE.py"
+    ):
         tools_named(["cor"])
 
 
@@ -115,7 +117,7 @@ def test_a_model_uses_them(command, shop):
     assert "→ 10" in err
     assert "safety-level" in err
     results = [each["content"] for each in server.requests[-1].json["messages"] if each["role"] == "tool"]
-    assert (results[0], "SYSTEM" in results[1]) == ("10", True)
+    assert (results[0], "so it needs approval" in results[1]) == ("10", True)
 
 
 def test_one_is_run_and_explained(command, shop):
