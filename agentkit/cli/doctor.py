@@ -130,7 +130,7 @@ def _provider() -> Iterator[Finding]:
         yield Finding("provider", "missing", "none", " ".join(str(error).split()))
         return
     yield Finding("provider", "ok", f"{about.provider}, decided by {about.decided_by}")
-    yield Finding("model", "ok", f"{about.model} at {about.endpoint}")
+    yield Finding("model", "ok", f"{about.model} {'on' if about.endpoint == 'this machine' else 'at'} {about.endpoint}")
     yield from (Finding("fallback", "ok", each.line) for each in about.fallbacks)
 
 

@@ -466,7 +466,7 @@ def parted(model: str | None) -> tuple[str | None, tuple[str, ...]]:
     return first or None, tuple(others)
 
 
-_NO_TEXT = "Provider, model, key and addresses are texts, as in LLM(model='gpt-5.4-mini'). Got {0}."
+_NO_TEXT = "Provider, model, key and addresses must be strings, as in LLM(model='gpt-5.4-mini'). Got {0}."
 
 
 def stripped(text: str | None) -> str | None:

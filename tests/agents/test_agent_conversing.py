@@ -138,7 +138,7 @@ def test_what_is_set_is_made_like_an_argument(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("name", "", "name= takes a text that is not empty"),
+        ("name", "", "name= takes a text that is not blank"),
         ("instruction", 5, "instruction= takes a text"),
         ("tools", "web", "give the tool itself, not its name"),
         ("max_iterations", 0, "max_iterations= takes a whole number"),
