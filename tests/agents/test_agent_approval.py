@@ -78,7 +78,10 @@ class Approver(list):
         (refuse_later, "refused"),
         (functools.partial(approve_almost, "no"), "refused"),
         (functools.partial(approve_almost, None), "the approver returned None; return True to approve"),
-        *((functools.partial(approve_almost, value), "return True to approve") for value in (1, "yes", [True], object())),
+        *(
+            (functools.partial(approve_almost, value), "return True to approve")
+            for value in (1, "yes", [True], object())
+        ),
         (approve_badly, "LookupError: nobody home"),
         (approve_badly_later, "LookupError: nobody home"),
     ],

@@ -16,7 +16,7 @@ import httpx2
 
 from agentkit.errors import AgentKitError, ConfigError, ModelError, Unauthorized
 from agentkit.llm.endpoint import Endpoint, is_header_text, shown_url
-from agentkit.llm.http.connection_pool import BoundedBody, ConnectionPool, Connections, awaiting, blocking, proxy_to
+from agentkit.llm.http.connection_pool import BoundedBody, ConnectionPool, Connections, awaiting, blocking, proxy_of
 from agentkit.llm.http.retry import FOREIGN, Retries, refusal, translated
 from agentkit.llm.pipeline import CANCELLATION, READ, Effect, OpenStream, Steps, pause
 from agentkit.settings import Secret, environment
@@ -77,7 +77,7 @@ class Transport:
         self._always = _HEADERS | dict(wire.headers)
         self._timeouts = dict.fromkeys(("connect", "read", "write", "pool"), timeout_seconds)
         self._timeouts["connect"] = self.connect_seconds
-        self.proxy = shown_url(proxy_to(endpoint.base_url) or "")
+        self.proxy = shown_url(proxy_of(endpoint) or "")
         self._token: Secret | None = None
         self._process, self._lock = os.getpid(), threading.Lock()
         self._connections: Connections | CustomClient | None = None
@@ -218,7 +218,7 @@ class Transport:
         """The blocking connections of this process."""
         with self._own_lock():
             if self._connections is None:
-                self._connections = self._custom_client() or blocking(self._endpoint.base_url)
+                self._connections = self._custom_client() or blocking(self._endpoint)
                 self._close_connections = weakref.finalize(self, _close_in, os.getpid(), self._connections)
             return self._connections
 
@@ -242,7 +242,7 @@ class Transport:
         loop = asyncio.get_running_loop()
         if loop not in self._kept:
             self._forget_ended_loops()
-            lanes = self._custom_client() or awaiting(self._endpoint.base_url)
+            lanes = self._custom_client() or awaiting(self._endpoint)
             keeper = _keep(lanes)
             await anext(keeper)
             self._kept[loop] = _LoopConnections(lanes, keeper, weakref.finalize(self, _let_go, loop, keeper))
