@@ -24,6 +24,7 @@ VALUES = {
     "index": 0,
     "name": "look",
     "arguments": "{",
+    "content": "One more thing.",
     "response": Response(AssistantMessage("Hello.")),
     "call": CALL,
     "decision": None,

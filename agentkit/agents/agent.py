@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 from contextlib import aclosing, closing
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Never, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, Unpack, overload
 
 from agentkit._dataclass import dataclass
 from agentkit.agents import handoffs as agent_handoffs
@@ -42,6 +42,17 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
     from agentkit.agents.batch import BatchRun, OnProgress
+    from agentkit.agents.guardrails import GuardrailFunction
+    from agentkit.agents.middleware import MiddlewareFunction
+    from agentkit.agents.options import Unlabelled
+    from agentkit.agents.result import GivenApprover
+    from agentkit.levels import Level
+    from agentkit.llm.client import LLM
+    from agentkit.safety.policy import Policy
+    from agentkit.safety.rules import Rule
+    from agentkit.sessions.context_window import Window
+    from agentkit.tracing.listeners import Listener
+    from agentkit.workspace.workspace import Workspace
 
 
 T = TypeVar("T")
@@ -354,16 +365,6 @@ Saved = RunResult[Any] | str | None
 """A run to resume: its result, the text of it, or its id in the session; None for the newest in the session."""
 
 
-_DEFAULTS: dict[str, Any] = {
-    **dict.fromkeys(AgentOptions.__annotations__),
-    **dict.fromkeys(("rules", "handoffs", "guardrails", "middleware", "listeners"), ()),
-    "safety": SafetyLevel.NETWORK,
-    "unlabelled": "allow",
-    "remember": True,
-    "dry_run": False,
-}
-"""The values of the keyword arguments that are not given."""
-
 _OF_RUN = ("prompt", "output_type", *RunOptions.__annotations__)
 _OF_RESUME = ("saved", "answers", "limits", "agents", *ResumeOptions.__annotations__)
 _TAKEN = ("name", "tools", "instruction", "max_iterations", *AgentOptions.__annotations__, "output_type")
@@ -456,28 +457,51 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         instruction: Instruction | None = agent_options.DEFAULT_INSTRUCTION,
         max_iterations: int = 10,
         *,
+        llm: LLM | None = None,
+        model: str | None = None,
+        safety: Level = SafetyLevel.NETWORK,
+        policy: Policy | None = None,
+        rules: Iterable[Rule | Mapping[str, Any]] = (),
+        unlabelled: Unlabelled = "allow",
+        approve: GivenApprover | Literal["later"] | None = None,
         output_type: Any = None,
-        **options: Any,
+        description: str | None = None,
+        remember: bool = True,
+        session: str | Session | None = None,
+        limits: Limits | None = None,
+        window: Window | int | None = None,
+        handoffs: Iterable[HandoffTarget] = (),
+        workspace: str | Path | Workspace | None = None,
+        guardrails: Iterable[GuardrailFunction] = (),
+        middleware: Iterable[MiddlewareFunction] = (),
+        tool_calling: Literal["text"] | None = None,
+        dry_run: bool = False,
+        context: Any = None,
+        listeners: Iterable[Listener] = (),
+        **unknown: object,
     ) -> None:
-        agent_options.refuse_unknown(options, _TAKEN)
-        checked, own = agent_options.checked, vars(self)  # bypass __setattr__, as each value is validated here
-        own["name"], own["max_iterations"] = checked("name", name), checked("max_iterations", max_iterations)
-        own["tools"], own["instruction"] = agent_options.tools_from(tools), agent_options.instruction_from(instruction)
-        given = {**_DEFAULTS, **options}
-        own["_llm"] = agent_options.llm_from(given["llm"], given["model"], name)
+        given = locals()  # each argument by its name
+        agent_options.refuse_unknown(unknown, _TAKEN)
+        self._configure(given)
+
+    def _configure(self, given: Mapping[str, Any]) -> None:
+        """Validate the arguments and set the attributes."""
+        own = vars(self)  # bypass __setattr__, as each value is validated here
+        for each in ("name", "max_iterations", "remember", "unlabelled", "dry_run"):
+            own[each] = agent_options.checked(each, given[each])
+        own["tools"] = agent_options.tools_from(given["tools"])
+        own["instruction"] = agent_options.instruction_from(given["instruction"])
+        own["_llm"] = agent_options.llm_from(given["llm"], given["model"], given["name"])
         own["policy"] = agent_options.policy_from(SafetyLevel.of(given["safety"]), given["policy"], given["rules"])
         own["approve"] = agent_options.approver_from(given["approve"])
         own["limits"] = agent_options.limits_from(given["limits"])
         own["_session"], own["_model"], own["description"], own["_tool_calling"] = (
             agent_options.if_said(each, given[each]) for each in ("session", "model", "description", "tool_calling")
         )
-        own["remember"], own["unlabelled"], own["dry_run"] = (
-            checked(each, given[each]) for each in ("remember", "unlabelled", "dry_run")
-        )
         own["leads"] = agent_options.leads_from(given["handoffs"])
         own["listeners"] = agent_options.listeners_from(given["listeners"])
         own["_workspace"] = agent_options.workspace_from(given["workspace"])
-        own["_answers"] = agent_options.rules_from(output_type, given["guardrails"])
+        own["_answers"] = agent_options.rules_from(given["output_type"], given["guardrails"])
         own["_middleware"] = middleware_from(given["middleware"]) if given["middleware"] != () else ()
         own["_room"], own["context"] = ContextBudget(agent_options.window_from(given["window"])), given["context"]
         own["_own_llm"] = own["_context_of"] = None

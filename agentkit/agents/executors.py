@@ -15,6 +15,7 @@ from agentkit.agents.result import read_saved
 from agentkit.agents.run_config import LINEAGE, ParentRun
 from agentkit.agents.runner import Runner
 from agentkit.errors import ConfigError
+from agentkit.installation import install_command
 from agentkit.sessions.session import Session
 from agentkit.tooling.run_context import RunContext
 from agentkit.tooling.signature import WITHOUT_MAIN
@@ -60,9 +61,9 @@ def packed(agent: Runner) -> bytes:
         return _dumped(PickledAgent(sent, lineage))
     except Exception as error:
         raise ConfigError(
-            f"{_culprit(sent)} cannot be sent to another process ({type(error).__name__}: {error}). Definitions at "
-            "the top level of a module can be sent; with pip install 'agentkit-tools[dask]', any function can. "
-            "Without executor= the runs use threads."
+            f"{_culprit(sent)} cannot be sent to another process ({type(error).__name__}: {error}). Definitions at the "
+            f"top level of a module can be sent; after {install_command('dask')}, any function can. Without executor= "
+            "the runs use threads."
         ) from error
 
 

@@ -18,8 +18,16 @@ from agentkit.decisions import Decision, Verdict
 from agentkit.events import Approved, Event, ToolCallPostponed
 from agentkit.messages import Message, arguments_of
 from agentkit.recording import is_replaying
-from agentkit.safety.approval import NOBODY, WORDS, Approval, ApprovalRequest, Approver, ApproverAnswer, answered
-from agentkit.safety.preview import NO_PREVIEW
+from agentkit.safety.approval import (
+    NO_PREVIEW,
+    NOBODY,
+    WORDS,
+    Approval,
+    ApprovalRequest,
+    Approver,
+    ApproverAnswer,
+    answered,
+)
 from agentkit.sessions.run_log import SessionRun
 from agentkit.sessions.run_state import Step
 from agentkit.tooling.arguments import copied

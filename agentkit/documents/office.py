@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
-from agentkit.documents.archive import DAMAGED, Archive, texts_in
+from agentkit.documents.archive import DAMAGED, Archive, Relationship, XMLEvent, texts_in
 from agentkit.documents.open_document import open_document_paragraphs
-from agentkit.documents.slides import slide_paragraphs
+from agentkit.documents.openxml import OpenXMLText, related_paragraphs
 from agentkit.documents.spreadsheet import sheet_paragraphs
 from agentkit.documents.word import word_paragraphs
 from agentkit.errors import ToolError
@@ -15,13 +15,6 @@ MAX_TEXT_CHARS = 20_000_000
 
 _ZIP, _OLE = b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _CONTENT, _OPEN_DOCUMENT, _FIRST_BYTES = "content.xml", b"application/vnd.oasis.opendocument", 200
-_READERS: Mapping[str, Callable[[Archive], Iterable[str]]] = {
-    "word/document.xml": word_paragraphs,
-    "xl/workbook.xml": sheet_paragraphs,
-    "ppt/presentation.xml": slide_paragraphs,
-    _CONTENT: open_document_paragraphs,
-}
-"""The reader of a document, by the part that identifies its format."""
 
 _ABOUT = ("docProps/core.xml", "meta.xml")
 _ENCRYPTED = "the document is encrypted with a password; remove the password and try again"
@@ -74,3 +67,66 @@ def _joined(paragraphs: Iterable[str]) -> str:
         if room <= 0:
             break
     return "\n\n".join(parts)
+
+
+_SHOW = "ppt/presentation.xml"
+_TITLES = ("title", "ctrTitle")
+_NOT_NOTES = ("sldImg", "sldNum", "hdr", "ftr", "dt")
+
+
+def slide_paragraphs(archive: Archive) -> Iterator[str]:
+    """Yield the texts of all slides."""
+    places = archive.relationships(_SHOW)
+    ids = [event.attributes for event in archive.events(_SHOW) if event.name == "sldId" and event.kind == "start"]
+    shown = [next((value for key, value in each.items() if key.endswith(":id")), "") for each in ids]
+    for number, each in enumerate(shown, 1):
+        name = places[each].target if each in places else ""
+        related = archive.relationships(name) if name else {}
+        slide = _Slide(related)
+        for event in archive.events(name):
+            slide.see(event)
+        title = " ".join(" ".join(slide.titles).split())
+        yield f"## Slide {number}: {title}" if title else f"## Slide {number}"
+        yield from slide.texts
+        yield from related_paragraphs(archive, slide)
+        for part in related.values():
+            yield from _notes(archive, part.target) if part.kind == "notesSlide" else ()
+
+
+def _notes(archive: Archive, name: str) -> Iterator[str]:
+    reader = _Slide()
+    for event in archive.events(name):
+        reader.see(event)
+    if reader.texts:
+        yield "Notes: " + "\n".join(reader.texts)
+
+
+class _Slide(OpenXMLText):
+    """Collects the titles of a slide, and its other texts."""
+
+    def __init__(self, relationships: Mapping[str, Relationship] | None = None) -> None:
+        super().__init__(relationships)
+        self.titles, self.texts = list[str](), list[str]()
+        self._kind = ""
+
+    def see(self, event: XMLEvent) -> None:
+        """Handle an event."""
+        texts = self.take(event)
+        if self._kind in _NOT_NOTES:
+            list(texts)
+        else:
+            (self.titles if self._kind in _TITLES and event.name == "p" else self.texts).extend(texts)
+
+    def begun(self, event: XMLEvent) -> None:
+        """Detect the kind of the shape from its placeholder, such as a title or a slide number."""
+        if event.name in ("sp", "ph"):
+            self._kind = event.get("type")
+
+
+_READERS: Mapping[str, Callable[[Archive], Iterable[str]]] = {
+    "word/document.xml": word_paragraphs,
+    "xl/workbook.xml": sheet_paragraphs,
+    "ppt/presentation.xml": slide_paragraphs,
+    _CONTENT: open_document_paragraphs,
+}
+"""The reader of a document, by the part that identifies its format."""

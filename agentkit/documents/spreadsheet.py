@@ -10,8 +10,8 @@ from itertools import accumulate
 from typing import NamedTuple
 
 from agentkit.documents.archive import Archive, Relationship, XMLEvent
-from agentkit.documents.charts import chart_paragraphs
 from agentkit.documents.number_format import BUILT_IN_FORMATS, shown_value
+from agentkit.documents.openxml import chart_paragraphs
 
 MAX_SHEET_CHARS = 20_000_000
 """The maximum number of characters rendered per sheet."""

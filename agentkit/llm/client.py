@@ -16,14 +16,13 @@ from agentkit.errors import BadResponse, ConfigError, NoProvider
 from agentkit.events import Event
 from agentkit.llm import pipeline
 from agentkit.llm.compat import LIMITS, merged
-from agentkit.llm.detection import detect, wishes_beside, wishes_instead
+from agentkit.llm.detection import AbsentModel, absent_endpoint, detect, wishes_beside, wishes_instead
 from agentkit.llm.embeddings import embedder
 from agentkit.llm.endpoint import Description, Endpoint, LLMArguments, ProtocolName, TokenProvider, read_headers
 from agentkit.llm.pipeline import Provider, adjustments_of
 from agentkit.llm.pricing import tariff_of
 from agentkit.llm.prompted_tools.adapter import PromptedToolsProvider, ToolCalling
 from agentkit.llm.protocols.chat_format import Rereading, typed_messages
-from agentkit.llm.providers.unconfigured import AbsentModel, absent_endpoint
 from agentkit.messages import Message, OutputSchema, Request, Response, ToolSpec, UserMessage, VectorsAsked, VectorsMade
 from agentkit.recording import ataped, ataped_stream, is_replaying, taped, taped_stream
 from agentkit.settings import Secret

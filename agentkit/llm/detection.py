@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any, Never
 
 from agentkit.errors import NoProvider
 from agentkit.llm.endpoint import Endpoint, LLMArguments
@@ -20,6 +20,10 @@ from agentkit.llm.providers.openai import (
     service_endpoint,
 )
 from agentkit.llm.setting_sources import Sources
+
+if TYPE_CHECKING:
+    from agentkit.errors import NoProvider
+
 
 Values = Mapping[str, Any]
 
@@ -320,3 +324,30 @@ def _offline_way() -> str:
         f"Without any of these the offline model answers simple requests: {install_command('offline')} and use "
         "--offline at a shell, LLM('offline') in a program."
     )
+
+
+NAME = "replay"
+"""The provider's name for an LLM created during a replay, which needs no provider."""
+
+
+def absent_endpoint(model: str | None) -> Endpoint:
+    """A placeholder endpoint for a model whose responses are replayed from a recording."""
+    return Endpoint(provider=NAME, model=model or NAME)
+
+
+class AbsentModel:
+    """A placeholder provider: a request without a recorded response raises the error with setup instructions."""
+
+    def __init__(self, error: NoProvider) -> None:
+        self._error = error
+
+    def raise_error(self, *_: object) -> Never:
+        """Raise NoProvider."""
+        raise self._error
+
+    async def araise_error(self, *_: object) -> Never:
+        """Raise NoProvider."""
+        raise self._error
+
+    complete = stream = astream = embed = raise_error
+    acomplete = aembed = araise_error

@@ -16,7 +16,6 @@ from agentkit.event_rendering import value_text, visible
 from agentkit.lines import sentence
 from agentkit.safety.data_flow import FLOW
 from agentkit.safety.policy import BY_LEVEL, NEEDS_APPROVAL
-from agentkit.safety.preview import NO_PREVIEW, CallPreview
 from agentkit.safety.rules import Rule, origin
 
 _MAX_SHOWN_CHARS, _TAIL_CHARS = 2_000, 500
@@ -24,6 +23,25 @@ _MAX_SHOWN_LINES, _TAIL_LINES = 40, 10
 _MAX_HOSTS = 5
 _MAX_ARGUMENTS, _TAIL_ARGUMENTS = 30, 10
 _FOREIGN_HOST = re.compile(r"://((?=[^\s/?#:@\"'<>]{0,99}[^\x00-\x7f])[^\s/?#:@\"'<>]{1,100})")
+
+
+@dataclass(frozen=True, slots=True)
+class CallPreview:
+    """The effect that a call would have now, as far as its tool can predict it.
+
+    `summary` has one line for each effect, such as "replaces a.py (50 lines)". `diff` is a unified diff, which shows
+    the arguments named in `covers`. `failure` is the error of a call that cannot succeed. `is_confined` states whether
+    the call can change nothing but files of the workspace.
+    """
+
+    summary: tuple[str, ...] = ()
+    diff: str = ""
+    covers: frozenset[str] = frozenset()
+    failure: str = ""
+    is_confined: bool = False
+
+
+NO_PREVIEW = CallPreview()
 
 
 class Approval(StrEnum):

@@ -12,8 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from agentkit._dataclass import dataclass
 from agentkit.messages import AssistantMessage, Response, ToolCall
-from agentkit.testing.fake_embeddings import LENGTH, vector_of, words_in
-from agentkit.testing.scripted_llm import LINE_USAGE, Saying, describe, pieces, response_of
+from agentkit.testing.scripted_llm import LENGTH, LINE_USAGE, Saying, describe, pieces, response_of, vector_of, words_in
 from agentkit.usage import Usage
 
 WHOLE_PATH, STREAM_PATH = GEMINI_PATHS = (":generateContent", ":streamGenerateContent")

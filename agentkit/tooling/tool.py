@@ -14,7 +14,7 @@ from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError
 from agentkit.levels import Level, SafetyLevel
 from agentkit.messages import ToolResult, ToolSpec
-from agentkit.safety.preview import NO_PREVIEW, CallPreview
+from agentkit.safety.approval import NO_PREVIEW, CallPreview
 from agentkit.suggestions import refuse_made
 from agentkit.tooling import execution
 from agentkit.tooling import signature as reflection

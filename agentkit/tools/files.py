@@ -21,7 +21,7 @@ from agentkit.event_rendering import count_text
 from agentkit.levels import SafetyLevel
 from agentkit.redaction import MARK
 from agentkit.safety import paths
-from agentkit.safety.preview import NO_PREVIEW, CallPreview
+from agentkit.safety.approval import NO_PREVIEW, CallPreview
 from agentkit.settings import state_folder
 from agentkit.tooling.arguments import read_arguments
 from agentkit.tooling.schema import Arguments

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import SandboxError, ToolError
-from agentkit.git import objects, refs
+from agentkit.git import refs
 from agentkit.git.configured_programs import programs_in
 from agentkit.git.repository import Repository
 from agentkit.levels import SafetyLevel
-from agentkit.safety.preview import CallPreview
+from agentkit.safety.approval import CallPreview
 from agentkit.safety.shell.variables import HOME
 from agentkit.sandbox.git_access import create_missing_settings, repository_of, search
 from agentkit.sandbox.isolation import check_isolation
@@ -170,7 +170,7 @@ class _Shell:
         outcome = None
         try:
             with self._observing(command, judgment, repository if writable else None, records=writable) as remarks:
-                before = refs.read(repository) if repository and writable and decision.allowed else None
+                before = refs.read_refs(repository) if repository and writable and decision.allowed else None
                 outcome = run_command(
                     command,
                     folder,
@@ -231,13 +231,13 @@ class _Shell:
         folder = repository.common_dir if repository else None
         if repository:  # before the first look, so that these files do not count as the command's
             create_missing_settings(repository)
-        before = objects.read(repository) if repository else None
+        before = refs.read_objects(repository) if repository else None
         with self.workspace.observing(
             "run_shell", surely, judgment.destroyed | judgment.touched, repository=folder
         ) as remarks:
             yield remarks
         if repository and before:
-            lost = objects.count_lost(before, objects.read(repository))
+            lost = refs.count_lost(before, refs.read_objects(repository))
             remarks += [_LOST_OBJECTS.format(repository.common_dir, lost)] if lost else []
 
     def _keep(self, outcome: ProcessOutcome) -> None:
@@ -358,7 +358,7 @@ def _put_back(repository: Repository, before: refs.Refs, confinement: Confinemen
     A fast-forward loses nothing and is left in place. Returns notes for the model.
     """
     lost = {}
-    for name, (old, new) in refs.moved(before, refs.read(repository)).items():
+    for name, (old, new) in refs.moved(before, refs.read_refs(repository)).items():
         if not (refs.is_object(old) and refs.is_object(new) and _is_ancestor(old, new, repository, confinement)):
             lost[name] = old
     root, restored = Root(repository.common_dir), []

@@ -42,7 +42,7 @@ async def asleep() -> None:
 
 
 FAULTS = [
-    ("nope", "{}", "no tool named 'nope'"),
+    ("nope", "{}", "No tool is named 'nope'"),
     ("ad", "{}", "'add'"),
     ("add", "{", "not valid JSON"),
     ("add", "", "a"),

@@ -208,7 +208,7 @@ def test_closing_midway_enters_a_valid_piece():
     told = session.messages
     assert [message.call_id for message in told if isinstance(message, ToolMessage)] == ["id0", "id1"]
     assert "interrupted" in told[2].content
-    assert "no tool named" in told[3].content
+    assert "No tool is named" in told[3].content
 
 
 def test_history_is_entered_before_the_end_is_told():

@@ -69,6 +69,7 @@ def test_nothing_to_read(plain):
 def test_reading_that_takes_too_long(words, heard):
     """Reading ends in time as calls do, the server is told, and it can be used again."""
     with MCPServer(words, timeout_seconds=0.3) as server:
+        _ = server.tools  # connecting has a longer time limit than reading
         with pytest.raises(ToolTimeout, match=r"0\.3 seconds"):
             server.read("wait://")
         heard("notifications/cancelled")

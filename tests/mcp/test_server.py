@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from urllib.parse import urlsplit
 
 import pytest
-from mcp import Client, StdioServerParameters, types
+from mcp import Client, MCPError, StdioServerParameters, types
 
 from agentkit import Agent, Policy, Rule, SafetyLevel, Tool, core_tools, tool, web_tools
 from agentkit.decisions import Decision, Label, Verdict
@@ -83,18 +83,31 @@ def test_calls_are_answered(mode):
     ("name", "arguments", "told"),
     [
         ("calculator", {}, "'expression' is missing"),
-        ("calcualtor", {}, "Did you mean 'calculator'"),
         ("strike", {"what": "him"}, "nobody to approve"),
         ("read_file", {"path": "../../etc/passwd"}, "outside"),
     ],
 )
 def test_what_is_refused(name, arguments, told, tmp_path):
-    """Bad arguments, unknown names and whatever the judge does not allow are told, and nothing is run."""
+    """Bad arguments and calls that the judge does not allow are results with an error, and nothing is run."""
     server = ToolServer([core_tools, file_tools, strike], workspace=tmp_path, safety="network")
     result = asked(server, name, arguments)
     assert result.is_error
     assert told in text(result) or name == "read_file"
     assert result.meta["agentkit/decision"]["verdict"] in ("deny", "ask")
+
+
+def test_an_unknown_tool_is_a_protocol_error():
+    """A call of a tool that is not offered is refused as invalid parameters, with the closest name."""
+
+    async def refused():
+        async with Client(ToolServer([core_tools]).protocol_server()) as client:
+            with pytest.raises(
+                MCPError, match=r"No tool is named 'calcualtor'\. Did you mean 'calculator'\?"
+            ) as caught:
+                await client.call_tool("calcualtor", {})
+            return caught.value.code
+
+    assert asyncio.run(refused()) == types.INVALID_PARAMS
 
 
 def test_a_policy_judges():

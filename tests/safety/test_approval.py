@@ -6,8 +6,7 @@ from dataclasses import replace
 import pytest
 
 from agentkit.decisions import Decision, Verdict
-from agentkit.safety.approval import Approval, ApprovalRequest, ApproverAnswer, Grants, answered
-from agentkit.safety.preview import CallPreview
+from agentkit.safety.approval import Approval, ApprovalRequest, ApproverAnswer, CallPreview, Grants, answered
 
 ASK = Decision(Verdict.ASK, "safety-level", "It erases.", "rm", "Raise the level.")
 

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agentkit.decisions import Decision, Verdict
-from agentkit.safety.approval import Approval, ApprovalRequest
-from agentkit.safety.preview import CallPreview
+from agentkit.safety.approval import Approval, ApprovalRequest, CallPreview
 from agentkit.safety.terminal_approver import ApprovalDialog
 
 ASK = Decision(Verdict.ASK, "safety-level", "write_file changes files, so it needs approval.")

@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from agentkit.testing.fake_embeddings import vector_of, words_in
+from agentkit.testing.scripted_llm import vector_of, words_in
 
 TEXTS = ("tea", "A cup of tea.", "Một tách trà xanh", "茶", "…", "\ud800", "")
 

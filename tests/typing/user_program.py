@@ -66,7 +66,7 @@ from agentkit import (
     write_file_tool,
 )
 from agentkit.errors import RateLimited
-from agentkit.evals import contains
+from agentkit.evals import Case, contains
 from agentkit.events import Event, ToolCallFinished
 from agentkit.testing import FakeServer, ScriptedLLM, call, say
 
@@ -324,7 +324,7 @@ def use_further_names() -> None:
     """Documents, hosted tools, servers, windows and suites are imported from agentkit itself."""
     assert_type(Agent("reader", window=Window(tokens=8_000)), Agent[str])
     assert_type(Agent("reader", tools=[HostedTool("web_search")]), Agent[str])
-    assert_type(Suite("sums", [], [contains()]), Suite)
+    assert_type(Suite("sums", [Case("1 + 1?", "2")], [contains()]), Suite)
     assert_type(MCPServer("uvx mcp-server-time"), MCPServer)
     with Knowledge(":memory:") as knowledge:
         assert_type(knowledge, Knowledge)

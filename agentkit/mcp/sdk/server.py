@@ -10,6 +10,7 @@ from urllib.parse import quote
 from agentkit._version import __version__
 from agentkit.content import File, Image
 from agentkit.errors import ConfigError
+from agentkit.event_rendering import suggestion, visible
 from agentkit.http_security import checked_host, checked_token, is_local, server_of, shows
 from agentkit.levels import SafetyLevel
 from agentkit.mcp.sdk import check_package
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 PATH = "/mcp"
 """The HTTP path of the protocol endpoint."""
 
+_MAX_NAME_CHARS = 128
 _LOCAL = ("127.0.0.1", "localhost", "[::1]")
 _STRANGER = b'{"error": "Show the token that this server was started with: Authorization: Bearer TOKEN."}'
 _TOO_LONG = b'{"error": "A request has at most 8 MB. Write large values to a file, and pass its path."}'
@@ -125,13 +127,18 @@ class _MustAsk(Exception):
 def protocol_server(name: str, tools: Sequence[Tool[..., Any]], answered: Answered) -> Server[Any]:
     """Create a server of the package that offers the tools; `answered` executes calls. Raises MissingExtra."""
     check_package()
-    from mcp import types
+    from mcp import MCPError, types
     from mcp.server import Server
+
+    names = [tool.name for tool in tools]
 
     async def on_list_tools(_: Any, __: Any) -> types.ListToolsResult:
         return types.ListToolsResult(tools=[_offered(tool) for tool in tools])
 
     async def on_call_tool(context: Any, call: types.CallToolRequestParams) -> Any:
+        if call.name not in names:
+            text = f"No tool is named {visible(call.name[:_MAX_NAME_CHARS])!r}.{suggestion(call.name, names)}"
+            raise MCPError(types.INVALID_PARAMS, text)
         beating = asyncio.create_task(_beat(context.session, call.name))
         try:
             return _told(await answered(call.name, call.arguments or {}, _ask_of(context, call)))

@@ -107,7 +107,7 @@ def test_a_document_about_us(protecting, stage):
         ("https://0x7f.1/", "a number that programs read differently"),
         ("http://example.com/", "example.com unencrypted"),
         ("https://me:tulip@example.com/", "hides its host"),
-        ("https://example.com:22/", "none of the web's"),
+        ("https://example.com:22/", "is not a web port"),
         ("file:///etc/passwd", "Only http"),
         ("gopher://127.0.0.1/", "Only http"),
         ("http://a:b/", "an answer is invalid"),
@@ -178,7 +178,7 @@ ENDLESS = b"[" * 1_100_000
         ({METADATA: lambda origin: JSONResponse(metadata(origin, token_endpoint="tulip:"))}, "has no metadata"),
         (
             {METADATA: lambda origin: JSONResponse(metadata(origin, authorization_endpoint=f"{origin}/#in"))},
-            "more than",
+            "parameters that were not requested",
         ),
         ({"/token": JSONResponse({"access_token": "tulip\r\nX: 1"})}, "cannot be sent in a header"),
         (
