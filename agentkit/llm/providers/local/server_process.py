@@ -14,7 +14,7 @@ import weakref
 from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, cast
 
 from agentkit import settings
 from agentkit._dataclass import dataclass
@@ -50,10 +50,11 @@ class ServerProcess:
     """Manages the process of one server: starts it on first use, and again if it died.
 
     The process ends when this object is collected and when its host exits. A forked process must create its own.
+    `executable` is the Python to run, by default the current one.
     """
 
-    def __init__(self, options: ServerOptions) -> None:
-        self._options = options
+    def __init__(self, options: ServerOptions, executable: str = sys.executable) -> None:
+        self._options, self._executable = options, executable
         self._lock = threading.Lock()
         self._process: subprocess.Popen[bytes] | None = None
         self._stop: weakref.finalize[..., ServerProcess] | None = None
@@ -82,7 +83,7 @@ class ServerProcess:
         api_key = secrets.token_urlsafe(32)
         question = json.dumps({**asdict(self._options), "api_key": api_key}).encode() + b"\n"
         with tempfile.TemporaryFile() as log:
-            self._process = _spawn(log)
+            self._process = _spawn(self._executable, log)
             self._stop = weakref.finalize(self, _stop, self._process, os.getpid())
             reply: dict[str, Any] = {}
             try:
@@ -101,9 +102,9 @@ def installed() -> bool:
     return find_spec("xllamacpp") is not None
 
 
-def _spawn(log: IO[bytes]) -> subprocess.Popen[bytes]:
+def _spawn(executable: str, log: IO[bytes]) -> subprocess.Popen[bytes]:
     path = [str(Path(entry).absolute()) for entry in sys.path]
-    command = [sys.executable, "-I", "-c", _START.format(__package__), json.dumps(path)]
+    command = [executable, "-I", "-c", _START.format(__package__), json.dumps(path)]
     try:
         return subprocess.Popen(  # noqa: S603 the command is this interpreter with a fixed script
             command,
@@ -133,13 +134,16 @@ def _environment() -> dict[str, str]:
 
 def _exchange(process: subprocess.Popen[bytes], question: bytes) -> dict[str, Any]:
     """The reply to the question; empty if the process ended without one."""
-    answer = b""
-    if process.stdin is not None and process.stdout is not None:
-        with contextlib.suppress(BrokenPipeError):
-            process.stdin.write(question)
-        answer = process.stdout.readline()
-    reply: dict[str, Any] = json.loads(answer or b"{}")
+    questions, answers = _pipes(process)
+    with contextlib.suppress(BrokenPipeError):
+        questions.write(question)
+    reply: dict[str, Any] = json.loads(answers.readline() or b"{}")
     return reply
+
+
+def _pipes(process: subprocess.Popen[bytes]) -> tuple[IO[bytes], IO[bytes]]:
+    """The host's ends of the pipes of a process that was started with both."""
+    return cast("IO[bytes]", process.stdin), cast("IO[bytes]", process.stdout)
 
 
 def _load_error(path: str, log: str) -> str:
@@ -155,9 +159,8 @@ def _load_error(path: str, log: str) -> str:
 
 def _stop(process: subprocess.Popen[bytes], host: int) -> None:
     """Close the host's ends of the pipes and, in the process that started it, terminate the server."""
-    for pipe in (process.stdin, process.stdout):
-        if pipe is not None:
-            pipe.close()
+    for pipe in _pipes(process):
+        pipe.close()
     if os.getpid() == host:
         process.kill()
         process.wait()

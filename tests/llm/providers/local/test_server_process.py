@@ -1,6 +1,7 @@
 """A small model in a GGUF file, run by llama.cpp: the protocol is asserted, and not what the model writes."""
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -14,10 +15,10 @@ import pytest
 from pydantic import BaseModel
 
 from agentkit import LLM, Agent, Limits, tool
-from agentkit.errors import ConfigError, ModelError, Rejected, Unauthorized
+from agentkit.errors import ConfigError, ModelError, Rejected, Unauthorized, Unreachable
 from agentkit.events import ResponseReceived, TextDelta
 from agentkit.llm.pricing import cost_of
-from agentkit.llm.providers.local.server_process import ServerOptions, shared_server
+from agentkit.llm.providers.local.server_process import ServerOptions, ServerProcess, shared_server
 
 from .conftest import SETTINGS
 
@@ -203,8 +204,28 @@ def test_the_server_is_for_this_process_only(local):
         LLM(base_url=address.url, model="any", max_retries=0).chat("Hi")
 
 
+@pytest.mark.parametrize(
+    ("script", "error", "fault"),
+    [
+        (None, Unreachable, r"^The process of llama\.cpp cannot be started: .*No such file"),
+        ("exit 3", ConfigError, r"cannot load 'm\.gguf': the process ended without a message\. Download"),
+        ("echo first >&2; echo Killed >&2; exit 9", ConfigError, r"cannot load 'm\.gguf': Killed\. Download"),
+    ],
+)
+def test_a_process_that_fails_names_the_cause(gguf, tmp_path, script, error, fault):
+    """A process that cannot be started, or ends before it answers, is an error with the last line of its log."""
+    path = tmp_path / "python"
+    if script:
+        path.write_text(f"#!/bin/sh\n{script}\n", "utf-8")
+        path.chmod(0o755)
+    server = ServerProcess(ServerOptions(path="m.gguf", context_tokens=512), str(path))
+    with pytest.raises(error, match=fault):
+        server.address()
+
+
 PROGRAM = """
-import os, sys
+import os, signal, sys
+import psutil
 from agentkit import LLM
 llm = LLM("local", model=sys.argv[1], settings={"threads": 1, "context_tokens": 512, "max_tokens": 2})
 assert llm.chat("Hi")
@@ -216,14 +237,17 @@ assert os.waitpid(child, 0)[1] == 3 << 8
 assert llm.chat("Hi")
 stream = llm.stream("Hi", max_tokens=400, ignore_eos=True)
 next(stream)
+print(psutil.Process().children()[0].pid, flush=True)
+os.kill(os.getpid(), int(sys.argv[2]))
 """
 
 
-def test_a_program_ends_with_its_servers(gguf):
-    """A forked child has its own server, and a program can end while a request is being answered, behind a proxy."""
+@pytest.mark.parametrize("number", [0, signal.SIGTERM, signal.SIGKILL])
+def test_a_program_ends_with_its_servers(gguf, number):
+    """A forked child has its own server. A server ends with its program, also during a request and behind a proxy."""
     environment = {**os.environ, "HTTP_PROXY": "http://127.0.0.1:9", "ALL_PROXY": "http://127.0.0.1:9"}
-    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(gguf)]
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM, str(gguf), str(int(number))]
     ended = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300, check=False)
-    assert (ended.returncode, ended.stderr) == (0, "")
-    left = [process.pid for process in psutil.process_iter(["ppid", "cmdline"]) if process.info["ppid"] == 1]
-    assert not {pid for pid in left if "providers.local.worker" in " ".join(psutil.Process(pid).cmdline())}
+    assert (ended.returncode, ended.stderr) == (-number, "")
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(int(ended.stdout)).wait(timeout=100)
