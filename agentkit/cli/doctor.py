@@ -98,6 +98,7 @@ def _installation() -> Iterator[Finding]:
 
 _EXTRAS = {
     "offline": "the offline model",
+    "local": "models in GGUF files",
     "mcp": "MCP servers and clients",
     "serve": "the chat page and the endpoint",
     "pdf": "PDF files",
