@@ -16,13 +16,13 @@ from functools import partial
 from typing import Any, TypeVar, get_args
 
 from agentkit.agents.budget import Budget
-from agentkit.agents.effects import ABANDONED, AskModel, AskPerson, CallFunction, Question, Steps, UseTools
+from agentkit.agents.effects import AskModel, AskPerson, CallFunction, Question, Steps, UseTools
 from agentkit.agents.middleware import asurrounded, surrounded
 from agentkit.agents.run_config import LINEAGE, HandoffCall, HandoffTarget, ParentRun
 from agentkit.agents.tool_policy import JudgedCall
-from agentkit.errors import ReplayError, Unreachable
+from agentkit.errors import ReplayError
 from agentkit.events import Approved, Event, ResponseReceived, ToolCallFinished, deltas_of
-from agentkit.llm.pipeline import CANCELLATION, RequestCancellation
+from agentkit.llm.pipeline import CANCELLATION, RequestCancellation, too_late
 from agentkit.messages import Response, ToolResult
 from agentkit.recording import TAPE, Attempt, active, ataped, attempted, is_replaying, taped
 from agentkit.safety.approval import Approver
@@ -376,7 +376,7 @@ def until(values: Iterator[_Value], ends: float) -> Iterator[_Value]:
     for value in values:
         yield value
         if time.monotonic() > ends:
-            raise _too_late()
+            raise too_late()
 
 
 def _next(
@@ -385,7 +385,7 @@ def _next(
     try:
         return came.get(timeout=max(seconds, 0))
     except queue.Empty:
-        error = _too_late()
+        error = too_late()
         if TAPE.get() is not None:
             attempt.has_begun.wait(_ASKED_SECONDS)
         return error if attempt.give_up(error) else came.get()  # the answer arrived just now and is in the queue
@@ -419,10 +419,6 @@ async def _abandoned(seconds_left: float, attempt: Attempt) -> AsyncIterator[Non
             async with asyncio.timeout(max(seconds_left, 0)):
                 yield
         except TimeoutError:
-            error = _too_late()
+            error = too_late()
             attempt.give_up(error)
             raise error from None
-
-
-def _too_late() -> Unreachable:
-    return Unreachable("The time of the run was up before the model had answered.", code=ABANDONED)

@@ -21,9 +21,6 @@ from agentkit.safety.approval import NOBODY, SILENT, WORDS, Approval, ApprovalRe
 from agentkit.sessions.run_log import SessionRun
 from agentkit.tracing.listeners import apieces_within, pieces_within
 
-ABANDONED = "abandoned"
-"""Error code of a model request that was abandoned because the run's time was up."""
-
 _NOT_ANSWERED = "The time of the run is up, and nobody has answered."
 
 _NOTHING = nullcontext()

@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentkit.agents.budget import FEWEST_TOKENS, Budget, Reservation
-from agentkit.agents.effects import ABANDONED, AskModel, AskPerson, CallFunction, Question, Steps, tell
+from agentkit.agents.effects import AskModel, AskPerson, CallFunction, Question, Steps, tell
 from agentkit.agents.run_config import RunConfig
 from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
 from agentkit.agents.tool_selection import FIND_TOOLS, found_in, met_conditions, offered
@@ -20,6 +20,7 @@ from agentkit.decisions import Decision, Label, Verdict, strictest
 from agentkit.errors import BadResponse, ConfigError, ModelError
 from agentkit.events import Event, HostedCallFinished, LimitReached, RequestFailed, Summarised
 from agentkit.llm.fallback import missed_told, requests_lost
+from agentkit.llm.pipeline import ABANDONED
 from agentkit.llm.pricing import price_under
 from agentkit.messages import (
     READ_MORE,

@@ -16,7 +16,7 @@ from contextvars import ContextVar
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from agentkit.errors import AgentKitError, BadResponse, ModelError
+from agentkit.errors import AgentKitError, BadResponse, ModelError, Unreachable
 from agentkit.events import Event, ReasoningDelta, ResponseReceived, TextDelta, ToolCallDelta
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall
 
@@ -330,9 +330,18 @@ CANCELLATION: ContextVar[RequestCancellation | None] = ContextVar("CANCELLATION"
 
 
 def is_cancelled() -> bool:
-    """Whether the requests of this context were cancelled."""
+    """Whether the requests of this context were cancelled, or their deadline has passed."""
     cancellation = CANCELLATION.get()
-    return cancellation is not None and cancellation.is_cancelled
+    return cancellation is not None and (cancellation.is_cancelled or not cancellation.seconds_left())
+
+
+ABANDONED = "abandoned"
+"""Error code of a model request that was abandoned because the run's time was up."""
+
+
+def too_late() -> Unreachable:
+    """The error of a request that was not answered before its deadline."""
+    return Unreachable("The time of the run was up before the model had answered.", code=ABANDONED)
 
 
 def pause(seconds: float) -> Effect:

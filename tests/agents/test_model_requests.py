@@ -7,7 +7,7 @@ import pytest
 from agentkit.agents.agent import Agent
 from agentkit.agents.budget import Budget
 from agentkit.agents.context_window import ContextBudget
-from agentkit.agents.effects import ABANDONED, AskModel
+from agentkit.agents.effects import AskModel
 from agentkit.agents.guardrails import AnswerValidator
 from agentkit.agents.model_requests import ModelRequester
 from agentkit.agents.run_config import RunConfig
@@ -15,6 +15,7 @@ from agentkit.agents.tool_policy import ToolPolicyContext
 from agentkit.errors import BadResponse, RateLimited, Rejected, Unreachable
 from agentkit.events import LimitReached, RequestFailed, ResponseReceived, RunStarted, Summarised, ToolCallFinished
 from agentkit.llm.client import LLM
+from agentkit.llm.pipeline import ABANDONED
 from agentkit.messages import AssistantMessage, HostedUse, Response, ToolCall, ToolResult, UserMessage
 from agentkit.safety.approval import Grants
 from agentkit.safety.policy import Policy

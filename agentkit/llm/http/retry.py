@@ -17,7 +17,7 @@ import httpx2
 from agentkit.errors import AgentKitError, BadResponse, ConfigError, ModelError, RateLimited, Rejected, Unreachable
 from agentkit.llm.endpoint import shown_url
 from agentkit.llm.http.connection_pool import LATER
-from agentkit.llm.pipeline import is_cancelled
+from agentkit.llm.pipeline import is_cancelled, too_late
 from agentkit.llm.protocols.error_mapping import CUT_SHORT, GENERATION_FAILED, ended, is_spent
 from agentkit.llm.protocols.parsing import json_or_text
 from agentkit.messages import Response
@@ -172,6 +172,8 @@ def translated(error: Exception, connection: ConnectionInfo, retries: Retries) -
     """
     if isinstance(error, AgentKitError):
         return error
+    if isinstance(error, httpx2.TimeoutException) and is_cancelled():
+        return too_late()
     translate = next(translate for theirs, translate in _TRANSLATIONS if isinstance(error, theirs))
     if translate is _timed_out and retries.has_begun:
         translate = _stalled

@@ -7,13 +7,14 @@ import socket
 import subprocess
 import sys
 import threading
+from contextvars import copy_context
 
 import pytest
 
 from agentkit import Agent, Limits
 from agentkit.errors import Unreachable
 from agentkit.llm.client import LLM
-from agentkit.llm.pipeline import CANCELLATION, RequestCancellation
+from agentkit.llm.pipeline import ABANDONED, CANCELLATION, RequestCancellation
 from agentkit.testing import FakeServer
 
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -106,6 +107,21 @@ def test_a_cancelled_request_is_not_sent_again():
             LLM(base_url=server.base_url, model="m").chat("Hi")
     finally:
         CANCELLATION.reset(token)
+    assert server.is_disconnected.wait(5)
+
+
+@pytest.mark.parametrize("answers", [[], [HEAD + CHUNK]], ids=["silent", "in the middle"])
+def test_a_request_at_its_deadline_is_abandoned(answers):
+    """A read that ends at the deadline names the deadline, not the timeout of the client, and is not retried."""
+    server = SilentServer(*answers)
+
+    def ask():
+        CANCELLATION.set(RequestCancellation(0.2))
+        return list(LLM(base_url=server.base_url, model="m").stream("Hi"))
+
+    with pytest.raises(Unreachable, match="The time of the run was up") as caught:
+        copy_context().run(ask)
+    assert (caught.value.code, caught.value.unanswered) == (ABANDONED, 1)
     assert server.is_disconnected.wait(5)
 
 
