@@ -80,7 +80,7 @@ def bytes_of(source: str | PathLike[str] | bytes) -> tuple[bytes, str]:
         with path.open("rb") as file:
             data, name = file.read(MOST_FILE_BYTES + 1), path.name
     if len(data) > MOST_FILE_BYTES:
-        shown = repr(str(source)) if name else "What was given"
+        shown = repr(str(source)) if name else "The data"
         raise ValueError(f"{shown} has more than {MOST_FILE_BYTES / 1e6:g} MB, which no model reads at once")
     return data, name
 
@@ -210,7 +210,7 @@ class Image:
         data, name = bytes_of(source)
         media_type = image_type(data)
         if media_type is None:
-            shown = repr(str(source)) if name else "What was given"
+            shown = repr(str(source)) if name else "The data"
             raise ValueError(f"{shown} is not an image that models read; use a PNG, JPEG, GIF or WebP file")
         return cls(data_url(media_type, data), detail)
 
@@ -258,7 +258,7 @@ class File:
         MB.
         """
         data, own_name = bytes_of(source)
-        shown = repr(str(source)) if own_name else "What was given"
+        shown = repr(str(source)) if own_name else "The data"
         media_type = file_type(data, name or own_name)
         if media_type is None:
             picture = "; a picture is read by Image.read" if image_type(data) else ""

@@ -74,7 +74,7 @@ def test_image_of_bytes(tmp_path):
     """An image is read from bytes as from a file, and bytes that are none are refused."""
     (tmp_path / "a.gif").write_bytes(b"GIF89a...")
     assert Image.read(b"GIF89a...") == Image.read(tmp_path / "a.gif")
-    with pytest.raises(ValueError, match="What was given is not an image"):
+    with pytest.raises(ValueError, match="The data is not an image"):
         Image.read(b"%PDF-1.7")
 
 

@@ -113,7 +113,7 @@ def test_home_folder_is_judged_at_its_real_place(tmp_path, monkeypatch):
     assert read(path="~/ws/a.txt")["content"] == "x"
     assert read.judge({"path": "~/notes.txt"}).rule == "workspace.outside"
     assert read(file_path="~/notes.txt")["status"] == "denied"
-    assert "There is no '~no-such-user/x'" in read(path="~no-such-user/x")["error"]
+    assert "'~no-such-user/x' does not exist" in read(path="~no-such-user/x")["error"]
 
 
 def test_knowledge_states_the_detected_encoding(tmp_path):

@@ -67,7 +67,7 @@ class AgentFile:
         return {**known, **options}
 
 
-_SHAPE = "It is a text: settings a line each, such as tools: core; an empty line; the instruction."
+_SHAPE = "An agent file is text: one setting per line, such as tools: core; an empty line; the instruction."
 
 
 def read_manifesto(path: str | Path, tools: Iterable[Any] = ()) -> AgentFile:
@@ -112,7 +112,7 @@ def parse_manifesto(text: str, path: Path | None = None, tools: Iterable[Any] = 
     settings, start = _settings(lines, _SettingsContext(Toolset(tools), path.parent if path else None))
     instruction = "\n".join([settings.pop("instruction", ""), *lines.texts[start:]]).strip()
     if not instruction:
-        raise ConfigError(f"{lines.place} has no instruction: after the settings and an empty line, say what to do.")
+        raise ConfigError(f"{lines.place} has no instruction. Write it after the settings and an empty line.")
     listed = {} if "tools" in settings else tools_listed_in(text)
     if listed:
         settings |= {"tools": _listed_tools(lines, listed, Toolset(tools)), "tool_calling": "text"}

@@ -301,7 +301,7 @@ def _budget(limits: Limits | None) -> Budget:
 
 def _check(prompts: object, concurrency: object, limits: object, progress: object, executor: object) -> None:
     if isinstance(prompts, str | bytes | Image | File) or not isinstance(prompts, Iterable):
-        raise ConfigError(f"map() takes a list of prompts, or what gives one after the other. Got {prompts!r:.200}.")
+        raise ConfigError(f"map() takes a list or another iterable of prompts. Got {prompts!r:.200}.")
     if not is_whole(concurrency, 1):
         raise ConfigError(f"concurrency= takes a whole number of at least 1. Got {concurrency!r:.200}.")
     if not isinstance(limits, Limits | None):

@@ -72,11 +72,11 @@ _SEVERAL = (tuple, list, Iterable)
 """Iterable types; the common ones come first, because an isinstance check of an abstract class is slow."""
 
 _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
-    "name": (lambda value: isinstance(value, str) and bool(value.strip()), "a text that is not empty"),
+    "name": (lambda value: isinstance(value, str) and bool(value.strip()), "a text that is not blank"),
     "instruction": (
         lambda value: isinstance(value, str) or is_told_of_run(value),
-        "a text; lines are joined with '\\n'.join(...), and what changes is written by a function, sync or async, that "
-        "has no parameters, or one: the RunContext",
+        "a text, or a function that returns one, sync or async, without parameters or with a RunContext; "
+        "to join lines, use '\\n'.join(...)",
     ),
     "max_iterations": (lambda value: is_whole(value, 1), "a whole number of at least 1"),
     "listeners": (lambda value: isinstance(value, _SEVERAL), "a list of functions of an event"),
@@ -289,7 +289,7 @@ def conversation_from(messages: Iterable[Message | Mapping[str, Any]], tools: To
     except (TypeError, ValueError) as error:
         raise ConfigError(f"The history is invalid: {error}.") from error
     if any(isinstance(message, SystemMessage) for message in said):
-        raise ConfigError("A history contains no system messages: remove them, and set instruction=.")
+        raise ConfigError("A history cannot contain system messages. Remove them and set instruction=.")
     called = {call.id: call.name for call in calls_in(said)}
     return [_labelled(message, called, tools) for message in said]
 

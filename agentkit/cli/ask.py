@@ -206,7 +206,7 @@ class Output:
         self._path, self._lines = path, list[str]()
         if path is not None and not path.parent.is_dir():
             raise click.UsageError(
-                f"The folder {str(path.parent)!r} does not exist. Make it, or name another file with -o."
+                f"The folder {str(path.parent)!r} does not exist. Create it, or name another file with -o."
             )
         if path is not None and path.is_dir():
             raise click.UsageError(f"{str(path)!r} is a folder. Name a file in it with -o.")

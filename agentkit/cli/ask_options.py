@@ -39,7 +39,7 @@ _ANSWERING = (
         "--agent",
         type=FILE,
         metavar="FILE",
-        help="The agent that a text file describes, or that FILE.py or FILE.py:NAME makes; flags say otherwise.",
+        help="The agent that a text file describes, or that FILE.py or FILE.py:NAME makes; flags override it.",
     ),
     click.option("-s", "--system", metavar="TEXT", help="The instruction the model is given."),
     click.option(
@@ -88,7 +88,7 @@ _CONVERSING = (
     ),
     click.option("-y", "--yes", is_flag=True, help="Approve every call without a question. Denied calls stay denied."),
     click.option("--dry-run", is_flag=True, help="Change nothing, and show what would be changed."),
-    click.option("-c", "--continue", "go_on", is_flag=True, help="Go on with the last session."),
+    click.option("-c", "--continue", "go_on", is_flag=True, help="Continue the last session."),
     click.option("--session", metavar="NAME", shell_complete=session_names, help="Talk in the session of that name."),
     click.option("--no-session", is_flag=True, help="Keep nothing of this conversation."),
     click.option("--trace", metavar="FILE", help="Write the events of runs to a file, a line each, without texts."),
@@ -426,6 +426,6 @@ def _kind(word: str, said: str) -> Any:
         return Literal[tuple(choice.strip() for choice in word.split("|"))]
     known = ", ".join(sorted(filter(None, _KINDS)))
     raise click.UsageError(
-        f"--schema has the field {said!r}, whose type nobody knows. "
+        f"--schema has the field {said!r}, whose type is unknown. "
         f"Known: {known}, list[TYPE], one|other, and TYPE? for what may be missing."
     )

@@ -36,7 +36,7 @@ _OWN = """
 # base_url = "http://127.0.0.1:8000/v1\""""
 _OF_PROJECT = """
 # In a project somebody else may have written this file: it may narrow tools, safety and limits; what else it says
-# counts once you have run: agentkit config trust. It may never say provider or base_url.
+# applies once you have run: agentkit config trust. It may never set provider or base_url.
 
 # model = "gpt-5.4-mini\""""
 
@@ -53,7 +53,7 @@ def show_paths() -> None:
     from agentkit.cli.settings import current_folder, project_file
 
     own = settings_file()
-    click.echo(clean(f"yours    {own}{'' if own.is_file() else '  (not there; agentkit init writes it)'}"))
+    click.echo(clean(f"yours    {own}{'' if own.is_file() else '  (does not exist; agentkit init writes it)'}"))
     project = project_file(current_folder())
     told = "none" if project is None else f"{project.path}{_trust_told(project)}"
     click.echo(clean(f"project  {told}"))
@@ -82,7 +82,7 @@ def show_settings(*, as_json: bool) -> None:
         tell(note, "yellow")
 
 
-@config.command("set", short_help="Set a value in your own file.")
+@config.command("set", short_help="Set a value in your own file.", context_settings={"ignore_unknown_options": True})
 @click.argument("key")
 @click.argument("value")
 def set_value(*, key: str, value: str) -> None:
@@ -104,7 +104,9 @@ def trust_project() -> None:
 
     project = project_file(current_folder())
     if project is None:
-        raise ConfigError("No project file is in this folder or above it. To write one: agentkit init --project")
+        raise ConfigError(
+            "Neither this folder nor any above it has a project file. To write one: agentkit init --project"
+        )
     trust(project)
     tell(f"Trusted until it changes: {project.path}")
 
@@ -122,7 +124,7 @@ def init(*, project: bool) -> None:
         with path.open("x", encoding="utf-8") as stream:
             stream.write(_EXAMPLE.format(collections=COLLECTIONS, where=where, system=system))
     except FileExistsError:
-        raise ConfigError(f"There is a file {path} already. Edit it, or move it away first.") from None
+        raise ConfigError(f"{path} already exists. Edit it, or move it first.") from None
     except OSError as error:
         raise ConfigError(f"{path} cannot be written: {error.strerror}. Is its folder writable?") from None
     tell(f"Written: {path}")

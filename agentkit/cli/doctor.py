@@ -98,6 +98,7 @@ def _installation() -> Iterator[Finding]:
 
 _EXTRAS = {
     "offline": "the offline model",
+    "local": "models in GGUF files",
     "mcp": "MCP servers and clients",
     "serve": "the chat page and the endpoint",
     "pdf": "PDF files",
@@ -130,7 +131,7 @@ def _provider() -> Iterator[Finding]:
         yield Finding("provider", "missing", "none", " ".join(str(error).split()))
         return
     yield Finding("provider", "ok", f"{about.provider}, decided by {about.decided_by}")
-    yield Finding("model", "ok", f"{about.model} at {about.endpoint}")
+    yield Finding("model", "ok", f"{about.model} {'on' if about.endpoint == 'this machine' else 'at'} {about.endpoint}")
     yield from (Finding("fallback", "ok", each.line) for each in about.fallbacks)
 
 

@@ -155,7 +155,7 @@ def _cases_in(path: Path, scorers: Sequence[Any]) -> Suite:
     except ConfigError as error:
         if isinstance(error.__cause__, OSError):
             raise
-        remedy = f"Mend the file; the fields of a case are {', '.join(FIELDS)}."
+        remedy = f"Correct the file; the fields of a case are {', '.join(FIELDS)}."
         raise ConfigError(remedied(error, remedy)) from error
 
 

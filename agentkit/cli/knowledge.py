@@ -137,7 +137,7 @@ def remove_documents(*, sources: tuple[str, ...], place: str) -> int:
     return ANSWERED if removed else FAILED
 
 
-@knowledge.command("embed")
+@knowledge.command("embed", short_help="Recompute all vectors with MODEL.")
 @click.argument("model")
 @_PLACE
 def embed_documents(*, model: str, place: str) -> None:

@@ -50,7 +50,9 @@ def one_in(found: Mapping[str, Any], name: str, kind: type[_Wanted], path: Path)
         return next(iter(known.values()))
     what = kind.__name__
     if not known:
-        raise click.UsageError(f"There is no {what} in {path}. Make one at its top, as in: it = {what}(...)")
+        raise click.UsageError(
+            f"There is no {what} in {path}. Define one at module level, for example: it = {what}(...)"
+        )
     has = f"has {', '.join(known)}"
     if name:
         raise click.UsageError(f"There is no {what} {name!r} in {path}; it {has}. Name one: {path}:NAME.")
@@ -176,12 +178,11 @@ def _named(name: str, levels: Mapping[str, str]) -> Toolset:
     except UnknownTool as error:
         if plugin := _plugin(name, levels):
             return plugin
-        what, _, known = str(error).partition("\n")
-        what, _, known = str(error).partition(". ") if not known else (what, "", known)
+        what, _, known = str(error).partition("The tools are: ")
         collections = f"The collections are: {', '.join(catalog.collections)}."
         hint = suggestion(name, catalog.collections, 0.6) or suggestion(name, catalog.all_tools.names, 0.6)
-        first = f"{what.rstrip('.')}.{hint}"
-        raise UnknownTool(f"{first}\n{known.partition(' Did you mean')[0]} {collections} {_own_way(name)}") from None
+        first = f"{what.partition(' Did you mean ')[0].strip()}{hint}"
+        raise UnknownTool(f"{first}\nThe tools are: {known} {collections} {_own_way(name)}") from None
 
 
 def _parted(name: str) -> tuple[Path, str]:
@@ -217,7 +218,9 @@ def _own(file: Path, name: str) -> Toolset:
 def _offered(path: Path) -> Toolset:
     """The tools of a program, or of the servers in a file; cached, so that servers start only once."""
     if not path.is_file():
-        raise ConfigError(f"The file {str(path)!r} does not exist. Name a Python file whose functions are tools.")
+        raise ConfigError(
+            f"The file {str(path)!r} does not exist. Name a Python file of tools, or a JSON file of MCP servers."
+        )
     if path.suffix == _SERVERS:
         from agentkit.mcp import connect_file
 

@@ -34,10 +34,10 @@ Examples:
 )
 @click.option("--strict", is_flag=True, help="With --check: fail on any difference.")
 def manifest(*, program: str, written: Path | None, kept: Path | None, strict: bool) -> int:
-    """Tell what the agent in PROGRAM may do, with all agents that work with it.
+    """Show the permissions of the agent in PROGRAM and of all agents that work with it.
 
     PROGRAM is a Python file, which is imported and not run, or an agent's text file. No model is asked. With --check
-    the exit code is 4 when the agent may do more than FILE says; what it may do less is told, and does not count.
+    the exit code is 4 when the agent may do more than FILE says; removed permissions are reported, and pass.
     """
     from agentkit.manifest import differences, manifest_of
 

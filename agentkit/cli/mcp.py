@@ -25,10 +25,12 @@ _DISPLAYS = ("BROWSER", "DISPLAY", "WAYLAND_DISPLAY")
 @click.command("login", short_help="Log in at a server, in your browser.")
 @click.argument("url")
 @click.option("--scope", metavar="TEXT", help="The scopes to request; by default those that the server names.")
-@click.option("--client-id", metavar="TEXT", help="What we are known by there; by default we register.")
+@click.option("--client-id", metavar="TEXT", help="The client ID; by default agentkit registers itself.")
 @click.option("--issuer", metavar="URL", help="The authorization server; no other is accepted.")
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A host that may take part. Repeatable.")
-@click.option("--port", type=WholeNumber(0, 65_535), default=0, help="Where the browser is led back to; any free.")
+@click.option(
+    "--port", type=WholeNumber(0, 65_535), default=0, help="The local port of the redirect URL; by default a free one."
+)
 @click.option("--paste", is_flag=True, help="Ask for the address that the browser ends at, when it runs elsewhere.")
 def login(*, url: str, paste: bool, hosts: tuple[str, ...], **terms: Any) -> int:
     """Log in at the server at URL, in your browser, and keep the login in the state folder.
@@ -38,6 +40,8 @@ def login(*, url: str, paste: bool, hosts: tuple[str, ...], **terms: Any) -> int
     """
     from agentkit.mcp import Login, MCPServer
 
+    if "://" not in url:
+        raise click.UsageError(f"{url!r} is not a URL. Pass one such as https://mcp.example.com/mcp")
     secret = environment().get("AGENTKIT_MCP_CLIENT_SECRET") if terms["client_id"] else None
     asking = Login(_pasted if paste else _opened, hosts=hosts, client_secret=secret, **terms)
     with MCPServer(url, login=asking) as server:
@@ -125,7 +129,7 @@ mcp.add_command(logout)
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
 @click.option("--port", type=WholeNumber(0, 65_535), default=8000, show_default=True, help="0 for one that is free.")
 @click.option(
-    "--token", metavar="TEXT", help="What clients must show; AGENTKIT_TOKEN says the same. A random one else."
+    "--token", metavar="TEXT", help="The token that clients must send; also AGENTKIT_TOKEN. Random by default."
 )
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it is reached under. Repeatable.")
 def serve_tools(*, tools: tuple[str, ...], safety: str, ask_client: bool, http: bool, **address: Any) -> int:

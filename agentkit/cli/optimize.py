@@ -56,14 +56,14 @@ _FILE = click.Path(path_type=Path)
     help="The share of the cases that the gain is measured on.",
 )
 @click.option("--rounds", type=WholeNumber(1), default=20, show_default=True, help="Proposals at most.")
-@click.option("--seed", type=int, default=0, show_default=True, help="Another one takes another course.")
+@click.option("--seed", type=int, default=0, show_default=True, help="The seed of the random choices.")
 @click.option("--concurrency", type=WholeNumber(1), default=8, show_default=True, help="Runs at the same time.")
 @click.option(
     "--out", type=_FILE, metavar="FILE", help="Write the improved agent there; not over a file that is there."
 )
 @click.option("--force", is_flag=True, help="Write over the file that --out names.")
 @click.option(
-    "--lineage", type=_FILE, metavar="FILE", help="Keep the search in this new file; AGENT.search.jsonl else."
+    "--lineage", type=_FILE, metavar="FILE", help="Store the search in this new file; by default AGENT.search.jsonl."
 )
 @click.option("--resume", type=_FILE, metavar="FILE", help="Go on with the search in this file.")
 def optimize(**options: Any) -> int:
@@ -101,7 +101,7 @@ class _OptimizeOptions:
 
     def __post_init__(self) -> None:
         if self.budget is None and self.tokens is None:
-            raise click.UsageError("Say what it may take: --budget DOLLARS, or --tokens NUMBER.")
+            raise click.UsageError("The search has no limit. Set one: --budget DOLLARS or --tokens NUMBER.")
         if self.offline and self.model:
             raise click.UsageError("Use --offline or --model, not both: the offline model is another model.")
         if self.lineage and self.resume:
@@ -113,7 +113,7 @@ class _OptimizeOptions:
                 f"{self.kept} exists. Continue it with: --resume {self.kept}   Begin another with: --lineage NEWFILE"
             )
         if self.out is not None and self.out.exists() and not self.force:
-            raise click.UsageError(f"{self.out} is there already. Name another file, or write over it with --force.")
+            raise click.UsageError(f"{self.out} already exists. Name another file, or overwrite it with --force.")
         if self.out is not None and self.file is None:
             raise click.UsageError(
                 "--out is for agents in text files. The changes of others are shown: put them into it."

@@ -43,7 +43,7 @@ denied to other clients.
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="ADDRESS", help="The address to listen on.")
 @click.option("--port", type=WholeNumber(0, 65_535), default=8080, show_default=True, help="0 for one that is free.")
 @click.option(
-    "--token", metavar="TEXT", help="What clients must show; AGENTKIT_TOKEN says the same. A random one else."
+    "--token", metavar="TEXT", help="The token that clients must send; also AGENTKIT_TOKEN. Random by default."
 )
 @click.option("--allow-host", "hosts", multiple=True, metavar="NAME", help="A name it is reached under. Repeatable.")
 @answering

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
 from agentkit.atomic_write import write_whole
-from agentkit.errors import ConfigError
+from agentkit.errors import ConfigError, UnknownTool
 from agentkit.event_rendering import suggestion
 from agentkit.levels import SafetyLevel
 from agentkit.lines import split_lines
@@ -444,7 +444,11 @@ class Settings:
 
         if self.made is not None and not self.is_flag("tools"):
             return self.made.tools
-        return tools_named(self.of("tools"), self.of("plugins"))
+        try:
+            return tools_named(self.of("tools"), self.of("plugins"))
+        except UnknownTool as error:
+            source = "" if self.is_flag("tools") else f"{self.values['tools'].source}: "
+            raise UnknownTool(f"{source}{error}") from None
 
     def llm(self, model: str | None = None) -> LLM:
         """The configured client, optionally with another model. Raises NoProvider and ConfigError."""
@@ -475,7 +479,7 @@ class Settings:
         if chosen["provider"].value == "offline" and (model or chosen["model"].source == FLAG):
             named, by = model or chosen["model"].value, chosen["provider"].source
             raise ConfigError(
-                f"No {named!r} would answer, but the offline model, which {by} names. "
+                f"The model {named!r} cannot be used: {by} selects the offline model. "
                 f"Write the provider before the model, as in openai:{named}."
             )
         first = LLM(**with_stored_key(given))
@@ -629,7 +633,7 @@ def _of_environment() -> dict[str, Any]:
             try:
                 found[key] = read(variables[name])
             except ConfigError as error:
-                raise ConfigError(f"{name} is not as it should be. {error}") from None
+                raise ConfigError(f"{name} is invalid. {error}") from None
     return found
 
 

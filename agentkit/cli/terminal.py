@@ -31,7 +31,7 @@ _ADVICE = (
     ("UnknownTool", "To list the tools: agentkit tools list"),
     ("ConfigError", "To see which settings hold, and where each is from: agentkit config show"),
     ("ToolError", "To see the tools and what they take: agentkit tools list"),
-    ("OSError", "Check that the file, the disk or the pipe is still there, may be used and has room."),
+    ("OSError", "Check that the file or pipe exists and is accessible, and that the disk is not full."),
 )
 
 

@@ -121,7 +121,7 @@ def _advice(result: ToolResult, name: str) -> str:
     if exit_code(result) == USAGE:
         return f"To see what it takes: agentkit tools show {name}"
     if result.decision is not None and result.decision.rule == UNCONFIRMED:
-        return "Here that is the option --confirm."
+        return "On the command line, add the option --confirm."
     remedy = result.decision.remedy if result.decision is not None else ""
     return remedy if remedy not in f"{result.error}" else ""
 

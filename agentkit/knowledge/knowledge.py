@@ -253,7 +253,7 @@ _RERANKED = 20
 """The maximum number of chunks passed to `rerank=`."""
 
 _SPACE = "knowledge"
-_MEANT = "An address begins with https:// or http://; a text of your own is added by add_text()."
+_MEANT = "An address begins with https:// or http://; use add_text() to add text."
 
 
 class Knowledge(Collection):

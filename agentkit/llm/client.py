@@ -466,7 +466,7 @@ def parted(model: str | None) -> tuple[str | None, tuple[str, ...]]:
     return first or None, tuple(others)
 
 
-_NO_TEXT = "Provider, model, key and addresses are texts, as in LLM(model='gpt-5.4-mini'). Got {0}."
+_NO_TEXT = "Provider, model, key and addresses must be strings, as in LLM(model='gpt-5.4-mini'). Got {0}."
 
 
 def stripped(text: str | None) -> str | None:
@@ -541,9 +541,9 @@ class LLM(Configured):
     shows the choice and the reason for it.
 
     Args:
-        provider: `openai`, `azure`, `anthropic`, `offline`, or a service such as `ollama`, `groq`, `openrouter`.
-        model: The model's name, for Azure the deployment name; `ollama:qwen3` names the provider too. Fallbacks can
-            follow it: `openai:gpt-5.4-mini | ollama:qwen3`.
+        provider: `openai`, `azure`, `anthropic`, `offline`, `local`, or a service such as `ollama` or `groq`.
+        model: The model's name, for Azure the deployment name; `ollama:qwen3` names the provider too. For
+            `local` the path of a GGUF file. Fallbacks can follow it: `openai:gpt-5.4-mini | ollama:qwen3`.
         api_key: The provider's key; by default read from the provider's environment variable.
         azure_endpoint: `https://RESOURCE.openai.azure.com`.
         azure_api_version: A date, or `v1` for the v1 style; default `2024-02-01`.
@@ -797,6 +797,10 @@ def _provider(endpoint: Endpoint, timeout_seconds: float, max_retries: int, pric
         from agentkit.llm.providers.offline.model import OfflineModel
 
         return OfflineModel(timeout_seconds=timeout_seconds)
+    if endpoint.provider == "local":
+        from agentkit.llm.local_model import LocalModel
+
+        return LocalModel(endpoint, timeout_seconds, max_retries, price)
     from agentkit.llm.remote_model import RemoteModel
 
     return RemoteModel(endpoint, timeout_seconds, max_retries, price)

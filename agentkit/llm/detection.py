@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Never
 
 from agentkit.errors import NoProvider
 from agentkit.llm.endpoint import Endpoint, LLMArguments
+from agentkit.llm.providers.local.endpoint import local_endpoint
 from agentkit.llm.providers.openai import (
     SERVICES,
     azure_endpoint,
@@ -31,6 +32,7 @@ PROVIDERS: Mapping[str, Callable[[Sources], Endpoint]] = {
     "openai": openai_endpoint,
     "azure": azure_endpoint,
     "offline": lambda _: Endpoint(provider="offline", model="needle3"),  # the only model, whatever name is given
+    "local": local_endpoint,
     **{name: partial(service_endpoint, name) for name in SERVICES},
 }
 """Providers by name, which is also the prefix in `model="name:…"`, with the functions that create their endpoints."""

@@ -58,7 +58,7 @@ class Endpoint:
     token. `query` and `headers` are sent with every request; `headers` replace default headers of the same name. A
     `client` sends requests with its own credential and headers, which are copied here so that errors are scrubbed of
     them. `strict` means that the server enforces schemas, `is_openai` that it is OpenAI's own API, which also receives
-    the account's organization and project.
+    the account's organization and project. `is_direct` means that requests bypass the proxies of the environment.
 
     Raises ConfigError for an unknown protocol, or for a key that an HTTP header cannot carry.
     """
@@ -76,6 +76,7 @@ class Endpoint:
     client: Any = field(default=None, repr=False)
     strict: bool = False
     is_openai: bool = False
+    is_direct: bool = False
 
     def __post_init__(self) -> None:
         if self.protocol not in get_args(ProtocolName):
@@ -93,8 +94,10 @@ class Endpoint:
         """Identifies model and account in messages, so that their opaque data is sent back to these only.
 
         Other models, and other accounts of the same provider, reject reasoning that they did not write. The account is
-        a short digest of its key.
+        a short digest of its key. The server of a local model has another address and key in each process.
         """
+        if self.provider == "local":
+            return f"local#{self.model}"
         place = f"{self.protocol}:{self.shown_url if self.base_url else self.provider}#{self.model}"
         return f"{place}@{_digest(self.api_key.reveal())}" if self.api_key else place
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice
 
 OFFLINE_PRICE = Price(0, 0, source="the offline model is free")
+LOCAL_PRICE = Price(0, 0, source="the model runs on this machine")
+_FREE = {"offline": OFFLINE_PRICE, "local": LOCAL_PRICE}
 _OTHER_NAMES = {"gemini": "google"}
 """Providers that genai-prices lists under another name."""
 
@@ -49,8 +51,8 @@ def price_of(provider: str, model: str, on: date | None = None, *, for_input_alo
     depends on the time of day, the highest is returned. Models with charges other than for tokens have no Price; models
     without output price, such as embedding models, have one only with `for_input_alone`.
     """
-    if provider == "offline":
-        return OFFLINE_PRICE
+    if provider in _FREE:
+        return _FREE[provider]
     on = on or datetime.now(tz=UTC).date()
     snapshot = _snapshot()
     needed = _OF_INPUT if for_input_alone else _OF_BOTH

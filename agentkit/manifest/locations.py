@@ -175,7 +175,7 @@ def _endpoint(wishes: LLMArguments) -> Endpoint | None:
 def _host(endpoint: Endpoint | None, provider: str) -> str | None:
     if endpoint is not None and endpoint.base_url:
         return endpoint.shown_url.partition("://")[2].partition("/")[0]
-    return None if provider == "offline" else ENVIRONMENT
+    return None if provider in {"offline", "local"} else ENVIRONMENT
 
 
 def _key(wishes: LLMArguments, provider: str) -> str | None:

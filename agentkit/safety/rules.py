@@ -177,7 +177,7 @@ class Rule:
                     found, where = ("does not fit", "match") if should else ("fits", "not_match")
                     raise ConfigError(
                         f"The rule {self.label!r} {found} its own example {arguments!r:.200} in {where}=; "
-                        "mend the rule or the example."
+                        "correct the rule or the example."
                     )
 
     @property
@@ -288,6 +288,8 @@ def rules_from(entries: Iterable[Rule | Mapping[str, Any]]) -> tuple[Rule, ...]:
         raise ConfigError(f"rules= takes a list of rules: [Rule(...)]. Got {entries!r:.200}.")
     rules = []
     for entry in entries:
+        if not isinstance(entry, Rule | Mapping):
+            raise ConfigError(f"{entry!r:.200} is not a rule. Use Rule(...) or a dictionary with its fields.")
         try:
             rules.append(entry if isinstance(entry, Rule) else Rule(**entry))
         except TypeError as error:

@@ -121,7 +121,7 @@ class ConcurrencyLimit:
         """Acquire a slot, which must be released. Raises HTTPError if all are taken."""
         with self._lock:
             if self._taken >= self._most:
-                text = f"{self._most} runs are in progress, which is the maximum. Try again when one has ended."
+                text = f"The maximum number of runs is in progress ({self._most}). Try again when one has ended."
                 raise HTTPError(429, text, code="too_many_runs", headers={"retry-after": "1"})
             self._taken += 1
 

@@ -104,7 +104,8 @@ def checked_name(name: str) -> str:
     is_fit = isinstance(name, str) and bool(name.strip()) and len(name) <= _MOST_NAME_CHARS
     if not is_fit or any(unicodedata.category(char) in _UNFIT for char in name):
         raise SessionError(
-            f"A session's name has 1 to {_MOST_NAME_CHARS} characters without control characters. Got {name!r:.300}."
+            f"A session's name has 1 to {_MOST_NAME_CHARS} characters, is not blank, and has no control characters. "
+            f"Got {name!r:.300}."
         )
     return name
 

@@ -154,7 +154,7 @@ class Script(Generic[_Asked, _Line]):
             number = self._taken
         if number > len(self._lines) and not self._repeat:
             raise ScriptError(
-                f"Request {number} finds no line: the script has {len(self._lines)}.\n"
+                f"The script has no line for request {number}; it has {len(self._lines)}.\n"
                 f"  asked: {cut(self._question(request), 400)}\n{self._shown(0)}"
             )
         return number, self._lines[min(number, len(self._lines)) - 1]
@@ -163,7 +163,7 @@ class Script(Generic[_Asked, _Line]):
         """Raise ScriptError if lines are unused; a script that repeats its last line fits any number of requests."""
         if self._taken < len(self._lines) and not self._repeat:
             raise ScriptError(
-                f"Only {self._taken} of the script's {len(self._lines)} lines were asked for. Unsaid:\n"
+                f"Only {self._taken} of the script's {len(self._lines)} lines were used. Unused:\n"
                 f"{self._shown(self._taken)}"
             )
 

@@ -34,11 +34,11 @@ _ENTRY_LENGTH = 8
 """The length counted for each entry of a list or dictionary, in addition to its text."""
 
 _WHOLE = frozenset({str, dict, list, int, float, bool, type(None)})
-_THREAD_GOES_ON = "its thread could not be stopped and may still be at work"
+_THREAD_GOES_ON = "its thread could not be stopped and may still be running"
 _COROUTINE_STOPPED = "it was cancelled"
-_COROUTINE_GOES_ON = "it did not stop when it was cancelled and may still be at work"
+_COROUTINE_GOES_ON = "it did not stop when it was cancelled and may still be running"
 _CANCELLED_WITHIN = "Its work was cancelled from within (CancelledError), and not by the caller."
-_LOOP_IS_BLOCKED = "it blocks its event loop, could not be cancelled and may still be at work"
+_LOOP_IS_BLOCKED = "it blocks its event loop, could not be cancelled and may still be running"
 
 _on_own_loop = contextvars.ContextVar("agentkit_on_own_loop", default=False)
 _loops: dict[int, AbstractEventLoop] = {}

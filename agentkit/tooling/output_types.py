@@ -225,7 +225,7 @@ class OutputType(Generic[_T]):
             yield from ((text, "") for text in dict.fromkeys((found.text, found.text.strip("\"'`*. "))) if text)
 
     def _nothing(self, text: str) -> str:
-        return f"The answer should be JSON; {'it is empty' if not text else 'there is none in it'}."
+        return f"The answer should be JSON; {'it is empty' if not text else 'it contains none'}."
 
     def __repr__(self) -> str:
         return f"OutputType({self.name})"

@@ -368,7 +368,7 @@ class GivenParameters:
             # A null inside a nested object would reach the function, so nested properties cannot be optional.
             self.strict_schema = strict(tidied(closed(self._asked)), nested_nulls=False)
         except (TypeError, ValueError, RecursionError) as error:
-            raise ConfigError(f"Tool {tool_name!r}: its schema is no JSON schema ({error}).") from error
+            raise ConfigError(f"Tool {tool_name!r}: its schema is not a valid JSON schema ({error}).") from error
         if not is_object:
             raise ConfigError(f"Tool {tool_name!r}: its schema must be of type 'object'.")
 

@@ -77,7 +77,7 @@ def refuse_malformed(schema: Any) -> None:
     """
     _refuse_deep(schema)
     known: set[int] = set()
-    waiting = [("it", schema)]
+    waiting = [("the schema", schema)]
     while waiting:
         place, node = waiting.pop()
         if id(node) not in known:
@@ -101,7 +101,7 @@ def _parts(schema: Any, place: str, root: Any) -> list[tuple[str, Any]]:
     if isinstance(schema, bool):
         return []
     if not isinstance(schema, dict):
-        raise TypeError(f"{place} is a {type(schema).__name__} where a schema should stand")
+        raise TypeError(f"{place} must be an object, not a {type(schema).__name__}")
     for keyword in schema.keys() & SHAPES.keys():
         if not isinstance(schema[keyword], SHAPES[keyword]):
             raise TypeError(f"{keyword!r} of {place} must not be a {type(schema[keyword]).__name__}")
@@ -118,7 +118,9 @@ def _parts(schema: Any, place: str, root: Any) -> list[tuple[str, Any]]:
 def _refuse_unknown_types(kinds: str | list[Any], place: str) -> None:
     for kind in [kinds] if isinstance(kinds, str) else kinds or [kinds]:
         if not isinstance(kind, str) or kind not in JSON_TYPES:
-            raise TypeError(f"{kind!r} is no type of {place}: write one of {', '.join(JSON_TYPES)}, or no 'type'")
+            raise TypeError(
+                f"{kind!r} is not a valid type of {place}; use one of {', '.join(JSON_TYPES)}, or leave 'type' out"
+            )
 
 
 def strict(schema: Schema, *, nested_nulls: bool = True) -> Schema | None:

@@ -55,7 +55,7 @@ def judgment(
     """
     if judge is None:
         leaves = level >= SafetyLevel.NETWORK
-        return Decision(Verdict.ALLOW, "no-rule", f"The tool {name} has no judge of its own.", egress=leaves)
+        return Decision(Verdict.ALLOW, "no-rule", f"The tool {name} has no judge.", egress=leaves)
     decide: Callable[..., object] = judge
     of_run = run_parameter_of(judge)
     if of_run is not None:
@@ -101,7 +101,7 @@ def checked_name(name: object) -> str:
         return name
     is_near = isinstance(name, str) and name.isascii() and "<" not in name  # a lambda's name contains it
     usable = _OTHERS.sub("_", str(name)).strip("_")[:_MOST_CHARS] if is_near else ""
-    instead = f"Write {usable!r}, say." if usable else "Give name=..."
+    instead = f"For example, {usable!r}." if usable else "Give name=..."
     raise ConfigError(f"{name!r} is not a name that providers accept: 1 to 64 of a-z A-Z 0-9 _ -. {instead}")
 
 

@@ -40,7 +40,7 @@ _DELETED = " (deleted)"
 _link_target = os.readlink  # faster than Path, which would cost as much as the access itself
 
 _SENTENCES = {
-    errno.ENOENT: "There is no {path}.",
+    errno.ENOENT: "{path} does not exist.",
     errno.ENOTDIR: "{path} goes through something that is not a folder.",
     errno.EISDIR: "{path} is a folder.",
     errno.EACCES: "{path} may not be touched: permission denied.",

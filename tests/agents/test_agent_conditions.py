@@ -232,5 +232,5 @@ def test_the_same_tool_elsewhere_keeps_it():
 
 def test_mcp_clients_are_not_served_it():
     """They have no run whose condition could hold."""
-    with pytest.raises(ConfigError, match="'delete' is there when a run says so"):
+    with pytest.raises(ConfigError, match="'delete' has a condition on the run, and MCP clients have no run"):
         ToolServer([Tool(delete, when=is_admin)])

@@ -89,9 +89,9 @@ def test_labels_of_results_that_were_kept_elsewhere():
         (5, ConfigError, "The history is invalid"),
         ([5], ConfigError, "The history is invalid"),
         ([{"role": "robot", "content": "Hi!"}], ConfigError, "not 'robot'"),
-        ([SystemMessage("Be brief.")], ConfigError, "leave out system messages, set instruction="),
-        (KEPT[:2], SessionError, "No result follows"),
-        (KEPT[2:], SessionError, "no such call waits"),
+        ([SystemMessage("Be brief.")], ConfigError, "cannot contain system messages. Remove them and set instruction="),
+        (KEPT[:2], SessionError, "The result of the call 'call_1' of 'calculator' is missing"),
+        (KEPT[2:], SessionError, "a result of the call 'call_1', which does not exist"),
     ],
 )
 def test_what_is_no_history_is_refused_and_nothing_is_forgotten(given, kind, told):
@@ -138,7 +138,7 @@ def test_what_is_set_is_made_like_an_argument(tmp_path):
 @pytest.mark.parametrize(
     ("name", "value", "told"),
     [
-        ("name", "", "name= takes a text that is not empty"),
+        ("name", "", "name= takes a text that is not blank"),
         ("instruction", 5, "instruction= takes a text"),
         ("tools", "web", "give the tool itself, not its name"),
         ("max_iterations", 0, "max_iterations= takes a whole number"),

@@ -272,7 +272,7 @@ def test_a_file_that_cannot_be_read(tmp_path, content):
     path = tmp_path / "trip.txt"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(ConfigError, match=r"The agent file .*trip\.txt.* It is a text: settings a line each"):
+    with pytest.raises(ConfigError, match=r"The agent file .*trip\.txt.* An agent file is text: one setting per line"):
         read_manifesto(path)
 
 

@@ -168,7 +168,7 @@ def test_pause_under_an_agent_that_a_tool_returned():
     desk = Agent("desk", [find_expert], llm=ScriptedLLM(call("find_expert")))
     paused = desk.run("go")
     elsewhere = Agent("desk", [find_expert], llm=ScriptedLLM())
-    with pytest.raises(ConfigError, match=r"none of the handoffs .* agents=\[...\]"):
+    with pytest.raises(ConfigError, match=r"not among the handoffs of 'desk'.* agents=\[...\]"):
         elsewhere.resume(paused.to_json(), True)
     with pytest.raises(ConfigError, match="agents= takes a list of agents"):
         elsewhere.resume(paused.to_json(), True, agents=expert)

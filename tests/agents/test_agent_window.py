@@ -340,7 +340,7 @@ def test_what_another_run_was_told_is_not_read_on_in(way, drive):
 
     llm = ScriptedLLM(call("report", lines=1_500), meanwhile, "Done.", call("read_more", handle="call_1_1_2"), "Read.")
     agent = Agent("helper", [Tool(report, max_chars=1_000)], llm=llm, session=session)
-    assert "no stored output" in drive(agent, way).tool_calls[1].result.content
+    assert "No output is stored under the handle" in drive(agent, way).tool_calls[1].result.content
     read = drive(agent, way).tool_calls[0].result
     assert read.content.startswith("[characters 0")
     assert Label.PRIVATE in read.labels

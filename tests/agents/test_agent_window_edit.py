@@ -74,10 +74,10 @@ def test_a_summary_is_of_what_may_be_sent():
 @pytest.mark.parametrize(
     ("edit", "says"),
     [
-        (lambda _: None, "It returns a list of messages"),
-        (lambda messages: messages.clear(), "It returns a list of messages"),
-        (lambda _: ["Hello"], "It returns a list of messages"),
-        (lambda messages: [*messages, ToolMessage("c1", "look", "2")], "A call and its result stay together"),
+        (lambda _: None, "It must return a list of messages"),
+        (lambda messages: messages.clear(), "It must return a list of messages"),
+        (lambda _: ["Hello"], "It must return a list of messages"),
+        (lambda messages: [*messages, ToolMessage("c1", "look", "2")], "A call and its result must stay together"),
     ],
 )
 def test_an_edit_that_gives_no_conversation_is_told(edit, says):
@@ -96,5 +96,5 @@ async def later(messages):
 @pytest.mark.parametrize("edit", ["newest", 3, later])
 def test_an_edit_that_is_no_function_is_told_at_once(edit):
     """A mistake is told where the window is made."""
-    with pytest.raises(ConfigError, match="takes a function, not async"):
+    with pytest.raises(ConfigError, match="takes a synchronous function"):
         Window(edit=edit)

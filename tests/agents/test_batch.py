@@ -468,8 +468,8 @@ def test_cancelled_amap_leaves_no_task():
 @pytest.mark.parametrize(
     ("prompts", "options", "words"),
     [
-        ("one text", {}, "a list of prompts"),
-        (5, {}, "a list of prompts"),
+        ("one text", {}, "a list or another iterable of prompts"),
+        (5, {}, "a list or another iterable of prompts"),
         ([], {"concurrency": 0}, "at least 1"),
         ([], {"concurrency": True}, "at least 1"),
         ([], {"limits": 5}, "Limits"),

@@ -124,5 +124,5 @@ def test_what_cannot_be_asked_is_refused(approve):
 
 def test_clients_of_a_server_are_no_run():
     """An approver that needs a run cannot be asked for clients over MCP."""
-    with pytest.raises(ConfigError, match="clients over MCP have no run"):
+    with pytest.raises(ConfigError, match="MCP clients have no run"):
         ToolServer([refund], approve=ask_owner)

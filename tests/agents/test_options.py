@@ -25,7 +25,7 @@ def test_unknown_argument_says_what_was_meant(given, meant):
 @pytest.mark.parametrize(
     ("given", "wanted"),
     [
-        ({"name": ""}, "name= takes a text that is not empty. Got ''."),
+        ({"name": ""}, "name= takes a text that is not blank. Got ''."),
         ({"tools": "web"}, "give the tool itself, not its name"),
         ({"model": 5}, "model= takes a model's name; an LLM goes into llm=. Got 5."),
         ({"safety": "hgih"}, "'hgih' is not a safety level; use SAFE, NETWORK or SYSTEM."),
@@ -54,6 +54,6 @@ def test_model_in_the_place_of_the_provider_is_told():
 @pytest.mark.parametrize("name", ["provider", "model", "api_key", "azure_endpoint", "base_url"])
 def test_what_is_no_text_is_refused(name):
     """A number where LLM takes a text is a ConfigError that does not repeat it, as it may be a key."""
-    with pytest.raises(ConfigError, match=r"are texts, as in LLM\(model=.*Got int") as raised:
+    with pytest.raises(ConfigError, match=r"must be strings, as in LLM\(model=.*Got int") as raised:
         LLM(**{name: 123456789})
     assert "123456789" not in str(raised.value)

@@ -125,8 +125,8 @@ def test_saved_run_that_was_changed_is_refused(tmp_path):
         (changed(text, "milestones", 0, "record", to=theirs), "record of its changes is another run's"),
         (changed(text, "run", to="0" * 32), "record of its changes is another run's"),
         (changed(text, "run", to=""), "names no run"),
-        (changed(text, "milestones", 1, "response", "message", "tool_calls", to=calls), "which another call has"),
-        (changed(text, "history", to=[orphan]), "no such call"),
+        (changed(text, "milestones", 1, "response", "message", "tool_calls", to=calls), "the id 'a' of another call"),
+        (changed(text, "history", to=[orphan]), "a result of the call 'x', which does not exist"),
     ):
         with pytest.raises(SessionError, match=f"This saved run was changed: .*{told}"):
             Agent("helper", [add], llm=ScriptedLLM("Done.")).resume(edited)

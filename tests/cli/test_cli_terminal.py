@@ -38,7 +38,7 @@ def test_an_error_has_two_halves(text, parts):
         (UnknownTool("No."), "Error: No.\nTo list the tools: agentkit tools list\n"),
         (ConfigError("\x1b[31mNo."), "Error: No.\nTo see which settings hold"),
         (ConfigError(), "Error: ConfigError\nTo see which settings hold"),
-        (OSError(2, "No such file", "x"), "Error: x: No such file.\nCheck that the file, the disk or the pipe"),
+        (OSError(2, "No such file", "x"), "Error: x: No such file.\nCheck that the file or pipe"),
         (OSError("odd"), "Error: odd\nCheck that"),
     ],
 )

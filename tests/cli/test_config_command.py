@@ -11,7 +11,7 @@ from agentkit.cli.settings import user_file
 def test_paths_say_what_is_there(typed_line, own_user_file, tmp_path):
     """`config path` names both files, whether they are there, and whether the project is trusted."""
     out, _, code = typed_line("config", "path")
-    assert (code, "(not there; agentkit init writes it)" in out, "project  none" in out) == (0, True, True)
+    assert (code, "(does not exist; agentkit init writes it)" in out, "project  none" in out) == (0, True, True)
     own = own_user_file('session = "x"\n')
     (tmp_path / "agentkit.toml").write_text('session = "x"\n')
     out = typed_line("config", "path")[0]
@@ -64,7 +64,7 @@ def test_init_leaves_what_is_there(typed_line, own_user_file):
     """A file that is there stays as it is."""
     path = own_user_file("# mine\n")
     _, err, code = typed_line("init")
-    assert (code, f"There is a file {path} already" in err) == (2, True)
+    assert (code, f"{path} already exists" in err) == (2, True)
     assert path.read_text() == "# mine\n"
 
 
@@ -74,3 +74,9 @@ def test_init_says_why_it_cannot_write(typed_line, monkeypatch, tmp_path):
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "file"))
     _, err, code = typed_line("init")
     assert (code, "cannot be written" in err) == (2, True)
+
+
+def test_a_negative_value_is_not_an_option(typed_line):
+    """A value that begins with a dash is checked as a value."""
+    _, err, code = typed_line("config", "set", "limits.cost", "-1")
+    assert (code, "takes a number above 0" in err, "No such option" in err) == (2, True, False)

@@ -233,8 +233,8 @@ def test_what_cannot_be_run(typed, tmp_path, words, told):
 @pytest.mark.parametrize(
     ("text", "name", "told", "remedy"),
     [
-        ("prompt,expected\n,4\n", "a.csv", "a.csv, line 2: the prompt is missing.", "Mend the file"),
-        ("prompt\n", "a.csv", "The suite 'a' has no cases", "Mend the file"),
+        ("prompt,expected\n,4\n", "a.csv", "a.csv, line 2: the prompt is missing.", "Correct the file"),
+        ("prompt\n", "a.csv", "The suite 'a' has no cases", "Correct the file"),
         ('{"question": 1}', "a.jsonl", "a case has no field 'question'.", "Its fields are prompt"),
         ("\xe4", "a.csv", "cannot be read: it is not UTF-8.", "Save it as UTF-8."),
         ("2+2?", "a.txt", "Cases are read from .jsonl and .csv files", "Give it such a name."),

@@ -58,7 +58,7 @@ def test_the_named_agent(write):
 def test_no_agent(write):
     """A program without an agent at its top is told so."""
     path = write("x = 1\n")
-    assert refused(path) == f"There is no Agent in {path}. Make one at its top, as in: it = Agent(...)"
+    assert refused(path) == f"There is no Agent in {path}. Define one at module level, for example: it = Agent(...)"
 
 
 def test_a_text_file(write, tmp_path):
@@ -114,7 +114,7 @@ def test_a_program_that_runs_its_agent(write, call):
         ("x = 1\nx =\n", "line 2: SyntaxError: invalid syntax"),
         ("raise SystemExit(3)\n", "line 1: SystemExit: 3"),
         ("raise ValueError\n", "line 1: ValueError\nThe whole traceback: python "),
-        ("from agentkit import Agent\n\nAgent('')\n", "line 3: name= takes a text that is not empty."),
+        ("from agentkit import Agent\n\nAgent('')\n", "line 3: name= takes a text that is not blank."),
         ("\0", "SyntaxError: source code string cannot contain null bytes"),
     ],
 )

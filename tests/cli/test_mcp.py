@@ -152,8 +152,10 @@ def test_a_tool_that_cannot_be_used(tmp_path, look):
     (tmp_path / "tools.json").write_text(json.dumps([odd]))
     out, err, code = look()
     assert (out.split()[0], code) == ("odd", ANSWERED)
-    assert err.startswith("Left out: Tool 'odd': its schema is no JSON schema ('file' is no type of 'a\\u202e'")
-    assert "'file' is no type" in json.loads(look("--json")[0])["unusable"]["odd"]
+    assert err.startswith(
+        "Left out: Tool 'odd': its schema is not a valid JSON schema ('file' is not a valid type of 'a\\u202e'"
+    )
+    assert "'file' is not a valid type" in json.loads(look("--json")[0])["unusable"]["odd"]
 
 
 def test_hints_are_the_servers_own_words(look):

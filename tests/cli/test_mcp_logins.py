@@ -73,3 +73,9 @@ def test_a_secret_of_the_client(url):
     assert isinstance(done.exception, ConfigError)
     assert "issuer" in str(done.exception)
     assert "tulip" not in str(done.exception)
+
+
+def test_a_login_needs_a_url():
+    """A command, or a host without a scheme, is refused."""
+    refused = CliRunner().invoke(mcp, ["login", "mcp.example.com"], standalone_mode=False).exception
+    assert "'mcp.example.com' is not a URL" in str(refused)

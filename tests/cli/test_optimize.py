@@ -83,7 +83,7 @@ def test_nothing_is_written_over_unless_told(optimize, tmp_path):
     """A file that is there is written over with --force alone, the agent's own not even by mistake."""
     _, err, code = optimize("--tokens", 9, "--out", "bot.txt")
     assert code == 2
-    assert err.splitlines()[0] == "Error: bot.txt is there already."
+    assert err.splitlines()[0] == "Error: bot.txt already exists."
     assert optimize("--tokens", 200_000, "--out", "bot.txt", "--force")[2] == 0
     assert clerk.rules_in(read_manifesto(tmp_path / "bot.txt").instruction) == clerk.RULES
 
@@ -131,7 +131,7 @@ def test_a_limit_that_leaves_the_gain_unmeasured_is_told_by_the_exit_code(optimi
 @pytest.mark.parametrize(
     ("arguments", "complaint"),
     [
-        ((), "Say what it may take: --budget DOLLARS, or --tokens NUMBER."),
+        ((), "The search has no limit.\nSet one: --budget DOLLARS or --tokens NUMBER."),
         (("--tokens", 9, "--offline", "-m", "x"), "Use --offline or --model, not both: "),
         (
             ("--tokens", 9, "--lineage", "a", "--resume", "b"),

@@ -80,7 +80,7 @@ def test_a_program_is_run_once(tmp_path):
 @pytest.mark.parametrize(
     ("text", "named", "told"),
     [
-        (None, "{0}", "one.py' does not exist. Name a Python file whose functions are tools."),
+        (None, "{0}", "one.py' does not exist. Name a Python file of tools"),
         ("x = 1\n", "{0}", "offers no tools. Write functions in it, or a list: tools = [...]"),
         ("tools = 5\n", "{0}", "tools= takes tools"),
         ("def one(): ...\ndef two(): ...\n", "{0}", "has one, two. Name one: "),

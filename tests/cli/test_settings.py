@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit.cli.settings import project_file, settings_here, trust
-from agentkit.errors import ConfigError
+from agentkit.errors import ConfigError, UnknownTool
 from agentkit.levels import SafetyLevel
 
 
@@ -45,8 +45,20 @@ def test_flag_environment_project_user_default(monkeypatch, own_user_file, proje
 def test_a_wrong_variable_is_named(monkeypatch):
     """A variable that cannot be right says which it is."""
     monkeypatch.setenv("AGENTKIT_SAFETY", "high")
-    with pytest.raises(ConfigError, match=r"AGENTKIT_SAFETY is not as it should be\. 'high' is not"):
+    with pytest.raises(ConfigError, match=r"AGENTKIT_SAFETY is invalid\. 'high' is not"):
         settings_here()
+
+
+def test_an_unknown_tool_is_reported_with_its_source(own_user_file):
+    """The error for an unknown tool names the file that lists it, and suggests a name once."""
+    path = own_user_file('tools = ["calculater"]\n')
+    with pytest.raises(UnknownTool) as raised:
+        _ = settings_here().tools
+    assert str(raised.value).startswith(f"{path}: No tool is named 'calculater'. Did you mean 'calculator'?\nThe tools")
+    with pytest.raises(
+        UnknownTool, match=r"^No tool is named 'wbe'\. Did you mean 'web'\?\nThe tools are: get_current"
+    ):
+        _ = settings_here({"tools": ("wbe",)}).tools
 
 
 @pytest.mark.parametrize(
@@ -159,10 +171,10 @@ def test_the_offline_model_stands_in_for_none_that_was_named(monkeypatch):
     """A model named on the command line is asked, or refused when a variable names the offline model."""
     monkeypatch.setenv("AGENTKIT_PROVIDER", "offline")
     with pytest.raises(
-        ConfigError, match=r"No 'gpt-5.4-mini' would answer.* AGENTKIT_PROVIDER names.*openai:gpt-5.4-mini"
+        ConfigError, match=r"'gpt-5.4-mini' cannot be used: AGENTKIT_PROVIDER selects.*openai:gpt-5.4-mini"
     ):
         settings_here({"model": "gpt-5.4-mini"}).llm()
-    with pytest.raises(ConfigError, match=r"No 'gpt-5\.4-mini' would answer"):
+    with pytest.raises(ConfigError, match=r"The model 'gpt-5\.4-mini' cannot be used"):
         settings_here().llm("gpt-5.4-mini")
     assert settings_here({"model": "ollama:qwen3"}).llm().describe().provider == "ollama"
     assert settings_here({"model": "offline"}).llm().describe().provider == "offline"

@@ -71,7 +71,7 @@ def test_a_tool_runs_without_a_model(arguments, out, capsys):
 def test_a_failure_speaks_of_arguments_only_where_they_are_wrong(capsys):
     """Who calls a tool rightly and gets an error is not sent to its parameters; who calls it wrongly is."""
     assert run(["tools", "run", "read_file", "path=nosuch"]) == 1
-    assert capsys.readouterr().err == "Error: There is no 'nosuch'.\n"
+    assert capsys.readouterr().err == "Error: 'nosuch' does not exist.\n"
     assert run(["tools", "run", "calculator"]) == 2
     assert capsys.readouterr().err.endswith("To see what it takes: agentkit tools show calculator\n")
 

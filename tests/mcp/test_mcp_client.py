@@ -526,9 +526,9 @@ def test_a_tool_that_cannot_be_used(words, tmp_path):
     with MCPServer(words) as server:
         assert server.tools.names == ("echo",)
         assert [*server.unusable] == ["odd"]
-        assert "'file' is no type of 'a'" in server.unusable["odd"]
+        assert "'file' is not a valid type of 'a'" in server.unusable["odd"]
         assert server.call("odd", text="unjudged") == "unjudged"
-        with pytest.raises(ConfigError, match="'file' is no type"):
+        with pytest.raises(ConfigError, match="'file' is not a valid type"):
             server.again("odd")
 
 

@@ -132,7 +132,7 @@ def test_summarise_folder_reads_and_changes_nothing(run, tmp_path):
     assert (code, printed) == (0, "All about a voyage.\n")
     assert "We sail on Friday." in sent(server.requests[2])
     assert "Bread, rope." in sent(server.requests[2])
-    assert re.search(r"^read_file .*There is no 'no.txt'", told, re.MULTILINE)
+    assert re.search(r"^read_file .*'no.txt' does not exist", told, re.MULTILINE)
     assert (folder / "plan.txt").read_text() == "We sail on Friday."
 
 

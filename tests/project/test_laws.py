@@ -25,6 +25,7 @@ OWN_PROCESS = {
     "cli/chat/repl.py",
     "cli/loading.py",
     "cli/replay.py",
+    "llm/providers/local/worker.py",
     "llm/providers/offline/worker.py",
     "sandbox/worker.py",
     "sandbox/kernel/namespaces.py",

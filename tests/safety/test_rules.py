@@ -120,6 +120,7 @@ def test_examples_are_checked_when_the_rule_is_made():
         ({"verdict": "deny", "tool": "send", "where": {"n": {"origin": "here"}}}, "an origin"),
         ({"verdict": "deny", "tool": "send", "when": {}}, "is not a valid rule"),
         ({"verdict": "deny"}, "is not a valid rule"),
+        (5, "^5 is not a rule. Use Rule"),
         ({"verdict": "deny", "tool": "send", "where": ["to"]}, "where= takes tests by argument, as in where="),
     ],
 )

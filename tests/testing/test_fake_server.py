@@ -341,8 +341,8 @@ def test_a_function_makes_a_line_from_the_request():
 def test_a_request_too_many_is_a_server_error(ask):
     """A request without a line left is answered with the request and the script, and reported by `done`."""
     server = FakeServer("Only this.")
-    with pytest.raises(ScriptError, match="Request 2 finds no line"), server:
-        _ask_in_vain(ask, server, times=2, said="the script has 1")
+    with pytest.raises(ScriptError, match="The script has no line for request 2"), server:
+        _ask_in_vain(ask, server, times=2, said="request 2; it has 1")
     assert len(server.requests) == 2
 
 

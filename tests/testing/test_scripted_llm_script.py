@@ -145,7 +145,7 @@ def test_a_request_too_many_shows_the_question_and_the_script():
     script.take("one")
     with pytest.raises(ScriptError) as caught:
         script.take("What else?")
-    assert str(caught.value) == ("Request 2 finds no line: the script has 1.\n  asked: What else?\n  1. 'Hello'")
+    assert str(caught.value) == ("The script has no line for request 2; it has 1.\n  asked: What else?\n  1. 'Hello'")
 
 
 def test_an_empty_script_says_so():
@@ -167,7 +167,7 @@ def test_unsaid_lines_are_shown():
     script.take("x")
     with pytest.raises(ScriptError) as caught:
         script.done()
-    assert str(caught.value) == "Only 1 of the script's 3 lines were asked for. Unsaid:\n  2. 'b'\n  3. 'c'"
+    assert str(caught.value) == "Only 1 of the script's 3 lines were used. Unused:\n  2. 'b'\n  3. 'c'"
 
 
 def test_the_last_line_repeats():

@@ -174,7 +174,7 @@ RIGHT = [
 
 WRONG = [
     (Invoice, "", "The answer should be JSON; it is empty."),
-    (Invoice, "I cannot see one.", "The answer should be JSON; there is none in it."),
+    (Invoice, "I cannot see one.", "The answer should be JSON; it contains none."),
     (Invoice, "[1]", "The answer should be an object; got [1]."),
     (Invoice, '{"number": "A1", "items": [', "The JSON is cut off before its end."),
     (

@@ -234,9 +234,9 @@ def test_definitions_that_would_explode_stay_where_they_are() -> None:
 
 def test_a_place_that_is_malformed_is_named() -> None:
     """What is wrong with a schema is said with the name of the property, and with what may be written."""
-    with pytest.raises(TypeError, match=r"'color' is no type of 'paint': write one of string, number, integer,"):
+    with pytest.raises(TypeError, match=r"'color' is not a valid type of 'paint'; use one of string, number, integer,"):
         refuse_malformed({"properties": {"paint": {"type": ["string", "color"]}}})
-    with pytest.raises(TypeError, match=r"\[\] is no type of it"):
+    with pytest.raises(TypeError, match=r"\[\] is not a valid type of the schema"):
         refuse_malformed({"type": []})
     refuse_malformed(CLOSED_POINT)
 
@@ -250,14 +250,14 @@ def test_what_is_required_but_not_described_has_no_strict_form() -> None:
     ("part", "told"),
     [
         ({"type": 5}, "'type' of '#/x' must not be a int"),
-        ({"type": [{}]}, "{} is no type of '#/x'"),
+        ({"type": [{}]}, "{} is not a valid type of '#/x'"),
         ({"enum": 5}, "'enum' of '#/x' must not be a int"),
         ({"allOf": 5}, "'allOf' of '#/x' must not be a int"),
         ({"prefixItems": 5}, "'prefixItems' of '#/x' must not be a int"),
         ({"properties": 5}, "'properties' of '#/x' must not be a int"),
         ({"required": 5}, "'required' of '#/x' must not be a int"),
         ({"$ref": "#/y"}, "'type' of '#/y' must not be a int"),
-        ([], "'#/x' is a list where"),
+        ([], "'#/x' must be an object, not a list"),
         ({"agentkit-python": [["A", 1]]}, "'agentkit-python' of '#/x' must not be a list"),
         ({"agentkit-summed": True}, "'agentkit-summed' of '#/x' must not be a bool"),
     ],

@@ -291,7 +291,7 @@ def test_judging_runs_nothing() -> None:
     assert show.judge({"path": "/home/a"}) == ALLOW
     assert show.judge("").rule == "no-etc"
     assert ran == []
-    assert divide.judge({"a": 1}) == Decision(Verdict.ALLOW, "no-rule", "The tool divide has no judge of its own.")
+    assert divide.judge({"a": 1}) == Decision(Verdict.ALLOW, "no-rule", "The tool divide has no judge.")
 
 
 def test_a_direct_call_has_already_said_yes() -> None:

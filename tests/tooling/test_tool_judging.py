@@ -79,7 +79,7 @@ def clerk(*lines: Any, judge: Any = within_means, **options: Any) -> Agent:
 @pytest.mark.parametrize("judge", JUDGES)
 def test_a_run_tells_the_judge_whose_it_is(judge: Any) -> None:
     """The same call is allowed for the one and denied for the other, also when the run awaits."""
-    agent = clerk(*[call("send", euros=20), "Done."] * 2, judge=judge)
+    agent = clerk(*[call("send", euros=20), "Done."] * 2, judge=judge, remember=False)
     (first,) = agent.run("Send 20.", context=AN).decisions
     (other,) = asyncio.run(agent.arun("Send 20.", context=BO)).decisions
     assert (first.verdict, other.rule, other.reason) == (Verdict.ALLOW, "too-much", "Bo may send 5 at most.")
@@ -92,7 +92,7 @@ def test_a_judge_knows_the_call_and_what_was_read() -> None:
     (run,) = seen
     assert (run.agent, run.session, run.call) == ("clerk", "bo", result.tool_calls[0].call.id)
     assert run.run
-    assert [message.text for message in run.messages if hasattr(message, "text")] == [""]
+    assert [message.text for message in run.messages] == ["Send 20.", ""]
 
 
 def test_calls_of_programs_are_judged_by_the_run_s_account() -> None:
@@ -102,6 +102,7 @@ def test_calls_of_programs_are_judged_by_the_run_s_account() -> None:
         "clerk",
         tools=program_tool([Tool(send, judge=within_means)]),
         llm=ScriptedLLM(*[call("run_program", code=code), "Done."] * 2),
+        remember=False,
     )
     assert "20 sent" in agent.run("Send 20.", context=AN).tool_calls[0].result.content
     assert "Bo may send 5 at most" in agent.run("Send 20.", context=BO).tool_calls[0].result.content

@@ -152,7 +152,7 @@ def test_folder_is_listed(workspace, folder):
     """Folders and files are listed by name."""
     tool = list_directory_in(workspace)
     assert tool() == {"path": ".", "directories": ["sub"], "files": [".env", "a.txt"]}
-    assert tool("missing")["error"] == "There is no 'missing'."
+    assert tool("missing")["error"] == "'missing' does not exist."
     for number in range(1_200):
         os.close(os.open(folder / "sub" / str(number), os.O_CREAT))
     result = tool.invoke({"path": "sub"})

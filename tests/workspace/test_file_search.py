@@ -71,7 +71,7 @@ def test_bad_pattern_is_explained(pattern, root):
     [
         (Query(""), "1 to 1,000 characters"),
         (Query("x" * 1_001), "1 to 1,000 characters"),
-        (Query("x", "missing"), "There is no 'missing'"),
+        (Query("x", "missing"), "'missing' does not exist"),
         (Query("x", "../x"), "outside the workspace"),
         (Query("x", glob="{a,b}" * 9), "more than 64 alternatives"),
     ],

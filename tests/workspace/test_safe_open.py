@@ -76,7 +76,7 @@ def test_long_path_is_shown_by_its_beginning():
 @pytest.mark.parametrize(
     ("error", "kind", "text"),
     [
-        (OSError(errno.ENOENT, ""), ToolError, "There is no 'f'."),
+        (OSError(errno.ENOENT, ""), ToolError, "'f' does not exist."),
         (OSError(errno.ENOSPC, ""), ToolError, "The disk is full; 'f' is as it was."),
         (OSError(errno.EXDEV, ""), Blocked, "leads out of the workspace"),
         (OSError(errno.ELOOP, ""), Blocked, "symbolic link"),

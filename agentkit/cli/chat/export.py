@@ -50,7 +50,7 @@ def save(session: Session, path: Path) -> None:
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(markdown_of(session.name, session.entries))
     except FileExistsError:
-        raise SessionError(f"There is a file {str(path)!r} already; choose another name.") from None
+        raise SessionError(f"The file {str(path)!r} already exists. Choose another name.") from None
     except OSError as error:
         raise SessionError(f"{str(path)!r} cannot be written: {error.strerror}.") from None
 

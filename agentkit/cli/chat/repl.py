@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from functools import cache, partial
+from itertools import chain
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -239,7 +240,7 @@ def _through_lines(order: AskOptions, settings: Settings, llm: LLM) -> int:
     if is_person:
         return _loop(_first(order, _typed, _echo), lambda: room)
     code = ANSWERED
-    for line in (*filter(None, [_first_prompt(order)]), *_piped()):
+    for line in chain(filter(None, [_first_prompt(order)]), _piped()):  # piped lines are answered as they arrive
         code = room.take(line) or code
     return code
 

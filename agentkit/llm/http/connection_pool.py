@@ -21,6 +21,7 @@ from urllib.request import getproxies, proxy_bypass
 import httpx2
 
 from agentkit.errors import BadResponse, ConfigError, Unreachable
+from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.pipeline import CANCELLATION, RequestCancellation
 from agentkit.llm.protocols.error_mapping import ended
 from agentkit.settings import environment
@@ -369,21 +370,22 @@ class Connections:
                 self._idle.popleft()[1].disconnect()
 
 
-def blocking(base_url: str) -> Connections:
+def blocking(endpoint: Endpoint) -> Connections:
     """Blocking connections to a server, for all threads. Raises ConfigError if environment variables are invalid."""
-    return _set_up(lambda: Connections(partial(httpx2.HTTPTransport, **_options(base_url))))
+    return _set_up(lambda: Connections(partial(httpx2.HTTPTransport, **_options(endpoint))))
 
 
-def awaiting(base_url: str) -> ConnectionPool:
+def awaiting(endpoint: Endpoint) -> ConnectionPool:
     """Async connections to a server, for one event loop. Raises ConfigError if environment variables are invalid."""
-    return _set_up(lambda: ConnectionPool(partial(httpx2.AsyncHTTPTransport, **_options(base_url))))
+    return _set_up(lambda: ConnectionPool(partial(httpx2.AsyncHTTPTransport, **_options(endpoint))))
 
 
-def _options(base_url: str) -> dict[str, Any]:
+def _options(endpoint: Endpoint) -> dict[str, Any]:
+    base_url = endpoint.base_url
     is_secure = base_url.startswith("https:")
     return {
         "verify": _tls_context(*map(environment().get, _CERTIFICATES)) if is_secure else False,
-        "proxy": proxy_to(base_url),
+        "proxy": proxy_of(endpoint),
         "socket_options": _SOCKET_OPTIONS,
     }
 
@@ -394,9 +396,11 @@ def _tls_context(*_: str | None) -> SSLContext:
     return httpx2.create_ssl_context()
 
 
-def proxy_to(url: str) -> str | None:
-    """The proxy that the environment sets for a URL, if any."""
-    proxies, parts = getproxies(), urlsplit(url)
+def proxy_of(endpoint: Endpoint) -> str | None:
+    """The proxy that the environment sets for requests to an endpoint, if any."""
+    if endpoint.is_direct:
+        return None
+    proxies, parts = getproxies(), urlsplit(endpoint.base_url)
     proxy = proxies.get(parts.scheme) or proxies.get("all")
     if not proxy or proxy_bypass(parts.netloc.rpartition("@")[2]):
         return None

@@ -24,7 +24,7 @@ from agentkit.llm.http.connection_pool import (
     PassThroughStream,
     awaiting,
     blocking,
-    proxy_to,
+    proxy_of,
 )
 from agentkit.llm.http.retry import FOREIGN, Retries, refusal, translated
 from agentkit.llm.pipeline import CANCELLATION, READ, Effect, OpenStream, Steps, pause
@@ -85,7 +85,7 @@ class Transport:
         self._always = _HEADERS | dict(wire.headers)
         self._timeouts = dict.fromkeys(("connect", "read", "write", "pool"), timeout_seconds)
         self._timeouts["connect"] = self.connect_seconds
-        self.proxy = shown_url(proxy_to(endpoint.base_url) or "")
+        self.proxy = shown_url(proxy_of(endpoint) or "")
         self._token: Secret | None = None
         self._process, self._lock = os.getpid(), threading.Lock()
         self._connections: Connections | CustomClient | None = None
@@ -226,7 +226,7 @@ class Transport:
         """The blocking connections of this process."""
         with self._own_lock():
             if self._connections is None:
-                self._connections = self._custom_client() or blocking(self._endpoint.base_url)
+                self._connections = self._custom_client() or blocking(self._endpoint)
                 self._close_connections = weakref.finalize(self, _close_in, os.getpid(), self._connections)
             return self._connections
 
@@ -250,7 +250,7 @@ class Transport:
         loop = asyncio.get_running_loop()
         if loop not in self._kept:
             self._forget_ended_loops()
-            lanes = self._custom_client() or awaiting(self._endpoint.base_url)
+            lanes = self._custom_client() or awaiting(self._endpoint)
             keeper = _keep(lanes)
             await anext(keeper)
             self._kept[loop] = _LoopConnections(lanes, keeper, weakref.finalize(self, _let_go, loop, keeper))

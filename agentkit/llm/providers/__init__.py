@@ -1,1 +1,1 @@
-"""Model providers: OpenAI and compatible services, Azure, the offline model."""
+"""Model providers: OpenAI and compatible services, Azure, the offline model, models in GGUF files."""

@@ -21,7 +21,7 @@ from agentkit.tools.calculator.evaluator import CONSTANTS, FUNCTIONS, Number, ca
 MAX_TOKENS = 500
 
 UNDERSTOOD = (
-    "understood are numbers, + - * / // % **, parentheses, pi, e, tau and functions such as "
+    "the calculator accepts numbers, + - * / // % **, parentheses, pi, e, tau and functions such as "
     "sqrt, round, log, sin, max, mean and factorial"
 )
 
@@ -468,7 +468,7 @@ class _Parser:
         if len(self._tokens) == 1:
             return ToolError(f"The expression is empty: {UNDERSTOOD}.")
         if token.kind == "end":
-            return ToolError(f"A number is missing at the end, behind {self._tokens[-2].text!r}.")
+            return ToolError(f"A number is missing at the end, after {self._tokens[-2].text!r}.")
         return ToolError(f"A number is missing before {token.text!r}.")
 
     def _misplaced(self, token: Token) -> ToolError:
@@ -485,7 +485,7 @@ class _Parser:
     def _unclear_product(self) -> ToolError:
         before, after = self._tokens[self._index - 1].text, self._next.text
         return ToolError(
-            f"Multiplying {before!r} by {after!r} without a sign is unclear behind {self._operator!r}: "
+            f"Multiplying {before!r} by {after!r} without a sign is unclear after {self._operator!r}: "
             "write the * and parentheses around what belongs together."
         )
 

@@ -53,7 +53,7 @@ def test_json_lines_are_an_export(session, tmp_path):
 def test_no_file_is_written_over(session, tmp_path):
     """A file that is there stays as it is; one that cannot be written is told."""
     (tmp_path / "trip.md").write_text("mine")
-    with pytest.raises(SessionError, match="already; choose another name"):
+    with pytest.raises(SessionError, match=r"already exists\. Choose another name"):
         save(session, tmp_path / "trip.md")
     assert (tmp_path / "trip.md").read_text() == "mine"
     with pytest.raises(SessionError, match="cannot be written: No such file"):

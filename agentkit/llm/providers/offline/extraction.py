@@ -57,7 +57,7 @@ class ExtractionForm:
             doubtful += chosen_fields(fields, self._schema, text)
         if doubtful or confidence < _LEAST_CONFIDENCE:
             named = f": {', '.join(dict.fromkeys(doubtful))}" if doubtful else ""
-            raise BadResponse(f"The offline model is not sure that it read {self.name} rightly from the text{named}.")
+            raise BadResponse(f"The offline model could not read {self.name} reliably from the text{named}.")
         return fields["value"] if self._is_wrapped else fields
 
 

@@ -1,0 +1,1 @@
+"""Models in GGUF files, run on this machine by llama.cpp."""
