@@ -60,7 +60,7 @@ def limits_option(help_text: str) -> Callable[[Command], Command]:
 
 def _place(_context: click.Context, _parameter: click.Parameter, place: str | None) -> str | None:
     """Return the place unchanged. Raises BadParameter for a URL that cannot store sessions."""
-    from agentkit.sessions.stores.factory import refuse_foreign
+    from agentkit.sessions.stores import refuse_foreign
 
     try:
         refuse_foreign(place or "")

@@ -68,7 +68,7 @@ def search(*, query: tuple[str, ...], limit: int, place: str | None, as_json: bo
     """Find the sessions whose prompts, answers and tool calls contain all words of QUERY."""
     from agentkit.cli.display import clean, document_text
     from agentkit.sessions.search import search_sessions
-    from agentkit.sessions.stores.factory import store_at
+    from agentkit.sessions.stores import store_at
 
     found = list(search_sessions(store_at(place), " ".join(query), limit))
     if as_json:

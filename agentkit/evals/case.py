@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import field
 from os import PathLike, fspath
 from typing import Any
 
@@ -17,6 +19,7 @@ from agentkit.evals.simulated_user import SimulatedUser
 from agentkit.event_rendering import value_text
 from agentkit.messages import Content, ToolCall
 from agentkit.suggestions import refuse_made
+from agentkit.usage import Usage
 
 _SLUG_CHARS, _DIGEST_CHARS = 32, 6
 _PLACE = re.compile(r" at 0x[0-9a-fA-F]+")
@@ -273,3 +276,30 @@ def _part(part: str | Image | File) -> Any:
     if isinstance(part, File):
         return {"file": part.url, **({"name": part.name} if part.name else {})}
     return {"image": part.url, **({"detail": part.detail} if part.detail else {})}
+
+
+PASSES_AT = 0.5
+"""The default threshold from which a score passes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The verdict of one scorer on one trial: a value from 0 to 1, whether that passes, and why.
+
+    By default a value of at least 0.5 passes. `usage` is the usage of the scorer. Raises ConfigError if the value is
+    not a number from 0 to 1.
+    """
+
+    name: str
+    value: float
+    reason: str = ""
+    passed: bool | None = None
+    usage: Usage = field(default_factory=Usage, compare=False)
+
+    def __post_init__(self) -> None:
+        value = self.value
+        if not isinstance(value, int | float) or math.isnan(value) or not 0 <= value <= 1:
+            raise ConfigError(f"The score {self.name!r} must be a number from 0 to 1. Got {value!r:.200}.")
+        object.__setattr__(self, "value", float(value))
+        if self.passed is None:
+            object.__setattr__(self, "passed", value >= PASSES_AT)

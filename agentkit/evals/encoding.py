@@ -9,8 +9,7 @@ from typing import Any
 from agentkit._dataclass import dataclass
 from agentkit.agents.result import RunResult
 from agentkit.errors import ConfigError, SessionError
-from agentkit.evals.case import Case
-from agentkit.evals.score import Score
+from agentkit.evals.case import Case, Score
 from agentkit.evals.trial import Trial
 from agentkit.sessions.codec import Data, decode_part, encode_part, from_line, to_line
 from agentkit.usage import Usage

@@ -11,8 +11,7 @@ from typing import Any, Literal
 from agentkit.agents.agent import Agent
 from agentkit.agents.result import RunResult
 from agentkit.errors import ConfigError
-from agentkit.evals.case import Case, plain
-from agentkit.evals.score import Score
+from agentkit.evals.case import Case, Score, plain
 from agentkit.evals.scorers import Scorer
 from agentkit.evals.trial import answer_of, transcript_of
 from agentkit.levels import SafetyLevel

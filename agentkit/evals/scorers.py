@@ -14,8 +14,7 @@ from typing import Any, Literal, cast
 from agentkit._dataclass import dataclass
 from agentkit.agents.result import RunResult
 from agentkit.errors import ConfigError
-from agentkit.evals.case import Case, ExpectedCall
-from agentkit.evals.score import Score
+from agentkit.evals.case import Case, ExpectedCall, Score
 from agentkit.evals.trial import answer_of
 from agentkit.event_rendering import cut
 from agentkit.messages import ToolCall

@@ -9,8 +9,7 @@ from typing import Any, Literal
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.result import RunResult
-from agentkit.evals.case import Case
-from agentkit.evals.score import Score
+from agentkit.evals.case import Case, Score
 from agentkit.event_rendering import call_text, content_text
 from agentkit.events import Milestone, RunEnded, RunStarted
 from agentkit.messages import Content

@@ -24,7 +24,7 @@ from agentkit.knowledge.chunks import AddResult, Chunk, Document, SearchScope, W
 from agentkit.knowledge.documents import KINDS, READING_VERSION, Content, read, read_text
 from agentkit.knowledge.embeddings import Embedding, refuse_awaiting, vectors_in
 from agentkit.knowledge.ranking import Rerank, Rewrite, fused, reranked, wordings
-from agentkit.knowledge.stores.factory import Place, store_at
+from agentkit.knowledge.stores import Place, store_at
 from agentkit.knowledge.stores.store import ChunkStore, StoredDocument, embedded_text
 from agentkit.safety.paths import secret
 from agentkit.safety.urls import AddressRules

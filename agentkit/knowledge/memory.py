@@ -14,7 +14,7 @@ from agentkit.errors import ConfigError
 from agentkit.knowledge.chunks import ChunkDraft, Document, SearchScope, Wanted, checked_wanted
 from agentkit.knowledge.embeddings import Embedding
 from agentkit.knowledge.knowledge import Collection, check_search, checked_metadata
-from agentkit.knowledge.stores.factory import Place
+from agentkit.knowledge.stores import Place
 from agentkit.knowledge.stores.store import StoredDocument
 from agentkit.levels import SafetyLevel
 from agentkit.suggestions import refuse_made

@@ -41,7 +41,7 @@ _HEADERS = {"Connection": "close"}
 """llama.cpp closes idle connections after a few seconds; a new one to this machine takes no time."""
 
 
-class _Running(NamedTuple):
+class _RunningServer(NamedTuple):
     """A server that is in use, its address, and the provider that sends requests to it."""
 
     server: ServerProcess
@@ -60,7 +60,7 @@ class LocalModel(Stage):
         if not is_replaying():
             check_model_file(self._path)
         self._arguments = timeout_seconds, max_retries, price
-        self._running: dict[tuple[int, ServerOptions], _Running] = {}
+        self._running: dict[tuple[int, ServerOptions], _RunningServer] = {}
 
     @property
     def adjustments(self) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ class LocalModel(Stage):
         """The steps that start the server if needed and send it the request."""
         options = self._options(request.settings)
         start = partial(self._started, options)
-        running: _Running = yield Effect(start, partial(asyncio.to_thread, start))
+        running: _RunningServer = yield Effect(start, partial(asyncio.to_thread, start))
         if request.tools and not running.address.supports_tools:
             raise Rejected(
                 f"The chat template of {self._path.name} does not support tools. Pass tool_calling='text' or 'auto', "
@@ -92,7 +92,7 @@ class LocalModel(Stage):
         own = replace(request, settings=settings)
         return (yield from running.remote.steps(own, streaming=streaming, is_hasty=is_hasty))
 
-    def _released(self) -> list[_Running]:
+    def _released(self) -> list[_RunningServer]:
         released = list(self._running.values())
         self._running.clear()
         return released
@@ -108,7 +108,7 @@ class LocalModel(Stage):
                 raise ConfigError(f"{name}= takes a whole number, {_OPTIONS[name]} or more. Got {value!r:.200}.")
         return ServerOptions(path=str(self._path), **{"context_tokens": CONTEXT_TOKENS, **given})
 
-    def _started(self, options: ServerOptions) -> _Running:
+    def _started(self, options: ServerOptions) -> _RunningServer:
         """The running server with these options. Raises MissingExtra and ConfigError if it cannot be started."""
         key = os.getpid(), options
         known = self._running.get(key)
@@ -122,5 +122,5 @@ class LocalModel(Stage):
                 headers=_HEADERS,
                 is_direct=True,
             )
-            known = self._running[key] = _Running(server, address, RemoteModel(endpoint, *self._arguments))
+            known = self._running[key] = _RunningServer(server, address, RemoteModel(endpoint, *self._arguments))
         return known

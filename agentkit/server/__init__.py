@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from starlette.applications import Starlette
 
     from agentkit.agents.agent import Agent
-    from agentkit.sessions.stores.factory import Place
+    from agentkit.sessions.stores import Place
 
 __all__ = ["app"]
 

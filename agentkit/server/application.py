@@ -16,7 +16,7 @@ from agentkit.server.chats import Chats
 from agentkit.server.http_types import HTTPError, HTTPRequest, HTTPResponse
 from agentkit.server.openai_endpoint import Completions, refusal_of
 from agentkit.server.streaming import ConcurrencyLimit
-from agentkit.sessions.stores.factory import Place, store_at
+from agentkit.sessions.stores import Place, store_at
 
 if TYPE_CHECKING:
     from starlette.applications import Starlette

@@ -17,7 +17,7 @@ from agentkit.sessions.conversation import Conversation
 from agentkit.sessions.run_log import LocalRunLocks, SessionRun, entries_of_run, resumptions
 from agentkit.sessions.run_state import RunState
 from agentkit.sessions.store import START, Position, Release, SessionEntry, SessionStore, SessionSummary, checked_name
-from agentkit.sessions.stores.factory import Place, store_at
+from agentkit.sessions.stores import Place, store_at
 from agentkit.usage import Usage
 
 

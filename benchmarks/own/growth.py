@@ -25,7 +25,7 @@ from agentkit.events import ResponseReceived, RunEnded, RunStarted
 from agentkit.knowledge import Knowledge
 from agentkit.messages import AssistantMessage, Response
 from agentkit.sessions.session import Session
-from agentkit.sessions.stores.factory import store_at
+from agentkit.sessions.stores import store_at
 from agentkit.testing import FakeServer, ScriptedLLM, call, record, replay
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace

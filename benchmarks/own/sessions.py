@@ -24,7 +24,7 @@ from agentkit.events import ResponseReceived, RunEnded, RunStarted
 from agentkit.messages import AssistantMessage, Message, Response, ToolCall, UserMessage
 from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionEntry, SessionStore
-from agentkit.sessions.stores.factory import Place, store_at
+from agentkit.sessions.stores import Place, store_at
 from agentkit.testing import ScriptedLLM, call
 from agentkit.usage import Usage
 from benchmarks.own.times import measured, median, microseconds

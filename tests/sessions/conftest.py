@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.sessions.stores.factory import store_at
+from agentkit.sessions.stores import store_at
 
 PLACES = {
     "memory": ":memory:",

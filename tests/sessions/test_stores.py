@@ -12,12 +12,12 @@ from agentkit.errors import SessionError
 from agentkit.events import AnswerRefused, ResponseReceived, RunEnded, RunStarted, ToolCallFinished
 from agentkit.messages import AssistantMessage, Response, ToolCall, ToolResult
 from agentkit.sessions.store import START, SessionEntry
-from agentkit.sessions.stores.factory import store_at
+from agentkit.sessions.stores import store_at
 
 DONE = RunEnded("done", "Tschüß \ud83d \0 “x”")
 HOLDING = """
 import sys
-from agentkit.sessions.stores.factory import store_at
+from agentkit.sessions.stores import store_at
 store = store_at(sys.argv[1])
 release = store.hold("trip", "run-1")
 print("held" if release else "refused", flush=True)
@@ -27,7 +27,7 @@ WRITING = """
 import sys
 from agentkit.events import AnswerRefused
 from agentkit.sessions.store import SessionEntry
-from agentkit.sessions.stores.factory import store_at
+from agentkit.sessions.stores import store_at
 store = store_at(sys.argv[1])
 for number in range(int(sys.argv[3])):
     store.append("trip", [SessionEntry(sys.argv[2], number, AnswerRefused(f"{number} {part}")) for part in "ab"])
@@ -294,7 +294,7 @@ FORKING = """
 import os, sys
 from agentkit.events import RunEnded
 from agentkit.sessions.store import SessionEntry
-from agentkit.sessions.stores.factory import store_at
+from agentkit.sessions.stores import store_at
 store = store_at(sys.argv[1])
 entry = SessionEntry("run-1", 1, RunEnded("done"))
 store.append("trip", [entry])
@@ -325,7 +325,7 @@ def test_a_forked_process_goes_on_by_itself(shared_place):
 
 ORPHANING = """
 import os, sys
-from agentkit.sessions.stores.factory import store_at
+from agentkit.sessions.stores import store_at
 store = store_at(sys.argv[1])
 release = store.hold("trip", "run-1")
 if os.fork() == 0:

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentkit.errors import ConfigError
-from agentkit.knowledge.stores.factory import store_at
+from agentkit.knowledge.stores import store_at
 from agentkit.knowledge.stores.postgres import PostgresChunkStore
 from agentkit.knowledge.stores.sqlite import SQLiteChunkStore
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from agentkit.errors import SessionError
-from agentkit.sessions.stores.factory import store_at
+from agentkit.sessions.stores import store_at
 from agentkit.sessions.stores.in_memory import InMemorySessionStore
 from agentkit.sessions.stores.postgres import PostgresSessionStore
 from agentkit.sessions.stores.sqlite import SQLiteSessionStore
