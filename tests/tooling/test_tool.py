@@ -570,7 +570,7 @@ def test_a_function_that_yields_is_told_as_a_list(function: Any) -> None:
         (mixed, {"name": ""}, "'' is not a name that providers accept"),
         (mixed, {"name": "two words"}, "is not a name that providers accept"),
         (mixed, {"name": "x" * 65}, "is not a name that providers accept"),
-        (mixed, {"name": "math.factorial"}, r"a-z A-Z 0-9 _ -\. Write 'math_factorial', say\."),
+        (mixed, {"name": "math.factorial"}, r"a-z A-Z 0-9 _ -\. For example, 'math_factorial'"),
         (mixed, {"name": "tên"}, "is not a name that providers accept"),
         (mixed, {"name": "line\n"}, "is not a name that providers accept"),
         (mixed, {"name": 5}, "5 is not a name that providers accept"),
