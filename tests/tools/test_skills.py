@@ -158,7 +158,6 @@ def test_nothing_outside_of_a_skill_is_read(tmp_path, path):
 @pytest.mark.parametrize(
     ("path", "why"),
     [("nowhere.md", "'nowhere.md' does not exist"), ("folder", "a folder"), ("data", "no text in UTF-8")],
-    [("nowhere.md", "'nowhere.md' does not exist"), ("folder", "a folder"), ("data", "no text in UTF-8")],
 )
 def test_what_cannot_be_read_is_told(tmp_path, path, why):
     """A model is told what is wrong with a file's name."""
