@@ -516,7 +516,7 @@ def elsewhere(desk, tmp_path):
             "'write_file' waits for approval, and this agent",
         ),
         "another tool": (Agent("clerk", [other], llm=ScriptedLLM()), "the 'run_program' of this agent makes none"),
-        "another folder": (clerk([write_file_tool], workspace=tmp_path / "there"), "give workspace="),
+        "another folder": (clerk([write_file_tool], workspace=tmp_path / "there"), "Set workspace="),
     }
 
 
