@@ -141,13 +141,14 @@ _OTHER_MODULES = (
 
 def __getattr__(name: str) -> object:
     """Import a public name on first access and cache it."""
+    import sys
     from importlib import import_module
 
     if name not in _HOMES:
         home = _home_of(name)
         if home:  # not an AttributeError: `from agentkit import` would replace its message
             raise ImportError(f"{name} is in {home}. Write: from {home} import {name}", name=__name__)
-        raise AttributeError(f"module 'agentkit' has no attribute {name!r}", name=name)
+        raise AttributeError(f"module 'agentkit' has no attribute {name!r}", name=name, obj=sys.modules[__name__])
     value = getattr(import_module(f"agentkit.{_HOMES[name]}"), name)
     globals()[name] = value
     return value

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from dataclasses import replace
 from itertools import product
-from typing import Any, Self
+from typing import Any
 
 from agentkit.agents.budget import RESUME_HINT, Budget
 from agentkit.agents.effects import CallFunction, Question, Steps, tell
@@ -70,20 +70,6 @@ _LANDING = (
 )
 
 
-class _Caught:
-    """Catches an exception in its block, as the error of a result."""
-
-    error: AgentKitError | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> bool:
-        if isinstance(error, Exception):
-            self.error = as_error(error)
-        return isinstance(error, Exception)
-
-
 class RunLoop:
     """One run of one conversation.
 
@@ -117,24 +103,27 @@ class RunLoop:
     def begin(self, prompt: Content) -> Steps:
         """Start a new run, from RunStarted to RunFinished."""
         refusal: AgentKitError | None = None
-        with _Caught() as caught:
+        try:
             yield from self.asking.instruct()
             prompt, refusal = yield from self._checked_prompt(prompt)
+        except Exception as error:
+            refusal = as_error(error)
         started = RunStarted(self.plan.agent, prompt, len(self.run.history), self.plan.bench.workspace.record.id)
         yield from tell(self.run, started)
-        refusal = caught.error or refusal
         if refusal is not None:
             yield from self._fail(refusal)
         yield from self._go_on()
 
     def resume(self) -> Steps:
         """Resume a run where it stopped."""
-        with _Caught() as caught:
+        refusal: AgentKitError | None = None
+        try:
             yield from self.asking.instruct()
-        refusal = caught.error
+        except Exception as error:
+            refusal = as_error(error)
         is_landed = self.progress.is_answered and self.progress.status == "limit"
         self.was_done = self.progress.is_answered and self.progress.status == "done"
-        yield from tell(self.run, RunResumed("Go on where you were stopped: there is room again." if is_landed else ""))
+        yield from tell(self.run, RunResumed("Continue where you stopped: the limit was raised." if is_landed else ""))
         if refusal is None and self.progress.prompt is not None:  # not sent to a model yet
             _, refusal = yield from self._checked_prompt(self.progress.prompt)
         if refusal is not None:

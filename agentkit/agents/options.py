@@ -97,7 +97,7 @@ _TAKES: Mapping[str, tuple[Callable[[Any], bool], str]] = {
         "approve=lambda request: True, or 'later'; to let calls through unasked, use safety= or policy=",
     ),
     "limits": (lambda value: isinstance(value, Limits), "Limits(...)"),
-    "session": (lambda value: isinstance(value, str | Session), "a session's name, or a Session"),
+    "session": (lambda value: isinstance(value, str | Session) and value != "", "the name of a session, or a Session"),
     "workspace": (lambda value: isinstance(value, str | Path | Workspace), "the path of a folder, or a Workspace"),
 }
 """The valid values of each argument of Agent, as a test and a description."""

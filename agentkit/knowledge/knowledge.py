@@ -37,6 +37,9 @@ from agentkit.usage import NO_USAGE, Usage, is_whole
 _CANDIDATES = 50
 """The number of candidates from each ranking."""
 
+_MAX_NAME_BYTES = 255
+"""The longest name of a file on common file systems."""
+
 
 class Collection:
     """Chunks in one space of a store; `embed` makes the vectors of chunks, `embed_question` those of questions."""
@@ -127,9 +130,15 @@ def spelled(place: str | os.PathLike[str]) -> str:
         text = os.fspath(place)
     except TypeError:
         text = ""
-    if not text or not is_text(text):
-        raise ConfigError(f"add() takes files, folders and web addresses; not {place!r}. For a text use add_text().")
+    if not text or not is_text(text) or _has_long_name(text):
+        got = f"{place!r:.200}"
+        raise ConfigError(f"add() takes files, folders and web addresses; not {got}. For a text use add_text().")
     return text if is_url(text) else os.path.realpath(Path(text).expanduser())
+
+
+def _has_long_name(text: str) -> bool:
+    """Whether a text has a part that is too long for a file name, so that it is not a path."""
+    return not is_url(text) and any(len(part.encode()) > _MAX_NAME_BYTES for part in text.split("/"))
 
 
 def usual_folders(file: str) -> tuple[str, ...]:
@@ -208,8 +217,8 @@ def _read(path: str) -> bytes:
 KnowledgeTool = Tool[..., dict[str, Any]]
 
 MOST_PASSAGES = 20
-_CITE = "Say after each claim which source it is from, with its position; what no passage says is not known."
-_NOTHING = "No passage was found. Try other words, or say that the documents do not tell."
+_CITE = "Cite the source and position after each claim. State nothing that no passage contains."
+_NOTHING = "No passage was found. Try other words, or say that the documents do not answer the question."
 
 
 def knowledge_tool(search: Callable[..., list[Chunk]], name: str, *, is_private: bool) -> KnowledgeTool:

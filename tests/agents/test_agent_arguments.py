@@ -51,6 +51,7 @@ async def asynchronous(*arguments):
         ({"approve": True}, "approve= takes a function"),
         ({"approve": lambda: True}, "approve= takes a function"),
         ({"approve": lambda _request, _more: True}, "approve= takes a function"),
+        ({"session": ""}, "session= takes the name of a session"),
         ({"listeners": print}, "listeners= takes a list"),
         ({"handoffs": None}, "handoffs= takes a list of agents"),
         ({"handoffs": ["expert"]}, "handoffs= takes a list of agents"),

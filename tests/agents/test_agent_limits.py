@@ -247,7 +247,7 @@ def test_resumed_model_is_told_that_there_is_room_again():
     """After a last answer the model is told why the conversation goes on; where there was none, it just goes on."""
     landed = ScriptedLLM(*calls(1), "So far.", "Done.")
     Agent("helper", [add], max_iterations=1, llm=landed).run("go").resume()
-    assert "there is room again" in landed.requests[-1].messages[-1].content
+    assert "the limit was raised" in landed.requests[-1].messages[-1].content
     stopped = ScriptedLLM(say("", *calls(1), usage=Usage(10, 50, requests=1)), "Done.")
     Agent("helper", [add], llm=stopped, limits=Limits(output_tokens=60)).run("go").resume()
     assert stopped.requests[-1].messages[-1].content == "0"

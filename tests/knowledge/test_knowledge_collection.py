@@ -24,3 +24,9 @@ def test_what_is_no_number_of_passages_is_refused(limit):
         Knowledge(":memory:").search("tea", limit)
     with pytest.raises(ConfigError, match="limit= takes a whole number from 1 on"):
         Memory(":memory:").recall("tea", limit)
+
+
+def test_a_text_is_no_place(tmp_path):
+    """A text that is too long for the name of a file is refused with the function that takes texts."""
+    with Knowledge(tmp_path / "knowledge.db") as knowledge, pytest.raises(ConfigError, match="use add_text"):
+        knowledge.add("A note about everything. " * 20)
