@@ -1,4 +1,4 @@
-"""Policy decisions about tool calls, and refusals."""
+"""Policy decisions about tool calls, refusals, and the locations of paths in arguments."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def judge_call(call: ToolCall, bench: ToolPolicyContext, read: Sequence[Message]
             decision = judge_flow(read, tool.name, _written(tool, arguments), decision, bench.above, brought)
     except RecursionError:
         return JudgedCall(call, Decision(Verdict.DENY, BAD_ARGUMENTS, "The arguments nest too deeply to be judged."))
-    return JudgedCall(call, decision, tool, arguments, expected=expected(arguments, places))
+    return JudgedCall(call, decision, tool, arguments, expected=expected_folders(arguments, places))
 
 
 def _judged_by_all(
@@ -304,7 +304,7 @@ def real_folders(workspace: Workspace, folders: Iterable[str]) -> dict[str, str]
     return found
 
 
-def expected(arguments: Mapping[str, Any], places: CallFacts) -> dict[str, str]:
+def expected_folders(arguments: Mapping[str, Any], places: CallFacts) -> dict[str, str]:
     """The real location of each path argument, keyed by the path as written."""
     found = {}
     for name, located_there in places.arguments.items():

@@ -1,4 +1,4 @@
-"""Office documents as Markdown: detection of the format, and limits of the text."""
+"""Office documents as Markdown: format detection, limits of the text, and the slides of presentations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Text extraction, as executed by the isolated worker."""
+"""Text extraction in the isolated worker: the reader of each format, and notebooks."""
 
 from __future__ import annotations
 

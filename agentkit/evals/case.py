@@ -1,4 +1,4 @@
-"""Test cases: prompts and expected outcomes."""
+"""Test cases: prompts, expected outcomes, and the scores of their answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading the branches and tags of a repository, and comparing them with what they were before a command."""
+"""Branches, tags and objects of a repository, compared with their state before a command."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Provider detection from arguments and environment variables."""
+"""Provider detection from arguments and environment variables, and the stand-in for a missing provider."""
 
 from __future__ import annotations
 
@@ -326,13 +326,13 @@ def _offline_way() -> str:
     )
 
 
-NAME = "replay"
+_ABSENT = "replay"
 """The provider's name for an LLM created during a replay, which needs no provider."""
 
 
 def absent_endpoint(model: str | None) -> Endpoint:
     """A placeholder endpoint for a model whose responses are replayed from a recording."""
-    return Endpoint(provider=NAME, model=model or NAME)
+    return Endpoint(provider=_ABSENT, model=model or _ABSENT)
 
 
 class AbsentModel:

@@ -1,4 +1,4 @@
-"""Execution of shell commands in the strongest available isolation, within limits."""
+"""Execution of shell commands in the strongest available isolation, within limits; SQLite files of a command."""
 
 from __future__ import annotations
 
@@ -386,9 +386,11 @@ def _view(job: _Job) -> MountPlan:
 
 def _with_databases(view: MountPlan, job: _Job) -> MountPlan:
     """The view of a command that only reads, in which it can open the databases that it names."""
-    folders = folders_to_open(job.command, job.folder)
+    folders = database_folders(job.command, job.folder)
     at = view.mounts.index(("ro", job.folder, job.folder)) + 1
-    more = [mount for folder in sorted(folders) for mount in opened(folder, job.confinement.limits.scratch_bytes)]
+    more = [
+        mount for folder in sorted(folders) for mount in database_mounts(folder, job.confinement.limits.scratch_bytes)
+    ]
     rules = tuple(("all", folder) for folder in folders)
     return replace(view, mounts=(*view.mounts[:at], *more, *view.mounts[at:]), rules=(*view.rules, *rules))
 
@@ -458,7 +460,7 @@ _HEADER, _MODE, _WAL = b"SQLite format 3\0", slice(18, 20), b"\2\2"
 _MAX_WORDS, _MAX_ENTRIES, _MAX_FOLDERS = 500, 300, 5
 
 
-def folders_to_open(command: str, folder: str) -> list[str]:
+def database_folders(command: str, folder: str) -> list[str]:
     """The folders of the databases that a command names and that cannot be opened without creating files.
 
     Those with more than 300 entries are left out; opening such a database fails as before.
@@ -490,7 +492,7 @@ def _is_in_wal_mode(path: str) -> bool:
     return False
 
 
-def opened(folder: str, size: int) -> list[Mount]:
+def database_mounts(folder: str, size: int) -> list[Mount]:
     """The mounts that replace a folder by one in memory, in which every entry of it is shown read-only."""
     mounts: list[Mount] = [("tmpfs", folder, str(size))]
     with os.scandir(folder) as scan:

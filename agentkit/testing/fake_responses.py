@@ -12,7 +12,16 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from agentkit._dataclass import dataclass
 from agentkit.messages import AssistantMessage, Response, ToolCall
-from agentkit.testing.scripted_llm import LENGTH, LINE_USAGE, Saying, describe, pieces, response_of, vector_of, words_in
+from agentkit.testing.scripted_llm import (
+    LINE_USAGE,
+    VECTOR_LENGTH,
+    Saying,
+    describe,
+    pieces,
+    response_of,
+    vector_of,
+    words_in,
+)
 from agentkit.usage import Usage
 
 WHOLE_PATH, STREAM_PATH = GEMINI_PATHS = (":generateContent", ":streamGenerateContent")
@@ -694,7 +703,7 @@ def reply_with_vectors(request: RecordedRequest) -> ScriptedReply:
     if len(texts) > _MAX_TEXTS:
         said = f"Invalid 'input': array too long. Expected at most {_MAX_TEXTS} entries, but got {len(texts)} instead."
         return fail(400, said, code="array_above_max_length", parameter="input")
-    length = request.json.get("dimensions", LENGTH)
+    length = request.json.get("dimensions", VECTOR_LENGTH)
     if not isinstance(length, int) or length < 1:
         return fail(400, f"Invalid value for 'dimensions' = {length}. Must be 1 or more.", parameter="dimensions")
     body = json.dumps(_answer(texts, length, request)).encode()

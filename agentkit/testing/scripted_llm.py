@@ -1,4 +1,4 @@
-"""An LLM that answers from a script and records requests."""
+"""An LLM that answers from a script and records requests, with deterministic embeddings."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ class ScriptedProvider:
 
     def embed(self, texts: Sequence[str], settings: Mapping[str, Any]) -> Embeddings:
         """Embed texts as deterministic vectors, as a FakeServer does; no line is used."""
-        length = settings.get("dimensions", LENGTH)
+        length = settings.get("dimensions", VECTOR_LENGTH)
         usage = Usage(input_tokens=sum(map(words_in, texts)), requests=1)
         return Embeddings([vector_of(text, length) for text in texts], self._model, usage)
 
@@ -317,13 +317,13 @@ def _deltas(response: Response) -> Iterator[Event]:
         yield from (ToolCallDelta(index, "", piece) for piece in pieces(call.arguments))
 
 
-LENGTH = 64
+VECTOR_LENGTH = 64
 """The default number of dimensions."""
 
 _PIECE_CHARS = 4
 
 
-def vector_of(text: str, length: int = LENGTH) -> list[float]:
+def vector_of(text: str, length: int = VECTOR_LENGTH) -> list[float]:
     """A deterministic unit vector of a text. Texts that share words, or most of their letters, have similar vectors."""
     numbers = [0.0] * length
     for piece, times in Counter(_pieces(text.lower()) or [text]).items():

@@ -1,4 +1,4 @@
-"""Requests to model providers over httpx2."""
+"""Requests to model providers over httpx2, or over a client that the user passes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Quote removal and expansion of words (pure)."""
+"""Quote removal, expansion of words, and parameter expansion operators (pure)."""
 
 from __future__ import annotations
 
