@@ -207,9 +207,6 @@ def models_in(names: Sequence[str], settings: Settings, *, offline: bool) -> lis
     return [settings.llm()] if offline else [settings.llm(name) for name in names]
 
 
-STDOUT = "-"
-
-
 def report_in(path: Path) -> Report:
     """Load a report from a file. Raises ConfigError with a remedy."""
     try:
