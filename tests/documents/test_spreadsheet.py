@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from agentkit.documents.number_format import shown_value
+from agentkit.documents.spreadsheet import shown_value
 
 ROWS = json.loads(Path(__file__).with_name("number_formats.json").read_text("utf-8"))
 
