@@ -18,7 +18,7 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.atomic_write import write_whole
-from agentkit.cli.terminal import ANSWERED, StatusLine, tell
+from agentkit.cli.terminal import ANSWERED, StatusLine, clean, document_text, line_text, tell
 from agentkit.decisions import Verdict
 from agentkit.errors import AgentKitError, ConfigError
 from agentkit.safety.approval import NOBODY, WORDS, Approval, ApprovalRequest, Approver, Grant, Grants, Said
@@ -51,8 +51,6 @@ class KeptApproval:
     @property
     def calls(self) -> str:
         """The calls that it covers, on one line."""
-        from agentkit.cli.display import line_text
-
         tests = [f"{name}={_test_text(test)}" for name, test in self.where.items()]
         return line_text(f"{self.tool}({', '.join([*tests, *(f'{name}=…' for name in self.free)])})", 200)
 
@@ -267,8 +265,6 @@ def approvals(context: click.Context) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def list_approvals(*, as_json: bool) -> None:
     """List the kept approvals, oldest first: id, time, calls and folder."""
-    from agentkit.cli.display import clean, document_text
-
     kept = KeptApprovals().load()
     if as_json:
         click.echo(document_text(approvals=[asdict(each) for each in kept]))

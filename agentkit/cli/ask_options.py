@@ -17,17 +17,16 @@ from typing import Annotated, Any, Literal
 import click
 
 from agentkit._dataclass import dataclass
-from agentkit.cli.completion import COLLECTIONS, PLACE, limits_option, safety_levels, session_names, tool_names
-from agentkit.cli.loading import parted, run_file
+from agentkit.cli.config import find_template, template_names
+from agentkit.cli.options import COLLECTIONS, PLACE, limits_option, safety_levels, session_names, tool_names
+from agentkit.cli.programs import parted, run_file
 from agentkit.cli.settings import Settings, limit_of, option_value, settings_here, split_names
-from agentkit.cli.templates import find_template, template_names
 from agentkit.cli.tools import WholeNumber
 from agentkit.content import File, Image, part_of, quoted_file
 from agentkit.event_rendering import suggestion
 from agentkit.levels import SafetyLevel
-from agentkit.lines import split_lines
 from agentkit.messages import Content
-from agentkit.text_encoding import decode_text
+from agentkit.text_encoding import decode_text, split_lines
 
 FILE = click.Path(path_type=Path)
 Command = Callable[..., Any]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, TypedDict
 import click
 
 from agentkit.atomic_write import write_whole
-from agentkit.cli.terminal import shown_word, tell
+from agentkit.cli.terminal import line_text, shown_word, tell
 from agentkit.errors import SessionError
 from agentkit.event_rendering import suggestion
 from agentkit.sessions.export import new_name
@@ -75,7 +75,6 @@ def continued(place: str | None) -> Session:
 
 def continues(session: Session) -> str:
     """The name of a continued session and its latest prompt, on one line."""
-    from agentkit.cli.display import line_text
     from agentkit.event_rendering import content_text
     from agentkit.messages import UserMessage
 

@@ -13,16 +13,27 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
-from agentkit.cli.completion import limits_option
-from agentkit.cli.display import clean, json_text
-from agentkit.cli.loading import SUFFIX, one_in, parted, run_file
+from agentkit.cli.options import limits_option
+from agentkit.cli.programs import SUFFIX, one_in, parted, run_file
 from agentkit.cli.settings import limit_of, settings_here
-from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, LIMIT, fitted, halves, remedied, shown_word, tell
+from agentkit.cli.terminal import (
+    ANSWERED,
+    FAILED,
+    INTERRUPTED,
+    LIMIT,
+    clean,
+    fitted,
+    halves,
+    json_text,
+    remedied,
+    shown_word,
+    tell,
+)
 from agentkit.cli.tools import Fraction, WholeNumber
 from agentkit.errors import ConfigError, SessionError
-from agentkit.evals.agent_variants import Tried, is_tried, name_of
 from agentkit.evals.environment import Cassettes
 from agentkit.evals.report import Comparison, Report
+from agentkit.evals.run_config import Tried, is_tried, name_of
 from agentkit.evals.trial import Trial
 from agentkit.event_rendering import suggestion
 from agentkit.llm.pricing import cost_of
@@ -147,7 +158,7 @@ def suite_in(place: str, scorers: Sequence[str] = ()) -> tuple[Suite, Mapping[st
 
 def _cases_in(path: Path, scorers: Sequence[Any]) -> Suite:
     """Load the suite from a file of cases. Raises ConfigError with a remedy."""
-    from agentkit.evals.dataset import FIELDS
+    from agentkit.evals.case import FIELDS
     from agentkit.evals.suite import Suite
 
     try:

@@ -16,7 +16,7 @@ from typing import Any
 import click
 
 from agentkit.atomic_write import write_whole
-from agentkit.cli.terminal import tell
+from agentkit.cli.terminal import document_text, tell
 from agentkit.errors import ConfigError
 from agentkit.settings import environment, state_folder
 
@@ -194,8 +194,6 @@ def set_key(*, provider: str) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def list_keys(*, as_json: bool) -> None:
     """List the providers with a key, and the place of each key. No key is shown."""
-    from agentkit.cli.display import document_text
-
     places = dict(_places())
     if as_json:
         click.echo(document_text(keys=places))

@@ -34,10 +34,10 @@ COMMANDS = {
     "mcp": ("mcp", "mcp", "Offer tools to MCP clients, and inspect MCP servers."),
     "sessions": ("sessions", "sessions", "List, search, show, fork and delete the stored sessions."),
     "undo": ("sessions", "undo", "Undo the changes of the last run in this folder."),
-    "run": ("run", "run", "Ask the agent in a Python or text file."),
+    "run": ("ask", "run", "Ask the agent in a Python or text file."),
     "keys": ("keys", "keys", "Store, list and remove API keys."),
-    "templates": ("templates", "templates", "List the templates for -T."),
-    "plugins": ("plugins", "plugins", "List the installed plugins."),
+    "templates": ("config", "templates", "List the templates for -T."),
+    "plugins": ("programs", "plugins", "List the installed plugins."),
     "approvals": ("approvals", "approvals", "List and revoke the stored approvals."),
     "tools": ("tools", "tools", "List the tools, and use one without a model."),
     "knowledge": ("knowledge", "knowledge", "Add documents, and search them for passages."),
@@ -45,12 +45,12 @@ COMMANDS = {
     "optimize": ("optimize", "optimize", "Improve an agent's instruction with its failures."),
     "explain": ("tools", "explain", "Show whether a tool call is allowed, and why."),
     "manifest": ("manifest", "manifest", "Show the permissions of an agent, and fail if there are more."),
-    "models": ("models", "models", "Show the model in use, its price and its window; list models."),
+    "models": ("doctor", "models", "Show the model in use, its price and its window; list models."),
     "config": ("config", "config", "Show and set the settings, with their sources and files."),
     "init": ("config", "init", "Write a commented settings file."),
     "doctor": ("doctor", "doctor", "Check the installation, and name the next step."),
     "show": ("sessions", "show", "Show a recorded run or an exported session, or write a page."),
-    "replay": ("replay", "replay", "Replay a recorded run, or run a program on it."),
+    "replay": ("sessions", "replay", "Replay a recorded run, or run a program on it."),
 }
 """The commands, most frequent first: module below `agentkit.cli`, name in the module, and help line.
 
@@ -68,7 +68,7 @@ class QuestionOrCommand(click.Group):
     def get_command(self, _context: click.Context | None, cmd_name: str) -> click.Command | None:
         """The command of this name, imported on first use."""
         if cmd_name not in COMMANDS:
-            from agentkit.cli.plugins import plugin_command
+            from agentkit.cli.programs import plugin_command
 
             return plugin_command(cmd_name)
         module, name, _ = COMMANDS[cmd_name]

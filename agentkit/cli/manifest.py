@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import click
 
 from agentkit.agents.agent import Agent
-from agentkit.cli.loading import SUFFIX, names_in, one_in, parted
-from agentkit.cli.terminal import ANSWERED, REFUSED, tell, tell_error
+from agentkit.cli.programs import SUFFIX, names_in, one_in, parted
+from agentkit.cli.terminal import ANSWERED, REFUSED, clean, tell, tell_error
 from agentkit.errors import ConfigError, ReplayError
 from agentkit.recording import Account, Recording, active
 
@@ -92,7 +92,6 @@ def _write(text: str, file: Path) -> None:
 
 def _tell(found: tuple[Difference, ...], program: str, file: Path, *, strict: bool) -> int:
     """Print the differences, one per line, and the verdict; return the exit code."""
-    from agentkit.cli.display import clean
     from agentkit.manifest import ChangeDirection
 
     for each in found:

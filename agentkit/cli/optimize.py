@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit._dataclass import dataclass
-from agentkit.cli.completion import limits_option
 from agentkit.cli.eval import scorers_of_a_file
-from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, LIMIT, shown_word, tell
+from agentkit.cli.options import limits_option
+from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, LIMIT, clean, shown_word, tell
 from agentkit.cli.tools import Fraction, WholeNumber
-from agentkit.lines import split_lines
+from agentkit.text_encoding import split_lines
 
 if TYPE_CHECKING:
     from agentkit.agents.agent import Agent
@@ -143,7 +143,6 @@ class _OptimizeOptions:
 
 def _run(wanted: _OptimizeOptions) -> int:
     """Search, print the report and write the requested files; return the exit code."""
-    from agentkit.cli.display import clean
     from agentkit.cli.eval import agents_in, suite_in
     from agentkit.cli.settings import settings_here
     from agentkit.evals import optimize as improved

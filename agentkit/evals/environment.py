@@ -15,9 +15,8 @@ from typing import Any
 from agentkit.agents.agent import Agent
 from agentkit.agents.result import RunResult
 from agentkit.errors import AgentKitError, ConfigError, RunError, SessionError
-from agentkit.evals.agent_variants import own_folder, seeded
 from agentkit.evals.case import Case
-from agentkit.evals.run_config import PlannedTrial, SuiteConfig
+from agentkit.evals.run_config import PlannedTrial, SuiteConfig, own_folder, seeded
 from agentkit.evals.simulated_user import SimulatedUser, UserTurn
 from agentkit.evals.trial import answer_of, prompt_of, told_by
 from agentkit.event_rendering import content_text

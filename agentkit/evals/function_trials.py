@@ -19,7 +19,7 @@ from agentkit.agents.prompt_run import Job, Outcome, SharedBudget
 from agentkit.agents.result import RunResult
 from agentkit.agents.run_config import LINEAGE
 from agentkit.errors import AgentKitError, LimitExceeded, RunError
-from agentkit.evals.agent_variants import has_room_for
+from agentkit.evals.run_config import has_room_for
 from agentkit.evals.trial import told_by
 from agentkit.evals.trials import TrialContext, TrialRun
 from agentkit.events import (

@@ -14,7 +14,7 @@ from agentkit.evals.case import expected_text
 from agentkit.evals.metrics import Metrics, Reported
 from agentkit.evals.trial import Trial
 from agentkit.event_rendering import call_text, count_text, cut, hidden, one_line, visible
-from agentkit.lines import split_lines
+from agentkit.text_encoding import split_lines
 from agentkit.usage import Usage, shown_cost
 
 MOST_NAME_CHARS = 28

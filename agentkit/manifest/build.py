@@ -16,18 +16,22 @@ from urllib.parse import urlsplit
 from agentkit.agents.agent import Agent, AgentTool
 from agentkit.decisions import Decision, Verdict
 from agentkit.levels import SafetyLevel
-from agentkit.manifest import facts, file
-from agentkit.manifest.code_identity import OURS, approver_of, code_of, is_ours, module_of
-from agentkit.manifest.facts import ANYTHING, IN_MEMORY, KEPT, WEAKENED
-from agentkit.manifest.locations import (
+from agentkit.manifest import file, schema
+from agentkit.manifest.identity import (
+    OURS,
+    approver_of,
+    code_of,
     command_told,
     folder_told,
+    is_ours,
     model_facts,
+    module_of,
     price_told,
     session_told,
     url_told,
     workspace_facts,
 )
+from agentkit.manifest.schema import ANYTHING, IN_MEMORY, KEPT, WEAKENED
 from agentkit.messages import digest_of
 from agentkit.safety.policy import NO_RULE, Policy
 from agentkit.safety.rules import Rule
@@ -295,7 +299,7 @@ def closed_over(function: Any) -> Mapping[str, Any]:
     return inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
 
 
-_Facts = Iterator[tuple[facts.Path, Any]]
+_Facts = Iterator[tuple[schema.Path, Any]]
 _Named = Sequence[tuple[str, Any]]
 
 
@@ -386,7 +390,7 @@ def _unlabelled(agent: Agent[Any]) -> Iterable[tuple[str, Any]]:
     return ((tool.name, True) for tool in agent.tools if agent.unlabelled == "allow" and not tool.is_labelled)
 
 
-def _under(path: facts.Path, named: Iterable[tuple[str, Any]]) -> _Facts:
+def _under(path: schema.Path, named: Iterable[tuple[str, Any]]) -> _Facts:
     return (((*path, name), value) for name, value in named)
 
 

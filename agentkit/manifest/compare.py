@@ -9,8 +9,8 @@ from typing import Any
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Verdict
 from agentkit.event_rendering import cut
-from agentkit.manifest.facts import SUBJECTS, ChangeDirection, Path
 from agentkit.manifest.file import Manifest
+from agentkit.manifest.schema import SUBJECTS, ChangeDirection, Path
 from agentkit.safety.paths import inside
 from agentkit.safety.rules import Rule, origin
 

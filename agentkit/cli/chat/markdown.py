@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from agentkit.cli.display import clean
-from agentkit.lines import split_lines
+from agentkit.cli.terminal import clean
+from agentkit.text_encoding import split_lines
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -21,8 +21,8 @@ from agentkit.evals.case import expected_text
 from agentkit.evals.trial import Trial
 from agentkit.event_rendering import call_text, suggestion
 from agentkit.events import ToolCallFinished
-from agentkit.lines import split_lines
 from agentkit.redaction import redact, written_redactor
+from agentkit.text_encoding import split_lines
 from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tools.web.page_text import without_controls
 

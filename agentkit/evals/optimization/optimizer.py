@@ -16,8 +16,8 @@ from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
 from agentkit.agents.run_config import LINEAGE
 from agentkit.errors import ConfigError
-from agentkit.evals.agent_variants import standing_order
 from agentkit.evals.case import Case
+from agentkit.evals.metrics import bootstrap, permutation
 from agentkit.evals.optimization.candidates import INSTRUCTION, TOOLS, Candidate, texts_of, with_texts
 from agentkit.evals.optimization.history import (
     HELD_OUT,
@@ -31,7 +31,7 @@ from agentkit.evals.optimization.history import (
 )
 from agentkit.evals.optimization.proposals import Proposer, Writer
 from agentkit.evals.optimization.search import KEPT, EvaluatedCandidate, Search, SearchStopped
-from agentkit.evals.statistics import bootstrap, permutation
+from agentkit.evals.run_config import standing_order
 from agentkit.evals.suite import Suite
 from agentkit.event_rendering import count_text
 from agentkit.llm.client import LLM
