@@ -1,4 +1,4 @@
-"""Approvals that are kept between runs, the approver of the command line, and `agentkit approvals`."""
+"""Approvals that are stored between runs, the approver of the command line, and `agentkit approvals`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from typing import Any, TextIO
 import click
 
 from agentkit._dataclass import dataclass
-from agentkit.atomic_write import write_whole
+from agentkit.atomic_write import store
 from agentkit.cli.terminal import ANSWERED, StatusLine, clean, document_text, line_text, tell
 from agentkit.decisions import Verdict
 from agentkit.errors import AgentKitError, ConfigError
@@ -105,10 +105,9 @@ class KeptApprovals:
 
     def _store(self, approvals: list[KeptApproval]) -> None:
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self.path, json.dumps([asdict(each) for each in approvals], ensure_ascii=False, indent=1))
-        except (OSError, TypeError, ValueError) as error:
-            raise ConfigError(f"{self.path} cannot be written: {error}. Is its folder writable?") from None
+            store(self.path, json.dumps([asdict(each) for each in approvals], ensure_ascii=False, indent=1))
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{self.path} cannot be written: {error}.") from None
 
 
 class CommandApprover:
@@ -297,7 +296,7 @@ def approve_all(_: ApprovalRequest) -> bool:
 def command_approver(
     status: StatusLine, source: TextIO | None, *, can_wait: bool, kept: KeptApprovals | None, in_workspace: str
 ) -> CommandApprover:
-    """An approver that asks at the terminal `source`; if it is none, only kept approvals count."""
+    """An approver that asks at the terminal `source`; without one, only stored approvals count."""
     if source is None or not source.isatty():
         return CommandApprover(None, kept)
     from agentkit.safety.terminal_approver import TerminalApprover

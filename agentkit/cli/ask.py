@@ -67,7 +67,7 @@ Examples:
   git diff | agentkit "Write a commit message."
   agentkit "What is in this picture?" @photo.png
   agentkit --schema "shop, total number, day date" @receipt.png
-  agentkit -c "And in words?"                 go on with the last session
+  agentkit -c "And in words?"                 continue the last session
   agentkit -t core,web --limit cost=0.10 "Who won, and by how much?"
 
 \b

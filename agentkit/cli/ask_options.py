@@ -387,12 +387,12 @@ def _written_in(file: Path, name: str) -> Any:
 def _fields(text: str) -> Iterator[tuple[str, Any]]:
     """Yield field names and types. Multi-line text has one field per line; otherwise commas separate the fields."""
     text = text.strip()
-    for said in split_lines(text) if "\n" in text else _COMMA.split(text):
-        field = _FIELD.fullmatch(said.strip())
-        if said.strip() and (field is None or not _is_name(field["name"])):
-            raise click.UsageError(f"--schema has the field {said.strip()!r}, which has no name. Write: {EXAMPLE!r}")
+    for line in split_lines(text) if "\n" in text else _COMMA.split(text):
+        field = _FIELD.fullmatch(line.strip())
+        if line.strip() and (field is None or not _is_name(field["name"])):
+            raise click.UsageError(f"--schema has the field {line.strip()!r}, which has no name. Write: {EXAMPLE!r}")
         if field is not None:
-            yield field["name"], _described(field["kind"], (field["about"] or "").strip(), said.strip())
+            yield field["name"], _described(field["kind"], (field["about"] or "").strip(), line.strip())
 
 
 def _described(word: str, about: str, said: str) -> Any:

@@ -60,8 +60,8 @@ def show_paths() -> None:
     own = settings_file()
     click.echo(clean(f"yours    {own}{'' if own.is_file() else '  (does not exist; agentkit init writes it)'}"))
     project = project_file(current_folder())
-    told = "none" if project is None else f"{project.path}{_trust_told(project)}"
-    click.echo(clean(f"project  {told}"))
+    text = "none" if project is None else f"{project.path}{_trust_told(project)}"
+    click.echo(clean(f"project  {text}"))
 
 
 @config.command("show")
@@ -116,7 +116,7 @@ def trust_project() -> None:
 
 
 @click.command(short_help="Write a commented settings file.")
-@click.option("--project", is_flag=True, help="Write agentkit.toml in this folder instead of your own file.")
+@click.option("--project", is_flag=True, help="Write agentkit.toml in this folder instead of your user file.")
 def init(*, project: bool) -> None:
     """Write a commented file of settings: your own, or this project's. One that is there stays as it is."""
     from agentkit.cli.settings import PROJECT_FILE, current_folder
@@ -269,8 +269,8 @@ def _files() -> Iterator[Path]:
 def templates(*, as_json: bool) -> None:
     """List the templates: name, parameters, description and file.
 
-    A template is a file NAME.toml in .agentkit/templates of a project, or in the folder templates beside your settings.
-    It contains a prompt with $input and other parameters, their [defaults], and settings such as model and tools.
+    A template is a file NAME.toml in .agentkit/templates of a project, or in the folder templates next to your
+    settings. It contains a prompt with $input and other parameters, their [defaults], and settings such as model and tools.
     """
     found = list({path.stem: read_template(path) for path in reversed(list(_files()))}.values())
     if as_json:
@@ -284,7 +284,7 @@ def templates(*, as_json: bool) -> None:
         needs = " ".join(f"-P {name} …" for name in each.parameters)
         click.echo(clean("  ".join(filter(None, (each.name, needs, each.description, str(each.path))))))
     if not found:
-        click.echo(f"There are no templates. Write one: {templates_folder() / f'NAME{_SUFFIX}'}", err=True)
+        click.echo(f"No template exists. Write one: {templates_folder() / f'NAME{_SUFFIX}'}", err=True)
 
 
 def template_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:

@@ -230,19 +230,19 @@ def models(*, names: tuple[str, ...], as_json: bool) -> None:
     from agentkit.cli.settings import settings_here
     from agentkit.errors import NoProvider
 
-    settings, told, problem = settings_here(), [], None
+    settings, parts, problem = settings_here(), [], None
     for name in names or (None,):
         try:
-            told += [_about(each) for each in settings.llm(name).with_fallbacks()]
+            parts += [_about(each) for each in settings.llm(name).with_fallbacks()]
         except NoProvider as error:
             if names:
                 raise
             problem = error
     if as_json:
         providers = [{"name": name, "ready": ready, "why": why} for name, ready, why in _providers()]
-        click.echo(document_text(models=told, providers=providers))
+        click.echo(document_text(models=parts, providers=providers))
         return
-    lines = ["\n".join(f"{word:<12} {value}" for word, value in _rows(about)) for about in told]
+    lines = ["\n".join(f"{word:<12} {value}" for word, value in _rows(about)) for about in parts]
     lines += [f"{problem}"] if problem else []
     if not names:
         width = max(len(name) for name, _, _ in _providers())

@@ -60,7 +60,7 @@ if TYPE_CHECKING:
     from agentkit.usage import Usage
 
 _OPEN_CHARS, _GLIMPSE_CHARS = 600, 100
-_VERDICTS = {"allow": "allowed", "ask": "must be asked for", "deny": "denied"}
+_VERDICTS = {"allow": "allowed", "ask": "needs approval", "deny": "denied"}
 _ROLES = {SystemMessage: "order", AssistantMessage: "model", ToolMessage: "tool"}
 
 

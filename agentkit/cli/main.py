@@ -115,7 +115,7 @@ class QuestionOrCommand(click.Group):
         hint = suggestion(word, meant, 0.5) or suggestion(word, COMMANDS, 0.8)
         if hint:
             raise click.UsageError(
-                f"There is no command {word!r}.{hint} To ask it as a question, begin with: agentkit ask {word} ...", ctx
+                f"{word!r} is not a command.{hint} To ask it as a question, begin with: agentkit ask {word} ...", ctx
             )
 
     def _refuse_misplaced_command(self, ctx: click.Context, args: list[str]) -> None:
@@ -197,10 +197,10 @@ def _narrow() -> int | None:
 def _tell_usage(error: click.ClickException) -> None:
     """Print a usage error, with a hint to the help if the error has no remedy."""
     context = error.ctx if isinstance(error, click.UsageError) else None
-    told = error.format_message()
+    text = error.format_message()
     if isinstance(error, click.NoSuchOption):
         near = " or ".join(sorted(error.possibilities or ()))
-        told = f"{error.message.rstrip('.')}.{f' Did you mean {near}?' if near else ''}"
-    _, remedy = halves(told)
+        text = f"{error.message.rstrip('.')}.{f' Did you mean {near}?' if near else ''}"
+    _, remedy = halves(text)
     help_of = context.command_path if context is not None else "agentkit"
-    tell_error(click.ClickException(told), "" if remedy else f"To see its use: {help_of} --help")
+    tell_error(click.ClickException(text), "" if remedy else f"To see its use: {help_of} --help")

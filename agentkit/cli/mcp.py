@@ -171,7 +171,7 @@ def _tell_with_token(url: str, token: str) -> None:
 
 @mcp.command("tools", short_help="Show what SERVER offers, and what has changed.")
 @click.argument("server", required=False)
-@click.option("--config", type=click.Path(), metavar="FILE", help="The file that lists SERVER, or all that are meant.")
+@click.option("--config", type=click.Path(), metavar="FILE", help="The file that lists SERVER, or all servers.")
 @click.option("--accept", is_flag=True, help="Believe the server as it is now, from now on.")
 @click.option("--environment", multiple=True, metavar="NAME", help="A variable that the server may know. Repeatable.")
 @click.option("--token", metavar="TEXT", help="What is shown to a URL; AGENTKIT_MCP_TOKEN says the same.")

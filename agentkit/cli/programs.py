@@ -42,7 +42,7 @@ def parted(place: str) -> tuple[Path, str]:
 def run_file(path: Path) -> Mapping[str, Any]:
     """Run a Python file and return its names. Raises UsageError if it is missing, ConfigError with the failing line."""
     if not path.is_file():
-        raise click.UsageError(f"There is no file {str(path)!r}.")
+        raise click.UsageError(f"The file {str(path)!r} does not exist.")
     return names_in(path)
 
 
@@ -61,7 +61,7 @@ def one_in(found: Mapping[str, Any], name: str, kind: type[_Wanted], path: Path)
     has = f"has {', '.join(known)}"
     if name:
         raise click.UsageError(f"There is no {what} {name!r} in {path}; it {has}. Name one: {path}:NAME.")
-    raise click.UsageError(f"Which {what} is meant? The file {path} {has}. Name one: {path}:NAME.")
+    raise click.UsageError(f"{path} {has}, so the choice is open. Name one: {path}:NAME.")
 
 
 def names_in(program: Path) -> Mapping[str, Any]:
@@ -73,8 +73,8 @@ def names_in(program: Path) -> Mapping[str, Any]:
         raise ConfigError(f"{_where(error, program)}: {error}") from error
     except (Exception, SystemExit) as error:
         fault = error.msg if isinstance(error, SyntaxError) else error  # its text repeats the position
-        told = f"{type(error).__name__}: {fault}".strip(": ")
-        raise ConfigError(f"{_where(error, program)}: {told}\nThe whole traceback: python {program}") from error
+        message = f"{type(error).__name__}: {fault}".strip(": ")
+        raise ConfigError(f"{_where(error, program)}: {message}\nThe whole traceback: python {program}") from error
 
 
 def _imported(program: Path) -> dict[str, Any]:
@@ -161,7 +161,7 @@ def tool_named(name: str) -> AnyTool:
 
 
 def _plugin(name: str, levels: Mapping[str, str]) -> Toolset | None:
-    """The tools of `PLUGIN`, or the one of `PLUGIN:TOOL`; None if there is no such plugin. Raises ConfigError."""
+    """The tools of `PLUGIN`, or the one of `PLUGIN:TOOL`; None for an unknown plugin. Raises ConfigError."""
     from agentkit.tools.plugins import installed, plugin_tools
 
     plugin, _, tool = name.partition(":")

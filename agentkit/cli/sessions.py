@@ -327,10 +327,10 @@ def _last_here(records: list[Record]) -> Record | None:
     open_records = [record for record in records if not record.is_undone]
     found = next((record for record in open_records if _folder(record) == here), None)
     if found is None:
-        told = f"There is nothing to undo in {here}.\n{_SEE_LIST}"
+        text = f"There is nothing to undo in {here}.\n{_SEE_LIST}"
         if open_records:
-            told += f"\nThe latest run elsewhere: agentkit undo {open_records[0].id} (in {_folder(open_records[0])})."
-        click.echo(told, err=True)
+            text += f"\nThe latest run elsewhere: agentkit undo {open_records[0].id} (in {_folder(open_records[0])})."
+        click.echo(text, err=True)
     return found
 
 
@@ -370,7 +370,7 @@ def replay(*, file: Path, program: tuple[str, ...], partial: bool) -> None:
     from agentkit.testing.cassettes import replay as replayed
 
     if not Path(program[0]).is_file():
-        raise click.UsageError(f"There is no program {program[0]!r}; name a Python file.")
+        raise click.UsageError(f"The program {program[0]!r} does not exist. Name a Python file.")
     try:
         with replayed(file, partial=partial):
             _run_program(program)

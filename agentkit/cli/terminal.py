@@ -47,10 +47,10 @@ def tell_error(error: BaseException, advice: str = "") -> None:
     """Print an error on one line, and its remedy below."""
     text = _os_text(error) if isinstance(error, OSError) and error.strerror else str(error)
     what, remedy = halves(text or type(error).__name__)
-    told = "\n".join(filter(None, (remedy, advice))) or _advice(error)
+    hints = "\n".join(filter(None, (remedy, advice))) or _advice(error)
     tell(fitted(f"Error: {what}", sys.stderr), "red")
-    if told:
-        tell(fitted(told, sys.stderr))
+    if hints:
+        tell(fitted(hints, sys.stderr))
 
 
 def fitted(text: str, stream: TextIO | None, indent: int = 0) -> str:

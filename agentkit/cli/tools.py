@@ -54,8 +54,8 @@ def list_tools(*, names: tuple[str, ...], as_json: bool) -> None:
         return
     width = max(len(name) for name in known.names)
     for tool in known:
-        told = f"{tool.name:<{width}}  {tool.level.name:<7}  {split_lines(_described(tool))[0]}"
-        click.echo(fitted(clean(told), sys.stdout, width + 11))
+        text = f"{tool.name:<{width}}  {tool.level.name:<7}  {split_lines(_described(tool))[0]}"
+        click.echo(fitted(clean(text), sys.stdout, width + 11))
 
 
 @tools.command("show")

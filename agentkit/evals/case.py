@@ -177,12 +177,12 @@ class Case:
         return {name: value for name, value in data.items() if value is not None and (value or name != "tags")}
 
     def _said(self) -> dict[str, Any]:
-        said = self._asked()
+        data = self._asked()
         if self.expected is not None:
-            said["expected"] = plain(self.expected)
+            data["expected"] = plain(self.expected)
         if self.expected_calls is not None:
-            said["tool_calls"] = [call.to_data() for call in self.expected_calls]
-        return said
+            data["tool_calls"] = [call.to_data() for call in self.expected_calls]
+        return data
 
     def _asked(self) -> dict[str, Any]:
         if self.arguments is not None:
@@ -190,8 +190,8 @@ class Case:
         if self.user is not None:
             return {"prompts": self.user.to_data()}
         if self.is_conversation:
-            told = ("prompt", "expected", "tool_calls")
-            return {"prompts": [{n: v for n, v in each.to_data().items() if n in told} for each in self.said]}
+            parts = ("prompt", "expected", "tool_calls")
+            return {"prompts": [{n: v for n, v in each.to_data().items() if n in parts} for each in self.said]}
         content = self.content
         return {"prompt": content if isinstance(content, str) else [*map(_part, content)]}
 
@@ -215,11 +215,11 @@ def plain(value: Any) -> Any:
 
 def expected_text(case: Case) -> str:
     """Describe the expected outcome; empty if only a scorer defines it."""
-    told = [] if case.expected is None else [value_text(plain(case.expected))]
+    parts = [] if case.expected is None else [value_text(plain(case.expected))]
     if case.expected_calls is not None:
         calls = ", ".join(value_text(call.to_data()) for call in case.expected_calls)
-        told.append(f"tool calls {calls or 'none'}")
-    return "; ".join(told)
+        parts.append(f"tool calls {calls or 'none'}")
+    return "; ".join(parts)
 
 
 def _check(case: Case) -> None:

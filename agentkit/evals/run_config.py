@@ -59,8 +59,8 @@ class Variant:
 
         For a function, a hash of its source, without the functions it calls.
         """
-        told = _described(self.agent, self.llm, set()) if self.function is None else _source(self.function)
-        return hashlib.sha256(json.dumps(told).encode("utf-8", "replace")).hexdigest()
+        text = _described(self.agent, self.llm, set()) if self.function is None else _source(self.function)
+        return hashlib.sha256(json.dumps(text).encode("utf-8", "replace")).hexdigest()
 
     def apart(self, folder: str | None, seed: int | None) -> Agent[Any]:
         """Copy the agent for one trial: without history or grants, and in the given folder."""
@@ -200,7 +200,7 @@ def _with_models(name: str, agent: Tried, models: Sequence[str | LLM]) -> Iterat
 
 
 def _with_model(agent: Agent[Any], model: str) -> LLM:
-    """The agent's client for another model, without the price of its own model."""
+    """The agent's client for another model, without the price of the first one."""
     known = agent.known_llm
     return known.with_model(model) if isinstance(known, LLM) else LLM(model=model)
 

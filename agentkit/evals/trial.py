@@ -22,7 +22,7 @@ from agentkit.usage import Usage
 Outcome = Literal["passed", "failed", "refused", "limit", "error", "undone"]
 """How a trial ended.
 
-`failed`: the answer does not pass. `refused`: the model refused to answer. `limit`: the trial reached one of its own
+`failed`: the answer does not pass. `refused`: the model refused to answer. `limit`: the trial reached one of its
 limits.
 
 `undone`: it was not run, or not completed, because the limits of the suite were exhausted.
@@ -222,15 +222,15 @@ class TrialCost:
     def to_data(self) -> Data:
         """Encode the cost."""
         case, agent, repeat = self.key
-        told = {"usage": encode_part(self.usage), "tool_calls": self.tool_calls}
-        return {"case": case, "agent": agent, "repeat": repeat, "seed": self.seed, "spent": told}
+        data = {"usage": encode_part(self.usage), "tool_calls": self.tool_calls}
+        return {"case": case, "agent": agent, "repeat": repeat, "seed": self.seed, "spent": data}
 
 
 def read_spent(data: Mapping[str, Any]) -> TrialCost:
     """Decode a `TrialCost`. Raises SessionError."""
     try:
-        key, told = (data["case"], data["agent"], data["repeat"]), data["spent"]
-        spent = TrialCost(key, data["seed"], decode_part(Usage, told["usage"]), told["tool_calls"])
+        key, spent_data = (data["case"], data["agent"], data["repeat"]), data["spent"]
+        spent = TrialCost(key, data["seed"], decode_part(Usage, spent_data["usage"]), spent_data["tool_calls"])
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
         raise SessionError(f"This is not the cost of a trial ({type(error).__name__}: {error}).") from error
     if type(spent.tool_calls) is not int or spent.tool_calls < 0:

@@ -183,9 +183,9 @@ def verdict(tool: AnyTool, policy: Policy) -> str:
     if judged(Decision(Verdict.ASK, "judge", "")).allowed:
         return str(Verdict.ALLOW)
     levels = [level for level in SafetyLevel if level <= tool.level]
-    said = {level: judged(Decision(Verdict.ALLOW, "judge", "", level=level)) for level in levels}
-    reached = [level.name.lower() for level in levels if said[level].allowed]
-    return f"by call, up to {reached[-1]}" if reached else str(said[SafetyLevel.SAFE].verdict)
+    data = {level: judged(Decision(Verdict.ALLOW, "judge", "", level=level)) for level in levels}
+    reached = [level.name.lower() for level in levels if data[level].allowed]
+    return f"by call, up to {reached[-1]}" if reached else str(data[SafetyLevel.SAFE].verdict)
 
 
 def _digest(tool: AnyTool) -> str:
@@ -266,12 +266,12 @@ def _of_shell(tool: AnyTool) -> list[str]:
 
 def _of_hosted(tool: AnyTool) -> list[str]:
     """The hosts that the provider can reach: none, its tool server, the named domains, or any."""
-    said = tool.spec.hosted or {}
+    hosted = tool.spec.hosted or {}
     if tool.level is SafetyLevel.SAFE:
         return []
-    if said.get("server_url"):
-        return [urlsplit(str(said["server_url"])).netloc.rpartition("@")[2]]
-    return sorted(map(str, said.get("allowed_domains") or [ANYTHING]))
+    if hosted.get("server_url"):
+        return [urlsplit(str(hosted["server_url"])).netloc.rpartition("@")[2]]
+    return sorted(map(str, hosted.get("allowed_domains") or [ANYTHING]))
 
 
 def _nothing(_: AnyTool) -> list[str]:
@@ -406,9 +406,9 @@ def _handoffs(agent: Agent[Any], staff: _Named) -> list[tuple[str, Any]]:
 
 def _listeners(agent: Agent[Any]) -> list[tuple[str, Any]]:
     """The code of the listeners by name; for `Agent.on`, that of the given function."""
-    heard = [closed_over(each).get("listener", each) if is_ours(each) else each for each in agent.listeners]
-    told = map(code_of, heard)
-    return _apart([(code.partition(" sha256:")[0], code) for code in told])
+    functions = [closed_over(each).get("listener", each) if is_ours(each) else each for each in agent.listeners]
+    codes = map(code_of, functions)
+    return _apart([(code.partition(" sha256:")[0], code) for code in codes])
 
 
 def _servers(agent: Agent[Any]) -> list[Any]:

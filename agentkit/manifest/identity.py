@@ -384,9 +384,9 @@ def model_facts(known: LLM | str | None) -> Iterator[tuple[str, str | None]]:
 
     `known` is the client or the name of its model; None if the program sets neither.
     """
-    told = [dict(_facts_of(wishes, llm)) for wishes, llm in _models(known)]
-    for name in told[0]:
-        values = (facts[name] for facts in told)
+    parts = [dict(_facts_of(wishes, llm)) for wishes, llm in _models(known)]
+    for name in parts[0]:
+        values = (facts[name] for facts in parts)
         yield name, THEN.join(dict.fromkeys(value for value in values if value is not None)) or None
 
 
@@ -418,8 +418,8 @@ def _settings_told(settings: Mapping[str, Any]) -> str | None:
     others = {name: value for name, value in settings.items() if name not in _OF_ANSWERS}
     if not others:
         return None
-    said = json.dumps(others, sort_keys=True, default=lambda value: type(value).__qualname__)
-    return f"{', '.join(sorted(others))} sha256:{sha256(said.encode()).hexdigest()}"
+    text = json.dumps(others, sort_keys=True, default=lambda value: type(value).__qualname__)
+    return f"{', '.join(sorted(others))} sha256:{sha256(text.encode()).hexdigest()}"
 
 
 def price_told(price: Price) -> str:

@@ -209,11 +209,11 @@ def tell_session(conversation: ChatState, front: Front) -> None:
     messages = conversation.messages
     front.tell(f"Session {conversation.name or 'without a name'}, {count_text(len(messages), 'message')}.", "dim")
     asked = next((each for each in reversed(messages) if isinstance(each, UserMessage)), None)
-    said = next((each for each in reversed(messages) if isinstance(each, AssistantMessage) and each.text), None)
+    answer = next((each for each in reversed(messages) if isinstance(each, AssistantMessage) and each.text), None)
     if asked is not None:
         front.tell(f"> {line_text(conversation.prompt, _MOST_SHOWN_CHARS)}", "dim")
-    if said is not None:
-        front.markdown(said.text)
+    if answer is not None:
+        front.markdown(answer.text)
     if conversation.has_left_run:
         front.tell("A run of this session did not end. To continue it: /resume", "yellow")
 

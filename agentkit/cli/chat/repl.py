@@ -57,7 +57,7 @@ Exit codes: 0 answered, or left by a person; else as `agentkit ask --help` says,
 def chat(**options: Any) -> int:
     """Chat with a model that has tools; PROMPT is the first prompt, and /help lists the commands.
 
-    Calls that need approval are asked about in place. The conversation is kept, and -c continues it. Piped input is a
+    Calls that need approval are asked about in place. The conversation is stored, and -c continues it. Piped input is a
     prompt a line, with answers as plain text on stdout.
     """
     from agentkit.cli.ask_options import AskOptions
@@ -135,11 +135,11 @@ class ChatDispatcher:
 
     def _run(self, prompt: str | Resumption) -> int:
         front, conversation = self._front, self.conversation
-        said = with_files(prompt) if self._is_person and isinstance(prompt, str) else None
+        content = with_files(prompt) if self._is_person and isinstance(prompt, str) else None
         front.model = conversation.llm.model
         front.begin()
         try:
-            with stoppable(), closing(conversation.stream(prompt, said)) as events:
+            with stoppable(), closing(conversation.stream(prompt, content)) as events:
                 for event in events:
                     front.hear(event)
         except KeyboardInterrupt:
@@ -199,7 +199,7 @@ def talk(order: AskOptions) -> int:
 
 
 def _kept(order: AskOptions) -> KeptApprovals | None:
-    """The store of kept approvals; None if nothing of this chat is kept."""
+    """The store of kept approvals; None if nothing of this chat is stored."""
     from agentkit.cli.approvals import KeptApprovals
 
     return None if order.no_session else KeptApprovals()

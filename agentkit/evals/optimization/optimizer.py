@@ -300,14 +300,14 @@ def halves_of(suite: Suite, held_out: float | Suite) -> dict[str, DatasetHalf]:
 def drive(search: Search, answer: Callable[[Any], Any]) -> None:
     """Answer the search's steps until it ends, or no answer is possible."""
     steps = search.steps()
-    said: Any = None
+    answered: Any = None
     while True:
         try:
-            said = answer(steps.send(said))
+            answered = answer(steps.send(answered))
         except StopIteration:
             return
-        if isinstance(said, SearchStopped):
-            search.ended = said.reason
+        if isinstance(answered, SearchStopped):
+            search.ended = answered.reason
             steps.close()
             return
 
@@ -345,5 +345,5 @@ def _key(agent: Agent[Any], original: Candidate, halves: dict[str, DatasetHalf],
     tools = [[tool.name, tool.parameters, tool.level.name] for tool in agent.tools]
     parts = [[half.suite.digest, half.ids] for half in halves.values()]
     texts = [standing_order(agent), *(tool.description for tool in agent.tools)]
-    told = [original.id, texts, str(agent.llm.tariff), tools, parts, settings.seed, settings.batch]
-    return sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()
+    entries = [original.id, texts, str(agent.llm.tariff), tools, parts, settings.seed, settings.batch]
+    return sha256(json.dumps(entries, sort_keys=True).encode()).hexdigest()
