@@ -170,3 +170,20 @@ def _utf16(content: bytes, *, is_cut: bool) -> DecodedText | None:
     if odd_characters > _MAX_CONTROL_SHARE * len(shown) or _CONTROLS.search(shown.encode("utf-8", "replace")):
         return None
     return DecodedText(text, encoding, note=f"It has no byte order mark; it was read as {encoding}.")
+
+
+def split_lines(text: str, *, keepends: bool = False) -> list[str]:
+    r"""Split a text at `\n` and `\r\n` only.
+
+    `str.splitlines` also splits at U+2028, U+0085, form feeds and seven other characters. Editors display those within
+    a line, so untrusted text could hide a second line in what a person reads as one.
+    """
+    *whole, last = text.split("\n")
+    lines = [f"{line}\n" for line in whole] if keepends else [line.removesuffix("\r") for line in whole]
+    return [*lines, last] if last else lines
+
+
+def sentence(text: str) -> str:
+    """A text as a sentence, with a full stop if it does not end with punctuation, so that another can follow."""
+    text = text.rstrip()
+    return text if not text or text[-1] in ".!?…:;)\"'" else f"{text}."

@@ -18,7 +18,7 @@ from agentkit.agents.manifesto import memory_beside, tool_named, tools_listed_in
 from agentkit.errors import ConfigError
 from agentkit.event_rendering import suggestion, visible
 from agentkit.levels import SafetyLevel
-from agentkit.lines import split_lines
+from agentkit.text_encoding import split_lines
 from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tools import catalog
 from agentkit.usage import Limits

@@ -1,4 +1,4 @@
-"""Approvals that are kept between runs, the approver of the command line, and `agentkit approvals`."""
+"""Approvals that are stored between runs, the approver of the command line, and `agentkit approvals`."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from typing import Any, TextIO
 import click
 
 from agentkit._dataclass import dataclass
-from agentkit.atomic_write import write_whole
-from agentkit.cli.terminal import ANSWERED, StatusLine, tell
+from agentkit.atomic_write import store
+from agentkit.cli.terminal import ANSWERED, StatusLine, clean, document_text, line_text, tell
 from agentkit.decisions import Verdict
 from agentkit.errors import AgentKitError, ConfigError
 from agentkit.safety.approval import NOBODY, WORDS, Approval, ApprovalRequest, Approver, Grant, Grants, Said
@@ -51,8 +51,6 @@ class KeptApproval:
     @property
     def calls(self) -> str:
         """The calls that it covers, on one line."""
-        from agentkit.cli.display import line_text
-
         tests = [f"{name}={_test_text(test)}" for name, test in self.where.items()]
         return line_text(f"{self.tool}({', '.join([*tests, *(f'{name}=…' for name in self.free)])})", 200)
 
@@ -107,10 +105,9 @@ class KeptApprovals:
 
     def _store(self, approvals: list[KeptApproval]) -> None:
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            write_whole(self.path, json.dumps([asdict(each) for each in approvals], ensure_ascii=False, indent=1))
-        except (OSError, TypeError, ValueError) as error:
-            raise ConfigError(f"{self.path} cannot be written: {error}. Is its folder writable?") from None
+            store(self.path, json.dumps([asdict(each) for each in approvals], ensure_ascii=False, indent=1))
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"{self.path} cannot be written: {error}.") from None
 
 
 class CommandApprover:
@@ -267,8 +264,6 @@ def approvals(context: click.Context) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def list_approvals(*, as_json: bool) -> None:
     """List the kept approvals, oldest first: id, time, calls and folder."""
-    from agentkit.cli.display import clean, document_text
-
     kept = KeptApprovals().load()
     if as_json:
         click.echo(document_text(approvals=[asdict(each) for each in kept]))
@@ -301,7 +296,7 @@ def approve_all(_: ApprovalRequest) -> bool:
 def command_approver(
     status: StatusLine, source: TextIO | None, *, can_wait: bool, kept: KeptApprovals | None, in_workspace: str
 ) -> CommandApprover:
-    """An approver that asks at the terminal `source`; if it is none, only kept approvals count."""
+    """An approver that asks at the terminal `source`; without one, only stored approvals count."""
     if source is None or not source.isatty():
         return CommandApprover(None, kept)
     from agentkit.safety.terminal_approver import TerminalApprover

@@ -34,10 +34,10 @@ COMMANDS = {
     "mcp": ("mcp", "mcp", "Offer tools to MCP clients, and inspect MCP servers."),
     "sessions": ("sessions", "sessions", "List, search, show, fork and delete the stored sessions."),
     "undo": ("sessions", "undo", "Undo the changes of the last run in this folder."),
-    "run": ("run", "run", "Ask the agent in a Python or text file."),
+    "run": ("ask", "run", "Ask the agent in a Python or text file."),
     "keys": ("keys", "keys", "Store, list and remove API keys."),
-    "templates": ("templates", "templates", "List the templates for -T."),
-    "plugins": ("plugins", "plugins", "List the installed plugins."),
+    "templates": ("config", "templates", "List the templates for -T."),
+    "plugins": ("programs", "plugins", "List the installed plugins."),
     "approvals": ("approvals", "approvals", "List and revoke the stored approvals."),
     "tools": ("tools", "tools", "List the tools, and use one without a model."),
     "knowledge": ("knowledge", "knowledge", "Add documents, and search them for passages."),
@@ -45,12 +45,12 @@ COMMANDS = {
     "optimize": ("optimize", "optimize", "Improve an agent's instruction with its failures."),
     "explain": ("tools", "explain", "Show whether a tool call is allowed, and why."),
     "manifest": ("manifest", "manifest", "Show the permissions of an agent, and fail if there are more."),
-    "models": ("models", "models", "Show the model in use, its price and its window; list models."),
+    "models": ("doctor", "models", "Show the model in use, its price and its window; list models."),
     "config": ("config", "config", "Show and set the settings, with their sources and files."),
     "init": ("config", "init", "Write a commented settings file."),
     "doctor": ("doctor", "doctor", "Check the installation, and name the next step."),
     "show": ("sessions", "show", "Show a recorded run or an exported session, or write a page."),
-    "replay": ("replay", "replay", "Replay a recorded run, or run a program on it."),
+    "replay": ("sessions", "replay", "Replay a recorded run, or run a program on it."),
 }
 """The commands, most frequent first: module below `agentkit.cli`, name in the module, and help line.
 
@@ -68,7 +68,7 @@ class QuestionOrCommand(click.Group):
     def get_command(self, _context: click.Context | None, cmd_name: str) -> click.Command | None:
         """The command of this name, imported on first use."""
         if cmd_name not in COMMANDS:
-            from agentkit.cli.plugins import plugin_command
+            from agentkit.cli.programs import plugin_command
 
             return plugin_command(cmd_name)
         module, name, _ = COMMANDS[cmd_name]
@@ -115,7 +115,7 @@ class QuestionOrCommand(click.Group):
         hint = suggestion(word, meant, 0.5) or suggestion(word, COMMANDS, 0.8)
         if hint:
             raise click.UsageError(
-                f"There is no command {word!r}.{hint} To ask it as a question, begin with: agentkit ask {word} ...", ctx
+                f"{word!r} is not a command.{hint} To ask it as a question, begin with: agentkit ask {word} ...", ctx
             )
 
     def _refuse_misplaced_command(self, ctx: click.Context, args: list[str]) -> None:
@@ -197,10 +197,10 @@ def _narrow() -> int | None:
 def _tell_usage(error: click.ClickException) -> None:
     """Print a usage error, with a hint to the help if the error has no remedy."""
     context = error.ctx if isinstance(error, click.UsageError) else None
-    told = error.format_message()
+    text = error.format_message()
     if isinstance(error, click.NoSuchOption):
         near = " or ".join(sorted(error.possibilities or ()))
-        told = f"{error.message.rstrip('.')}.{f' Did you mean {near}?' if near else ''}"
-    _, remedy = halves(told)
+        text = f"{error.message.rstrip('.')}.{f' Did you mean {near}?' if near else ''}"
+    _, remedy = halves(text)
     help_of = context.command_path if context is not None else "agentkit"
-    tell_error(click.ClickException(told), "" if remedy else f"To see its use: {help_of} --help")
+    tell_error(click.ClickException(text), "" if remedy else f"To see its use: {help_of} --help")

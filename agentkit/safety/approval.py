@@ -13,10 +13,10 @@ from typing import Any
 from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict
 from agentkit.event_rendering import value_text, visible
-from agentkit.lines import sentence
 from agentkit.safety.data_flow import FLOW
 from agentkit.safety.policy import BY_LEVEL, NEEDS_APPROVAL
 from agentkit.safety.rules import Rule, origin
+from agentkit.text_encoding import sentence
 
 _MAX_SHOWN_CHARS, _TAIL_CHARS = 2_000, 500
 _MAX_SHOWN_LINES, _TAIL_LINES = 40, 10

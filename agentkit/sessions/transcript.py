@@ -40,7 +40,6 @@ from agentkit.events import (
     ToolCallPostponed,
     ToolCallStarted,
 )
-from agentkit.lines import split_lines
 from agentkit.messages import (
     Content,
     Message,
@@ -55,6 +54,7 @@ from agentkit.sessions import store
 from agentkit.sessions.cassettes.entries import Entry, RecordedAnswer, RecordedEvent
 from agentkit.sessions.codec import decode_entry, encode_entry
 from agentkit.sessions.store import SessionEntry
+from agentkit.text_encoding import split_lines
 from agentkit.usage import Usage
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from agentkit.errors import ToolError
 from agentkit.levels import SafetyLevel
-from agentkit.lines import split_lines
+from agentkit.text_encoding import split_lines
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.tools.calculator import MAX_CHARS, calculate

@@ -300,7 +300,7 @@ def test_a_narrow_terminal(typed, spawn, tmp_path):
     ("words", "told"),
     [
         (("--resume", "kept.jsonl"), "The work so far is stored. Continue with: --resume kept.jsonl"),
-        ((), "Nothing is kept. With --resume FILE each trial is, as soon as it is finished."),
+        ((), "Nothing is stored. With --resume FILE each finished trial is."),
     ],
 )
 def test_a_suite_is_interrupted(typed, spawn, tmp_path, words, told):

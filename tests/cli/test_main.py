@@ -201,7 +201,7 @@ def test_help_names_every_collection(capsys):
     """The help of `--tools` names the collections that there are."""
     run(["ask", "--help"])
     shown = " ".join(capsys.readouterr().out.split())
-    told = "Name the collections of the catalog in COLLECTIONS, in agentkit/cli/completion.py"
+    told = "Name the collections of the catalog in COLLECTIONS, in agentkit/cli/options.py"
     assert f"collections ({', '.join(collections)})" in shown, told
 
 

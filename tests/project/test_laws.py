@@ -23,8 +23,8 @@ READS_THE_ENVIRONMENT = {"settings.py"}
 OWN_PROCESS = {
     "cli/approvals.py",
     "cli/chat/repl.py",
-    "cli/loading.py",
-    "cli/replay.py",
+    "cli/programs.py",
+    "cli/sessions.py",
     "llm/providers/local/worker.py",
     "llm/providers/offline/worker.py",
     "sandbox/worker.py",

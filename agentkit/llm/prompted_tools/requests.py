@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from agentkit.lines import split_lines
 from agentkit.llm.compat import OF_TOOLS
 from agentkit.llm.prompted_tools.arguments import input_of, text_parameter
 from agentkit.llm.prompted_tools.markup import quoted
 from agentkit.messages import AssistantMessage, Message, Request, ToolMessage, UserMessage, parts_of
+from agentkit.text_encoding import split_lines
 
 if TYPE_CHECKING:
     from agentkit.messages import Content, OutputSchema, ToolSpec

@@ -16,7 +16,6 @@ from agentkit._version import __version__
 from agentkit.content import File, Image, worded
 from agentkit.errors import AgentKitError, ConfigError, ToolError
 from agentkit.event_rendering import visible
-from agentkit.lines import split_lines
 from agentkit.mcp.definitions import Definition
 from agentkit.mcp.login_store import ClientCredentials
 from agentkit.mcp.sdk import check_package
@@ -24,6 +23,7 @@ from agentkit.mcp.target import Target
 from agentkit.mcp.watchdog import kept
 from agentkit.redaction import redact, redact_value
 from agentkit.settings import Secret, secret_values
+from agentkit.text_encoding import split_lines
 
 if TYPE_CHECKING:
     from mcp import Client, types

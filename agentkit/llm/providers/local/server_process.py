@@ -19,7 +19,7 @@ from typing import IO, Any, NamedTuple, cast
 from agentkit import settings
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError, MissingExtra, Unreachable
-from agentkit.lines import split_lines
+from agentkit.text_encoding import split_lines
 
 _START = "import json, sys; sys.path[:] = json.loads(sys.argv[1]); from {0}.worker import serve; serve()"
 _VARIABLES = ("LANG", "LC_ALL", "LD_LIBRARY_PATH", "SYSTEMROOT", "TMPDIR")

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agentkit.manifest import facts
-from agentkit.manifest.facts import LEVELS, VERDICTS, ChangeDirection
+from agentkit.manifest import schema
+from agentkit.manifest.schema import LEVELS, VERDICTS, ChangeDirection
 
 WIDER, NARROWER = ChangeDirection.WIDER, ChangeDirection.NARROWER
 BOUNDS = st.none() | st.integers(0, 9) | st.floats(0, 9)
@@ -18,10 +18,10 @@ FOLDERS = st.one_of(
 @pytest.mark.parametrize(
     ("order", "values"),
     [
-        (facts.ranked(*LEVELS), st.sampled_from(LEVELS)),
-        (facts.ranked(*VERDICTS), st.sampled_from(VERDICTS)),
-        (facts.ranked(True, False), st.booleans()),
-        (facts.bounded, BOUNDS),
+        (schema.ranked(*LEVELS), st.sampled_from(LEVELS)),
+        (schema.ranked(*VERDICTS), st.sampled_from(VERDICTS)),
+        (schema.ranked(True, False), st.booleans()),
+        (schema.bounded, BOUNDS),
     ],
     ids=["levels", "verdicts", "truths", "bounds"],
 )
@@ -40,17 +40,17 @@ def test_ordered_values_are_wider_one_way_only(order, values):
 def test_folders_are_never_narrower_both_ways(one, two):
     """A folder lies in another, or the other in it, or neither; then it is another place, both ways."""
     if one != two:
-        assert (facts.containing(one, two), facts.containing(two, one)) != (NARROWER, NARROWER)
+        assert (schema.containing(one, two), schema.containing(two, one)) != (NARROWER, NARROWER)
 
 
 @given(st.lists(st.sampled_from("abc")), st.lists(st.sampled_from("abc")))
 def test_adding_and_taking_away(one, two):
     """Added permissions are wider, and removed restrictions are wider."""
     if set(one) < set(two):
-        assert (facts.more(one, two), facts.more(two, one)) == (WIDER, NARROWER)
-        assert (facts.fewer(one, two), facts.fewer(two, one)) == (NARROWER, WIDER)
+        assert (schema.more(one, two), schema.more(two, one)) == (WIDER, NARROWER)
+        assert (schema.fewer(one, two), schema.fewer(two, one)) == (NARROWER, WIDER)
     elif set(one) - set(two):
-        assert facts.fewer(one, two) == WIDER
+        assert schema.fewer(one, two) == WIDER
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_adding_and_taking_away(one, two):
 )
 def test_where_a_folder_lies(before, after, way):
     """A subfolder is narrower; a parent, sibling or unknown folder is wider."""
-    assert facts.containing(before, after) == way
+    assert schema.containing(before, after) == way
 
 
 @pytest.mark.parametrize(
@@ -95,33 +95,33 @@ def test_where_a_folder_lies(before, after, way):
 )
 def test_which_hosts_are_reached(before, after, way):
     """Fewer hosts, or a network within another, are narrower; any host that was not reached before is wider."""
-    assert facts.reaching(before, after) == way
+    assert schema.reaching(before, after) == way
 
 
 @pytest.mark.parametrize(
     ("order", "before", "after", "way"),
     [
-        (facts.unread(none_is=NARROWER), None, "code", WIDER),
-        (facts.unread(none_is=NARROWER), "code", None, NARROWER),
-        (facts.unread(none_is=WIDER), None, "code", NARROWER),
-        (facts.unread(none_is=WIDER), "code", None, WIDER),
-        (facts.unread(none_is=WIDER), "code", "other", WIDER),
-        (facts.answering, None, "always yes: f", WIDER),
-        (facts.answering, "f", "always yes: f", WIDER),
-        (facts.answering, "always yes: f", "f", NARROWER),
-        (facts.answering, "always yes: f", "always yes: g", WIDER),
-        (facts.answering, "f", None, NARROWER),
-        (facts.named, "environment", "api.openai.com", NARROWER),
-        (facts.named, "api.openai.com", "environment", WIDER),
-        (facts.named, "one", "two", WIDER),
-        (facts.named, "one", None, NARROWER),
-        (facts.named, None, "one", WIDER),
-        (facts.named, "one", "one, then two", WIDER),
-        (facts.named, "one, then two", "two", NARROWER),
-        (facts.named, "one, then environment", "two", NARROWER),
-        (facts.ranked(), None, "code", WIDER),
-        (facts.ranked(), "code", None, WIDER),
-        (facts.remarked, "one", "two", ChangeDirection.OTHER),
+        (schema.unread(none_is=NARROWER), None, "code", WIDER),
+        (schema.unread(none_is=NARROWER), "code", None, NARROWER),
+        (schema.unread(none_is=WIDER), None, "code", NARROWER),
+        (schema.unread(none_is=WIDER), "code", None, WIDER),
+        (schema.unread(none_is=WIDER), "code", "other", WIDER),
+        (schema.answering, None, "always yes: f", WIDER),
+        (schema.answering, "f", "always yes: f", WIDER),
+        (schema.answering, "always yes: f", "f", NARROWER),
+        (schema.answering, "always yes: f", "always yes: g", WIDER),
+        (schema.answering, "f", None, NARROWER),
+        (schema.named, "environment", "api.openai.com", NARROWER),
+        (schema.named, "api.openai.com", "environment", WIDER),
+        (schema.named, "one", "two", WIDER),
+        (schema.named, "one", None, NARROWER),
+        (schema.named, None, "one", WIDER),
+        (schema.named, "one", "one, then two", WIDER),
+        (schema.named, "one, then two", "two", NARROWER),
+        (schema.named, "one, then environment", "two", NARROWER),
+        (schema.ranked(), None, "code", WIDER),
+        (schema.ranked(), "code", None, WIDER),
+        (schema.remarked, "one", "two", ChangeDirection.OTHER),
     ],
 )
 def test_what_cannot_be_judged(order, before, after, way):

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from agentkit.cli.run_page import page
+from agentkit.cli.export import page
 from agentkit.events import ResponseReceived, RunStarted
 from agentkit.messages import AssistantMessage, Response
 from agentkit.sessions.cassettes.entries import RecordedEvent

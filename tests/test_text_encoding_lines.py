@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.lines import sentence, split_lines
+from agentkit.text_encoding import sentence, split_lines
 
 
 @pytest.mark.parametrize(

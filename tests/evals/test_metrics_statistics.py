@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agentkit.evals.statistics import all_of, any_of, bootstrap, mcnemar, percentile, permutation, rate, wilson
+from agentkit.evals.metrics import all_of, any_of, bootstrap, mcnemar, percentile, permutation, rate, wilson
 
 WILSON = [  # scipy.stats.binomtest(successes, trials).proportion_ci(confidence, method="wilson")
     (0, 1, 0.95, 0.0, 0.7934506856),

@@ -5,7 +5,7 @@ import stat
 import pytest
 
 from agentkit import LLM, Agent
-from agentkit.cli.chat.export import markdown_of, save
+from agentkit.cli.export import markdown_of, save
 from agentkit.errors import SessionError
 from agentkit.events import AnswerAmended, AnswerRefused, HistoryGiven, RunEnded, RunResumed
 from agentkit.messages import AssistantMessage, SystemMessage, UserMessage

@@ -6,7 +6,7 @@ import pytest
 
 from agentkit.errors import SessionError
 from agentkit.evals import Case, Suite, Trial, semantic
-from agentkit.evals.encoding import read_trial, trial_data
+from agentkit.evals.trial import read_trial, trial_data
 from agentkit.testing import ScriptedLLM
 
 CASES = {"a": Case("?", "yes", id="a")}

@@ -9,7 +9,7 @@ import pytest
 from openai import OpenAI
 
 from agentkit import LLM, Session
-from agentkit.manifest.locations import command_told, folder_told, model_facts, session_told, url_told
+from agentkit.manifest.identity import command_told, folder_told, model_facts, session_told, url_told
 from agentkit.sessions.stores.in_memory import InMemorySessionStore
 from agentkit.testing import ScriptedLLM
 from agentkit.usage import Price

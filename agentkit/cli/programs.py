@@ -1,4 +1,4 @@
-"""Loading of agents, suites and tools from Python files and tool names."""
+"""Loading of agents, suites and tools from Python files, names and plugins; `agentkit plugins`."""
 
 from __future__ import annotations
 
@@ -12,16 +12,21 @@ from importlib.machinery import PathFinder
 from inspect import isfunction, unwrap
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from agentkit.agents.agent import Agent
+from agentkit.cli.terminal import clean, document_text
 from agentkit.errors import AgentKitError, ConfigError, UnknownTool
 from agentkit.event_rendering import suggestion
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tools import catalog
+from agentkit.tools.plugins import KINDS, Plugin, installed, load
+
+if TYPE_CHECKING:
+    from agentkit.llm.client import LLM
 
 SUFFIX = ".py"
 
@@ -37,7 +42,7 @@ def parted(place: str) -> tuple[Path, str]:
 def run_file(path: Path) -> Mapping[str, Any]:
     """Run a Python file and return its names. Raises UsageError if it is missing, ConfigError with the failing line."""
     if not path.is_file():
-        raise click.UsageError(f"There is no file {str(path)!r}.")
+        raise click.UsageError(f"The file {str(path)!r} does not exist.")
     return names_in(path)
 
 
@@ -56,7 +61,7 @@ def one_in(found: Mapping[str, Any], name: str, kind: type[_Wanted], path: Path)
     has = f"has {', '.join(known)}"
     if name:
         raise click.UsageError(f"There is no {what} {name!r} in {path}; it {has}. Name one: {path}:NAME.")
-    raise click.UsageError(f"Which {what} is meant? The file {path} {has}. Name one: {path}:NAME.")
+    raise click.UsageError(f"{path} {has}, so the choice is open. Name one: {path}:NAME.")
 
 
 def names_in(program: Path) -> Mapping[str, Any]:
@@ -68,8 +73,8 @@ def names_in(program: Path) -> Mapping[str, Any]:
         raise ConfigError(f"{_where(error, program)}: {error}") from error
     except (Exception, SystemExit) as error:
         fault = error.msg if isinstance(error, SyntaxError) else error  # its text repeats the position
-        told = f"{type(error).__name__}: {fault}".strip(": ")
-        raise ConfigError(f"{_where(error, program)}: {told}\nThe whole traceback: python {program}") from error
+        message = f"{type(error).__name__}: {fault}".strip(": ")
+        raise ConfigError(f"{_where(error, program)}: {message}\nThe whole traceback: python {program}") from error
 
 
 def _imported(program: Path) -> dict[str, Any]:
@@ -156,7 +161,7 @@ def tool_named(name: str) -> AnyTool:
 
 
 def _plugin(name: str, levels: Mapping[str, str]) -> Toolset | None:
-    """The tools of `PLUGIN`, or the one of `PLUGIN:TOOL`; None if there is no such plugin. Raises ConfigError."""
+    """The tools of `PLUGIN`, or the one of `PLUGIN:TOOL`; None for an unknown plugin. Raises ConfigError."""
     from agentkit.tools.plugins import installed, plugin_tools
 
     plugin, _, tool = name.partition(":")
@@ -252,3 +257,64 @@ def _written_in(path: Path, found: Mapping[str, Any]) -> Iterator[Any]:
 def _is_bare(value: Any) -> bool:
     """Whether the value wraps nothing; checked in `__dict__`, because `__getattr__` can pretend any attribute."""
     return "__wrapped__" not in getattr(value, "__dict__", {})
+
+
+_USES = {"tools": "-t {}", "providers": "-m {}:MODEL", "commands": "agentkit {}"}
+
+
+def plugin_command(name: str) -> click.Command | None:
+    """The command of a plugin; None if no plugin has a command of that name. Raises ConfigError."""
+    plugin = installed("commands").get(name)
+    if plugin is None:
+        return None
+    command = load(plugin)
+    if not isinstance(command, click.Command):
+        raise _wrong(plugin, "a click command", command)
+    return command
+
+
+def plugin_llm(model: str) -> LLM | None:
+    """The client for `PLUGIN:MODEL`; None if no plugin provides it. Raises ConfigError."""
+    name, colon, rest = model.partition(":")
+    plugin = installed("providers").get(name) if colon else None
+    if plugin is None:
+        return None
+    from agentkit.llm.client import LLM
+
+    made = load(plugin)(rest)
+    if not isinstance(made, LLM):
+        raise _wrong(plugin, "a function from a model's name to an LLM", made)
+    return made
+
+
+def _wrong(plugin: Plugin, wanted: str, found: Any) -> ConfigError:
+    kind = type(found).__name__
+    return ConfigError(f"The plugin {plugin.name!r} of the package {plugin.package} gave {kind} instead of {wanted}.")
+
+
+@click.group(invoke_without_command=True, short_help="List the installed plugins.")
+@click.pass_context
+def plugins(context: click.Context) -> None:
+    """List the installed plugins: packages that offer tools, providers and commands.
+
+    A plugin is active only where it is named. Its tools have the level SYSTEM; to set another one:
+    agentkit config set plugins.NAME network
+    """
+    if context.invoked_subcommand is None:
+        context.invoke(list_plugins, as_json=False)
+
+
+@plugins.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
+def list_plugins(*, as_json: bool) -> None:
+    """List the installed plugins: kind, name, package and use. Nothing of them is imported."""
+    found = [plugin for kind in KINDS for plugin in installed(kind).values()]
+    if as_json:
+        names = ("kind", "name", "value", "package", "version")
+        click.echo(document_text(plugins=[{name: getattr(each, name) for name in names} for each in found]))
+        return
+    for each in found:
+        use = _USES[each.kind].format(each.name)
+        click.echo(clean(f"{each.kind:<9}  {each.name:<16}  {each.package} {each.version}  use: {use}"))
+    if not found:
+        click.echo("No plugin is installed.", err=True)

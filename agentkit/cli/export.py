@@ -1,18 +1,43 @@
-"""A recorded run as one HTML page without scripts or external resources."""
+"""Export of runs: one HTML page without scripts or external resources, and Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from agentkit.cli.display import call_line
+from agentkit.cli.terminal import clean
 from agentkit.decisions import Decision
+from agentkit.errors import SessionError
 from agentkit.event_rendering import arguments_in, content_text, count_text, seconds_text, tokens_text
-from agentkit.events import ResponseReceived
-from agentkit.lines import split_lines
-from agentkit.messages import AssistantMessage, Message, Request, Response, SystemMessage, ToolMessage, ToolResult
+from agentkit.events import (
+    AnswerAmended,
+    AnswerGiven,
+    HistoryGiven,
+    LimitReached,
+    Milestone,
+    RequestFailed,
+    ResponseReceived,
+    RunResumed,
+    ToolCallFinished,
+)
+from agentkit.messages import (
+    AssistantMessage,
+    Message,
+    Request,
+    Response,
+    SystemMessage,
+    ToolMessage,
+    ToolResult,
+    UserMessage,
+)
 from agentkit.safety import html
 from agentkit.safety.html import Child, Markup, element
+from agentkit.sessions.session import Session
+from agentkit.sessions.store import SessionEntry
 from agentkit.sessions.transcript import (
     CallStory,
     RunStory,
@@ -23,17 +48,19 @@ from agentkit.sessions.transcript import (
     figures,
     outer,
     readable,
+    stories_of,
     title,
     usage_of,
+    without_secrets,
 )
+from agentkit.text_encoding import split_lines
 
 if TYPE_CHECKING:
     from agentkit.sessions.store import SessionSummary
     from agentkit.usage import Usage
 
-
 _OPEN_CHARS, _GLIMPSE_CHARS = 600, 100
-_VERDICTS = {"allow": "allowed", "ask": "must be asked for", "deny": "denied"}
+_VERDICTS = {"allow": "allowed", "ask": "needs approval", "deny": "denied"}
 _ROLES = {SystemMessage: "order", AssistantMessage: "model", ToolMessage: "tool"}
 
 
@@ -316,3 +343,105 @@ def _kind(step: StoryMoment | CallStory) -> str:
     if isinstance(step, CallStory):
         return "tool"
     return "model" if isinstance(step.milestone, ResponseReceived) else "note"
+
+
+_JSON_LINES = (".jsonl", ".json")
+
+
+def save(session: Session, path: Path) -> None:
+    """Write a conversation to a new file for its owner only: JSON lines for `.jsonl` and `.json`, else Markdown.
+
+    Raises SessionError if the file exists or cannot be written.
+    """
+    if path.suffix in _JSON_LINES:
+        session.export(path)
+        return
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(markdown_of(session.name, session.entries))
+    except FileExistsError:
+        raise SessionError(f"The file {str(path)!r} already exists. Choose another name.") from None
+    except OSError as error:
+        raise SessionError(f"{str(path)!r} cannot be written: {error.strerror}.") from None
+
+
+def markdown_of(name: str, entries: Iterable[SessionEntry]) -> str:
+    """Render a conversation as Markdown: messages, tool calls, other milestones and changes.
+
+    Secrets, and values that look like one, are left out, as in an export.
+    """
+    runs = stories_of(without_secrets(entries))
+    parts = [f"# {name or 'Conversation'}", *(part for run in runs for part in _markdown_parts(run))]
+    return clean("\n\n".join(parts)) + "\n"
+
+
+def _markdown_parts(run: RunStory) -> Iterator[str]:
+    """Yield the Markdown of a run: prompt, steps, error or interruption, changes."""
+    if run.prompt is not None:
+        yield from (_heading("You", day_text(run.began)), _quoted(content_text(run.prompt, "\n")))
+    for step in run.steps:
+        yield from _markdown_call(step) if isinstance(step, CallStory) else _markdown_step(step.milestone)
+    if run.end is not None and (run.end.error or run.status == "interrupted"):
+        yield from _remark(run.status, run.end.error)
+    if run.end is not None and run.end.changes:
+        yield _code("diff", run.end.changes)
+
+
+def _markdown_call(story: CallStory) -> Iterator[str]:
+    if story.result is not None:
+        yield _code("", call_line(ToolCallFinished(story.call, story.result)))
+    if person := answers_text(story):
+        yield from _remark("", person)
+
+
+def _markdown_step(milestone: Milestone) -> Iterator[str]:
+    match milestone:
+        case ResponseReceived(response):
+            yield from _markdown_text(response.text)
+        case AnswerGiven(text) | AnswerAmended(text):
+            yield from _markdown_text(text)
+        case HistoryGiven(messages):
+            for message in messages:
+                yield from _markdown_message(message)
+        case RunResumed(prompt) if prompt:
+            yield from (_heading("You"), _quoted(prompt))
+        case RequestFailed() | LimitReached():
+            pass  # the end of the run contains the same error
+        case _:
+            description = milestone.describe()
+            yield from _remark(description.title, description.text)
+
+
+def _markdown_message(message: Message) -> Iterator[str]:
+    match message:
+        case UserMessage(content):
+            yield from (_heading("You"), _quoted(content_text(content, "\n")))
+        case AssistantMessage(text):
+            yield from _markdown_text(text)
+
+
+def _markdown_text(text: str) -> Iterator[str]:
+    if text:
+        yield _heading("agentkit")
+        yield _quoted(text)
+
+
+def _quoted(text: str) -> str:
+    """Quote a text, so that no line of it can pass for a heading, a call or a person's answer."""
+    return "\n".join(f"> {line}".rstrip() for line in split_lines(text))
+
+
+def _remark(what: str, words: str) -> Iterator[str]:
+    """Render a remark on one line, even if its words span several."""
+    yield f"*{' '.join(': '.join(filter(None, [what, words])).split())}*"
+
+
+def _heading(who: str, when: str = "") -> str:
+    return f"## {who}{', ' if when else ''}{when}"
+
+
+def _code(language: str, text: str) -> str:
+    """A code block with a fence longer than any in the text."""
+    fence = "`" * max(3, 1 + max(map(len, re.findall("`+", text)), default=0))
+    return f"{fence}{language}\n{text.rstrip()}\n{fence}"
