@@ -17,7 +17,7 @@ from typing import Any, TypeVar, get_args
 
 from agentkit.agents.budget import Budget
 from agentkit.agents.effects import AskModel, AskPerson, CallFunction, Question, Steps, UseTools
-from agentkit.agents.middleware import asurrounded, surrounded
+from agentkit.agents.guardrails import asurrounded, surrounded
 from agentkit.agents.run_config import LINEAGE, HandoffCall, HandoffTarget, ParentRun
 from agentkit.agents.tool_policy import JudgedCall
 from agentkit.errors import ReplayError

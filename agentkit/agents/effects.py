@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, closing, contextmanager, nullcont
 from typing import Any
 
 from agentkit._dataclass import dataclass
-from agentkit.agents.middleware import Middleware
+from agentkit.agents.guardrails import Middleware
 from agentkit.agents.run_config import ParentRun
 from agentkit.agents.tool_policy import JudgedCall, recorded
 from agentkit.errors import Cancelled, ReplayError, ToolTimeout

@@ -12,8 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from agentkit.tooling.schema_references import referred, with_plain_references
-from agentkit.tooling.strict_schema import LISTED, NAMED, SINGLE
+from agentkit.tooling.strict_schema import LISTED, NAMED, SINGLE, referred, with_plain_references
 
 if TYPE_CHECKING:
     from agentkit.llm.compat.receivers import Receiver
