@@ -15,8 +15,7 @@ from agentkit.decisions import Decision
 from agentkit.errors import ConfigError, SandboxError
 from agentkit.levels import SafetyLevel
 from agentkit.sandbox.isolation import check_isolation
-from agentkit.sandbox.python import PYTHON_LIMITS, run_program
-from agentkit.sandbox.rpc_host import Answer
+from agentkit.sandbox.python import PYTHON_LIMITS, Answer, run_program
 from agentkit.sandbox.watchdog import Cancellation, ProcessLimits, run_cancellable
 from agentkit.suggestions import refuse_made
 from agentkit.tooling.tool import Tool

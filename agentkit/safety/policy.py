@@ -10,7 +10,7 @@ from agentkit._dataclass import dataclass
 from agentkit.decisions import Decision, Verdict, strictest
 from agentkit.errors import ConfigError
 from agentkit.levels import SafetyLevel
-from agentkit.safety.locations import NO_FACTS, CallFacts
+from agentkit.safety.paths import NO_FACTS, CallFacts
 from agentkit.safety.rules import Rule, rules_from
 
 NO_RULE = "no-rule"
@@ -120,9 +120,5 @@ class Policy:
         if level <= self.level:
             return Decision(Verdict.ALLOW, BY_LEVEL, f"{tool} is {level.name}, which this agent may use.")
         effect = _EFFECTS.get(rule, _LEVEL_EFFECTS[level])
-        return Decision(
-            Verdict.ASK,
-            BY_LEVEL,
-            f"{tool} {effect}, so it {NEEDS_APPROVAL}",
-            remedy=RAISE_LEVEL.format(level.name.lower()),
-        )
+        why = f"{tool} {effect}, so it {NEEDS_APPROVAL}"
+        return Decision(Verdict.ASK, BY_LEVEL, why, remedy=RAISE_LEVEL.format(level.name.lower()))

@@ -74,7 +74,15 @@ def examine(words: list[Word], scope: ShellScope) -> Iterator[Finding]:
         different = {(word.text, word.glob): word for word in possible_paths(name, words)}
         for word in different.values():
             yield from files.secrets(word, scope, listing=spec is not None and spec.paths == "list")
-    yield from _by_rule(name, words, scope)
+    known, text = tables(), _line(words, scope)
+    for rule in (*known.rules.get(name, ()), *known.every):
+        applies = f"!{name}" not in rule.names and not (scope.bounded and rule.id == "unbounded")
+        match = applies and rule.when.search(text)
+        if match and not (rule.unless and rule.unless.search(text)):
+            rows = tables().undo.get(name, ()) if scope.undoable and rule.verdict is Verdict.ASK else ()
+            undo = next((row for row in rows if row.rule == rule.id and row.when.search(text)), None)
+            yield from _undone(undo, words, scope) if undo else [_objection(rule, match, words, scope)]
+            yield from launchers.carried(words) if rule.id in launchers.CARRYING else ()
     yield from _possible_options(name, words, scope)
     yield from _shown_values(name, words)
     yield from _by_kind(name, words, scope)
@@ -109,12 +117,8 @@ def _shown_values(name: str, words: list[Word]) -> Iterator[Finding]:
             why = "it sends data of this machine to another one."
             yield deny("exfiltration", word.source, why, "Send literal text.")
         elif "environment" in word.origins:
-            yield ask(
-                "shows-environment",
-                word.source,
-                "It uses an environment variable that could contain a key.",
-                "Write out the value.",
-            )
+            why = "It uses an environment variable that could contain a key."
+            yield ask("shows-environment", word.source, why, "Write out the value.")
 
 
 def _by_kind(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
@@ -159,23 +163,6 @@ def _line(words: list[Word], scope: ShellScope) -> str:
     """The arguments as rules see them: between single spaces, white space inside as "·", the workspace as "."."""
     texts = (re.sub(rf"^{re.escape(scope.workspace)}(?=/|$)", ".", word.text) for word in words[1:])
     return " " + "".join(re.sub(r"\s", "·", text) + " " for text in texts)
-
-
-def _by_rule(name: str, words: list[Word], scope: ShellScope) -> Iterator[Finding]:
-    known, text = tables(), _line(words, scope)
-    for rule in (*known.rules.get(name, ()), *known.every):
-        applies = f"!{name}" not in rule.names and not (scope.bounded and rule.id == "unbounded")
-        match = applies and rule.when.search(text)
-        if match and not (rule.unless and rule.unless.search(text)):
-            undo = _undo_of(rule, name, text, scope)
-            yield from _undone(undo, words, scope) if undo else [_objection(rule, match, words, scope)]
-            yield from launchers.carried(words) if rule.id in launchers.CARRYING else ()
-
-
-def _undo_of(rule: CommandRule, name: str, text: str, scope: ShellScope) -> Undo | None:
-    """The row that says how what the rule objects to is undone, if there is one and a journal is there."""
-    rows = tables().undo.get(name, ()) if scope.undoable and rule.verdict is Verdict.ASK else ()
-    return next((row for row in rows if row.rule == rule.id and row.when.search(text)), None)
 
 
 def _undone(undo: Undo, words: list[Word], scope: ShellScope) -> Iterator[Decision]:
@@ -244,12 +231,8 @@ def _by_arguments(spec: CommandSpec, rest: list[Word], words: list[Word], scope:
         scope.destroyed.update(files.EVERYTHING)
         yield undoes(words[0].source)
     elif spec.unnamed:
-        yield ask(
-            "delete",
-            words[0].source,
-            "It can change and delete files that the command does not name.",
-            "Edit the files.",
-        )
+        why = "It can change and delete files that the command does not name."
+        yield ask("delete", words[0].source, why, "Edit the files.")
     for argument in arguments:
         yield from _flag(spec, argument, words, scope)
     text = 0 if any(argument.flag in spec.instead for argument in arguments) else spec.text

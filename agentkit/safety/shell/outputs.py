@@ -149,15 +149,6 @@ def _beginnings(name: str, words: list[Word]) -> frozenset[str]:
     return frozenset({SUFFIXED} if doubted else ())
 
 
-def _filtered(name: str, arguments: list[Word], scope: ShellScope) -> str:
-    """The output of a filter: a single line unchanged, several lines perhaps in another order."""
-    pattern, text = _FILTERS.get(name), (scope.stdin or NOTHING).text
-    if pattern is None or not re.fullmatch(pattern, _arguments(arguments)):
-        return ""
-    same = name in {"cat", "tee"} or "\n" not in text.rstrip("\n")
-    return text if same else ""
-
-
 def _within(word: Word, scope: ShellScope) -> bool:
     path = resolve(word.text, scope)
     return path is not None and paths.inside(path, scope.workspace)
@@ -173,7 +164,12 @@ def _text(name: str, arguments: list[Word], scope: ShellScope) -> str:
         return _part(name, plain)
     if name == "pwd":
         return (scope.cwd or "") if len(scope.folders) == 1 else ""
-    return _filtered(name, arguments, scope)
+    # The output of a filter: a single line unchanged, several lines perhaps in another order.
+    pattern, text = _FILTERS.get(name), (scope.stdin or NOTHING).text
+    if pattern is None or not re.fullmatch(pattern, _arguments(arguments)):
+        return ""
+    same = name in {"cat", "tee"} or "\n" not in text.rstrip("\n")
+    return text if same else ""
 
 
 def _part(name: str, arguments: list[str]) -> str:

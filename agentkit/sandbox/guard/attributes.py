@@ -227,7 +227,8 @@ class Guard:
         if reader:
             return reader(value, name)
         if name.startswith("_"):
-            if not self._has_private(value, name):
+            kind = value if issubclass(type(value), type) else type(value)
+            if not (kind is super or (name in OF_TUPLES and issubclass(kind, tuple)) or self.is_own(value)):
                 raise RefusedAttribute(f"the attribute {name!r} is not available here", OWN_HINT)
             self.privacy.check(value, name)
         return self.read_plain(value, name)
@@ -243,10 +244,6 @@ class Guard:
         if not readable and not (name == "__dict__" and self.is_own(value)):
             raise RefusedAttribute(f"the attribute {name!r} cannot be read by its name as text", OWN_HINT)
         return self.read(value, name)
-
-    def _has_private(self, value: Any, name: str) -> bool:
-        kind = value if issubclass(type(value), type) else type(value)
-        return kind is super or (name in OF_TUPLES and issubclass(kind, tuple)) or self.is_own(value)
 
     def _looked_at(self, value: Any, found: Any, name: str) -> Any:
         if found is type:

@@ -50,19 +50,17 @@ class Copier:
         if self._has_own(value, "__deepcopy__"):
             new = value.__deepcopy__(seen)
         else:
-            self._check_inner(value)
+            # Refuse an object with private parts: the program has access to the memo, which would expose their
+            # copies.
+            inner = self._guard.privacy.names(type(value))
+            parts = [(name.__name__, found) for name, found in _slots(value)] if inner else []
+            parts += [*vars(value).items()] if inner and hasattr(value, "__dict__") else []
+            if not all(self._is_shared(found) for name, found in parts if name in inner):
+                raise RefusedCall(f"a {type(value).__name__!r} cannot be copied deeply here", "make a new one")
             new = self._filled(
                 value, lambda part: self.deepcopy(part, seen), lambda empty: seen.__setitem__(id(value), empty)
             )
         return seen.setdefault(id(value), new)
-
-    def _check_inner(self, value: Any) -> None:
-        """Refuse an object with private parts: the program has access to the memo, which would expose their copies."""
-        inner = self._guard.privacy.names(type(value))
-        parts = [(name.__name__, found) for name, found in _slots(value)] if inner else []
-        parts += [*vars(value).items()] if inner and hasattr(value, "__dict__") else []
-        if not all(self._is_shared(found) for name, found in parts if name in inner):
-            raise RefusedCall(f"a {type(value).__name__!r} cannot be copied deeply here", "make a new one")
 
     def _has_own(self, value: Any, method: str) -> bool:
         return self._guard.is_own_class(type(value)) and hasattr(type(value), method)
