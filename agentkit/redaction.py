@@ -140,10 +140,7 @@ _NAMED = (
         r"""(?xi)(?P<before>(?<![\w-])(?P<name>(?:proxy-)?authorization|x-[a-z-]{0,30}(?:key|token|secret))
         :\ {0,3}(?:(?:basic|bearer|token|digest|apikey)\ +)?)(?P<value>[^\s"'`\\\[]{4,4000}+)(?P<after>)""",
     ),
-    (
-        ":",
-        r"""(?i)(?P<before>(?P<name>\bcookie): {0,3})(?P<value>[\w-]{1,80}+=[^\r\n"'`\\]{1,4000})(?P<after>)""",
-    ),
+    (":", r"""(?i)(?P<before>(?P<name>\bcookie): {0,3})(?P<value>[\w-]{1,80}+=[^\r\n"'`\\]{1,4000})(?P<after>)"""),
 )
 _MAY_BE_NAMED = rf"""(?:{_NAMES})\d{{0,4}}(?:\\{{0,7}}["']\s{{0,3}}:\s{{0,3}}\\{{0,7}}["'\[]|[=:])"""
 """Prefilter in lower case for the patterns above and for a list after a name."""

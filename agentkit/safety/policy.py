@@ -55,11 +55,7 @@ class Policy:
     if TYPE_CHECKING:
 
         def __init__(
-            self,
-            level: SafetyLevel | str = ...,
-            rules: Iterable[Rule | Mapping[str, Any]] = ...,
-            *,
-            flow: bool = ...,
+            self, level: SafetyLevel | str = ..., rules: Iterable[Rule | Mapping[str, Any]] = ..., *, flow: bool = ...
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -103,10 +99,7 @@ class Policy:
         return decision if is_same else replace(decision, level=own.level, egress=egress)
 
     def _fitting(
-        self,
-        tool: str,
-        spellings: tuple[Mapping[str, Any], Mapping[str, Any]],
-        facts: CallFacts,
+        self, tool: str, spellings: tuple[Mapping[str, Any], Mapping[str, Any]], facts: CallFacts
     ) -> list[Rule]:
         written, canonical = spellings
         return [

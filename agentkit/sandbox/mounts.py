@@ -134,12 +134,7 @@ def command_view(
     return MountPlan(
         tuple(mounts),
         (("run", "/"), (may, place), ("all", SCRATCH), ("all", "/var/tmp"), devices),
-        (
-            *(("run", path) for path in (*_SYSTEM_FOLDERS, *tools)),
-            (may, place),
-            ("all", scratch),
-            devices,
-        ),
+        (*(("run", path) for path in (*_SYSTEM_FOLDERS, *tools)), (may, place), ("all", scratch), devices),
     )
 
 

@@ -21,14 +21,7 @@ from agentkit.safety.approval import CallPreview
 from agentkit.safety.shell.variables import HOME
 from agentkit.sandbox.git_access import create_missing_settings, repository_of, search
 from agentkit.sandbox.isolation import check_isolation
-from agentkit.sandbox.process import (
-    DEFAULT,
-    Confinement,
-    ProcessOutcome,
-    bash_agrees,
-    command_boundary,
-    run_command,
-)
+from agentkit.sandbox.process import DEFAULT, Confinement, ProcessOutcome, bash_agrees, command_boundary, run_command
 from agentkit.sandbox.python import PYTHON_LIMITS, PythonOutcome, python_boundary, run_python
 from agentkit.sandbox.secret_search import survey
 from agentkit.sandbox.watchdog import MEGABYTE, Cancellation, ProcessLimits, run_cancellable

@@ -273,7 +273,7 @@ def _programs() -> tuple[ProgramRule, ...]:
 
 
 _PLAIN_FIELDS = {
-    *("paths", "effect", "text", "strict", "unnamed", "reading", "skip", "joined", "scripts", "assignments", "name"),
+    *("paths", "effect", "text", "strict", "unnamed", "reading", "skip", "joined", "scripts", "assignments", "name")
 }
 
 
