@@ -217,7 +217,7 @@ def _run_once(
     start = _in_worker if others() and _worker_suffices(job, boundary) else _launcher(job, boundary)
     try:
         with start(job, boundary) as running:
-            if "mount" in boundary.mechanisms and not job.found.still_holds(job.git.search if others() else None):
+            if "mount" in boundary.mechanisms and not _is_current(job, others=others()):
                 raise _Moved
             running.go()
             return _attended(running, job.confinement.limits, cancellation)
@@ -228,6 +228,13 @@ def _run_once(
         _mechanisms_of_worker.cache_clear()
         bubblewrap.forget()
         raise
+
+
+def _is_current(job: _Job, *, others: bool) -> bool:
+    """Whether a new search finds what is hidden and locked in this sandbox, which no other program has replaced."""
+    if others:
+        return job.found.still_holds(job.git.search)
+    return job.found.still_holds() and job.found.is_like(job.git.search())
 
 
 class _Commands:
