@@ -42,9 +42,8 @@ from agentkit.safety.approval import NOBODY, Grants, answered
 from agentkit.safety.data_flow import labels_of
 from agentkit.safety.policy import Policy
 from agentkit.sandbox.isolation import check_isolation
-from agentkit.sandbox.python import PYTHON_LIMITS, run_program
+from agentkit.sandbox.python import PYTHON_LIMITS, Answer, run_program
 from agentkit.sandbox.rpc_guest import MAX_BYTES
-from agentkit.sandbox.rpc_host import Answer
 from agentkit.sandbox.watchdog import Cancellation, ProcessLimits, run_cancellable
 from agentkit.sessions.run_log import SessionRun
 from agentkit.sessions.run_state import RunState, Step

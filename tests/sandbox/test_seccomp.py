@@ -5,7 +5,7 @@ import struct
 
 import pytest
 
-from agentkit.sandbox.kernel import seccomp
+from agentkit.sandbox import seccomp
 
 ALLOW, KILL = 0x7FFF0000, 0x80000000
 REFUSED, UNKNOWN = 0x00050000 | errno.EPERM, 0x00050000 | errno.ENOSYS

@@ -1,4 +1,4 @@
-"""Namespaces, a private root file system, and dropped privileges.
+"""Kernel isolation: namespaces, a private root file system, dropped privileges, and Landlock rules.
 
 Runs in the child, on Linux, and imports little, because every start pays for it.
 """
@@ -9,7 +9,11 @@ import ctypes
 import os
 import stat
 
-from agentkit.sandbox.kernel.covers import make_cover
+from agentkit.sandbox.protocol import make_cover
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 NAMESPACES = {
     "user": 0x1000_0000,
@@ -42,6 +46,11 @@ def _checked(result: int) -> int:
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))
     return result
+
+
+def _syscall(number: int, *words: object) -> int:
+    """The result of a system call. Raises OSError."""
+    return _checked(_libc.syscall(number, *words))
 
 
 def _prctl(option: int, argument: int = 0, pointer: object = None) -> None:
@@ -100,7 +109,7 @@ def enter_root(mounts: list[Mount], machine: str) -> None:
         if kind == "cover":
             make_cover(f"/covers/{number}", source)
             if os.path.lexists(f"/new{path}"):  # who started this looks afterwards whether another one is there now
-                _bind_read_only(f"/new{path}", f"/covers/{number}", above="")
+                _bind_with(_READ_ONLY, f"/new{path}", f"/covers/{number}", above="")
         else:
             _PARTS[kind](f"/new{path}", source)
     os.chdir("/new")
@@ -115,7 +124,7 @@ def _mount(source: str, target: str, kind: str | None, flags: int, options: str 
 
 
 def _pivot(root: str, old: str, machine: str) -> None:
-    _checked(_libc.syscall(_PIVOT_ROOT[machine], os.fsencode(root), os.fsencode(old)))
+    _syscall(_PIVOT_ROOT[machine], os.fsencode(root), os.fsencode(old))
 
 
 def _bind(target: str, source: str, above: str = "/old") -> None:
@@ -123,14 +132,9 @@ def _bind(target: str, source: str, above: str = "/old") -> None:
     _mount(f"{above}{source}", target, None, _BIND | _RECURSIVE)
 
 
-def _bind_read_only(target: str, source: str, above: str = "/old") -> None:
+def _bind_with(attributes: int, target: str, source: str, above: str = "/old") -> None:
     _bind(target, source, above)
-    _set_attributes(target, _READ_ONLY | _NO_SETUID, _WHOLE_TREE)
-
-
-def _bind_writable(target: str, source: str) -> None:
-    _bind(target, source)
-    _set_attributes(target, _NO_SETUID, _WHOLE_TREE)
+    _set_attributes(target, attributes | _NO_SETUID, _WHOLE_TREE)
 
 
 def _make_tmpfs(target: str, size: str) -> None:
@@ -152,22 +156,14 @@ def _make_devices(target: str, size: str) -> None:
     os.mkdir(f"{target}/shm")
 
 
-def _seal(target: str, _: str) -> None:
-    _set_attributes(target, _READ_ONLY, 0)
-
-
-def _make_link(target: str, aim: str) -> None:
-    os.symlink(aim, target)
-
-
-_PARTS = {
-    "ro": _bind_read_only,
-    "rw": _bind_writable,
+_PARTS: dict[str, Callable[[str, str], None]] = {
+    "ro": lambda target, source: _bind_with(_READ_ONLY, target, source),
+    "rw": lambda target, source: _bind_with(0, target, source),
     "tmpfs": _make_tmpfs,
     "proc": _make_proc,
     "dev": _make_devices,
-    "seal": _seal,
-    "link": _make_link,
+    "seal": lambda target, _: _set_attributes(target, _READ_ONLY, 0),
+    "link": lambda target, aim: os.symlink(aim, target),
 }
 
 
@@ -182,8 +178,7 @@ def _make_place(target: str, *, is_folder: bool) -> None:
 
 def _set_attributes(target: str, attributes: int, flags: int) -> None:
     wish = (ctypes.c_uint64 * 4)(attributes, 0, 0, 0)
-    path = os.fsencode(target)
-    _checked(_libc.syscall(_MOUNT_SETATTR, _HERE, path, flags, wish, ctypes.c_size_t(ctypes.sizeof(wish))))
+    _syscall(_MOUNT_SETATTR, _HERE, os.fsencode(target), flags, wish, ctypes.c_size_t(ctypes.sizeof(wish)))
 
 
 def give_up_privileges() -> None:
@@ -206,6 +201,80 @@ class _FilterProgram(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("steps", ctypes.c_void_p))
 
 
-def landlock_call(number: int, *words: object) -> int:
-    """The result of a system call of Landlock. Raises OSError."""
-    return _checked(_libc.syscall(number, *words))
+_CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
+_READ_VERSION, _BELOW = 1, 1
+
+_EXECUTE, _WRITE, _READ, _LIST = 1, 2, 4, 8
+_REMOVE_FOLDER, _REMOVE_FILE = 1 << 4, 1 << 5
+_MAKE_DEVICES = 1 << 6 | 1 << 11
+_MAKE_FOLDER, _MAKE_FILE, _MAKE_LINK = 1 << 7, 1 << 8, 1 << 12
+_MAKE_SOCKET, _MAKE_FIFO = 1 << 9, 1 << 10
+_MOVE, _TRUNCATE, _CONTROL_DEVICES = 1 << 13, 1 << 14, 1 << 15
+_KNOWN_SINCE = ((2, _MOVE), (3, _TRUNCATE), (5, _CONTROL_DEVICES))
+_COMPLETE_SINCE = 3
+_FILES = _EXECUTE | _WRITE | _READ | _TRUNCATE | _CONTROL_DEVICES
+"""The rights that make sense for a file; the others are a folder's."""
+
+RIGHTS = {
+    "read": _READ | _LIST,
+    "run": _READ | _LIST | _EXECUTE,
+    "write": _READ | _LIST | _WRITE | _TRUNCATE | _MOVE | _REMOVE_FOLDER | _REMOVE_FILE | _MAKE_FOLDER | _MAKE_FILE,
+    "all": ~_MAKE_DEVICES,
+}
+"""The access rights of the words of a rule."""
+
+_NETWORK_SINCE, _TCP = 4, 3
+_SCOPES_SINCE, _SOCKETS_AND_SIGNALS = 6, 3
+
+
+def landlock_version() -> int:
+    """The version of the kernel's Landlock. Raises OSError without it."""
+    return _syscall(_CREATE_RULESET, None, ctypes.c_size_t(0), _READ_VERSION)
+
+
+def landlock_is_complete(number: int, *, own_root: bool) -> bool:
+    """Whether this version keeps files outside from every change. Older ones let them be truncated, if they are there.
+
+    Without a private root, a process on such a kernel is restricted, but not isolated.
+    """
+    return own_root or number >= _COMPLETE_SINCE
+
+
+def restrict_access(rules: list[tuple[str, str]], *, network: bool = False) -> None:
+    """Keep this process to these rights (a word of `RIGHTS`) below these paths. Raises OSError without Landlock.
+
+    Without network it may neither connect nor listen over TCP, and it reaches no signal and no abstract socket
+    outside, as far as the kernel's Landlock knows how. Paths that do not exist are left out.
+    """
+    known = landlock_version()
+    handled = (1 << 13) - 1
+    for since, right in _KNOWN_SINCE:
+        handled |= right if known >= since else 0
+    tcp = _TCP if known >= _NETWORK_SINCE and not network else 0
+    scopes = _SOCKETS_AND_SIGNALS if known >= _SCOPES_SINCE else 0
+    wish = (ctypes.c_uint64 * 3)(handled, tcp, scopes)
+    size = 24 if known >= _SCOPES_SINCE else 16 if known >= _NETWORK_SINCE else 8
+    ruleset = _syscall(_CREATE_RULESET, wish, ctypes.c_size_t(size), 0)
+    try:
+        for word, path in rules:
+            _allow_below(ruleset, RIGHTS[word] & handled, path)
+        _syscall(_RESTRICT_SELF, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def _allow_below(ruleset: int, rights: int, path: str) -> None:
+    try:
+        place = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except (FileNotFoundError, PermissionError):
+        return
+    try:
+        usable = rights if os.path.isdir(path) else rights & _FILES
+        _syscall(_ADD_RULE, ruleset, _BELOW, ctypes.byref(_Below(usable, place)), 0)
+    finally:
+        os.close(place)
+
+
+class _Below(ctypes.Structure):
+    _pack_ = 1
+    _fields_ = (("rights", ctypes.c_uint64), ("place", ctypes.c_int32))
