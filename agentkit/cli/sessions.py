@@ -67,8 +67,8 @@ def list_sessions(*, place: str | None, as_json: bool) -> None:
 def search(*, query: tuple[str, ...], limit: int, place: str | None, as_json: bool) -> int:
     """Find the sessions whose prompts, answers and tool calls contain all words of QUERY."""
     from agentkit.cli.display import clean, document_text
-    from agentkit.sessions.search import search_sessions
     from agentkit.sessions.stores import store_at
+    from agentkit.sessions.transcript import search_sessions
 
     found = list(search_sessions(store_at(place), " ".join(query), limit))
     if as_json:

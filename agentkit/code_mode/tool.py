@@ -21,7 +21,7 @@ from agentkit.sandbox.watchdog import Cancellation, ProcessLimits, run_cancellab
 from agentkit.suggestions import refuse_made
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
-from agentkit.tools.denied_result import denied_with
+from agentkit.tools.core import denied_with
 from agentkit.tools.system import NOT_RUN, code_result, python_tool_with
 from agentkit.workspace.workspace import Workspace
 
