@@ -68,8 +68,9 @@ def list_sessions(*, place: str | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def search(*, query: tuple[str, ...], limit: int, place: str | None, as_json: bool) -> int:
     """Find the sessions whose prompts, answers and tool calls contain all words of QUERY."""
-    from agentkit.sessions.search import search_sessions
+    from agentkit.cli.display import clean, document_text
     from agentkit.sessions.stores import store_at
+    from agentkit.sessions.transcript import search_sessions
 
     found = list(search_sessions(store_at(place), " ".join(query), limit))
     if as_json:

@@ -53,7 +53,7 @@ from agentkit.tooling.results import failure, rendered
 from agentkit.tooling.run_context import CONTEXT, NO_RUN
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
-from agentkit.tools.denied_result import denied_with
+from agentkit.tools.core import denied_with
 from agentkit.tools.system import NOT_RUN, code_result, python_tool_with
 from agentkit.usage import UNLIMITED
 from agentkit.workspace.workspace import Workspace

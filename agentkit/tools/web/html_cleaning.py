@@ -1,13 +1,17 @@
-"""Removal of boilerplate from parsed web pages, by position and text density.
+"""Cleaning of parsed web pages before their conversion to Markdown.
 
-Class names and ids are not used: a page about cookies has `id="cookies"`, and a layout with a sidebar says so on the
-element that contains the article. An element that contains `main`, `article` or most of the text is never removed.
+Code, layout tables, superscripts and formulas are rewritten as Markdown can write them. Boilerplate is removed by
+position and text density: class names and ids are not used, since a page about cookies has `id="cookies"`, and a layout
+with a sidebar says so on the element that contains the article. An element that contains `main`, `article` or most of
+the text is never removed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple, TypeGuard
+
+from agentkit.documents.markdown import subscript, superscript
 
 if TYPE_CHECKING:
     from turbohtml import Document, Element
@@ -111,12 +115,18 @@ class _Page:
     def remove_elements(self) -> None:
         """Remove elements whose tag or role says that they are boilerplate, if position and density agree."""
         select = self._document.select
-        self._remove_all(select(_OVERLAYS))
-        self._remove_all(each for each in select("button") if not _contained(each, _TITLES))
-        self._remove_all(each for each in select(_NAVIGATION) if self._is_menu(each))
-        self._remove_all(each for each in select(_BANNERS) if self._is_banner(each))
-        self._remove_all(each for each in select(_ASIDES) if self._is_aside(each))
-        self._remove_all(each for each in select("form") if self._is_control_form(each))
+        rules: tuple[tuple[str, Callable[[Element, _Size], bool]], ...] = (
+            (_OVERLAYS, lambda _, __: True),
+            ("button", lambda each, _: not _contained(each, _TITLES)),
+            (_NAVIGATION, lambda _, size: size.is_dense or size.chars <= _MAX_BANNER_CHARS),
+            (_BANNERS, _is_banner),
+            (_ASIDES, lambda _, size: size.is_dense or size.chars < _MIN_ASIDE_CHARS),
+            ("form", self._is_control_form),
+        )
+        for selector, is_boilerplate in rules:
+            for element in select(selector):
+                if is_boilerplate(element, self._size(element)):
+                    self._remove(element)
 
     def _measure_body(self) -> _Size:
         body = self._document.select_one("body")
@@ -154,33 +164,14 @@ class _Page:
             links = len(element.select("a"))
             is_menu = size.is_dense and _MIN_MENU_LINKS <= links <= _MAX_MENU_LINKS
             is_boilerplate = is_menu or (size.chars <= _MAX_BANNER_CHARS and _contains(element, _CONTROLS))
-        if is_boilerplate or _is_skip_link(element):
+        is_skip_link = element.tag == "a" and (element.attr("href") or "").startswith("#")
+        if is_boilerplate or is_skip_link:
             self._remove(element)
 
-    def _is_menu(self, element: Element) -> bool:
-        size = self._size(element)
-        return size.is_dense or size.chars <= _MAX_BANNER_CHARS
-
-    def _is_banner(self, element: Element) -> bool:
-        """Whether a header or footer belongs to the page rather than to a part of it, and is short or has links."""
-        size = self._size(element)
-        if _contained(element, _SECTIONS):
-            return element.tag == "footer" and size.is_dense
-        return size.is_dense or (size.chars <= _MAX_BANNER_CHARS and not _contains(element, "h1"))
-
-    def _is_aside(self, element: Element) -> bool:
-        size = self._size(element)
-        return size.is_dense or size.chars < _MIN_ASIDE_CHARS
-
-    def _is_control_form(self, element: Element) -> bool:
+    def _is_control_form(self, element: Element, size: _Size) -> bool:
         """Whether a form has little text apart from its labels."""
-        chars = self._size(element).chars
         labels = sum(self._size(label).chars for label in element.select(_LABELS))
-        return chars <= _MAX_BANNER_CHARS and chars - labels <= _MAX_FORM_CHARS
-
-    def _remove_all(self, elements: Iterable[Element]) -> None:
-        for element in elements:
-            self._remove(element)
+        return size.chars <= _MAX_BANNER_CHARS and size.chars - labels <= _MAX_FORM_CHARS
 
     def _remove(self, element: Element, protected: str = _CONTENT) -> None:
         """Remove an element, unless it contains protected elements or most of the text."""
@@ -209,9 +200,11 @@ def _is_element(node: object) -> TypeGuard[Element]:
     return isinstance(node, AnyElement)
 
 
-def _is_skip_link(element: Element) -> bool:
-    """Whether it is a link to another part of the page, outside of the content."""
-    return element.tag == "a" and (element.attr("href") or "").startswith("#")
+def _is_banner(element: Element, size: _Size) -> bool:
+    """Whether a header or footer belongs to the page rather than to a part of it, and is short or has links."""
+    if _contained(element, _SECTIONS):
+        return element.tag == "footer" and size.is_dense
+    return size.is_dense or (size.chars <= _MAX_BANNER_CHARS and not _contains(element, "h1"))
 
 
 def _contains(element: Element, selector: str) -> bool:
@@ -221,3 +214,130 @@ def _contains(element: Element, selector: str) -> bool:
 def _contained(element: Element, selector: str) -> bool:
     parent = element.parent
     return parent is not None and _is_element(parent) and parent.closest(selector) is not None
+
+
+_LINES = frozenset({"div", "li", "p", "tr"})
+_PARTS = frozenset({"thead", "tbody", "tfoot"})
+_BLOCKS_IN_CELLS = ("table", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "form")
+_MAX_NUMBER_CHARS = 12
+_MAX_MOVED_NODES = 1_000_000
+
+
+def rewrite_markup(document: Document) -> None:
+    """Rewrite what Markdown has no element for, so that no text loses its meaning."""
+    _rewrite_formulas(document)
+    _rewrite_indices(document)
+    for link in document.select(", ".join(f'h{level} a[href*="#"]' for level in range(1, 7))):
+        if not any(map(str.isalnum, link.text)):  # the sign that links to the heading
+            link.decompose()
+    for table in dict.fromkeys(
+        each.closest("table") for each in document.select("td pre, td code, [data-line-number]")
+    ):
+        if table is not None:
+            _rewrite_code_table(table)
+    for block in document.select("pre"):
+        _remove_line_numbers(block)
+    _unwrap_layout_tables(document)
+
+
+def _rewrite_formulas(document: Document) -> None:
+    """Replace MathML by the TeX that it was made from, if that is given, or by its text."""
+    from turbohtml import Text
+
+    for formula in document.select('math, script[type^="math/tex"]'):
+        source = formula.select_one('annotation[encoding*="tex" i]')
+        tex = formula.attr("alttext") or (source.text if source else "")
+        tex = tex or (formula.text if formula.tag == "script" else "")
+        formula.replace_with(Text(f"${tex.strip()}$" if tex.strip() else " ".join(formula.text.split())))
+
+
+def _rewrite_indices(document: Document) -> None:
+    """Write superscripts as `10^6` and subscripts as `H₂O`; links to notes stay as they are."""
+    from turbohtml import Text
+
+    for element in document.select("sup, sub"):
+        text = element.text.strip()
+        if text and not element.select_one("a, sup, sub") and not element.closest("a"):
+            element.replace_with(Text(superscript(text) if element.tag == "sup" else subscript(text)))
+
+
+def _rewrite_code_table(table: Element) -> None:
+    """Replace a table that shows code with line numbers by the code."""
+    from turbohtml import Element as NewElement
+    from turbohtml import Text
+
+    rows = list(_rows(table))
+    if not rows or not all(len(row) >= 2 and all(map(_is_number_column, row[:-1])) for row in rows):
+        return
+    blocks = [block for row in rows if (block := row[-1].select_one("pre")) is not None]
+    if len(rows) == 1 and blocks:
+        table.replace_with(blocks[0])
+    elif len(rows) > 1:
+        code = NewElement("pre")
+        code.append(Text("\n".join(row[-1].text.strip("\n") for row in rows)))
+        table.replace_with(code)
+
+
+def _is_number_column(cell: Element) -> bool:
+    """Whether a cell holds nothing but line numbers, or has its number in an attribute."""
+    words = cell.text.split()
+    return all(map(str.isdecimal, words)) and (bool(words) or cell.attr("data-line-number") is not None)
+
+
+def _rows(table: Element) -> Iterator[list[Element]]:
+    """The cells of each row, without those of nested tables."""
+    for part in _elements(table):
+        for row in _elements(part) if part.tag in _PARTS else (part,):
+            if row.tag == "tr":
+                yield [cell for cell in _elements(row) if cell.tag in ("td", "th")]
+
+
+def _elements(parent: Element) -> list[Element]:
+    return list(filter(_is_element, parent.children))
+
+
+def _remove_line_numbers(block: Element) -> None:
+    """Remove the numbers before the lines of a code block: elements that count up, one at the start of each line."""
+    numbers = list(_leading_numbers(block))
+    values = [int(number.text) for number in numbers]
+    if len(values) < 2 or values != list(range(values[0], values[0] + len(values))):
+        return
+    breaks = block.text.count("\n") + len(block.select("br, li, div, tr, p"))
+    if len(values) >= breaks:
+        for number in numbers:
+            number.decompose()
+
+
+def _leading_numbers(block: Element) -> Iterator[Element]:
+    """The elements at the start of a line whose text is a number."""
+    from turbohtml import Text
+
+    is_start = True
+    for node in block.descendants:
+        if _is_element(node):
+            text = node.text if is_start else ""
+            if node.tag == "br" or node.tag in _LINES:
+                is_start = True
+            elif len(text) <= _MAX_NUMBER_CHARS and text.strip().isdecimal() and not _elements(node):
+                yield node
+        elif isinstance(node, Text) and node.text:
+            is_start = node.text.endswith("\n")
+
+
+def _unwrap_layout_tables(document: Document) -> None:
+    """Unwrap the tables whose cells contain what a cell of Markdown cannot, as far as the budget of work allows."""
+    from turbohtml import Element as NewElement
+
+    inside = document.select(", ".join(f"td {each}" for each in _BLOCKS_IN_CELLS))
+    around = (each.parent.closest("table") for each in inside if each.parent is not None)
+    budget = _MAX_MOVED_NODES
+    for table in dict.fromkeys(table for table in around if table is not None):
+        budget -= sum(1 for _ in table.descendants)
+        if budget < 0:
+            break
+        parts = []
+        for cell in (cell for row in _rows(table) for cell in row):
+            part = NewElement("div")
+            part.extend(cell.children)
+            parts.append(part)
+        table.replace_with(*parts)

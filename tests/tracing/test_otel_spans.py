@@ -21,10 +21,9 @@ from agentkit.events import (
 )
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult
 from agentkit.testing import ScriptedLLM, call, say
-from agentkit.tracing import message_content
+from agentkit.tracing import otel
 from agentkit.tracing import semantic_conventions as names
 from agentkit.tracing.listeners import NOWHERE, ModelRequest, Origin, tell
-from agentkit.tracing.otel import spans
 from agentkit.usage import Tariff, Usage
 
 WAYS = ["run", "stream", "arun", "astream"]
@@ -262,7 +261,7 @@ def test_resumed_run_is_linked(kept):
 def test_few_old_runs_are_known(kept):
     """Only the newest runs that were left can be linked to, so that a service does not grow."""
     listener = kept.listener()
-    for number in range(spans._MAX_LEFT + 1):
+    for number in range(otel._MAX_LEFT + 1):
         for event in (RunStarted("helper", "go"), RunLeft()):
             tell([listener], event, Origin(f"r{number}", "helper"))
     kept.exporter.clear()
@@ -369,7 +368,7 @@ def test_no_span_tells_a_secret(kept):
 )
 def test_the_answer_of_an_unfinished_run(status, text, expected):
     """A run that failed without a text has no assistant message, and one that ended early says why it stopped."""
-    assert message_content.of_answer(text, status) == expected
+    assert names.of_answer(text, status) == expected
 
 
 def test_the_time_to_the_first_chunk_is_recorded(kept):

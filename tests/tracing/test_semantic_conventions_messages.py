@@ -13,7 +13,7 @@ from agentkit.messages import (
     UserMessage,
 )
 from agentkit.redaction import written_redactor
-from agentkit.tracing import message_content
+from agentkit.tracing import semantic_conventions as names
 
 PICTURE = "data:image/png;base64,AAAA"
 FILES = File("https://example.com/a.pdf"), File("data:application/pdf;base64,JVBERi0", "b.pdf")
@@ -27,7 +27,7 @@ def test_conversation_in_the_form_of_the_conventions():
         AssistantMessage("Well.", (ToolCall("c1", "look", '{"at": 1}'), ToolCall("c2", "look", "{"))),
         ToolMessage("c1", "look", "seen"),
     ]
-    assert message_content.of_messages(messages) == [
+    assert names.of_messages(messages) == [
         {"role": "system", "parts": [{"type": "text", "content": "Be brief."}]},
         {
             "role": "user",
@@ -54,26 +54,22 @@ def test_conversation_in_the_form_of_the_conventions():
 def test_answer_says_why_it_ends():
     """A response says what was said and why it stopped, in the conventions' word."""
     calls = Response(AssistantMessage("", (ToolCall("c1", "look", "{}"),)), "tool_calls")
-    assert message_content.of_response(calls)[0]["finish_reason"] == "tool_call"
-    assert message_content.of_response(Response(AssistantMessage("Hi.")))[0]["finish_reason"] == "stop"
-    assert message_content.of_answer("Hi.", "done") == message_content.of_response(Response(AssistantMessage("Hi.")))
-    assert message_content.of_user("Hi.") == [{"role": "user", "parts": [{"type": "text", "content": "Hi."}]}]
+    assert names.message_of_response(calls)[0]["finish_reason"] == "tool_call"
+    assert names.message_of_response(Response(AssistantMessage("Hi.")))[0]["finish_reason"] == "stop"
+    assert names.of_answer("Hi.", "done") == names.message_of_response(Response(AssistantMessage("Hi.")))
 
 
 def test_tools_and_instruction():
     """The tools on offer are told with their parameters, and an instruction that is empty is no part."""
     tool = {"type": "function", "name": "look", "description": "Look.", "parameters": {"type": "object"}}
-    assert message_content.of_tools([ToolSpec("look", "Look.", {"type": "object"})]) == [tool]
-    assert message_content.of_instruction("") == []
+    assert names.of_tools([ToolSpec("look", "Look.", {"type": "object"})]) == [tool]
+    assert names.of_text("") == []
 
 
 def test_what_is_written_has_no_secrets():
     """What is recognised as a secret, by its shape or by its name, is not written."""
     said = [{"role": "user", "parts": [{"type": "text", "content": "key sk-abcdefghij0123456789ABCDEFG"}]}]
-    assert (
-        json.loads(message_content.written(said, written_redactor()))[0]["parts"][0]["content"]
-        == "key [redacted: API key]"
-    )
-    assert json.loads(message_content.written({"password": "tulips and more"}, written_redactor())) == {
+    assert json.loads(names.written(said, written_redactor()))[0]["parts"][0]["content"] == "key [redacted: API key]"
+    assert json.loads(names.written({"password": "tulips and more"}, written_redactor())) == {
         "password": "[redacted: secret]"
     }
