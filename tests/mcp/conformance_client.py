@@ -42,23 +42,42 @@ def terms(scenario, given, url, folder):
     """The login of a scenario; None without one."""
     if not scenario.startswith("auth/"):
         return None
+    client, secret = given.get("client_id"), given.get("client_secret")
     if scenario.startswith("auth/client-credentials"):
-        return ClientCredentials(given["client_id"], given["client_secret"], issuer(url))
-    if "client_id" in given:
-        return Login(
-            opened,
-            client_id=given["client_id"],
-            client_secret=given["client_secret"],
-            issuer=issuer(url),
-            folder=folder,
-        )
+        key, algorithm = given.get("private_key_pem"), given.get("signing_algorithm", "RS256")
+        return ClientCredentials(client, secret, issuer(url), private_key=key, algorithm=algorithm)
+    if scenario.startswith("auth/cross-app-access"):
+        return ClientCredentials(client, secret, issuer(url), assertion=lambda *about: exchanged(given, *about))
+    if client is not None:
+        return Login(opened, client_id=client, client_secret=secret, issuer=issuer(url), folder=folder)
+    if scenario == "auth/2025-03-26-oauth-metadata-backcompat":
+        return Login(opened, issuer=f"{origin(url)}/oauth", folder=folder)  # its metadata is not where it belongs
     return Login(opened, client_metadata_url=CLIENT_METADATA, folder=folder)
+
+
+def origin(url):
+    """Scheme, host and port of an address."""
+    parts = urlsplit(url)
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+def exchanged(given, audience, resource):
+    """The assertion that an identity provider gives for the token of a person (RFC 8693)."""
+    data = {
+        "grant_type": "urn:ietf:params:oauth:grant-type:token-exchange",
+        "requested_token_type": "urn:ietf:params:oauth:token-type:id-jag",
+        "subject_token": given["idp_id_token"],
+        "subject_token_type": "urn:ietf:params:oauth:token-type:id_token",
+        "client_id": given["idp_client_id"],
+        "audience": audience,
+        "resource": resource,
+    }
+    return httpx2.post(given["idp_token_endpoint"], data=data).json()["access_token"]
 
 
 def issuer(url):
     """The authorization server, which a developer knows and the suite only publishes."""
-    parts = urlsplit(url)
-    answer = httpx2.get(f"{parts.scheme}://{parts.netloc}/.well-known/oauth-protected-resource{parts.path}")
+    answer = httpx2.get(f"{origin(url)}/.well-known/oauth-protected-resource{urlsplit(url).path}")
     return answer.json()["authorization_servers"][0]
 
 
