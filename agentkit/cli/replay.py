@@ -40,7 +40,7 @@ def replay(*, file: Path, program: tuple[str, ...], partial: bool) -> None:
     if not program:
         _play(file)
         return
-    from agentkit.testing.cassettes import replay as replayed
+    from agentkit.testing.scripted_llm import replay as replayed
 
     if not Path(program[0]).is_file():
         raise click.UsageError(f"There is no program {program[0]!r}; name a Python file.")

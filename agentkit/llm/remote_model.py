@@ -13,10 +13,9 @@ from typing import TYPE_CHECKING, Any
 from agentkit.errors import BadResponse, ModelError, Rejected
 from agentkit.events import Event, TextDelta, deltas_of
 from agentkit.llm import compat
-from agentkit.llm.compat.adjustments import Adjustment, joined
 from agentkit.llm.compat.content_fallback import advise
 from agentkit.llm.compat.conversion import Converter
-from agentkit.llm.compat.receivers import Receiver, receiver_of
+from agentkit.llm.compat.rules import Adjustment, Receiver, joined, receiver_of
 from agentkit.llm.embeddings import BatchLimits, EmbeddingAnswer, embedding_steps, embeddings_path, read_vectors
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.pipeline import Effect, Stage, Steps, arun, mapped, partial_answer, pause, run

@@ -7,9 +7,8 @@ import pytest
 from agentkit.agents.agent import Agent
 from agentkit.events import TextDelta, ToolCallDelta
 from agentkit.llm.client import LLM
-from agentkit.llm.compat.conversion import Converter, sendable_id
-from agentkit.llm.compat.receivers import Receiver, receiver_of
-from agentkit.llm.compat.schemas import SchemaRewriter, root_object, sendable_property
+from agentkit.llm.compat.conversion import Converter, SchemaRewriter, root_object, sendable_id, sendable_property
+from agentkit.llm.compat.rules import Receiver, receiver_of
 from agentkit.llm.endpoint import Endpoint
 from agentkit.messages import AssistantMessage, OutputSchema, Request, ToolCall, ToolMessage, ToolSpec, UserMessage
 from agentkit.testing import FakeServer, call, fail

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 
 from agentkit.lines import split_lines
+from agentkit.llm.providers.offline.argument_matching import nodes_of
 from agentkit.llm.providers.offline.lexicon import (
     GREETINGS,
     NUMBER_WORD,
@@ -17,7 +18,6 @@ from agentkit.llm.providers.offline.lexicon import (
     vocabulary,
 )
 from agentkit.llm.providers.offline.question_parser import COLON, Question, Shape
-from agentkit.llm.providers.offline.value_matching import nodes_of
 
 
 def spelled_out(text: str, *, sums: bool = True) -> str:
