@@ -14,7 +14,7 @@ from agentkit.cli.terminal import fitted
 from agentkit.settings import environment
 
 if TYPE_CHECKING:
-    from agentkit.llm.client import Configured
+    from agentkit.llm.client import LLM
     from agentkit.usage import Price
 
 _EXAMPLES = """\b
@@ -88,7 +88,7 @@ def _list_offered(providers: tuple[str, ...], *, as_json: bool) -> None:
         click.echo(clean(name))
 
 
-def _about(llm: Configured) -> dict[str, Any]:
+def _about(llm: LLM) -> dict[str, Any]:
     """The description of a model with price and context window, as JSON data."""
     from agentkit.llm.pricing import context_window, price_under
 
