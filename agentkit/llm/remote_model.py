@@ -237,7 +237,7 @@ class RemoteModel(Stage):
         body = self._wire.encode(converter.request(request), self._endpoint.model, strict=strict, before=encoded)
         if streaming:
             body = {**self._wire.streaming, **body}
-        body = compat.known(body, self._endpoint.model, self._wire.name)
+        body = compat.known(body, self._endpoint.model, self._wire.name, strict_order=converter.receiver.strict_order)
         for adjustment in learnt.values():
             body = adjustment.apply(body)
         return body

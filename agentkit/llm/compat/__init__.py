@@ -402,8 +402,22 @@ OF_TOOLS = {"tool_choice", "parallel_tool_calls"}
 """Settings that servers reject without tools, as in the last request of a run that reached its limit."""
 
 
-def known(body: Body, model: str, protocol: str) -> Body:
+def _in_strict_order(body: Body) -> Body:
+    """The messages in the order that Mistral accepts; a model's message at the end is marked as to be continued."""
+    entries: list[Body] = []
+    for entry in body["messages"]:
+        before = entries[-1].get("role") if entries else ""
+        is_order = entry.get("role") == "system" and before in ("assistant", "tool")
+        entries.append({**entry, "role": "user"} if is_order else entry)
+    if entries and entries[-1].get("role") == "assistant":
+        entries[-1] = {**entries[-1], "prefix": True}
+    return _answered({**body, "messages": entries})
+
+
+def known(body: Body, model: str, protocol: str, *, strict_order: bool = False) -> Body:
     """Apply the known adjustments for the model's family, and drop tool settings if there are no tools."""
+    if strict_order:
+        body = _in_strict_order(body)
     if "tools" not in body and not OF_TOOLS.isdisjoint(body):
         body = {name: value for name, value in body.items() if name not in OF_TOOLS}
     for family, wire, parameter, adjustment in _FAMILIES:

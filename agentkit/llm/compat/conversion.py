@@ -27,6 +27,7 @@ from agentkit.messages import (
     ToolMessage,
     ToolSpec,
     UserMessage,
+    with_distinct_ids,
 )
 from agentkit.tooling.schema_references import referred, with_plain_references
 from agentkit.tooling.strict_schema import LISTED, NAMED, SINGLE
@@ -44,7 +45,8 @@ _ROOT_KEYWORDS = (*_ALTERNATIVES, "allOf", "enum", "const", "not", "if", "then",
 _SILENT = frozenset(
     (
         *("additionalProperties", "$schema", "$id", "$comment", "$anchor", "prefixItems", "discriminator", "examples"),
-        *("unevaluatedProperties", "unevaluatedItems", "deprecated", "readOnly", "writeOnly"),
+        *("unevaluatedProperties", "unevaluatedItems", "deprecated", "readOnly", "writeOnly", "$defs", "definitions"),
+        *("enumNames", "markdownDescription"),
     )
 )
 """Keywords that can be removed without a note: they do not describe the value, or it is described in another way."""
@@ -162,7 +164,7 @@ class SchemaRewriter:
             return schema
         if "$ref" in schema and not self._receiver.references:
             return self._expanded(schema)
-        new = dict(schema)
+        new = _well_formed(schema)
         notes = [change(new) for change in (self._adapt_types, self._adapt_choices, self._adapt_format)]
         self._adapt_arrays(new)
         notes.append(self._drop_refused(new))
@@ -189,10 +191,9 @@ class SchemaRewriter:
 
     def _adapt_types(self, new: Schema) -> str:
         """Replace a list of types by alternatives, and `oneOf` by `anyOf`, where the originals are refused."""
-        refused = self._receiver.keywords
-        if "oneOf" in refused and "oneOf" in new and "anyOf" not in new:
+        if self._refuses("oneOf") and "oneOf" in new and "anyOf" not in new:
             new["anyOf"] = new.pop("oneOf")
-        if "allOf" in refused and len(new.get("allOf", ())) == 1 and isinstance(new["allOf"][0], dict):
+        if self._refuses("allOf") and len(new.get("allOf", ())) == 1 and isinstance(new["allOf"][0], dict):
             only = new.pop("allOf")[0]
             new.update({key: value for key, value in only.items() if key not in new})
         kinds = new.get("type")
@@ -207,6 +208,10 @@ class SchemaRewriter:
             new.clear()
             new.update(about, anyOf=[_of_type(inner, kind) for kind in kinds])
         return ""
+
+    def _refuses(self, keyword: str) -> bool:
+        known = self._receiver.known_keywords
+        return keyword in self._receiver.keywords or (known is not None and keyword not in known)
 
     def _adapt_choices(self, new: Schema) -> str:
         """Move choices that are not texts to the description where they are refused."""
@@ -243,9 +248,10 @@ class SchemaRewriter:
         new["items"] = _either(places) if places else {}
 
     def _drop_refused(self, new: Schema) -> str:
-        refused = self._receiver.keywords & new.keys()
+        known = self._receiver.known_keywords
+        refused = self._receiver.keywords & new.keys() | (set() if known is None else new.keys() - known)
         dropped = {name: new.pop(name) for name in sorted(refused)}
-        return _note({name: value for name, value in dropped.items() if name not in _SILENT})
+        return _note({name: value for name, value in dropped.items() if name not in _SILENT and name[:2] != "x-"})
 
     def _descend(self, new: Schema) -> None:
         for key in new.keys() & {*NAMED, "definitions"}:
@@ -271,6 +277,20 @@ class SchemaRewriter:
         }
         if "required" in new:
             new["required"] = [changed.get(name, name) for name in new["required"]]
+
+
+def _well_formed(schema: Schema) -> Schema:
+    """A copy of a schema without empty and repeated entries of lists, which all servers refuse."""
+    new = {name: value for name, value in schema.items() if value != [] or name not in _NOT_EMPTY}
+    if isinstance(required := new.get("required"), list):
+        properties = new.get("properties") or {}
+        new["required"] = [name for name in dict.fromkeys(required) if name in properties or not properties]
+    if isinstance(choices := new.get("enum"), list):
+        new["enum"] = list({json.dumps(each, sort_keys=True): each for each in choices}.values())
+    return new
+
+
+_NOT_EMPTY = frozenset({"anyOf", "oneOf", "allOf", "enum"})
 
 
 def _bare_alternatives(schema: Schema) -> Schema:
@@ -411,10 +431,13 @@ class Converter:
     def request(self, request: Request) -> Request:
         """The request with tools, schemas and names that the receiver accepts, and without empty assistant messages."""
         changed: dict[str, Any] = {}
+        messages = request.messages if _is_paired(request.messages) else list(_paired(request.messages))
         # An inline check, because it runs over the whole conversation at each request.
-        answers = (each for each in request.messages if type(each) is AssistantMessage and not each.tool_calls)
+        answers = (each for each in messages if type(each) is AssistantMessage and not each.tool_calls)
         if any(map(self._is_empty, answers)):
-            changed["messages"] = [message for message in request.messages if not self._is_empty(message)]
+            messages = [message for message in messages if not self._is_empty(message)]
+        if messages is not request.messages:
+            changed["messages"] = messages
         if request.tools:
             tools = [self._tool(tool) for tool in request.tools]
             changed["tools"] = tuple(tool.spec for tool in tools)
@@ -482,6 +505,52 @@ class Converter:
             sent = output if is_same else OutputSchema(output.name, schema, strict)
             found = self._outputs[id(output)] = output, sent, rewriter.renamed
         return found
+
+
+def _is_paired(messages: Sequence[Message]) -> bool:
+    """Whether each call is followed by its one result, as all servers require."""
+    waiting: list[str] = []
+    for message in messages:
+        if type(message) is ToolMessage:
+            if message.call_id not in waiting:
+                return False
+            waiting.remove(message.call_id)
+        elif waiting:
+            return False
+        elif type(message) is AssistantMessage and message.tool_calls:
+            waiting = [call.id for call in message.tool_calls]
+            if len({*waiting}) < len(waiting):
+                return False
+    return not waiting
+
+
+def _paired(messages: Sequence[Message]) -> Iterator[Message]:
+    """The messages with each call followed by one result, for histories that were cut, merged or written by hand.
+
+    A call without a result gets one that says so. A result without a call is a user message.
+    """
+    taken: set[int] = set()
+    for place, message in enumerate(messages):
+        if isinstance(message, ToolMessage):
+            if id(message) not in taken:
+                yield UserMessage(
+                    (f"{_LOST_CALL.format(message.name or 'a tool')}\n{message.content}", *message.beside)
+                )
+            continue
+        if not isinstance(message, AssistantMessage) or not message.tool_calls:
+            yield message
+            continue
+        distinct = with_distinct_ids(message, set())
+        yield distinct
+        later = [each for each in messages[place + 1 :] if isinstance(each, ToolMessage) and id(each) not in taken]
+        for given, call in zip(message.tool_calls, distinct.tool_calls, strict=True):
+            result = next((each for each in later if each.call_id == given.id and id(each) not in taken), None)
+            taken.add(id(result))
+            yield replace(result, call_id=call.id) if result else ToolMessage(call.id, call.name, _NO_RESULT)
+
+
+_NO_RESULT = "This call has no result: it was not executed, or its result is lost."
+_LOST_CALL = "[The result of a call of {} that is not part of this conversation. No user said this.]"
 
 
 def _divided(text: str, most: int) -> tuple[str, str]:

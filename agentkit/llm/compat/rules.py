@@ -43,6 +43,8 @@ class Receiver:
         string_choices: Whether the values of `enum` must be texts.
         formats: Accepted values of `format`; None if any is.
         keywords: Keywords of JSON schema that are refused.
+        known_keywords: Keywords of JSON schema that are accepted; None if unknown ones are ignored.
+        strict_order: Whether the order of roles is checked: a model's message follows results, a user's is the last.
         single_types: Whether `type` must be one type, and not a list.
         references: Whether `$ref` is accepted.
         lenient_tools: Names of tools whose schemas are refused in strict mode.
@@ -58,6 +60,8 @@ class Receiver:
     string_choices: bool = False
     formats: frozenset[str] | None = None
     keywords: frozenset[str] = frozenset()
+    known_keywords: frozenset[str] | None = None
+    strict_order: bool = False
     single_types: bool = False
     references: bool = True
     lenient_tools: frozenset[str] = frozenset()
@@ -81,14 +85,12 @@ _GOOGLE = {
     "formats": GOOGLE_FORMATS,
     "single_types": True,
     "references": False,
-    "keywords": frozenset(
-        {
-            *("additionalProperties", "const", "exclusiveMinimum", "exclusiveMaximum", "multipleOf", "uniqueItems"),
-            *("patternProperties", "propertyNames", "unevaluatedProperties", "dependentRequired", "dependentSchemas"),
-            *("allOf", "oneOf", "not", "if", "then", "else", "contains", "minContains", "maxContains", "prefixItems"),
-            *("$schema", "$id", "$comment", "$anchor", "contentEncoding", "contentMediaType", "deprecated"),
-            *("readOnly", "writeOnly", "discriminator", "unevaluatedItems", "examples"),
-        }
+    "known_keywords": frozenset(
+        (
+            *("type", "format", "title", "description", "nullable", "enum", "items", "maxItems", "minItems", "default"),
+            *("properties", "required", "minProperties", "maxProperties", "minimum", "maximum", "minLength"),
+            *("maxLength", "pattern", "example", "anyOf", "propertyOrdering"),
+        )
     ),
 }
 
@@ -102,7 +104,7 @@ _PROTOCOLS: Mapping[str, Mapping[str, Any]] = {
 
 _PROVIDERS: Mapping[tuple[str, str], Mapping[str, Any]] = {
     ("chat", "gemini"): _GOOGLE,
-    ("chat", "mistral"): _MISTRAL,
+    ("chat", "mistral"): {**_MISTRAL, "strict_order": True},
 }
 """The rules of a provider in one protocol, in addition to those of the protocol."""
 
