@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -43,7 +44,7 @@ from agentkit.tooling.results import denial, failure
 from agentkit.tooling.run_context import taken_of
 from agentkit.tooling.tool import Tool
 from agentkit.tools.output_store import read_more_tool
-from agentkit.usage import Usage, unreported
+from agentkit.usage import NO_USAGE, Usage, unreported
 
 _UNTOLD = frozenset({Label.UNTRUSTED})
 """Labels of the results of a hosted tool that is configured only in the LLM's settings."""
@@ -160,12 +161,14 @@ _FREE = (None, "auto", "none")
 class ModelRequester:
     """The model requests of one run. `plan` is the configuration of the agent that currently leads it.
 
-    `narrowed` is the limit that shortened the newest answer.
+    `narrowed` is the limit that shortened the newest answer, `left` the usage of a request that was
+    left before its end.
     """
 
     def __init__(self, plan: RunConfig, run: SessionRun, budget: Budget) -> None:
         self.plan, self.run, self.budget = plan, run, budget
         self.narrowed: LimitReached | None = None
+        self.left = NO_USAGE
         self._reader: Tool[..., Any] | None = None
         self._order = ""
         self._reads_on = False
@@ -270,7 +273,8 @@ class ModelRequester:
             request = replace(request, settings={**request.settings, "max_tokens": reservation.max_tokens})
         layers = tuple(each for each in self.plan.middleware if each.stage == "request")
         question = AskModel(request, self.plan.llm, self.budget.seconds_left, layers=layers)
-        yield question
+        with self._counting(question, reservation):
+            yield question
         answer = question.answer or BadResponse("The provider's stream ended without an answer.")
         if isinstance(answer, Exception) and not isinstance(answer, ModelError):
             self.budget.release(reservation)
@@ -292,6 +296,16 @@ class ModelRequester:
         self.budget.settle(reservation, answer.usage, lambda: price_under(tariff) if tariff else self.plan.price())
         message = self.run.tell_apart(answer.message)
         return self.hosting.labelled(answer if message is answer.message else replace(answer, message=message))
+
+    @contextmanager
+    def _counting(self, question: AskModel, reservation: Reservation) -> Iterator[None]:
+        """Count a request that is left before its end, with what is known of its usage."""
+        try:
+            yield
+        except GeneratorExit:
+            self.left = question.left[0] if question.left else unreported(1, self.plan.llm().tariff)
+            self.budget.settle(reservation, self.left, self.plan.price)
+            raise
 
     def _lost(self, error: ModelError) -> Usage:
         """The usage that servers can charge although no answer arrived."""
