@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -49,7 +49,7 @@ from agentkit.tooling.run_context import ToolCondition, taken_of
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tools.output_store import read_more_tool
-from agentkit.usage import Usage, unreported
+from agentkit.usage import NO_USAGE, Usage, unreported
 
 FIND_TOOLS = "find_tools"
 """Name of the tool that searches for other tools."""
@@ -354,12 +354,14 @@ _FREE = (None, "auto", "none")
 class ModelRequester:
     """The model requests of one run. `plan` is the configuration of the agent that currently leads it.
 
-    `narrowed` is the limit that shortened the newest answer.
+    `narrowed` is the limit that shortened the newest answer, `left` the usage of a request that was
+    left before its end.
     """
 
     def __init__(self, plan: RunConfig, run: SessionRun, budget: Budget) -> None:
         self.plan, self.run, self.budget = plan, run, budget
         self.narrowed: LimitReached | None = None
+        self.left = NO_USAGE
         self._reader: Tool[..., Any] | None = None
         self._order = ""
         self._reads_on = False
@@ -464,7 +466,8 @@ class ModelRequester:
             request = replace(request, settings={**request.settings, "max_tokens": reservation.max_tokens})
         layers = tuple(each for each in self.plan.middleware if each.stage == "request")
         question = AskModel(request, self.plan.llm, self.budget.seconds_left, layers=layers)
-        yield question
+        with self._counting(question, reservation):
+            yield question
         answer = question.answer or BadResponse("The provider's stream ended without an answer.")
         if isinstance(answer, Exception) and not isinstance(answer, ModelError):
             self.budget.release(reservation)
@@ -486,6 +489,16 @@ class ModelRequester:
         self.budget.settle(reservation, answer.usage, lambda: price_under(tariff) if tariff else self.plan.price())
         message = self.run.tell_apart(answer.message)
         return self.hosting.labelled(answer if message is answer.message else replace(answer, message=message))
+
+    @contextmanager
+    def _counting(self, question: AskModel, reservation: Reservation) -> Iterator[None]:
+        """Count a request that is left before its end, with what is known of its usage."""
+        try:
+            yield
+        except GeneratorExit:
+            self.left = question.left[0] if question.left else unreported(1, self.plan.llm().tariff)
+            self.budget.settle(reservation, self.left, self.plan.price)
+            raise
 
     def _lost(self, error: ModelError) -> Usage:
         """The usage that servers can charge although no answer arrived."""

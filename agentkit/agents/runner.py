@@ -504,6 +504,7 @@ class Runner(HandoffTarget):
                     if stopping() and not hearing.is_over:
                         raise Cancelled(_STOPPED)
         finally:
+            self._count(loop.asking.left)
             run.close()
 
     async def _atold(self, task: _Task, *, streaming: bool) -> AsyncGenerator[Event, None]:
@@ -524,6 +525,7 @@ class Runner(HandoffTarget):
                         if stopping() and not hearing.is_over:
                             raise Cancelled(_STOPPED)
         finally:
+            self._count(loop.asking.left)
             run.close()
 
     def _begun(self, task: _Task) -> tuple[SessionRun, RunLoop, Steps]:
@@ -584,7 +586,9 @@ class Runner(HandoffTarget):
         """Add the usage an event reports, and note the labels of what was read."""
         if isinstance(event, ToolCallFinished):
             LINEAGE.get().note(event.result.labels)
-        spent = spent_in(event)
+        self._count(spent_in(event))
+
+    def _count(self, spent: Usage | None) -> None:
         if spent is not None and spent is not NO_USAGE:
             with self._lock:
                 self._usage += spent

@@ -1,4 +1,4 @@
-"""Tool calls that models write as text in the markup of their own training (pure).
+"""Native formats of tool calls, as models write them in text (pure).
 
 Servers without a parser for the markup of a model pass it on as text.
 """
@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from agentkit.llm.prompted_tools.arguments import INNER_KEYS, read_json
+from agentkit.llm.prompted_tools.text_format import INNER_KEYS, read_json
 from agentkit.messages import ToolCall, ToolMessage
 
 if TYPE_CHECKING:
