@@ -311,7 +311,6 @@ class LLM:
             client=client,
         )
         self._connect()
-        self._link()
 
     def _sent(self, request: Request, asked: Prompt | Request, settings: Mapping[str, Any]) -> Request:
         """The request to send; with fallbacks, without this LLM's own settings, since each model applies its own."""
@@ -669,7 +668,6 @@ class LLM:
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
         self._connect()
-        self._link()
 
     def list_models(self) -> list[str]:
         """The names of the models that the provider offers to this account. Raises ModelError."""
@@ -701,9 +699,14 @@ class LLM:
             self._endpoint, self._decided_by, ignored = detect(self._wishes, known)
         except NoProvider as error:
             self._connect_to_none(error)
-            return
-        unused = () if is_unsaid else (f"{name} after a | in AGENTKIT_MODEL (the arguments decide)" for name in behind)
-        self._ignored = (*ignored, *unused, *(f"{name} (empty)" for name in config.empty_variables()))
+        else:
+            self._connect_to(ignored, () if is_unsaid else behind)
+        self._link()
+
+    def _connect_to(self, ignored: Iterable[str], unused: Iterable[str]) -> None:
+        """Create the provider of the endpoint; `unused` are the fallbacks that the environment names in vain."""
+        notes = (f"{name} after a | in AGENTKIT_MODEL (the arguments decide)" for name in unused)
+        self._ignored = (*ignored, *notes, *(f"{name} (empty)" for name in config.empty_variables()))
         provider = _provider(self._endpoint, self._timeout_seconds, self._max_retries, self._price)
         self._provider = provider if self.provider == "offline" else PromptedToolsProvider(provider, self._tool_calling)
 
