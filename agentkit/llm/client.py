@@ -310,7 +310,7 @@ class LLM:
             headers=read_headers(headers),
             client=client,
         )
-        self._connect()
+        self._open()
 
     def _sent(self, request: Request, asked: Prompt | Request, settings: Mapping[str, Any]) -> Request:
         """The request to send; with fallbacks, without this LLM's own settings, since each model applies its own."""
@@ -667,7 +667,7 @@ class LLM:
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
-        self._connect()
+        self._open()
 
     def list_models(self) -> list[str]:
         """The names of the models that the provider offers to this account. Raises ModelError."""
@@ -689,6 +689,11 @@ class LLM:
             raise BadResponse(f"The list of models of {transport.where} is not as expected: {answer!r:.200}")
         return sorted(str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row)
 
+    def _open(self) -> None:
+        """Create the provider, and its fallbacks if any are configured."""
+        self._connect()
+        self._link()
+
     def _connect(self) -> None:
         """Choose the endpoint and create the provider; connections are opened with the first request."""
         _check_alone(self._wishes)
@@ -701,7 +706,6 @@ class LLM:
             self._connect_to_none(error)
         else:
             self._connect_to(ignored, () if is_unsaid else behind)
-        self._link()
 
     def _connect_to(self, ignored: Iterable[str], unused: Iterable[str]) -> None:
         """Create the provider of the endpoint; `unused` are the fallbacks that the environment names in vain."""
