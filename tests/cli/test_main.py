@@ -120,6 +120,7 @@ def test_commands_are_listed_in_whole_sentences(group, capsys):
         ([], "Usage:"),
         (["tools", "run"], "Missing argument 'NAME'"),
         (["tools", "lisst"], "No such command 'lisst'"),
+        (["mcp", "nosuch"], "agentkit mcp has: login, logout, serve, tools."),
         (["--nonsense", "x"], "No such option"),
         (["--modle", "x"], ".\nDid you mean --model or --offline?"),
         (["tools", "run", "calculator", "2+2", "3"], "'3' is one too many"),

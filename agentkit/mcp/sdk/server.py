@@ -154,8 +154,10 @@ class CallingClient:
     async def log(self, text: str, level: str = "info") -> None:
         """Send a log message: "debug", "info", "notice", "warning", "error", "critical", "alert" or "emergency"."""
         from mcp import types
+        from mcp.server.connection import allowed_log_levels
 
-        if _LEVELS.index(level) >= _LEVELS.index(self._level):
+        wanted = allowed_log_levels(self._context.session.protocol_version, self._context.meta)
+        if level in wanted and _LEVELS.index(level) >= _LEVELS.index(self._level):
             params = types.LoggingMessageNotificationParams.model_validate({"level": level, "data": text})
             await self._notify(types.LoggingMessageNotification(params=params))
 
@@ -401,7 +403,7 @@ class _Handlers:
 
         key = (id(session.client_params), wanted)
         if key not in self._subscribed:
-            self._watch(wanted)
+            await self._watch(wanted)
             self._subscribed[key] = self._bus.subscribe(send)
         return types.EmptyResult()
 
@@ -417,15 +419,16 @@ class _Handlers:
     async def listen(self, context: Any, params: types.SubscriptionsListenRequestParams) -> Any:
         uris = params.notifications.resource_subscriptions or []
         for uri in uris:
-            self._watch(uri)
+            await self._watch(uri)
         try:
             return await self._listening(context, params)
         finally:
             for uri in uris:
                 self._unwatch(uri)
 
-    def _watch(self, uri: str) -> None:
-        count, task = self._watched.get(uri) or (0, asyncio.create_task(self._poll(uri)))
+    async def _watch(self, uri: str) -> None:
+        before = await self._state_of(uri)
+        count, task = self._watched.get(uri) or (0, asyncio.create_task(self._poll(uri, before)))
         self._watched[uri] = count + 1, task
 
     def _unwatch(self, uri: str) -> None:
@@ -435,21 +438,25 @@ class _Handlers:
         else:
             task.cancel()
 
-    async def _poll(self, uri: str) -> None:
-        """Publish a change of a resource, which is read every second while someone subscribes to it."""
-        from mcp import MCPError
+    async def _poll(self, uri: str, before: object) -> None:
+        """Publish changes of a resource, which is read every second while someone subscribes to it."""
         from mcp.shared.subscriptions import ResourceUpdated
 
-        before: Any = self
         while True:
-            try:
-                now: Any = await self._read(uri)
-            except MCPError as error:
-                now = error.message
-            if before is not self and now != before:
+            await asyncio.sleep(_POLL_SECONDS)
+            now = await self._state_of(uri)
+            if now != before:
                 await self._bus.publish(ResourceUpdated(uri))
             before = now
-            await asyncio.sleep(_POLL_SECONDS)
+
+    async def _state_of(self, uri: str) -> object:
+        """Return what a resource contains, or why it cannot be read."""
+        from mcp import MCPError
+
+        try:
+            return await self._read(uri)
+        except MCPError as error:
+            return error.message
 
     async def list_prompts(self, *_: Any) -> types.ListPromptsResult:
         from mcp import types

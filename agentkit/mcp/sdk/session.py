@@ -375,19 +375,23 @@ class MCPConnection:
 
     async def subscribe(self, uri: str, when_changed: Callable[[str], object] | None) -> None:
         """Call back when a resource has changed; None ends that. Raises ToolError."""
+        from mcp import types
+
         watched, listening = self._state.watched, self._listening.pop(uri, None)
         if listening is not None:
             listening.cancel()
         if when_changed is None:
             is_known = watched.pop(uri, None) is not None
             if is_known and listening is None:
-                await self._asking(self._client.session.unsubscribe_resource(uri))
+                ended = types.UnsubscribeRequest(params=types.UnsubscribeRequestParams(uri=uri))
+                await self._asking(self._client.session.send_request(ended, types.EmptyResult))
             return
         from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
         watched[uri] = when_changed
         if self._client.protocol_version not in MODERN_PROTOCOL_VERSIONS:
-            await self._asking(self._client.session.subscribe_resource(uri))
+            begun_with = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
+            await self._asking(self._client.session.send_request(begun_with, types.EmptyResult))
             return
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._listening[uri] = asyncio.create_task(self._listen(begun, resource_subscriptions=[uri]))
