@@ -23,6 +23,7 @@ from agentkit.events import (
 )
 from agentkit.lines import split_lines
 from agentkit.messages import AssistantMessage, Message, UserMessage
+from agentkit.portable_files import CLOEXEC
 from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionEntry
 from agentkit.sessions.transcript import (
@@ -46,7 +47,7 @@ def save(session: Session, path: Path) -> None:
         session.export(path)
         return
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(markdown_of(session.name, session.entries))
     except FileExistsError:
