@@ -133,7 +133,7 @@ class JudgedCall:
         """Run the call without its middleware if the decision allows it, blocking."""
         if self.tool is None or not self.decision.allowed:
             return self.refusal()
-        lapsed = lapse(self.decision, self.bound)
+        lapsed = self._lapsed()
         if lapsed is not None:
             return self.amend(denial(self.call.name, lapsed))
         if self.guardrails is None:
@@ -141,11 +141,16 @@ class JudgedCall:
         ends = _ends(timeout_seconds)
         return self.amend(self.guardrails.run(self.tool.run(self.arguments, self.decision, timeout_seconds), ends))
 
+    def _lapsed(self) -> Decision | None:
+        """The denial of a call if what its approval is bound to has changed; None when it holds."""
+        tool = self.tool
+        return lapse(self.decision, self.bound, lambda: "" if tool is None else tool.preview(self.arguments).diff)
+
     async def arun_alone(self, timeout_seconds: float | None) -> ToolResult:
         """Async version of `run_alone`."""
         if self.tool is None or not self.decision.allowed:
             return self.refusal()
-        lapsed = lapse(self.decision, self.bound)
+        lapsed = self._lapsed()
         if lapsed is not None:
             return self.amend(denial(self.call.name, lapsed))
         if self.guardrails is None:
