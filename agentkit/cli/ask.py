@@ -402,7 +402,7 @@ def _result(agent: Agent[Any], prompt: Content | Resumption, screen: Screen, *, 
 @contextmanager
 def _taped(order: AskOptions, agent: Agent[Any], screen: Screen, output: Output) -> Iterator[None]:
     """Record the block, and write its milestones as JSON lines, as the options say."""
-    from agentkit.testing.cassettes import record
+    from agentkit.testing.scripted_llm import record
 
     def write(line: str) -> None:
         screen.end_line()

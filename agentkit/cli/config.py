@@ -270,8 +270,8 @@ def templates(*, as_json: bool) -> None:
     """List the templates: name, parameters, description and file.
 
     A template is a file NAME.toml in .agentkit/templates of a project, or in the folder templates next to your
-    settings. It contains a prompt with $input and other parameters, their [defaults], and settings such as model
-    and tools.
+    settings. It contains a prompt with $input and other parameters, their [defaults], and settings such as model and
+    tools.
     """
     found = list({path.stem: read_template(path) for path in reversed(list(_files()))}.values())
     if as_json:

@@ -19,7 +19,7 @@ from agentkit.installation import install_command
 from agentkit.settings import environment
 
 if TYPE_CHECKING:
-    from agentkit.llm.client import Configured
+    from agentkit.llm.client import LLM
     from agentkit.sandbox.isolation import Boundary
     from agentkit.sandbox.process import ProcessOutcome
     from agentkit.sandbox.python import PythonOutcome
@@ -273,7 +273,7 @@ def _list_offered(providers: tuple[str, ...], *, as_json: bool) -> None:
         click.echo(clean(name))
 
 
-def _about(llm: Configured) -> dict[str, Any]:
+def _about(llm: LLM) -> dict[str, Any]:
     """The description of a model with price and context window, as JSON data."""
     from agentkit.llm.pricing import context_window, price_under
 

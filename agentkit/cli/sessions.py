@@ -67,8 +67,9 @@ def list_sessions(*, place: str | None, as_json: bool) -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON document.")
 def search(*, query: tuple[str, ...], limit: int, place: str | None, as_json: bool) -> int:
     """Find the sessions whose prompts, answers and tool calls contain all words of QUERY."""
-    from agentkit.sessions.search import search_sessions
+    from agentkit.cli.terminal import clean, document_text
     from agentkit.sessions.stores import store_at
+    from agentkit.sessions.transcript import search_sessions
 
     found = list(search_sessions(store_at(place), " ".join(query), limit))
     if as_json:
@@ -366,7 +367,7 @@ def replay(*, file: Path, program: tuple[str, ...], partial: bool) -> None:
     if not program:
         _play(file)
         return
-    from agentkit.testing.cassettes import replay as replayed
+    from agentkit.testing.scripted_llm import replay as replayed
 
     if not Path(program[0]).is_file():
         raise click.UsageError(f"The program {program[0]!r} does not exist. Name a Python file.")

@@ -65,7 +65,12 @@ class _Styles:
                 self._list = event.get("name")
                 self.lists[self._list] = {}
             case "list-level-style-number" | "list-level-style-bullet":
-                self._take_level(event)
+                level, start = event.get("level"), event.get("start-value")
+                if level.isdecimal():
+                    form = event.get("num-format") if event.name.endswith("number") else ""
+                    number = int(start) if start.isdecimal() else 1
+                    made = _ListLevel(form, event.get("num-prefix"), event.get("num-suffix"), number)
+                    self.lists.setdefault(self._list, {})[int(level)] = made
             case "style":
                 self._style = event.get("name")
             case "text-properties" if event.get("text-position"):
@@ -73,14 +78,6 @@ class _Styles:
                 is_low = raised.startswith(("sub", "-"))
                 is_high = raised == "super" or (raised[:1].isdigit() and not raised.startswith("0"))
                 self.positions[self._style] = "sub" if is_low else "super" if is_high else ""
-
-    def _take_level(self, event: XMLEvent) -> None:
-        level, start = event.get("level"), event.get("start-value")
-        if level.isdecimal():
-            form = event.get("num-format") if event.name.endswith("number") else ""
-            number = int(start) if start.isdecimal() else 1
-            made = _ListLevel(form, event.get("num-prefix"), event.get("num-suffix"), number)
-            self.lists.setdefault(self._list, {})[int(level)] = made
 
 
 class _List(NamedTuple):
@@ -138,8 +135,9 @@ class _OpenDocumentReader:
                 self._built.begin_table()
             case "table-row":
                 self._built.begin_row()
-            case "table-cell" | "covered-table-cell":
-                self._cells(event)
+            case "table-cell" | "covered-table-cell":  # repeated cells are usually empty, and get no content
+                repeated = event.get("number-columns-repeated")
+                self._built.begin_cells(min(int(repeated), _MAX_REPEATED) if repeated.isdecimal() else 1)
             case "h" | "p":
                 self._level = _level(event) if event.name == "h" else 0
                 self._depth += 1
@@ -151,7 +149,11 @@ class _OpenDocumentReader:
     def _start_inline(self, event: XMLEvent) -> None:
         match event.name:
             case "list":
-                self._begin_list(event)
+                style = event.get("style-name") or (self._lists[-1].style if self._lists else "")
+                continued = event.get("continue-numbering") == "true" or bool(event.get("continue-list"))
+                level = self._styles.lists.get(style, {}).get(len(self._lists) + 1)
+                start = self._last_counts.get(style, 0) if continued else (level.start - 1 if level else 0)
+                self._lists.append(_List(style, [start]))
             case "list-item":
                 self._label = self._next_label()
             case "list-header":
@@ -163,13 +165,6 @@ class _OpenDocumentReader:
                 self._add("[" if _is_address(self._links[-1]) else "")
             case "object" if event.get("href"):
                 self._objects.append(event.get("href").removeprefix("./"))
-
-    def _begin_list(self, event: XMLEvent) -> None:
-        style = event.get("style-name") or (self._lists[-1].style if self._lists else "")
-        continued = event.get("continue-numbering") == "true" or bool(event.get("continue-list"))
-        level = self._styles.lists.get(style, {}).get(len(self._lists) + 1)
-        start = self._last_counts.get(style, 0) if continued else (level.start - 1 if level else 0)
-        self._lists.append(_List(style, [start]))
 
     def _next_label(self) -> str:
         """Count a list item, and return its label with its indent."""
@@ -185,11 +180,6 @@ class _OpenDocumentReader:
             number = number_text(current.counted[0], _FORMATS.get(level.format, "decimal"))
             label = f"{level.prefix}{number}{level.suffix or '.'}"
         return f"{'   ' * (depth - 1)}{label} "
-
-    def _cells(self, event: XMLEvent) -> None:
-        """Begin a cell. Repeated cells are created without content: they are usually empty."""
-        repeated = event.get("number-columns-repeated")
-        self._built.begin_cells(min(int(repeated), _MAX_REPEATED) if repeated.isdecimal() else 1)
 
     def _end(self, event: XMLEvent) -> Iterator[str]:
         match event.name:
@@ -215,9 +205,8 @@ class _OpenDocumentReader:
         """Yield the titles and values of charts that the paragraph or page contains."""
         names, self._objects = self._objects, []
         for name in names:
-            found = list(
-                _OpenDocumentReader(self._archive, _Styles()).read(self._archive.events(f"{name}/content.xml"))
-            )
+            reader = _OpenDocumentReader(self._archive, _Styles())
+            found = list(reader.read(self._archive.events(f"{name}/content.xml")))
             yield from ["Chart:", *found] if found else []
 
     def _rendered(self, text: str) -> str:

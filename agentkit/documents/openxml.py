@@ -69,27 +69,21 @@ class OpenXMLText:
     def _begin(self, event: XMLEvent) -> None:
         if event.name in self.breaks:
             self._add(self.breaks[event.name])
-        elif event.name in ("tbl", "tr", "tc"):
-            self._begin_table(event.name)
+        elif event.name == "tbl":
+            self._built.begin_table()
+        elif event.name == "tr":
+            self._built.begin_row()
+        elif event.name == "tc":
+            self._span = 1
+            self._built.begin_cells()
         elif event.name in ("r", "fld", "vertAlign", "rPr"):
             self._place(event)
         elif event.name in ("gridSpan", "gridBefore"):
             self._spans(event)
-        elif event.name in ("chart", "relIds"):
+        elif event.name in ("chart", "relIds", "hyperlink"):
             self._refer(event)
-        elif event.name == "hyperlink":
-            self._link(event)
         else:
             self.begun(event)
-
-    def _begin_table(self, name: str) -> None:
-        if name == "tbl":
-            self._built.begin_table()
-        elif name == "tr":
-            self._built.begin_row()
-        else:
-            self._span = 1
-            self._built.begin_cells()
 
     def _place(self, event: XMLEvent) -> None:
         """Detect whether a run is raised or lowered."""
@@ -109,15 +103,13 @@ class OpenXMLText:
             self._built.begin_cells(count)
 
     def _refer(self, event: XMLEvent) -> None:
+        """Begin a link, or note a chart or diagram."""
         found = self._relationships.get(event.get("id") or event.get("dm"))
-        if found is not None:
+        if event.name == "hyperlink":
+            self._links.append(found.target if found is not None and found.is_external else "")
+            self._add("[" if self._links[-1] else "")
+        elif found is not None:
             (self.charts if event.name == "chart" else self.diagrams).append(found.target)
-
-    def _link(self, event: XMLEvent) -> None:
-        found = self._relationships.get(event.get("id"))
-        target = found.target if found is not None and found.is_external else ""
-        self._links.append(target)
-        self._add("[" if target else "")
 
     def _end(self, name: str) -> Iterator[str]:
         match name:
@@ -151,13 +143,6 @@ _MAX_POINTS = 1_000
 _NAMES = {"tx": "name", "cat": "categories", "xVal": "categories", "val": "values", "yVal": "values"}
 
 
-class _Series:
-    """The name, categories and values of a series."""
-
-    def __init__(self) -> None:
-        self.parts: dict[str, list[str]] = {"name": [], "categories": [], "values": []}
-
-
 def chart_paragraphs(archive: Archive, name: str) -> Iterator[str]:
     """Yield the title of a chart, and its series as a table."""
     reader = _ChartReader()
@@ -167,14 +152,9 @@ def chart_paragraphs(archive: Archive, name: str) -> Iterator[str]:
     if reader.series or title:
         yield f"Chart: {title}" if title else "Chart"
     if reader.series:
-        yield markdown_table(list(_rows(reader.series)))
-
-
-def _rows(series: list[_Series]) -> Iterator[list[str]]:
-    yield ["", *("".join(each.parts["name"]) for each in series)]
-    columns = [series[0].parts["categories"], *(each.parts["values"] for each in series)]
-    for row in zip_longest(*(column[:_MAX_POINTS] for column in columns), fillvalue=""):
-        yield list(row)
+        columns = [reader.series[0]["categories"], *(each["values"] for each in reader.series)]
+        rows = zip_longest(*(column[:_MAX_POINTS] for column in columns), fillvalue="")
+        yield markdown_table([["", *("".join(each["name"]) for each in reader.series)], *map(list, rows)])
 
 
 class _ChartReader:
@@ -182,7 +162,7 @@ class _ChartReader:
 
     def __init__(self) -> None:
         self.title: list[str] = []
-        self.series: list[_Series] = []
+        self.series: list[dict[str, list[str]]] = []
         self._part, self._is_series, self._is_title, self._is_text = "", False, False, False
 
     def take(self, event: XMLEvent) -> None:
@@ -193,7 +173,7 @@ class _ChartReader:
         elif event.name == "ser":
             self._is_series = is_start
             if is_start:
-                self.series.append(_Series())
+                self.series.append({"name": [], "categories": [], "values": []})
         elif event.name in _NAMES and self._is_series:
             self._part = _NAMES[event.name] if is_start else ""
         elif event.name == "title":
@@ -203,6 +183,6 @@ class _ChartReader:
 
     def _add(self, text: str) -> None:
         if self._is_text and self._is_series and self._part:
-            self.series[-1].parts[self._part].append(text)
+            self.series[-1][self._part].append(text)
         elif self._is_text and self._is_title:
             self.title.append(text)

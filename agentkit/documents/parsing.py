@@ -1,7 +1,7 @@
 """`parse_document`: text extraction in the isolated worker, within time and memory limits.
 
 The package parses such files only through `parse_document`. The parsers run in a process without network, without the
-user's files and without environment variables; see `agentkit.sandbox.module_worker`.
+user's files and without environment variables; see `agentkit.sandbox.python`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal
 from agentkit._dataclass import dataclass
 from agentkit.errors import MissingExtra, SandboxError, ToolError
 from agentkit.sandbox.isolation import MECHANISMS
-from agentkit.sandbox.module_worker import Status, run_module
+from agentkit.sandbox.python import Status, run_module
 from agentkit.sandbox.watchdog import MEGABYTE, ProcessLimits
 
 MAX_DOCUMENT_BYTES = 50_000_000
@@ -41,6 +41,12 @@ _MAX_PREFIX_BYTES, _END_OF_PDF = 1_024, b"startxref"
 """Readers of PDF accept other bytes before the header, such as those of an e-mail or a web form."""
 
 _ADVICE = "Save a part of it as a separate file, or all of it as plain text or CSV"
+_EXCEEDED: Mapping[Status, str] = {
+    "timed_out": f"the document could not be read in {{seconds:g}} seconds. {_ADVICE}",
+    "memory": f"the document needs more than {MAX_MEMORY_BYTES // MEGABYTE:,} MB of memory to be read. {_ADVICE}",
+    "flood": f"the document holds more than {MAX_OUTPUT_BYTES // MEGABYTE:,} MB of text. {_ADVICE}",
+}
+_DAMAGED = "the document is damaged, encrypted, or too large to be read. Open it and save it again"
 _NO_TEXT = "the document holds no text: its pages may be pictures, which are not read"
 
 Kind = Literal["pdf", "office", "rtf", "notebook", "mail"]
@@ -108,7 +114,7 @@ def parse_document(
     except SandboxError as error:
         raise ToolError(f"the document cannot be parsed: {error}") from error
     if done.status != "ok":
-        raise ToolError(_exceeded(done.status, limit))
+        raise ToolError(_EXCEEDED.get(done.status, _DAMAGED).format(seconds=limit))
     document = _document(kind, done.frames)
     count = 0 if document is None else sum(map(len, document.pages))
     if count > max(_FEW_CHARS, _MOST_EXPANSION * len(body)):
@@ -138,15 +144,6 @@ def _pypdf() -> tuple[str, ...]:
     if found is None or not found.submodule_search_locations:
         raise MissingExtra("pdf", "Reading a PDF")
     return tuple(os.path.realpath(folder) for folder in found.submodule_search_locations)
-
-
-def _exceeded(status: Status, seconds: float) -> str:
-    """Explain why a document was not parsed, and what to do."""
-    return {
-        "timed_out": f"the document could not be read in {seconds:g} seconds. {_ADVICE}",
-        "memory": f"the document needs more than {MAX_MEMORY_BYTES // MEGABYTE:,} MB of memory to be read. {_ADVICE}",
-        "flood": f"the document holds more than {MAX_OUTPUT_BYTES // MEGABYTE:,} MB of text. {_ADVICE}",
-    }.get(status, "the document is damaged, encrypted, or too large to be read. Open it and save it again")
 
 
 def _document(kind: Kind, frames: list[dict[str, str]]) -> ParsedDocument | None:

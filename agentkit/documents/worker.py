@@ -1,21 +1,31 @@
-"""Text extraction in the isolated worker: the reader of each format, and notebooks."""
+"""Text extraction in the isolated worker: PDFs, e-mail, notebooks, and the readers of other formats."""
 
 from __future__ import annotations
 
 import codecs
 import contextlib
+import email.charset
+import email.header
+import email.parser
+import email.policy
 import encodings.cp437
 import encodings.idna
 import encodings.latin_1  # noqa: F401 zipfile and `work` use them when files can no longer be opened freely
+import html.parser
+import io
 import json
+import logging
 import re
 from collections.abc import Callable, Iterator, Mapping
+from email.message import EmailMessage
 from typing import Any
 
-from agentkit.documents import mail, office, pdf, rtf
+from agentkit.documents import office, rtf
 from agentkit.errors import ToolError
 
-Frame = dict[str, str]
+with contextlib.suppress(ImportError):  # not needed for other documents
+    import pypdf
+    import pypdf.errors
 
 _CHARSETS = (
     *("utf-8", "utf-16", "us-ascii", "latin-1", "iso8859-2", "iso8859-5", "iso8859-15", "koi8-r", "mac-roman"),
@@ -26,37 +36,152 @@ for _name in _CHARSETS:  # loaded now, because later files cannot be opened free
     with contextlib.suppress(LookupError):
         codecs.lookup(_name)
 
+_TITLE_CHARS = 300
 
-def work(request: Mapping[str, str]) -> Iterator[Frame]:
+
+def work(request: Mapping[str, str]) -> Iterator[dict[str, str]]:
     """Yield a frame with the title, then one with the text of each page; or one frame with an `error`.
 
     Only a PDF has several pages. Yields nothing for a file that is not a document.
     """
-    body = request["body"].encode("latin-1")
     try:
-        for name, text in _READERS[request["kind"]](body):
-            yield {name: text.replace("\u00ad", "").encode("utf-8", "replace").decode()}
+        document = _READERS[request["kind"]](request["body"].encode("latin-1"))
+        if document is not None:
+            title, *pages = document
+            for name, text in (("title", title[:_TITLE_CHARS]), *(("page", page) for page in pages)):
+                yield {name: text.replace("\u00ad", "").encode("utf-8", "replace").decode()}
     except ToolError as error:
         yield {"error": str(error)}
 
 
-def _pdf(body: bytes) -> Iterator[tuple[str, str]]:
-    title, *pages = pdf.pages_of_pdf(body)
-    yield "title", title
-    yield from (("page", page) for page in pages)
+_MAX_PDF_CHARS, _MAX_PREFIX_BYTES = 20_000_000, 1_024
+_BROKEN_WORD = re.compile(r"(\w+)[-\u00ad\u2010][ \t]*\n[ \t]*(\w+)")
+_COMPOUND = re.compile(r"\w+(?:[-\u2010]\w+)+")
 
 
-def _one_page(document: tuple[str, str] | None) -> Iterator[tuple[str, str]]:
-    if document is not None:
-        yield "title", document[0]
-        yield "page", document[1]
+def _pdf(body: bytes) -> list[str]:
+    """Return the title and the text of each page; words that are divided at the ends of lines are joined.
+
+    Raises ToolError for a file that is encrypted or damaged.
+    """
+    logging.disable()
+    start = body.find(b"%PDF-", 0, _MAX_PREFIX_BYTES)
+    try:
+        reader = pypdf.PdfReader(io.BytesIO(body[max(start, 0) :]))
+        if reader.is_encrypted and not reader.decrypt(""):  # an empty password if only changes are protected
+            raise ToolError("the PDF is encrypted with a password; remove the password and try again")
+        title = str((reader.metadata.title if reader.metadata else None) or "")
+        return [title, *_pages(reader)]
+    except pypdf.errors.DependencyError as error:
+        raise ToolError("the PDF is encrypted with AES; save it without encryption") from error
+    except pypdf.errors.PyPdfError as error:
+        raise ToolError(f"the PDF is damaged: {str(error)[:200] or type(error).__name__}") from error
+
+
+def _pages(reader: pypdf.PdfReader) -> Iterator[str]:
+    room = _MAX_PDF_CHARS
+    texts = []
+    for page in reader.pages:
+        texts.append(page.extract_text()[:room])
+        room -= len(texts[-1])
+    compounds = {word.replace("\u2010", "-").lower() for text in texts for word in _COMPOUND.findall(text)}
+
+    def joined(found: re.Match[str]) -> str:
+        """Join the parts of a word; with their hyphen, if they are written with one elsewhere."""
+        first, second = found[1], found[2]
+        keeps = not second[0].islower() or not first[-1].isalpha() or f"{first}-{second}".lower() in compounds
+        is_soft = found[0][len(first)] == "\u00ad"
+        return f"{first}-{second}\n" if keeps and not is_soft else f"{first}{second}\n"
+
+    for text in texts:
+        yield re.sub(r"\n[ \t]+", "\n", _BROKEN_WORD.sub(joined, text))
+
+
+_HEADERS = ("From", "To", "Cc", "Date", "Subject")
+_MAX_DEPTH, _MAX_ATTACHMENTS = 5, 100
+_INVISIBLE = frozenset({"script", "style", "head", "title"})
+_BREAKS = frozenset({"br", "p", "div", "tr", "li", "h1", "h2", "h3", "h4", "h5", "h6", "table", "blockquote"})
+_MANY_BREAKS = re.compile(r"\n\s*\n\s*\n+")
+
+
+def _mail(body: bytes) -> tuple[str, str]:
+    """Return the subject and the content of a message; attached messages are read too."""
+    message = email.parser.BytesParser(EmailMessage, policy=email.policy.default).parsebytes(body)
+    return _header(message, "Subject"), "\n\n".join(_mail_parts(message, 0))
+
+
+def _mail_parts(message: EmailMessage, depth: int) -> Iterator[str]:
+    yield "\n".join(f"{name}: {value}" for name in _HEADERS if (value := _header(message, name)))
+    body = message.get_body(("plain", "html"))
+    if isinstance(body, EmailMessage):
+        text = _decoded(body)
+        if body.get_content_subtype() == "html":
+            reader = _PlainText()
+            reader.feed(text)
+            reader.close()
+            text = "\n".join(line.strip() for line in "".join(reader.pieces).split("\n"))
+        yield _MANY_BREAKS.sub("\n\n", text).strip()
+    attachments = list(message.iter_attachments()) if message.is_multipart() else []
+    lines = []
+    for part in attachments[:_MAX_ATTACHMENTS]:
+        inner = part.get_payload(0) if part.get_content_type() == "message/rfc822" and part.is_multipart() else None
+        if isinstance(inner, EmailMessage) and depth < _MAX_DEPTH:
+            yield "Attached message:"
+            yield from _mail_parts(inner, depth + 1)
+        else:
+            data = part.get_payload(decode=True)
+            size = len(data) if isinstance(data, bytes) else 0
+            lines.append(f"- {part.get_filename() or 'without a name'} ({part.get_content_type()}, {size:,} bytes)")
+    if lines:
+        yield "Attachments:\n" + "\n".join(lines)
+
+
+def _header(message: EmailMessage, name: str) -> str:
+    try:
+        return " ".join(str(message.get(name, "")).split())
+    except (ValueError, LookupError, IndexError, AttributeError, TypeError):  # a header that no parser accepts
+        return ""
+
+
+def _decoded(part: EmailMessage) -> str:
+    data = part.get_payload(decode=True)
+    if not isinstance(data, bytes):
+        return ""
+    try:
+        return data.decode(str(part.get_content_charset() or "utf-8"), "replace")
+    except LookupError:
+        return data.decode("utf-8", "replace")
+
+
+class _PlainText(html.parser.HTMLParser):
+    """Collects the visible text of HTML."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[str] = []
+        self._hidden = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Begin an element."""
+        del attrs
+        self._hidden += tag in _INVISIBLE
+        self.pieces.append("\n" if tag in _BREAKS else "")
+
+    def handle_endtag(self, tag: str) -> None:
+        """End an element."""
+        self._hidden = max(self._hidden - (tag in _INVISIBLE), 0)
+        self.pieces.append("\n" if tag in _BREAKS else "")
+
+    def handle_data(self, data: str) -> None:
+        """Add text."""
+        self.pieces.append("" if self._hidden else re.sub(r"\s+", " ", data))
 
 
 _MAX_OUTPUT_CHARS = 2_000
 _COLOURS = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 
 
-def text_of_notebook(body: bytes) -> tuple[str, str]:
+def _notebook(body: bytes) -> tuple[str, str]:
     """Return the title and the cells of a notebook as Markdown. Raises ToolError if it is damaged."""
     try:
         notebook = json.loads(body)
@@ -66,7 +191,7 @@ def text_of_notebook(body: bytes) -> tuple[str, str]:
         text = "\n\n".join(part for cell in cells for part in _cell(cell, language) if part.strip())
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ToolError("the notebook is damaged: it is not valid JSON of the notebook format") from error
-    return str(metadata.get("title") or "")[:300], text
+    return str(metadata.get("title") or ""), text
 
 
 def _cell(cell: dict[str, Any], language: str) -> Iterator[str]:
@@ -98,10 +223,11 @@ def _joined(source: Any, separator: str = "") -> str:
     return separator.join(map(str, source)) if isinstance(source, list) else str(source or "")
 
 
-_READERS: Mapping[str, Callable[[bytes], Iterator[tuple[str, str]]]] = {
+_READERS: Mapping[str, Callable[[bytes], list[str] | tuple[str, str] | None]] = {
     "pdf": _pdf,
-    "office": lambda body: _one_page(office.text_of_office(body)),
-    "rtf": lambda body: _one_page(("", rtf.text_of_rtf(body))),
-    "notebook": lambda body: _one_page(text_of_notebook(body)),
-    "mail": lambda body: _one_page(mail.text_of_mail(body)),
+    "office": office.text_of_office,
+    "rtf": lambda body: ("", rtf.text_of_rtf(body)),
+    "notebook": _notebook,
+    "mail": _mail,
 }
+"""The reader of each kind, which returns the title followed by the pages."""

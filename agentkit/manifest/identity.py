@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from agentkit.errors import NoProvider
-from agentkit.llm.client import LLM, Configured, parted
+from agentkit.llm.client import LLM, parted
 from agentkit.llm.detection import PROVIDERS, detect, wishes_for, wishes_there
 from agentkit.llm.endpoint import Endpoint, LLMArguments, shown_url
 from agentkit.llm.providers.openai import SERVICES, provider_of
@@ -390,7 +390,7 @@ def model_facts(known: LLM | str | None) -> Iterator[tuple[str, str | None]]:
         yield name, THEN.join(dict.fromkeys(value for value in values if value is not None)) or None
 
 
-def _models(known: LLM | str | None) -> Iterator[tuple[LLMArguments, Configured | None]]:
+def _models(known: LLM | str | None) -> Iterator[tuple[LLMArguments, LLM | None]]:
     """The arguments of each model that can answer, and its client if it exists."""
     if isinstance(known, LLM):
         yield from ((each.wishes, each) for each in known.with_fallbacks(said=True))
@@ -401,7 +401,7 @@ def _models(known: LLM | str | None) -> Iterator[tuple[LLMArguments, Configured 
     yield from ((wishes_for(name) or wishes_there(name, first), None) for name in behind)
 
 
-def _facts_of(wishes: LLMArguments, llm: Configured | None) -> Iterator[tuple[str, str | None]]:
+def _facts_of(wishes: LLMArguments, llm: LLM | None) -> Iterator[tuple[str, str | None]]:
     endpoint = _endpoint(wishes)
     provider = endpoint.provider if endpoint else _named(wishes) or ENVIRONMENT
     yield "client", None if llm is None or type(llm) is LLM else code_of(type(llm))

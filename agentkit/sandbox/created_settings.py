@@ -219,16 +219,13 @@ class _Remover:
         elif stat.S_ISREG(status.st_mode):
             self.contents.append(SetAside(path, self._read(parent, name, status.st_size), mode))
         elif stat.S_ISDIR(status.st_mode):
-            self._keep_folder(parent, name, path)
-
-    def _keep_folder(self, parent: int, name: str, path: str) -> None:
-        folder = os.open(name, _FOLDER, dir_fd=parent)
-        try:
-            for each in sorted(os.listdir(folder)):
-                if len(self.contents) < _MAX_FILES:
-                    self._keep(folder, each, f"{path}/{each}")
-        finally:
-            os.close(folder)
+            folder = os.open(name, _FOLDER, dir_fd=parent)
+            try:
+                for each in sorted(os.listdir(folder)):
+                    if len(self.contents) < _MAX_FILES:
+                        self._keep(folder, each, f"{path}/{each}")
+            finally:
+                os.close(folder)
 
     def _read(self, parent: int, name: str, size: int) -> bytes | None:
         if size > self._left:

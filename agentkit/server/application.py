@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from agentkit.agents.agent import Agent
 from agentkit.errors import AgentKitError, ConfigError, MissingExtra
 from agentkit.server import streaming
+from agentkit.server.ag_ui import AGUIEndpoint
 from agentkit.server.api import ChatAPI
 from agentkit.server.auth import HEADERS, SIGN_IN, Head, RequestAuth
 from agentkit.server.chats import Chats
+from agentkit.server.conversations import Conversations
 from agentkit.server.http_types import HTTPError, HTTPRequest, HTTPResponse
 from agentkit.server.openai_endpoint import Completions, refusal_of
 from agentkit.server.streaming import ConcurrencyLimit
@@ -57,9 +59,11 @@ def application(
         raise ConfigError(f"app() takes an Agent. Got {agent!r:.200}.")
     _ = agent.llm  # fail at startup if no model is configured
     gate, room = RequestAuth(token, hosts, _FILES), ConcurrencyLimit(most_runs)
-    chats = Chats(agent, store_at(sessions), room)
+    store = store_at(sessions)
+    chats = Chats(agent, store, room)
     desk = ChatAPI(agent, gate, chats, ConcurrencyLimit(_MOST_LISTENING), session)
-    handlers = _handlers(Completions(agent, room), desk)
+    page = AGUIEndpoint(Conversations(agent, store, "ag-ui"), room)
+    handlers = {**_handlers(Completions(agent, room), desk), ("POST", "/ag-ui"): page.run}
     routes = [Route(path, _endpoint(handle), methods=[method]) for (method, path), handle in handlers.items()]
 
     failing: Mapping[Any, Any] = {404: _not_found, 405: _not_found, 500: _broken}
@@ -198,7 +202,7 @@ def _head(scope: Scope) -> Head:
 
 
 async def _not_found(_request: Request, error: Exception) -> _Sending:
-    text = "There is nothing here. What there is: /v1/chat/completions, /v1/models, and the page at /."
+    text = "There is nothing here. What there is: /v1/chat/completions, /v1/models, /ag-ui, and the page at /."
     return _Sending(HTTPError(getattr(error, "status_code", 404), text, code="not_found").reply)
 
 

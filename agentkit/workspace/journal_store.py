@@ -132,7 +132,11 @@ class FileJournalStore:
         finally:
             os.close(file)
         if durable and size == 0:
-            _sync_folder(self.path.parent)
+            descriptor = os.open(self.path.parent, os.O_RDONLY | DIRECTORY | CLOEXEC)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
 
     def read(self) -> Iterator[tuple[Note, Contents]]:
         """Yield the notes in order, up to the first incomplete one. Raises ToolError if the file cannot be read."""
@@ -253,11 +257,3 @@ def _lock(file: int) -> None:
             import fcntl
 
             fcntl.flock(file, fcntl.LOCK_EX)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | DIRECTORY | CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

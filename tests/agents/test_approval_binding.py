@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from agentkit import Agent, Approval, RunResult, Tool
-from agentkit.agents.approval_binding import binding, lapse
+from agentkit.agents.tool_policy import binding, lapse
 from agentkit.decisions import Decision, Verdict
 from agentkit.testing import ScriptedLLM, call
 from agentkit.tools.files import file_tools, write_file_tool

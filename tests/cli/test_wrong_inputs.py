@@ -1,6 +1,5 @@
 """Wrong inputs at the command line: what is wrong, what to do, and the exit code."""
 
-
 FILES = {
     "tools.py": 'def add(a: int, b: int) -> int:\n    """Add two numbers."""\n    return a + b\n',
     "err.py": "x = 1/0\n",

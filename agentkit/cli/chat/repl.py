@@ -332,7 +332,7 @@ def _recording(order: AskOptions) -> Iterator[None]:
     if order.record is None:
         yield
         return
-    from agentkit.testing.cassettes import record
+    from agentkit.testing.scripted_llm import record
 
     with record(order.record):
         yield

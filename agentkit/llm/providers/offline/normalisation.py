@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Mapping
 
+from agentkit.llm.providers.offline.argument_matching import nodes_of
 from agentkit.llm.providers.offline.lexicon import (
     GREETINGS,
     NUMBER_WORD,
@@ -16,7 +17,6 @@ from agentkit.llm.providers.offline.lexicon import (
     vocabulary,
 )
 from agentkit.llm.providers.offline.question_parser import COLON, Question, Shape
-from agentkit.llm.providers.offline.value_matching import nodes_of
 from agentkit.text_encoding import split_lines
 
 
