@@ -56,6 +56,8 @@ class KeptApproval:
 
 
 def _test_text(test: Any) -> str:
+    if isinstance(test, Mapping) and list(test) == ["words"]:
+        return json.dumps(" ".join([*test["words"], "*"]), ensure_ascii=False)
     values = list(test.values()) if isinstance(test, Mapping) else [test]
     return json.dumps(values[0] if len(values) == 1 else test, ensure_ascii=False)
 
@@ -85,9 +87,9 @@ class KeptApprovals:
         except AgentKitError:
             return False
 
-    def add(self, request: ApprovalRequest) -> None:
+    def add(self, request: ApprovalRequest, answer: Approval = Approval.ALWAYS) -> None:
         """Store an approval of the calls that are like this one. Raises ConfigError if it cannot be written."""
-        grant, number = Grant.of(request, Approval.ALWAYS), os.urandom(3).hex()
+        grant, number = Grant.of(request, answer), os.urandom(3).hex()
         where = {} if grant.pattern is None else dict(grant.pattern.where)
         free = tuple(sorted(grant.free))
         approval = KeptApproval(number, time.time(), request.tool, where, grant.rule, grant.folder, grant.bound, free)
@@ -108,6 +110,9 @@ class KeptApprovals:
             store(self.path, json.dumps([asdict(each) for each in approvals], ensure_ascii=False, indent=1))
         except (TypeError, ValueError) as error:
             raise ConfigError(f"{self.path} cannot be written: {error}.") from None
+
+
+_STORED = (Approval.ALWAYS, Approval.PATTERN)
 
 
 class CommandApprover:
@@ -148,15 +153,15 @@ class CommandApprover:
             except KeyboardInterrupt:
                 self._interrupts += 1
                 raise
-            if answer in (Approval.ALWAYS, Approval.WORKSPACE) and isinstance(answer, Approval):
+            if isinstance(answer, Approval) and answer in (*_STORED, Approval.WORKSPACE):
                 self._store(request, answer)
             return answer
 
     def _store(self, request: ApprovalRequest, answer: Approval) -> None:
         self._grants.enter(request, answer)
-        if answer is Approval.ALWAYS and self._kept is not None:
+        if answer in _STORED and self._kept is not None:
             try:
-                self._kept.add(request)
+                self._kept.add(request, answer)
             except AgentKitError as error:
                 tell(f"The approval applies until the program ends, but is not kept: {error}", "yellow")
 

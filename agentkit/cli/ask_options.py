@@ -18,10 +18,17 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.cli.config import find_template, template_names
-from agentkit.cli.options import COLLECTIONS, PLACE, limits_option, safety_levels, session_names, tool_names
+from agentkit.cli.options import (
+    COLLECTIONS,
+    PLACE,
+    WholeNumber,
+    limits_option,
+    safety_levels,
+    session_names,
+    tool_names,
+)
 from agentkit.cli.programs import parted, run_file
 from agentkit.cli.settings import Settings, limit_of, option_value, settings_here, split_names
-from agentkit.cli.tools import WholeNumber
 from agentkit.content import File, Image, part_of, quoted_file
 from agentkit.event_rendering import suggestion
 from agentkit.levels import SafetyLevel
@@ -95,7 +102,10 @@ _CONVERSING = (
 )
 
 RECORD = click.option(
-    "--record", type=FILE, metavar="FILE", help="Record what happens in a cassette, to show or replay it."
+    "--record",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Record what happens in a cassette, to show or replay it.",
 )
 
 
@@ -164,6 +174,8 @@ class AskOptions:
             if getattr(self, one) and getattr(self, other):
                 raise click.UsageError(f"Use {_flag(one)} or {_flag(other)}, not both: {why}.")
 
+        if self.record is not None and not self.record.parent.is_dir():
+            raise click.UsageError(f"The folder {str(self.record.parent)!r} does not exist. Create it, then --record.")
         if self.parameters and self.template is None:
             raise click.UsageError("-P gives a parameter of a template. Name the template: -T NAME")
         if self.tools and not split_names(self.tools):

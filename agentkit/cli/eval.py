@@ -13,7 +13,7 @@ import click
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
-from agentkit.cli.options import limits_option
+from agentkit.cli.options import Fraction, WholeNumber, limits_option
 from agentkit.cli.programs import SUFFIX, one_in, parted, run_file
 from agentkit.cli.settings import limit_of, settings_here
 from agentkit.cli.terminal import (
@@ -29,7 +29,6 @@ from agentkit.cli.terminal import (
     shown_word,
     tell,
 )
-from agentkit.cli.tools import Fraction, WholeNumber
 from agentkit.errors import ConfigError, SessionError
 from agentkit.evals.environment import Cassettes
 from agentkit.evals.report import Comparison, Report

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from agentkit.cli.options import WholeNumber
 from agentkit.cli.terminal import ANSWERED, FAILED, clean, json_text, tell
-from agentkit.cli.tools import WholeNumber
 
 if TYPE_CHECKING:
     from agentkit.knowledge import AddResult, Chunk, Knowledge
@@ -137,9 +137,12 @@ def embed_documents(*, model: str, place: str) -> None:
 
     MODEL is the name of an embedding model, such as ollama:nomic-embed-text.
     """
+    from agentkit.errors import KnowledgeError
     from agentkit.event_rendering import count_text
 
     with _found(place, model) as opened:
+        if not opened.documents:
+            raise KnowledgeError(f"{place!r} contains no documents. To add some: agentkit knowledge add FILE")
         count = opened.embed_again()
     click.echo(f"{count_text(count, 'passage')} embedded")
 

@@ -98,13 +98,14 @@ class QuestionOrCommand(click.Group):
             args = ["ask"]
         own = {option for parameter in self.get_params(ctx) for option in parameter.opts}
         if args and args[0] not in COMMANDS and args[0] not in own and not _is_plugin(args[0]):
-            self._refuse_misspelt_command(ctx, args[0])
+            self._refuse_misspelt_command(ctx, args)
             self._refuse_misplaced_command(ctx, args)
             args = ["ask", *args]
         return super().parse_args(ctx, args)
 
-    def _refuse_misspelt_command(self, ctx: click.Context, word: str) -> None:
+    def _refuse_misspelt_command(self, ctx: click.Context, args: Sequence[str]) -> None:
         """Raise UsageError if the first word is nearly a command, as in `tool list`, before a model is paid for it."""
+        word, cutoff = args[0], 0.7 if len(args) < 3 else 0.8
         if not word.isalpha():
             return
         from agentkit.event_rendering import suggestion
@@ -113,7 +114,7 @@ class QuestionOrCommand(click.Group):
         meant = [each for each in swapped if each in COMMANDS] or [
             f"--{word}" for each in ("help", "version") if each == word
         ]
-        hint = suggestion(word, meant, 0.5) or suggestion(word, COMMANDS, 0.8)
+        hint = suggestion(word, meant, 0.5) or suggestion(word, COMMANDS, cutoff)
         if hint:
             raise click.UsageError(
                 f"{word!r} is not a command.{hint} To ask it as a question, begin with: agentkit ask {word} ...", ctx

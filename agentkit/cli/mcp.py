@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentkit.cli.options import COLLECTIONS, safety_levels, tool_names
+from agentkit.cli.options import COLLECTIONS, WholeNumber, safety_levels, tool_names
 from agentkit.cli.terminal import ANSWERED, REFUSED, USAGE, json_text, tell, tell_error
-from agentkit.cli.tools import WholeNumber
 from agentkit.errors import ConfigError
 from agentkit.settings import environment
 

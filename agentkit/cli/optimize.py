@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from agentkit.cli.eval import scorers_of_a_file
-from agentkit.cli.options import limits_option
+from agentkit.cli.options import Fraction, WholeNumber, limits_option
 from agentkit.cli.programs import parted
 from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, LIMIT, clean, shown_word, tell
-from agentkit.cli.tools import Fraction, WholeNumber
 from agentkit.text_encoding import split_lines
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Shell completion of arguments."""
+"""Options and argument types that commands share, and their shell completion."""
 
 from __future__ import annotations
 
@@ -75,3 +75,39 @@ PLACE = click.option(
     callback=_place,
     help="The store of the sessions: a file, or the URL of a PostgreSQL database.",
 )
+
+
+def _range_text(least: float | None, most: float | None, *, is_open: bool = False) -> str:
+    """The bounds of a number, in words."""
+    if least is not None and most is not None and not is_open:
+        return f"from {least:,g} to {most:,g}"
+    lower = "" if least is None else f"above {least:g}" if is_open else f"of at least {least:g}"
+    return " and ".join(filter(None, (lower, "" if most is None else f"below {most:g}")))
+
+
+class WholeNumber(click.IntRange):
+    """A whole number within bounds, shown as NUMBER in help and errors."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse the number. Raises BadParameter."""
+        number = click.INT.convert(value, param, ctx)
+        if (self.min is not None and number < self.min) or (self.max is not None and number > self.max):
+            self.fail(f"It takes a whole number {_range_text(self.min, self.max)}.", param, ctx)
+        return number
+
+
+class Fraction(click.FloatRange):
+    """A number within bounds, shown as NUMBER in help and errors."""
+
+    name = "number"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """Parse the number. Raises BadParameter."""
+        try:
+            return super().convert(value, param, ctx)
+        except click.BadParameter as error:
+            if "range" not in error.message:
+                raise
+            self.fail(f"It takes a number {_range_text(self.min, self.max, is_open=self.min_open)}.", param, ctx)

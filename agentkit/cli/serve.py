@@ -12,9 +12,8 @@ import click
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
 from agentkit.cli.ask_options import AskOptions, answering
-from agentkit.cli.options import PLACE, session_names
+from agentkit.cli.options import PLACE, WholeNumber, session_names
 from agentkit.cli.terminal import ANSWERED, tell
-from agentkit.cli.tools import WholeNumber
 from agentkit.errors import MissingExtra
 from agentkit.http_security import is_local, listening, origin_of, server_of
 from agentkit.server import app

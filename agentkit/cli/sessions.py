@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from agentkit.cli.options import PLACE, session_names
+from agentkit.cli.options import PLACE, WholeNumber, session_names
 from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, clean, document_text, remedied, shown_word, tell
-from agentkit.cli.tools import WholeNumber
 from agentkit.errors import AgentKitError
 
 if TYPE_CHECKING:

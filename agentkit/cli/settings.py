@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
 from agentkit.atomic_write import store
-from agentkit.errors import ConfigError, UnknownTool
+from agentkit.errors import ConfigError, NoProvider, UnknownTool
 from agentkit.event_rendering import suggestion
 from agentkit.levels import SafetyLevel
 from agentkit.settings import environment, settings_file, state_folder
@@ -65,8 +65,19 @@ def _limits(value: object) -> dict[str, Any]:
         if name not in LIMIT_NAMES:
             raise ConfigError(unknown("limit", name, LIMIT_NAMES))
     limits: dict[str, Any] = {name: None if each is False else each for name, each in given.items()}
-    Limits(**limits)
+    _check_limits(limits)
     return limits
+
+
+def _check_limits(limits: Mapping[str, Any]) -> None:
+    """Raise ConfigError for values that are not limits, in the words of the command line."""
+    try:
+        Limits(**limits)
+    except ConfigError as error:
+        text = re.sub(r"Limits\((\w+)=\) takes", r"The limit \1 takes", str(error)).replace(
+            "or None for", "or none for"
+        )
+        raise ConfigError(text) from None
 
 
 def _options(value: object) -> dict[str, Any]:
@@ -129,7 +140,9 @@ def limit_of(word: str) -> tuple[str, Any]:
         raise ConfigError(unknown("limit", name, LIMIT_NAMES))
     if not equals or not value:
         raise ConfigError(f"The limit {name} has no value. Write it as {name}=NUMBER, or {name}=none for no limit.")
-    return name, _number(name, value)
+    number = _number(name, value)
+    _check_limits({name: number})
+    return name, number
 
 
 def split_names(words: Iterable[str]) -> tuple[str, ...]:
@@ -140,7 +153,7 @@ def split_names(words: Iterable[str]) -> tuple[str, ...]:
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
     """The error text for an unknown name."""
     known = list(known)
-    return f"There is no {kind} {name!r:.80}.{suggestion(name, known)} Known: {', '.join(known)}."
+    return f"No {kind} is named {name!r:.80}.{suggestion(name, known)} Known: {', '.join(known)}."
 
 
 def _number(name: str, value: str) -> Any:
@@ -286,6 +299,7 @@ def set_in_file(path: Path, key: str, value: str) -> None:
         before = path.read_text("utf-8") if path.exists() else _NEW_FILE
     except (OSError, ValueError) as error:
         raise ConfigError(f"{path} cannot be read: {error}. Correct or move the file.") from None
+    _check_names(table, key, value)
     text = _with_line(before, table, name, f"{name} = {_toml(table, name, value)}")
     file = path.with_name(f"{path.name}.new")
     try:
@@ -293,9 +307,28 @@ def set_in_file(path: Path, key: str, value: str) -> None:
         _read(file)  # raises for a value that is not valid
         file.replace(path)
     except ConfigError as error:
-        raise ConfigError(f"{key} was not set. {error}".replace(str(file), str(path))) from None
+        reason = re.sub(rf"^{re.escape(str(file))}(, line \d+)?: ", "", str(error))
+        raise ConfigError(f"{key} was not set: {reason}") from None
     finally:
         file.unlink(missing_ok=True)
+
+
+def _check_names(table: str, key: str, value: str) -> None:
+    """Raise ConfigError for a provider, tool or model prefix that does not exist."""
+    from agentkit.cli.programs import is_own, tools_named
+    from agentkit.llm.detection import PROVIDERS
+    from agentkit.tools.plugins import installed
+
+    providers = (*PROVIDERS, *installed("providers"))
+    if key == "provider" and value.lower() not in providers:
+        raise ConfigError(unknown("provider", value, providers))
+    prefix, colon, _ = value.partition(":")
+    is_prefix = bool(colon) and prefix.isidentifier() and suggestion(prefix, providers)
+    if (key == "model" or table == "aliases") and is_prefix and prefix.lower() not in providers:
+        raise ConfigError(unknown("provider", prefix, providers))
+    if key == "tools":
+        plugins = installed("tools")
+        tools_named(name for name in split_names([value]) if not is_own(name) and name.partition(":")[0] not in plugins)
 
 
 LIMIT_KEYS = tuple(f"limits.{name}" for name in LIMIT_NAMES)
@@ -475,7 +508,7 @@ class Settings:
                 f"The model {named!r} cannot be used: {by} selects the offline model. "
                 f"Write the provider before the model, as in openai:{named}."
             )
-        first = LLM(**with_stored_key(given))
+        first = _first_llm(given, model)
         return self._with_options(first if model is None else first.with_model(model))
 
     def _resolved(self, model: str | None) -> str | None:
@@ -503,9 +536,10 @@ class Settings:
             return self._ordered(self.made, **more)
         from agentkit.agents.agent import Agent
 
+        tools = self.tools  # a misspelt tool is reported before a missing key
         data: dict[str, Any] = {name: self.of(name) for name in ("instruction", "safety")}
         data |= {"llm": self.llm(), "limits": self.limits, "workspace": self.workspace, "listeners": self.listeners}
-        return Agent(self.name, self.tools, **data, **more)
+        return Agent(self.name, tools, **data, **more)
 
     def _ordered(
         self,
@@ -529,6 +563,19 @@ class Settings:
         agent.approve, agent.dry_run = made.approve or approve, made.dry_run or dry_run
         agent.listeners += self.listeners
         return agent
+
+
+def _first_llm(given: Mapping[str, Any], model: str | None) -> LLM:
+    """The client of the settings; without a provider, the error about the named model, if there is one."""
+    from agentkit.cli.keys import with_stored_key
+    from agentkit.llm.client import LLM
+
+    try:
+        return LLM(**with_stored_key(given))
+    except NoProvider:
+        if model is None or any(given.values()):
+            raise
+        return LLM(**with_stored_key({"model": model}))
 
 
 def _of_plugin(model: str) -> LLM | None:

@@ -179,18 +179,6 @@ _MISTAKEN = re.compile(r"[a-z][a-z0-9_]*=(?!=)")
 """Matches a mistyped parameter name, but not a variable before a command, `LANG=C sort`, or a comparison, `a==b`."""
 
 
-class WholeNumber(click.IntRange):
-    """A whole number within bounds, shown as NUMBER in help and errors."""
-
-    name = "number"
-
-
-class Fraction(click.FloatRange):
-    """A number within bounds, shown as NUMBER in help and errors."""
-
-    name = "number"
-
-
 def named_arguments(tool: AnyTool, words: tuple[str, ...]) -> dict[str, str]:
     """Parse arguments: KEY=VALUE if KEY is a parameter, other words for the next parameter without a value.
 

@@ -95,7 +95,7 @@ _FOREIGN = frozenset({*sys.stdlib_module_names, "agentkit"})
 
 _MOST_FUNCTIONS = 100
 
-_YES = frozenset({"Approval.ONCE", "Approval.RUN", "Approval.ALWAYS"})
+_YES = frozenset({"Approval.ONCE", "Approval.RUN", "Approval.ALWAYS", "Approval.PATTERN"})
 _Written = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda | ast.ClassDef
 
 

@@ -176,7 +176,7 @@ def test_one_agent_is_meant(optimize, tmp_path):
     (tmp_path / "suite.py").write_text(SUITE + two, "utf-8")
     _, err, code = optimize("--tokens", 9, agent=())
     assert code == 2
-    assert err.splitlines()[0] == "Error: Which agent is meant: one, two?"
+    assert err.splitlines()[0] == "Error: Several agents can be improved: one, two."
 
 
 def test_descriptions_of_tools_are_shown(typed_line, tmp_path):
