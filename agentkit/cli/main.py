@@ -32,6 +32,7 @@ COMMANDS = {
     "ask": ("ask", "ask", "Ask a question (this is the default)."),
     "chat": ("chat.repl", "chat", "Chat at a terminal or through a pipe."),
     "serve": ("serve", "serve", "Serve an OpenAI-compatible endpoint and a chat page."),
+    "acp": ("serve", "acp", "Serve an editor over standard input and output."),
     "mcp": ("mcp", "mcp", "Offer tools to MCP clients, and inspect MCP servers."),
     "sessions": ("sessions", "sessions", "List, search, show, fork and delete the stored sessions."),
     "undo": ("sessions", "undo", "Undo the changes of the last run in this folder."),
