@@ -1,7 +1,6 @@
 """Does a run that met a limit meet it again in its replay, wherever it was spent and in whatever way it is run?"""
 
 import asyncio
-import json
 import time
 
 import pytest

@@ -4,8 +4,8 @@ import pytest
 
 from agentkit import Agent, core_tools
 from agentkit.messages import AssistantMessage, UserMessage
-from agentkit.sessions.transcript import search_sessions, title_of
 from agentkit.sessions.session import Session
+from agentkit.sessions.transcript import search_sessions, title_of
 from agentkit.testing import ScriptedLLM, call
 
 

@@ -21,10 +21,9 @@ from agentkit.events import (
 )
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult
 from agentkit.testing import ScriptedLLM, call, say
-
+from agentkit.tracing import otel
 from agentkit.tracing import semantic_conventions as names
 from agentkit.tracing.listeners import NOWHERE, ModelRequest, Origin, tell
-from agentkit.tracing import otel
 from agentkit.usage import Tariff, Usage
 
 WAYS = ["run", "stream", "arun", "astream"]

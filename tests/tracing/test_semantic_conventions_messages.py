@@ -69,10 +69,7 @@ def test_tools_and_instruction():
 def test_what_is_written_has_no_secrets():
     """What is recognised as a secret, by its shape or by its name, is not written."""
     said = [{"role": "user", "parts": [{"type": "text", "content": "key sk-abcdefghij0123456789ABCDEFG"}]}]
-    assert (
-        json.loads(names.written(said, written_redactor()))[0]["parts"][0]["content"]
-        == "key [redacted: API key]"
-    )
+    assert json.loads(names.written(said, written_redactor()))[0]["parts"][0]["content"] == "key [redacted: API key]"
     assert json.loads(names.written({"password": "tulips and more"}, written_redactor())) == {
         "password": "[redacted: secret]"
     }

@@ -27,8 +27,8 @@ from agentkit.sessions.cassettes.entries import (
     TimeUp,
     encode_answer,
     encode_charge,
-    encode_question,
     encode_milestone,
+    encode_question,
 )
 from agentkit.usage import Charge, Usage
 

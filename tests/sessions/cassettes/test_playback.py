@@ -1,6 +1,5 @@
 """Does a replay give what was recorded, and nothing else?"""
 
-import json
 import math
 from dataclasses import replace
 
@@ -11,10 +10,9 @@ from agentkit.errors import RateLimited, ReplayError
 from agentkit.events import Approved, RunStarted
 from agentkit.messages import AssistantMessage, Request, Response, ToolCall, ToolResult, UserMessage
 from agentkit.recording import PersonAsked, active, taped, told
-from agentkit.sessions.cassettes.entries import MessageNumbers, encode_answer, encode_question
 from agentkit.sessions.cassettes.playback import Player
 from agentkit.sessions.cassettes.recorder import Recorder
-from agentkit.usage import Charge, Usage
+from agentkit.usage import Charge
 
 CALL = ToolCall("c1", "add", '{"a": 1}')
 PERSON = PersonAsked(CALL, Decision("ask", "level", "Dear."))
