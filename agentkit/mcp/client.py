@@ -146,10 +146,9 @@ _UNREAD = "New at the MCP server {server!r} since it was accepted; a person must
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """The settings of a remote tool: level, limits and result labels."""
+    """The settings of a remote tool: level, length and labels of its results."""
 
     level: SafetyLevel
-    timeout_seconds: float | None
     max_chars: int
     labels: frozenset[Label]
 
@@ -203,7 +202,7 @@ class RemoteTool(Tool[..., Any]):
             name,
             visible(described[:_MOST_DESCRIPTION_CHARS]),
             level=bounds.level,
-            timeout_seconds=bounds.timeout_seconds,
+            timeout_seconds=None,  # the connection limits the time, without that of a person who is asked
             max_chars=bounds.max_chars,
             labels=bounds.labels,
             judge=self._judge_call,
@@ -527,7 +526,7 @@ class MCPServer(Source):
 
     def _bounds(self, name: str, local_name: str) -> Bounds:
         level = level_of((name, local_name), self._levels)
-        return Bounds(level, self._timeout_seconds, self._max_chars, labels_of(level, self._labels))
+        return Bounds(level, self._max_chars, labels_of(level, self._labels))
 
     def _saw(self, listing: ToolListing) -> None:
         """Store the listed definitions; without pins, the first listing is accepted."""

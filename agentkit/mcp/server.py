@@ -81,7 +81,7 @@ class ToolServerOptions(TypedDict, total=False):
     resources: Mapping[str, Callable[..., Any]]
     prompts: Iterable[Any]
     files: bool
-    sessions: Place
+    sessions: Place | bool
 
 
 class ToolServer:
@@ -101,7 +101,7 @@ class ToolServer:
         prompts: Functions that render a prompt from texts: they return a text, or a list of texts, Images and Files.
             Of an agent, the prompt is its instruction, followed by a message.
         files: Whether the files of the workspace are resources, read by `read_file` under the same policy.
-        sessions: Where sessions are stored, to offer their transcripts as resources.
+        sessions: Where sessions are stored, to offer their transcripts as resources; True for the default place.
 
     Data-flow rules consider everything that any client has read: a server is assumed to serve one person. Raises
     ConfigError.
@@ -120,7 +120,7 @@ class ToolServer:
         resources: Mapping[str, Callable[..., Any]] | None = None,
         prompts: Iterable[Any] = (),
         files: bool = False,
-        sessions: Place = None,
+        sessions: Place | bool = False,
     ) -> None:
         place = workspace if isinstance(workspace, Workspace) else Workspace(workspace)
         self.tools = Toolset(tools).within(place)
@@ -141,8 +141,8 @@ class ToolServer:
         self.resources = [_resource(uri, read) for uri, read in (resources or {}).items()]
         if files:
             self.resources.append(self._files())
-        if sessions is not None:
-            self.resources.append(self._sessions(sessions))
+        if sessions is not None and sessions is not False:
+            self.resources.append(self._sessions(None if sessions is True else sessions))
         self._room = asyncio.Semaphore(most_calls)
         self._read: list[Message] = []  # the first call per label; clients cannot remove entries
         self._numbers = itertools.count(1)

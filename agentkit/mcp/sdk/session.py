@@ -393,6 +393,7 @@ class MCPConnection:
             begun_with = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=uri))
             await self._asking(self._client.session.send_request(begun_with, types.EmptyResult))
             return
+        self._state.is_listening = True
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._listening[uri] = asyncio.create_task(self._listen(begun, resource_subscriptions=[uri]))
         await self._asking(begun)
@@ -477,6 +478,7 @@ class _State:
         self.invalid_tools: dict[str, str] = {}
         self.tasks: set[str] = set()
         self.watched: dict[str, Callable[[str], object]] = {}
+        self.is_listening = False
         self.limits: set[asyncio.Timeout] = set()
         self._callers: list[Caller] = []
 
@@ -506,11 +508,13 @@ class _State:
         return text
 
     async def heard(self, message: object) -> None:
-        """Handle a notification from the server."""
+        """Handle a notification from the server; news of resources also arrives where they are listened for."""
         from mcp import types
 
-        if isinstance(message, types.ToolListChangedNotification | types.ResourceUpdatedNotification):
-            self.noted(getattr(message.params, "uri", ""))
+        if isinstance(message, types.ToolListChangedNotification):
+            self.changed.set()
+        elif isinstance(message, types.ResourceUpdatedNotification) and not self.is_listening:
+            self.noted(message.params.uri)
 
     def noted(self, uri: str) -> None:
         """Handle the news of a changed resource; without an address, of changed tools."""
