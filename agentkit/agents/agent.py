@@ -120,9 +120,9 @@ PARAGRAPH = "\n\n"
 
 @dataclass(slots=True)
 class StreamedText:
-    """The text streamed so far in a run. With `holds_back` text is only emitted after it was checked."""
+    """The text streamed so far in a run. With `withholds_text` text is only emitted after it was checked."""
 
-    holds_back: bool
+    withholds_text: bool
     said: list[str] = field(default_factory=list)
     """The text emitted for each response."""
 
@@ -130,7 +130,7 @@ class StreamedText:
         """The text to emit for an event; each response starts a new paragraph."""
         if isinstance(event, RequestStarted):
             self.said.append("")
-        if not isinstance(event, TextDelta) or self.holds_back:
+        if not isinstance(event, TextDelta) or self.withholds_text:
             return ""
         before = PARAGRAPH if any(self.said) and not self.said[-1] else ""
         self.said[-1] += event.text
@@ -198,10 +198,10 @@ class ConversationMixin(Runner):
         return cost_of(self._usage)
 
     @property
-    def holds_back(self) -> bool:
+    def withholds_text(self) -> bool:
         """Whether text is held back because this agent or a reachable handoff target has a typed or checked output."""
-        staff = [self, *reachable(self.leads)]
-        rules = [each.answer_rules for each in staff if isinstance(each, ConversationMixin)]
+        staff = [self, *reachable(self.handoff_targets)]
+        rules = [each.answer_validator for each in staff if isinstance(each, ConversationMixin)]
         return any(each.output is not None or each.of("output") for each in rules)
 
     def stream_text(self, prompt: Prompt | Resumption, **options: Unpack[RunOptions]) -> Generator[str, None, None]:
@@ -211,10 +211,10 @@ class ConversationMixin(Runner):
         raises.
         """
         agent_options.refuse_of_run("stream_text", options, ("prompt", *RunOptions.__annotations__))
-        spoken = self._spoken(prompt)
+        spoken = self._text_stream(prompt)
         with closing(self.events(prompt, streaming=True, **options)) as events:
             for event in events:
-                if piece := self._said_by(event, spoken):
+                if piece := self._text_of(event, spoken):
                     yield piece
 
     async def astream_text(
@@ -222,24 +222,24 @@ class ConversationMixin(Runner):
     ) -> AsyncGenerator[str, None]:
         """Async version of `stream_text`."""
         agent_options.refuse_of_run("astream_text", options, ("prompt", *RunOptions.__annotations__))
-        spoken = self._spoken(prompt)
+        spoken = self._text_stream(prompt)
         async with aclosing(self.aevents(prompt, streaming=True, **options)) as events:
             async for event in events:
-                if piece := self._said_by(event, spoken):
+                if piece := self._text_of(event, spoken):
                     yield piece
 
-    def _spoken(self, prompt: Prompt | Resumption) -> StreamedText:
+    def _text_stream(self, prompt: Prompt | Resumption) -> StreamedText:
         """The state of a text stream; a resumed run can have requested an output type."""
-        return StreamedText(self.holds_back or (isinstance(prompt, Resumption) and prompt.rules is not None))
+        return StreamedText(self.withholds_text or (isinstance(prompt, Resumption) and prompt.rules is not None))
 
-    def _said_by(self, event: Event, spoken: StreamedText) -> str:
+    def _text_of(self, event: Event, spoken: StreamedText) -> str:
         """The text to emit for an event. Raises the error of a run without an answer."""
         if isinstance(event, RunFinished):
             return spoken.rest(event.result.raise_for_status().text)
         return spoken.piece(event)
 
     def stop(self) -> None:
-        """Stop all active runs of this object, from any thread; each raises Cancelled where it was started.
+        """Stop all active runs of this object, from any thread; their results are `failed` with the error Cancelled.
 
         A run stops at its next event: a delta, an answer, the result of a tool call; so do the runs of agents that its
         tools started. A long-running tool can check `RunContext.is_stopped`. Finished work is stored, and `resume`
@@ -312,10 +312,10 @@ class AgentTool:
     def _told(self, result: RunResult[Any]) -> Any:
         if result.status == "done":
             return result.value
-        sitting = LINEAGE.get().sitting
-        if result.status == "paused" and sitting is not None:
-            sitting.pause = _pause(result)
-            raise Postponed(sitting.pause.question)
+        call_progress = LINEAGE.get().call_progress
+        if result.status == "paused" and call_progress is not None:
+            call_progress.pause = _pause(result)
+            raise Postponed(call_progress.pause.question)
         so_far = f" Its text so far: {result.text}" if result.value else ""
         why = result.error or " ".join(f"It waits for approval: {pending.question}" for pending in result.pending)
         raise ToolError(f"{self.agent.name} has no answer (status: {result.status}). {why}{so_far}")
@@ -323,14 +323,14 @@ class AgentTool:
 
 def _work(request: str) -> str | Resumption:
     """The request, or the waiting run that it started, with the person's answer."""
-    sitting = LINEAGE.get().sitting
-    return request if sitting is None or not sitting.waiting else _resumption(sitting)
+    call_progress = LINEAGE.get().call_progress
+    return request if call_progress is None or not call_progress.waiting else _resumption(call_progress)
 
 
-def _resumption(sitting: CallProgress) -> Resumption:
+def _resumption(call_progress: CallProgress) -> Resumption:
     """Resume the waiting run. Raises ToolError if the person was asked about a different call."""
-    (postponed,) = (each for each in sitting.waiting if isinstance(each, ToolCallPostponed))
-    (said,) = (each for each in sitting.waiting if isinstance(each, Approved))
+    (postponed,) = (each for each in call_progress.waiting if isinstance(each, ToolCallPostponed))
+    (said,) = (each for each in call_progress.waiting if isinstance(each, Approved))
     saved = RunResult.from_json(json.dumps(postponed.inner_run))
     waits, asked = next(iter(saved.pending), None), postponed.call
     told = asked.name, asked.arguments, postponed.question
@@ -407,7 +407,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
             `<TOOL: NAME>input</TOOL>`; by default tools are offered as the LLM does.
         dry_run: Report changes in `RunResult.changes` without making them.
         context: Data for tools that the model does not provide; passed to them in a RunContext.
-        listeners: Functions called with every event of every run. An exception in one ends its run.
+        listeners: Functions called with every event of every run. An exception in one fails its run.
 
     Raises:
         ConfigError: An argument is invalid.
@@ -492,9 +492,10 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         own["approve"] = agent_options.approver_from(given["approve"])
         own["limits"] = agent_options.limits_from(given["limits"])
         own["_session"], own["_model"], own["description"], own["_tool_calling"] = (
-            agent_options.if_said(each, given[each]) for each in ("session", "model", "description", "tool_calling")
+            agent_options.checked_optional(each, given[each])
+            for each in ("session", "model", "description", "tool_calling")
         )
-        own["leads"] = agent_options.leads_from(given["handoffs"])
+        own["handoff_targets"] = agent_options.handoffs_from(given["handoffs"])
         own["listeners"] = agent_options.listeners_from(given["listeners"])
         own["_workspace"] = agent_options.workspace_from(given["workspace"])
         own["_answers"] = agent_options.answers_from(given["output_type"], given["guardrails"])
@@ -588,7 +589,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         interrupts the run: finished work stays in the history, and `resume` continues it.
         """
         agent_options.refuse_of_run("stream", options, _OF_RUN)
-        return self._streamed(prompt, output_type=output_type, **options)
+        return self._stream_events(prompt, output_type=output_type, **options)
 
     @overload
     def astream(
@@ -609,7 +610,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
     ) -> AsyncRunStream[Any]:
         """Async version of `stream`. To leave it early, use it as `async with`."""
         agent_options.refuse_of_run("astream", options, _OF_RUN)
-        return self._astreamed(prompt, output_type=output_type, **options)
+        return self._astream_events(prompt, output_type=output_type, **options)
 
     def resume(
         self,

@@ -122,7 +122,7 @@ def _asked_whole(question: AskModel, *, streaming: bool) -> Iterator[Event]:
 async def _aasked_pieces(question: AskModel) -> AsyncGenerator[Event, None]:
     """Request a response in pieces."""
     with question.asking():
-        async with aclosing(question.awithin(_astreamed(question))) as events:
+        async with aclosing(question.awithin(_astream_events(question))) as events:
             async for event in events:
                 yield event
 
@@ -137,7 +137,7 @@ async def _aasked_whole(question: AskModel, *, streaming: bool) -> AsyncGenerato
         yield event
 
 
-async def _astreamed(question: AskModel) -> AsyncGenerator[Event, None]:
+async def _astream_events(question: AskModel) -> AsyncGenerator[Event, None]:
     ends = time.monotonic() + question.seconds_left
     with attempted() as attempt:
         with _on(attempt):

@@ -107,7 +107,9 @@ class RunLoop:
             prompt, refusal = yield from self._checked_prompt(prompt)
         except Exception as error:
             refusal = as_error(error)
-        started = RunStarted(self.plan.agent, prompt, len(self.run.history), self.plan.bench.workspace.record.id)
+        started = RunStarted(
+            self.plan.agent, prompt, len(self.run.history), self.plan.policy_context.workspace.record.id
+        )
         yield from tell(self.run, started)
         if refusal is not None:
             yield from self._fail(refusal)
@@ -211,7 +213,7 @@ class RunLoop:
 
     def _use_tools(self) -> Steps:
         """Execute the requested tool calls, and act on their results."""
-        batch = ToolCallBatch(self.plan, self.asking.bench(), self.run, self.budget, self.repeats)
+        batch = ToolCallBatch(self.plan, self.asking.policy_context(), self.run, self.budget, self.repeats)
         yield from batch.use()
         if self.progress.steps:
             yield from self._end("paused")
@@ -224,11 +226,11 @@ class RunLoop:
 
     def _plan_of(self, lead: HandoffTarget) -> RunConfig:
         """The configuration of the agent that takes over; an agent that led before keeps its approvals for this run."""
-        self.grants[id(self.plan.lead)] = self.plan.bench.grants
-        plan = lead.plan_beside(self.plan)
+        self.grants[id(self.plan.lead)] = self.plan.policy_context.grants
+        plan = lead.config_from(self.plan)
         plan.room.recall(self.run.summary, self.run.history)
-        grants = self.grants.get(id(lead), plan.bench.grants)
-        return replace(plan, bench=replace(plan.bench, grants=grants))
+        grants = self.grants.get(id(lead), plan.policy_context.grants)
+        return replace(plan, policy_context=replace(plan.policy_context, grants=grants))
 
     def _limit(self) -> LimitReached | None:
         """The limit of iterations or of repeated calls if one is reached."""
@@ -345,12 +347,20 @@ class RunLoop:
         """End the run. Messages that were sent into it and not read yet stay in the conversation."""
         for message in self.inbox.close():
             yield from tell(self.run, InputReceived(message))
-        changes = self.plan.bench.workspace.record.diff
+        changes = self.plan.policy_context.workspace.record.diff
         yield from tell(self.run, RunEnded(status, self._text, str(self.error or ""), changes))
+
+    def failed(self, error: AgentKitError) -> RunFinished[Any]:
+        """The result so far as that of a failed run, after an exception from outside of the loop."""
+        self.inbox.close()
+        result = replace(self._result(), status="failed", error=error)
+        if isinstance(error, RunError):
+            error.result = result
+        return RunFinished(result)
 
     def _result(self) -> RunResult[Any]:
         value = self.value if self.progress.status == "done" or self._is_typed else self._text
-        known = {"record": self.plan.bench.workspace.record, "context": self.plan.context.value}
+        known = {"record": self.plan.policy_context.workspace.record, "context": self.plan.context.value}
         return RunResult.of(self.run, self.error, value, lead=self.lead, rules=self.plan.answers, **known)
 
     @property

@@ -261,16 +261,18 @@ class HostedToolUse:
         self._said: dict[tuple[str, str, str], Decision] = {}
         self._told: set[tuple[str, str, str]] = set()
 
-    def judge(self, names: Sequence[str], plan: RunConfig, bench: ToolPolicyContext, read: Sequence[Message]) -> Steps:
+    def judge(
+        self, names: Sequence[str], plan: RunConfig, policy_context: ToolPolicyContext, read: Sequence[Message]
+    ) -> Steps:
         """Decide which of these tools the provider can use for the next answer, given what was read."""
         self.offered = {}
         for name in names:
             call = ToolCall(f"hosted_{name}", name, "{}")
-            judged = strictest((judge_call(call, bench, read).decision, *_conditions(name, bench)))
-            decision = yield from self._decided(call, judged, plan, bench)
+            judged = strictest((judge_call(call, policy_context, read).decision, *_conditions(name, policy_context)))
+            decision = yield from self._decided(call, judged, plan, policy_context)
             if decision.allowed:
                 self.offered[name] = decision
-        self._labels = frozenset[Label]().union(*(bench.tools.find(name).labels for name in self.offered))
+        self._labels = frozenset[Label]().union(*(policy_context.tools.find(name).labels for name in self.offered))
 
     def permitted(self, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
         """The tool specs without the hosted tools that are not permitted."""
@@ -300,16 +302,16 @@ class HostedToolUse:
         return ToolResult(use.call.name, "ok", content, list(use.sources), decision=decision, labels=labels)
 
     def _decided(
-        self, call: ToolCall, decision: Decision, plan: RunConfig, bench: ToolPolicyContext
+        self, call: ToolCall, decision: Decision, plan: RunConfig, policy_context: ToolPolicyContext
     ) -> Generator[Event | Question, None, Decision]:
         """The decision on a tool, after asking a person if required; a refusal is emitted once."""
         key = plan.agent, call.name, decision.rule
         if decision.verdict is Verdict.ASK:
             reason = f"{decision.reason} {_FOR_ONE if decision.rule == FLOW else _FOR_RUN}"
             request = ApprovalRequest(plan.agent, call.name, {}, replace(decision, reason=reason), "", call.id)
-            decision = bench.grants.applied(request)
+            decision = policy_context.grants.applied(request)
             if not decision.allowed:
-                decision = self._said.get(key) or (yield from self._asked(request, plan, bench))
+                decision = self._said.get(key) or (yield from self._asked(request, plan, policy_context))
         if not decision.allowed and key not in self._told:
             self._told.add(key)
             withheld = replace(call, id=f"withheld_{len(self._told)}")
@@ -317,7 +319,7 @@ class HostedToolUse:
         return decision
 
     def _asked(
-        self, request: ApprovalRequest, plan: RunConfig, bench: ToolPolicyContext
+        self, request: ApprovalRequest, plan: RunConfig, policy_context: ToolPolicyContext
     ) -> Generator[Event | Question, None, Decision]:
         """Ask a person.
 
@@ -329,16 +331,19 @@ class HostedToolUse:
         why = _OTHER_ARGUMENTS if said.arguments is not None else _LATER if said.answer == Approval.LATER else ""
         approval = Approval.NO if why else Approval(said.answer)
         decision = answered(request.decision, ApproverAnswer(approval, said.text or why))
-        bench.grants.enter(request, approval)
+        policy_context.grants.enter(request, approval)
         if approval is Approval.NO or request.decision.rule != FLOW:
             self._said[request.agent, request.tool, request.decision.rule] = decision
         return decision
 
 
-def _conditions(name: str, bench: ToolPolicyContext) -> Iterator[Decision]:
+def _conditions(name: str, policy_context: ToolPolicyContext) -> Iterator[Decision]:
     """Decisions of rules that ask about or deny some arguments, as the arguments are not known in advance."""
     rules = (
-        rule for policy in bench.policies for rule in rules_from(policy.rules) if rule.is_about(name) and rule.where
+        rule
+        for policy in policy_context.policies
+        for rule in rules_from(policy.rules)
+        if rule.is_about(name) and rule.where
     )
     yield from (rule.decision({}) for rule in rules if rule.verdict is not Verdict.ALLOW)
 
@@ -365,14 +370,14 @@ class ModelRequester:
         self._reads_on = False
         self.hosting = HostedToolUse(run, budget)
 
-    def bench(self) -> ToolPolicyContext:
+    def policy_context(self) -> ToolPolicyContext:
         """The context in which calls are judged, with the `read_more` tool once an output was shortened."""
-        bench = self.plan.bench
-        if not (self._reads_on or self.run.has_wholes) or READ_MORE in bench.tools.names:
-            return bench
+        policy_context = self.plan.policy_context
+        if not (self._reads_on or self.run.has_wholes) or READ_MORE in policy_context.tools.names:
+            return policy_context
         if self._reader is None:
             self._reader = read_more_tool(self.run.whole)
-        return replace(bench, tools=bench.tools + self._reader)
+        return replace(policy_context, tools=policy_context.tools + self._reader)
 
     def instruct(self) -> Steps:
         """Call the instruction function, if any. Raises its exception, or ConfigError if it does not return a text."""
@@ -390,10 +395,10 @@ class ModelRequester:
         if not plan.conditions:
             return
         met = yield from met_conditions(plan, self._read(), self.budget.seconds_left)
-        if met != plan.bench.met:
-            tools = plan.bench.tools
+        if met != plan.policy_context.met:
+            tools = plan.policy_context.tools
             tools, specs = offered(tools.without(FIND_TOOLS) if tools.searchable_names else tools, met)
-            self.plan = replace(plan, specs=specs, bench=replace(plan.bench, tools=tools, met=met))
+            self.plan = replace(plan, specs=specs, policy_context=replace(plan.policy_context, tools=tools, met=met))
 
     def _read(self) -> Sequence[Message]:
         """The whole conversation, including a prompt that is not sent yet."""
@@ -415,7 +420,7 @@ class ModelRequester:
         specs = () if order else self._specs(messages)
         hosted = [spec.name for spec in specs if spec.hosted is not None]
         if hosted or self.hosting.offered:
-            yield from self.hosting.judge(hosted, plan, self.bench(), messages)
+            yield from self.hosting.judge(hosted, plan, self.policy_context(), messages)
             specs = self.hosting.permitted(specs)
         request = Request(messages, instruction, specs, plan.answers.schema, self._settings())
         left = plan.room.left(request, plan.llm)
@@ -514,11 +519,11 @@ class ModelRequester:
 
     def _specs(self, messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
         """The tools offered now; tools found by search come after the initial ones."""
-        plan, bench = self.plan, self.bench()
+        plan, policy_context = self.plan, self.policy_context()
         specs = plan.specs
-        if plan.bench.tools.searchable_names:
-            specs = (*specs, *found_in(messages, plan.bench.tools, plan.bench.met))
-        return specs if bench is plan.bench else (*specs, bench.tools[READ_MORE].spec)
+        if plan.policy_context.tools.searchable_names:
+            specs = (*specs, *found_in(messages, plan.policy_context.tools, plan.policy_context.met))
+        return specs if policy_context is plan.policy_context else (*specs, policy_context.tools[READ_MORE].spec)
 
     def _most_tokens(self) -> int | None:
         """Maximum answer length: the user's setting, else the room in the learnt context window."""

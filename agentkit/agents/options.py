@@ -150,7 +150,7 @@ def checked(name: str, value: _Value) -> _Value:
     return value
 
 
-def if_said(name: str, value: _Value) -> _Value:
+def checked_optional(name: str, value: _Value) -> _Value:
     """Validate a value unless it is None. Raises ConfigError."""
     return value if value is None else checked(name, value)
 
@@ -181,7 +181,7 @@ def listeners_from(given: Iterable[_Value]) -> list[_Value]:
 
 def llm_from(llm: LLM | None, model: str | None, name: str = "") -> LLM | None:
     """Validate the client. Raises ConfigError if a model is given too, or in place of the agent's name."""
-    if if_said("llm", llm) is not None and model is not None:
+    if checked_optional("llm", llm) is not None and model is not None:
         raise ConfigError("Give llm= or model=, not both: an LLM already has its model.")
     if llm is None and model is None and ":" in name and name.partition(":")[0] in PROVIDERS:
         raise ConfigError(f"The first argument is what the agent is called. Write Agent(model={name!r}).")
@@ -235,17 +235,17 @@ def checked_listener(listener: _Value) -> _Value:
     return listener
 
 
-def leads_from(agents: Iterable[HandoffTarget]) -> dict[str, HandoffTarget]:
+def handoffs_from(agents: Iterable[HandoffTarget]) -> dict[str, HandoffTarget]:
     """Agents by name. Raises ConfigError for an invalid agent and for duplicate names."""
     leads: dict[str, HandoffTarget] = {}
-    for agent in checked_leads("handoffs", agents):
+    for agent in checked_agents("handoffs", agents):
         if agent.name in leads:
             raise ConfigError(f"Two agents to hand off to are called {agent.name!r}; give each its own name.")
         leads[agent.name] = agent
     return leads
 
 
-def checked_leads(argument: str, agents: Iterable[HandoffTarget]) -> list[HandoffTarget]:
+def checked_agents(argument: str, agents: Iterable[HandoffTarget]) -> list[HandoffTarget]:
     """Validate a list of agents. Raises ConfigError."""
     if agents == ():
         return []
@@ -321,7 +321,7 @@ def _labelled(message: Message, called: Mapping[str, str], tools: Toolset) -> Me
     return replace(message, name=name, labels=labels)
 
 
-def _policy_that_is_said(given: Policy | None) -> Policy:
+def _explicit_policy(given: Policy | None) -> Policy:
     """Validate a replacement policy; None is refused, as the default can allow more than the current policy."""
     if given is None:
         raise ConfigError("An agent has a policy: set one, such as Policy('SAFE'). The level alone is policy.level.")
@@ -331,14 +331,14 @@ def _policy_that_is_said(given: Policy | None) -> Policy:
 SETTABLE: Mapping[str, Callable[[Any], Any]] = {
     **{name: partial(checked, name) for name in ("name", "max_iterations", "dry_run", "remember", "unlabelled")},
     "approve": approver_from,
-    "description": partial(if_said, "description"),
+    "description": partial(checked_optional, "description"),
     "instruction": instruction_from,
     "tools": tools_from,
-    "policy": _policy_that_is_said,
+    "policy": _explicit_policy,
     "limits": limits_from,
     "workspace": workspace_from,
     "listeners": listeners_from,
-    **dict.fromkeys(("leads", "context"), lambda value: value),
+    **dict.fromkeys(("handoff_targets", "context"), lambda value: value),
 }
 """The settable attributes of an agent, with their converters, which raise ConfigError."""
 

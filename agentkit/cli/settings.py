@@ -457,7 +457,7 @@ class Settings:
 
         # The client reads the environment itself, in its documented order.
         chosen = {key: self.values[key] for key in _PLACE}
-        is_own = self.made is not None and self.made.known_llm is not None and not any(map(self.is_flag, _PLACE))
+        is_own = self.made is not None and self.made.configured_llm is not None and not any(map(self.is_flag, _PLACE))
         if self.made is not None and is_own and model is None:
             return self._with_options(self.made.llm)
         aliases = self.of("aliases")
@@ -594,13 +594,13 @@ def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
 
     if is_program(path):
         made = made_by(str(path))
-        return Layer(str(path), _said_by(made)), {"name": made.name, "made": made}
+        return Layer(str(path), _text_of(made)), {"name": made.name, "made": made}
     told = read_manifesto(path)
     if told.tool_calling is not None:  # its tools have names of their own
         from agentkit.agents.agent import Agent
 
         made = Agent.from_file(path)
-        return Layer(str(path), _said_by(made)), {"name": made.name, "made": made}
+        return Layer(str(path), _text_of(made)), {"name": made.name, "made": made}
     said: dict[str, Any] = {"instruction": told.instruction, "tools": told.tools.names}
     said |= {key: getattr(told, key) for key in ("model", "safety") if getattr(told, key) is not None}
     said["limits"] = _said_limits(told.limits or Limits())
@@ -609,12 +609,12 @@ def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
     return Layer(str(path), said), {"name": told.name, "workspace": told.workspace}
 
 
-def _said_by(made: Agent[Any]) -> dict[str, Any]:
+def _text_of(made: Agent[Any]) -> dict[str, Any]:
     """The settings of a program's agent: they override environment and files, and flags override them."""
     said: dict[str, Any] = {"safety": made.policy.level, "tools": made.tools.names}
     said["limits"] = {"iterations": made.max_iterations, **_said_limits(made.limits)}
-    if isinstance(made.known_session, str):
-        said["session"] = made.known_session
+    if isinstance(made.configured_session, str):
+        said["session"] = made.configured_session
     return said
 
 

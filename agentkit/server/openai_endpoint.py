@@ -326,7 +326,7 @@ class _CompletionRun:
         self._agent = endpoint.agent.within(self._session)
         self._agent.limits = limits_under(self._agent.limits, wishes.max_tokens)
         self._read: set[Label] = set()
-        self._telling = StreamedAnswer(endpoint.answers, self._read)
+        self._notes_on = StreamedAnswer(endpoint.answers, self._read)
 
     async def whole(self) -> dict[str, Any]:
         """Run and return the complete response document. Raises HTTPError if the run fails."""
@@ -353,7 +353,7 @@ class _CompletionRun:
             yield b"data: [DONE]\n\n"
 
     async def _pieces(self) -> AsyncGenerator[bytes, None]:
-        spoken = StreamedText(self._endpoint.agent.holds_back)
+        spoken = StreamedText(self._endpoint.agent.withholds_text)
         async with aclosing(self._events()) as events:
             async for event in events:
                 if text := spoken.piece(event):
@@ -389,7 +389,7 @@ class _CompletionRun:
 
     def _said(self, text: str) -> bytes:
         """Build a chunk of the answer; its labels are stored before the client receives it."""
-        self._telling.tell(text)
+        self._notes_on.tell(text)
         return self._chunk({"content": text})
 
     def _end(self, result: RunResult[Any]) -> None:

@@ -34,14 +34,14 @@ TOOLS = Toolset([add, Tool(add, "erase", level=SafetyLevel.SYSTEM)])
 
 def loop(session, **limits):
     """The loop of a run with two tools, one of which must be asked for."""
-    bench = ToolPolicyContext(TOOLS, (Policy(),), Grants(), Workspace())
+    policy_context = ToolPolicyContext(TOOLS, (Policy(),), Grants(), Workspace())
     specs = tuple(tool.spec for tool in TOOLS)
     plan = RunConfig(
         Agent("helper"),
         RunContext(None, "helper"),
         "Be brief.",
         specs,
-        bench,
+        policy_context,
         ScriptedLLM,
         AnswerValidator(),
         ContextBudget(Window()),
