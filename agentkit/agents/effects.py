@@ -36,7 +36,8 @@ class AskModel:
     """Send the request to the model; `answer` becomes its response or the error.
 
     `llm` returns the client, created on first use. An answer that arrives after `seconds_left` is discarded. `around`
-    returns the context manager that wraps the whole request, `layers` are its middleware.
+    returns the context manager that wraps the whole request, `layers` are its middleware. `guards` are guardrails that
+    run at the same time: no event is emitted before all have passed, and an exception of one abandons the request.
     """
 
     request: Request
@@ -46,6 +47,7 @@ class AskModel:
     around: Callable[[], AbstractContextManager[object]] = alone
     is_streamed: bool = False
     layers: tuple[Middleware, ...] = ()
+    guards: tuple[CallFunction, ...] = ()
 
     def within(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
         """Wrap a stream in the context manager of the request, which is active while each chunk is awaited."""

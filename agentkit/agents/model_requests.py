@@ -15,11 +15,12 @@ from typing import Any
 
 from agentkit.agents.budget import FEWEST_TOKENS, Budget, Reservation
 from agentkit.agents.effects import AskModel, AskPerson, CallFunction, Question, Steps, tell
+from agentkit.agents.guardrails import Guardrail
 from agentkit.agents.run_config import CallingTool, RunConfig
 from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
 from agentkit.decisions import Decision, Label, Verdict, strictest
 from agentkit.documents.search_terms import indexed, terms_of
-from agentkit.errors import BadResponse, ConfigError, ModelError, RunError
+from agentkit.errors import BadResponse, ConfigError, ModelError, RunError, Unreachable
 from agentkit.events import Event, HostedCallFinished, LimitReached, RequestFailed, Summarised
 from agentkit.levels import SafetyLevel
 from agentkit.llm.fallback import missed_told, requests_lost
@@ -49,7 +50,7 @@ from agentkit.tooling.run_context import ToolCondition, taken_of
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tools.output_store import read_more_tool
-from agentkit.usage import Usage, unreported
+from agentkit.usage import NO_USAGE, Usage, unreported
 
 FIND_TOOLS = "find_tools"
 """Name of the tool that searches for other tools."""
@@ -359,11 +360,13 @@ _FREE = (None, "auto", "none")
 class ModelRequester:
     """The model requests of one run. `plan` is the configuration of the agent that currently leads it.
 
-    `narrowed` is the limit that shortened the newest answer.
+    `narrowed` is the limit that shortened the newest answer, `guards` the guardrails that check the prompt at the same
+    time as the next request, each with a text of the prompt.
     """
 
     def __init__(self, plan: RunConfig, run: SessionRun, budget: Budget) -> None:
         self.plan, self.run, self.budget = plan, run, budget
+        self.guards: list[tuple[Guardrail, str]] = []
         self.narrowed: LimitReached | None = None
         self._reader: Tool[..., Any] | None = None
         self._order = ""
@@ -468,8 +471,11 @@ class ModelRequester:
         if reservation.max_tokens is not None:
             request = replace(request, settings={**request.settings, "max_tokens": reservation.max_tokens})
         layers = tuple(each for each in self.plan.middleware if each.stage == "request")
-        question = AskModel(request, self.plan.llm, self.budget.seconds_left, layers=layers)
+        left = self.budget.seconds_left
+        guards = tuple(CallFunction(each.function, (text,), left) for each, text in self.guards)
+        question = AskModel(request, self.plan.llm, left, layers=layers, guards=guards)
         yield question
+        yield from self._check_guards(question, reservation)
         answer = question.answer or BadResponse("The provider's stream ended without an answer.")
         if isinstance(answer, Exception) and not isinstance(answer, ModelError):
             self.budget.release(reservation)
@@ -491,6 +497,21 @@ class ModelRequester:
         self.budget.settle(reservation, answer.usage, lambda: price_under(tariff) if tariff else self.plan.price())
         message = self.run.tell_apart(answer.message)
         return self.hosting.labelled(answer if message is answer.message else replace(answer, message=message))
+
+    def _check_guards(self, question: AskModel, reservation: Reservation) -> Steps:
+        """Raise the refusal or failure of a guardrail that checked the prompt meanwhile; the answer is discarded."""
+        answer = question.answer
+        try:
+            for (guardrail, text), asked in zip(self.guards, question.guards, strict=True):
+                guardrail.outcome(text, asked.answer, self.budget.out_of_time())
+        except (ValueError, RunError) as error:
+            refusal = error if isinstance(error, RunError) else guardrail.prompt_refused(error)
+            lost = Unreachable(str(refusal), code=ABANDONED) if answer is None else answer
+            spent = self._lost(lost) if isinstance(lost, ModelError) else getattr(lost, "usage", NO_USAGE)
+            self.budget.settle(reservation, spent, self.plan.price)
+            yield from tell(self.run, RequestFailed(str(refusal), type(refusal).__name__, spent))
+            raise refusal from error
+        self.guards = []
 
     def _lost(self, error: ModelError) -> Usage:
         """The usage that servers can charge although no answer arrived."""

@@ -258,7 +258,9 @@ def checked_agents(argument: str, agents: Iterable[HandoffTarget]) -> list[Hando
 def content_from(prompt: Prompt) -> Content:
     """Convert a prompt to message content. Raises ConfigError for an invalid prompt or an unreadable file."""
     if isinstance(prompt, str):
-        return prompt
+        if prompt.strip():
+            return prompt
+        raise ConfigError(f"The prompt is empty: {prompt!r}. Pass a text, an Image, a File or the Path of one.")
     parts = (prompt,) if isinstance(prompt, _PARTS) else prompt
     if not isinstance(parts, list | tuple) or not parts or not all(isinstance(part, _PARTS) for part in parts):
         is_said = isinstance(parts, Mapping) or (isinstance(parts, list | tuple) and any(map(_is_message, parts)))

@@ -24,12 +24,15 @@ from agentkit.sessions.conversation import fault_in
 from agentkit.sessions.export import unmade_approvals
 from agentkit.sessions.run_log import SessionRun, is_record_of
 from agentkit.sessions.run_state import RunState, Step
+from agentkit.suggestions import closest
 from agentkit.tooling.run_context import RunContext
 from agentkit.undo import Undone
 from agentkit.usage import Cost, Limits, Usage
 from agentkit.workspace.journal import Record
 
 _FORMAT = 1
+_ALIKE = 0.8
+"""Similarity from which the name of a tool counts as a misspelling of another."""
 
 T = TypeVar("T")
 
@@ -227,7 +230,14 @@ class RunResult(Generic[T]):
         return (self.rules or AnswerValidator.of_agent(type(self.value), ())).read(self.value)
 
     def values(self, tool: str) -> list[Any]:
-        """The return values of the successful calls of a tool in this run, in order."""
+        """The return values of the successful calls of a tool in this run, in order.
+
+        Raises ConfigError for a misspelled name: a tool that neither the run has called nor the agent has.
+        """
+        called = {used.call.name for used in self.tool_calls}
+        known = called if self.lead is None else called.union(self.lead.tools.names)
+        if tool not in known and (meant := closest(tool, sorted(known), _ALIKE)):
+            raise ConfigError(f"No tool of this run is named {tool!r}. Did you mean {meant!r}?")
         return [used.result.value for used in self.tool_calls if used.call.name == tool and used.result.ok]
 
     @property

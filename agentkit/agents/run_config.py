@@ -108,6 +108,11 @@ class RunConfig:
         """The instruction as a text."""
         return self.instruction if isinstance(self.instruction, str) else self.written
 
+    @property
+    def has_hosted(self) -> bool:
+        """Whether a tool is run by the provider, which a request can start before its prompt was checked."""
+        return any(spec.hosted is not None for spec in self.specs)
+
     def price(self) -> tuple[Price | None, ...]:
         """The price of each model that can answer; None for an unknown price."""
         return prices_under(self.llm().tariffs)
