@@ -538,7 +538,8 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
     ) -> RunResult[Any]:
         """Run to the end, blocking; a model failure or a limit is reported in the result, not raised.
 
-        `output_type`, `limits`, `context`, `session`, and `model` or `llm`, override those of the agent for this run.
+        `output_type`, `limits`, `max_iterations`, `context`, `session`, and `model` or `llm`, override those of the
+        agent for this run.
         `output_type` also applies to the agents it hands off to, and `output_type=str` is any text. `session` is the
         conversation to continue: a Session, or the name of a stored one. Pass limits and the model again when the run
         is resumed. Without a prompt the model answers the last message of the conversation, such as a tool result.

@@ -310,8 +310,6 @@ def _check(prompts: object, concurrency: object, limits: object, progress: objec
         raise ConfigError(f"concurrency= takes a whole number of at least 1. Got {concurrency!r:.200}.")
     if not isinstance(limits, Limits | None):
         raise ConfigError(f"limits= takes Limits(...). Got {limits!r:.200}.")
-    if limits is not None and limits.iterations is not None:
-        raise ConfigError("Limits(iterations=) are those of one run: give them to the agent, or use max_iterations=.")
     if progress is not None and not (callable(progress) and can_be_called(progress, 1, None, object())):
         raise ConfigError(f"progress= takes a function (done, total, result). Got {progress!r:.200}.")
     _check_executor(executor)

@@ -71,7 +71,7 @@ class RunLoop:
         self.progress = run.progress
         self.iteration = self.progress.iterations
         self.repeats = Repeats(self.progress.tool_calls)
-        self.max_iterations = budget.limits.iterations or budget.max_iterations
+        self.max_iterations = budget.max_iterations
         self.iterations = 0
         self.was_done = False
         self.grants: dict[int, Grants] = {}

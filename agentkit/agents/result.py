@@ -71,6 +71,7 @@ class Resumption:
     answers: Answers | None = None
     limits: Limits | None = None
     agents: Sequence[Any] = ()
+    max_iterations: int | None = None
 
     def __post_init__(self) -> None:
         given: object = self.saved
@@ -271,27 +272,35 @@ class RunResult(Generic[T]):
         """
         return Undone() if self.record is None else self.record.undo()
 
-    def resume(self, answers: Answers | None = None, *, limits: Limits | None = None) -> RunResult[T]:
+    def resume(
+        self, answers: Answers | None = None, *, limits: Limits | None = None, max_iterations: int | None = None
+    ) -> RunResult[T]:
         """Resume the run, blocking: after a pause, a limit or a failure.
 
         `answers` decides waiting calls: True or False for all, a text that is the reason for a refusal or the answer,
         or a mapping from `pending` ids to True, False, an Approval, such a text, or a dictionary of other arguments.
         Calls it does not name keep waiting, unless the agent has an approver; so do questions answered with True or
         False for all. Answers apply to these calls only; a function, as for `approve=`, is also asked about later ones.
-        `limits` apply to the rest of the run. Raises ConfigError for invalid answers, and SessionError if the run was
-        resumed since.
+        `limits` and `max_iterations` apply to the rest of the run. Raises ConfigError for invalid answers, and
+        SessionError if the run was resumed since.
         """
-        result: RunResult[T] = self._lead().run(self.resumption(answers, limits=limits))
+        result: RunResult[T] = self._lead().run(self.resumption(answers, limits=limits, max_iterations=max_iterations))
         return result
 
-    async def aresume(self, answers: Answers | None = None, *, limits: Limits | None = None) -> RunResult[T]:
+    async def aresume(
+        self, answers: Answers | None = None, *, limits: Limits | None = None, max_iterations: int | None = None
+    ) -> RunResult[T]:
         """Async version of `resume`."""
-        result: RunResult[T] = await self._lead().arun(self.resumption(answers, limits=limits))
+        result: RunResult[T] = await self._lead().arun(
+            self.resumption(answers, limits=limits, max_iterations=max_iterations)
+        )
         return result
 
-    def resumption(self, answers: Answers | None = None, *, limits: Limits | None = None) -> Resumption:
+    def resumption(
+        self, answers: Answers | None = None, *, limits: Limits | None = None, max_iterations: int | None = None
+    ) -> Resumption:
         """The run to resume, which an agent's `run`, `arun`, `stream` and `astream` take in place of a prompt."""
-        return Resumption(self, answers, limits)
+        return Resumption(self, answers, limits, max_iterations=max_iterations)
 
     def to_json(self) -> str:
         """Serialise the run, to resume it elsewhere with `agent.resume(text, answers)`. Contains the conversation.

@@ -249,6 +249,7 @@ class RunOptions(TypedDict, total=False):
     """Options of a run that override those of the agent, except the output type."""
 
     limits: Limits | None
+    max_iterations: int | None
     context: Any
     session: Session | str | None
     model: str | None
@@ -258,6 +259,7 @@ class RunOptions(TypedDict, total=False):
 class MapOptions(TypedDict, total=False):
     """Options of each run of a batch."""
 
+    max_iterations: int | None
     context: Any
     session: Session | str | None
     model: str | None
@@ -472,6 +474,7 @@ class Runner(HandoffTarget):
         *,
         session: Session | str | None = None,
         limits: Limits | None = None,
+        max_iterations: int | None = None,
         context: Any = None,
         output_type: Any = None,
         **client: Any,
@@ -495,6 +498,7 @@ class Runner(HandoffTarget):
             context,
             self._client(given if model is None else LLM(model=model), None if plan is None else plan.llm),
             earlier.rules if output_type is None else AnswerValidator.of_run(output_type),
+            options.checked_optional("max_iterations", max_iterations) or earlier.max_iterations,
         )
         _ = task.llm()
         for each in team_of(self):
@@ -503,6 +507,7 @@ class Runner(HandoffTarget):
 
     def _map_options(
         self,
+        max_iterations: int | None = None,
         context: Any = None,
         session: Session | str | None = None,
         model: str | None = None,
@@ -511,6 +516,7 @@ class Runner(HandoffTarget):
         """The validated options of the runs of a batch."""
         given = options.llm_from(llm, options.checked_optional("model", model))
         chosen = {"context": context, "session": _opened(session), "llm": given if model is None else LLM(model=model)}
+        chosen["max_iterations"] = options.checked_optional("max_iterations", max_iterations)
         return {name: value for name, value in chosen.items() if value is not None}
 
     def check_before_run(self, context: Any) -> None:
@@ -584,7 +590,9 @@ class Runner(HandoffTarget):
                 plan = _leading_config(self, run.progress, replace(plan, known=tuple(known)), known)
                 plan = with_answers(plan, resumption.answers, run.progress.waiting)
             limits = task.limits or (resumption and resumption.limits) or self.limits
-            budget = Budget(limits, lineage.budget, recording.clock(), max_iterations=self.max_iterations)
+            budget = Budget(
+                limits, lineage.budget, recording.clock(), max_iterations=task.max_iterations or self.max_iterations
+            )
             lead = self if task.session is self._session else ResumingAgent(self, task.session)
             loop = RunLoop(plan, run, budget, lead)
             if resumption is not None:
@@ -628,6 +636,7 @@ class _Task:
     context: Any
     llm: Callable[[], LLM]
     rules: AnswerValidator | None = None
+    max_iterations: int | None = None
     inbox: Inbox = field(default_factory=Inbox)
 
 

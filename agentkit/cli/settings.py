@@ -18,7 +18,7 @@ from agentkit.event_rendering import suggestion
 from agentkit.levels import SafetyLevel
 from agentkit.lines import split_lines
 from agentkit.settings import environment, settings_file, state_folder
-from agentkit.usage import Limits
+from agentkit.usage import Limits, is_whole
 
 if TYPE_CHECKING:
     from agentkit.agents.agent import Agent
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from agentkit.tracing.listeners import Listener
 
 
-LIMIT_NAMES = tuple(each.name for each in fields(Limits))
+LIMIT_NAMES = ("iterations", *(each.name for each in fields(Limits)))
 """The names of the limits of a run."""
 
 _LIMIT_EXAMPLE = "--limit cost=0.10"
@@ -65,7 +65,9 @@ def _limits(value: object) -> dict[str, Any]:
         if name not in LIMIT_NAMES:
             raise ConfigError(unknown("limit", name, LIMIT_NAMES))
     limits: dict[str, Any] = {name: None if each is False else each for name, each in given.items()}
-    Limits(**limits)
+    Limits(**{name: each for name, each in limits.items() if name != "iterations"})
+    if not is_whole(limits.get("iterations", 1), 1):
+        raise ConfigError(f"takes a whole number of at least 1 for iterations. Got {limits['iterations']!r:.200}.")
     return limits
 
 
@@ -435,7 +437,7 @@ class Settings:
     @property
     def limits(self) -> Limits:
         """The limits of a run."""
-        return Limits(**{name: self.of(f"limits.{name}") for name in LIMIT_NAMES})
+        return Limits(**{each.name: self.of(f"limits.{each.name}") for each in fields(Limits)})
 
     @property
     def tools(self) -> Toolset:
@@ -512,6 +514,7 @@ class Settings:
 
         told: dict[str, Any] = {name: self.of(name) for name in ("instruction", "safety")}
         told |= {"llm": self.llm(), "limits": self.limits, "workspace": self.workspace, "listeners": self.listeners}
+        told["max_iterations"] = self.of("limits.iterations")
         return Agent(self.name, self.tools, **told, **more)
 
     def _ordered(
@@ -532,6 +535,7 @@ class Settings:
 
         agent = made.within(session or Session())
         agent.llm, agent.tools, agent.limits = self.llm(), self.tools, self.limits
+        agent.max_iterations = self.of("limits.iterations")
         agent.policy = replace(made.policy, level=self.of("safety"))
         if self.is_flag("instruction"):
             agent.instruction = self.of("instruction")
@@ -604,6 +608,7 @@ def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
     said: dict[str, Any] = {"instruction": told.instruction, "tools": told.tools.names}
     said |= {key: getattr(told, key) for key in ("model", "safety") if getattr(told, key) is not None}
     said["limits"] = _said_limits(told.limits or Limits())
+    said["limits"] |= {} if told.max_iterations is None else {"iterations": told.max_iterations}
     if told.session != own_session(path):
         said["session"] = told.session or ""
     return Layer(str(path), said), {"name": told.name, "workspace": told.workspace}

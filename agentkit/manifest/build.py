@@ -425,11 +425,10 @@ def _made_by(tool: AnyTool, servers: _Named, staff: _Named) -> str:
 
 
 def _limits(limits: Limits, max_iterations: int) -> Iterator[tuple[str, Any]]:
+    yield "iterations", max_iterations
     for each in fields(Limits):
         value = getattr(limits, each.name)
-        if each.name == "iterations" and value is None:
-            yield each.name, max_iterations
-        elif isinstance(value, Price):
+        if isinstance(value, Price):
             yield each.name, price_told(value)
         else:
             yield each.name, value

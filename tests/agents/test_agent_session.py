@@ -22,7 +22,6 @@ from agentkit.sessions.stores.sqlite import SQLiteSessionStore
 from agentkit.testing import ScriptedLLM, call
 from agentkit.tools.files import write_file_tool
 from agentkit.tools.human import ask_user_tool, finish_tool
-from agentkit.usage import Limits
 from agentkit.workspace.journal import Journal
 from agentkit.workspace.workspace import Workspace
 
@@ -583,7 +582,7 @@ def test_run_at_its_limit_goes_on_in_its_session(is_stored, agent):
     helper = stored if is_stored else Agent("helper", [NOTE], llm=ScriptedLLM(*lines), max_iterations=1)
     stopped = helper.run("go")
     assert stopped.status == "limit"
-    result = stopped.resume(limits=Limits(iterations=5))
+    result = stopped.resume(max_iterations=5)
     assert (result.status, result.output) == ("done", "Both.")
     assert helper.messages == result.messages
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agentkit import Agent, Approval, Image, Limits, Session, Toolset, core_tools, tool, web_tools
+from agentkit import Agent, Approval, Image, Session, Toolset, core_tools, tool, web_tools
 from agentkit._version import __version__
 from agentkit.agents.result import RunFinished
 from agentkit.agents.runner import emit_afterwards
@@ -158,7 +158,7 @@ def test_limit_is_an_event(kept):
         "helper",
         [tool(lambda: "a", name="look", description="Look.")],
         llm=ScriptedLLM(call("look"), "So far."),
-        limits=Limits(iterations=1),
+        max_iterations=1,
         listeners=[kept.listener()],
     )
     agent.run("go")
