@@ -30,7 +30,7 @@ from agentkit.safety.approval import Approval, ApproverAnswer, Grants
 from agentkit.safety.data_flow import labels_of
 from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session
-from agentkit.tooling.run_context import CONTEXT, NO_RUN
+from agentkit.tooling.run_context import CONTEXT, NO_RUN, ContextType
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import NO_USAGE, Cost, Limits, Usage
@@ -357,6 +357,11 @@ def _pause(result: RunResult[Any]) -> Pause:
 
 
 S = TypeVar("S")
+_Output = TypeVar("_Output")
+if TYPE_CHECKING:
+    import typing_extensions
+
+    _Context = typing_extensions.TypeVar("_Context", default=Any)
 Saved = RunResult[Any] | str | None
 """A run to resume: its result, the text of it, or its id in the session; None for the newest in the session."""
 
@@ -366,7 +371,7 @@ _OF_RESUME = ("saved", "answers", "limits", "agents", *ResumeOptions.__annotatio
 _TAKEN = ("name", "tools", "instruction", "max_iterations", *AgentOptions.__annotations__, "output_type")
 
 
-class Agent(ConversationMixin, MapMixin[T], Generic[T]):
+class Agent(ConversationMixin, MapMixin[T], Generic[T, ContextType]):
     """Answers prompts with a model and tools, and remembers the conversation.
 
     Any number of runs can be active at the same time, in threads or on event loops. Each starts with the history at
@@ -415,36 +420,36 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
 
     @overload
     def __init__(
-        self: Agent[str],
+        self: Agent[str, _Context],
         name: str = ...,
         tools: Iterable[Any] | Callable[..., Any] | None = (),
-        instruction: Instruction | None = ...,
+        instruction: Instruction[_Context] | None = ...,
         max_iterations: int = ...,
         *,
         output_type: None = None,
-        **options: Unpack[AgentOptions],
+        **options: Unpack[AgentOptions[_Context]],
     ) -> None: ...
     @overload
     def __init__(
-        self,
+        self: Agent[_Output, _Context],
         name: str = ...,
         tools: Iterable[Any] | Callable[..., Any] | None = (),
-        instruction: Instruction | None = ...,
+        instruction: Instruction[_Context] | None = ...,
         max_iterations: int = ...,
         *,
-        output_type: TypeForm[T],
-        **options: Unpack[AgentOptions],
+        output_type: TypeForm[_Output],
+        **options: Unpack[AgentOptions[_Context]],
     ) -> None: ...
     @overload
     def __init__(
-        self: Agent[Any],
+        self: Agent[Any, _Context],
         name: str = ...,
         tools: Iterable[Any] | Callable[..., Any] | None = (),
-        instruction: Instruction | None = ...,
+        instruction: Instruction[_Context] | None = ...,
         max_iterations: int = ...,
         *,
         output_type: Any,
-        **options: Unpack[AgentOptions],
+        **options: Unpack[AgentOptions[_Context]],
     ) -> None: ...
     def __init__(
         self,
@@ -518,23 +523,29 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
 
         return Agent(**read_manifesto(path, tools).arguments(options))
 
-    def __call__(self, prompt: Prompt, **options: Unpack[RunOptions]) -> str:
+    def __call__(self, prompt: Prompt, **options: Unpack[RunOptions[ContextType]]) -> str:
         """The answer as text. Raises ModelError, or RunError with the result so far, if the run does not finish."""
         agent_options.refuse_of_run("__call__", options, ("prompt", *RunOptions.__annotations__))
         return self.run(prompt, **options).raise_for_status().text
 
     @overload
-    def run(self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions]) -> RunResult[T]: ...
+    def run(
+        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
+    ) -> RunResult[T]: ...
     @overload
-    def run(self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions]) -> RunResult[S]: ...
+    def run(
+        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
+    ) -> RunResult[S]: ...
     @overload
-    def run(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> RunResult[Any]: ...
+    def run(
+        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
+    ) -> RunResult[Any]: ...
     def run(
         self,
         prompt: Work = None,
         *,
         output_type: Any = None,
-        **options: Unpack[RunOptions],
+        **options: Unpack[RunOptions[ContextType]],
     ) -> RunResult[Any]:
         """Run to the end, blocking; a model failure or a limit is reported in the result, not raised.
 
@@ -550,20 +561,22 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
 
     @overload
     async def arun(
-        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions]
+        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
     ) -> RunResult[T]: ...
     @overload
     async def arun(
-        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions]
+        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
     ) -> RunResult[S]: ...
     @overload
-    async def arun(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> RunResult[Any]: ...
+    async def arun(
+        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
+    ) -> RunResult[Any]: ...
     async def arun(
         self,
         prompt: Work = None,
         *,
         output_type: Any = None,
-        **options: Unpack[RunOptions],
+        **options: Unpack[RunOptions[ContextType]],
     ) -> RunResult[Any]:
         """Async version of `run`."""
         agent_options.refuse_of_run("arun", options, _OF_RUN)
@@ -571,17 +584,23 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         return result_in([event async for event in events])
 
     @overload
-    def stream(self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions]) -> RunStream[T]: ...
+    def stream(
+        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
+    ) -> RunStream[T]: ...
     @overload
-    def stream(self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions]) -> RunStream[S]: ...
+    def stream(
+        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
+    ) -> RunStream[S]: ...
     @overload
-    def stream(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> RunStream[Any]: ...
+    def stream(
+        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
+    ) -> RunStream[Any]: ...
     def stream(
         self,
         prompt: Work = None,
         *,
         output_type: Any = None,
-        **options: Unpack[RunOptions],
+        **options: Unpack[RunOptions[ContextType]],
     ) -> RunStream[Any]:
         """Run and yield events, with the text as it is written; the last event is RunFinished.
 
@@ -594,20 +613,22 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
 
     @overload
     def astream(
-        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions]
+        self, prompt: Work = None, *, output_type: None = None, **given: Unpack[RunOptions[ContextType]]
     ) -> AsyncRunStream[T]: ...
     @overload
     def astream(
-        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions]
+        self, prompt: Work = None, *, output_type: TypeForm[S], **given: Unpack[RunOptions[ContextType]]
     ) -> AsyncRunStream[S]: ...
     @overload
-    def astream(self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions]) -> AsyncRunStream[Any]: ...
+    def astream(
+        self, prompt: Work = None, *, output_type: Any, **given: Unpack[RunOptions[ContextType]]
+    ) -> AsyncRunStream[Any]: ...
     def astream(
         self,
         prompt: Work = None,
         *,
         output_type: Any = None,
-        **options: Unpack[RunOptions],
+        **options: Unpack[RunOptions[ContextType]],
     ) -> AsyncRunStream[Any]:
         """Async version of `stream`. To leave it early, use it as `async with`."""
         agent_options.refuse_of_run("astream", options, _OF_RUN)
@@ -620,7 +641,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         *,
         limits: Limits | None = None,
         agents: Sequence[HandoffTarget] = (),
-        **options: Unpack[ResumeOptions],
+        **options: Unpack[ResumeOptions[ContextType]],
     ) -> RunResult[T]:
         """Resume a run, blocking: a result, the text of `RunResult.to_json`, an id, or by default the session's newest.
 
@@ -642,7 +663,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         *,
         limits: Limits | None = None,
         agents: Sequence[HandoffTarget] = (),
-        **options: Unpack[ResumeOptions],
+        **options: Unpack[ResumeOptions[ContextType]],
     ) -> RunResult[T]:
         """Async version of `resume`."""
         agent_options.refuse_of_run("aresume", options, _OF_RESUME)
@@ -653,6 +674,13 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         agent_options.refuse_of_run("as_tool", unknown, ("name", "description"))
         worker = AgentTool(self)
         return agent_tool(self, worker, worker.acall, name, description)
+
+    if not TYPE_CHECKING:
+
+        def __class_getitem__(cls, types: Any) -> Any:
+            """The second type, that of the context, is optional."""
+            given = types if isinstance(types, tuple) else (types,)
+            return super().__class_getitem__((*given, Any)[:2])
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r}, tools={self.tools!r})"

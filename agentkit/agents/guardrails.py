@@ -15,7 +15,7 @@ from agentkit.errors import AgentKitError, ConfigError, GuardrailRefused, LimitE
 from agentkit.events import Event, LimitReached, PartialOutput, RequestStarted, RunEnded, TextDelta
 from agentkit.messages import OutputSchema, Response, ToolResult
 from agentkit.tooling import execution
-from agentkit.tooling.run_context import REST, RunContext, RunParameter, check_value, run_parameter_of
+from agentkit.tooling.run_context import REST, ContextType, RunContext, RunParameter, check_value, run_parameter_of
 from agentkit.tooling.signature import innermost, is_asynchronous
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ REFUSALS = (ValueError, AssertionError)
 """Exceptions by which a guardrail refuses, with the reason as text. Any other exception is a failure."""
 
 
-GuardrailFunction = Callable[[Any], Any] | Callable[[Any, Any], Any]
+GuardrailFunction = Callable[[Any], Any] | Callable[[Any, RunContext[ContextType]], Any]
 """A check of a prompt, an output or a result, with an optional RunContext parameter."""
 
 

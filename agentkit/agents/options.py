@@ -9,7 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Generic, Literal, TypedDict, TypeVar
 
 from agentkit.agents.guardrails import AnswerValidator, GuardrailFunction, MiddlewareFunction
 from agentkit.agents.human_approval import answer_later, is_approver
@@ -39,7 +39,7 @@ from agentkit.sessions.context_window import Window
 from agentkit.sessions.session import Session
 from agentkit.suggestions import closest
 from agentkit.tooling.json_schema import closed
-from agentkit.tooling.run_context import is_told_of_run
+from agentkit.tooling.run_context import ContextType, is_told_of_run
 from agentkit.tooling.tool import Tool, names_in_use
 from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tracing.listeners import Listener
@@ -55,7 +55,7 @@ Unlabelled = Literal["allow", "ask"]
 """What happens to calls of tools without a safety level."""
 
 
-class AgentOptions(TypedDict, total=False):
+class AgentOptions(TypedDict, Generic[ContextType], total=False):
     """The keyword arguments of Agent except `output_type`, which determines the type parameter."""
 
     llm: LLM | None
@@ -64,7 +64,7 @@ class AgentOptions(TypedDict, total=False):
     policy: Policy | None
     rules: Iterable[Rule | Mapping[str, Any]]
     unlabelled: Unlabelled
-    approve: GivenApprover | Literal["later"] | None
+    approve: GivenApprover[ContextType] | Literal["later"] | None
     description: str | None
     remember: bool
     session: str | Session | None
@@ -72,11 +72,11 @@ class AgentOptions(TypedDict, total=False):
     window: Window | int | None
     handoffs: Iterable[HandoffTarget]
     workspace: str | Path | Workspace | None
-    guardrails: Iterable[GuardrailFunction]
+    guardrails: Iterable[GuardrailFunction[ContextType]]
     middleware: Iterable[MiddlewareFunction]
     tool_calling: Literal["text"] | None
     dry_run: bool
-    context: Any
+    context: ContextType | None
     listeners: Iterable[Listener]
 
 

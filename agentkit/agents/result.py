@@ -25,7 +25,7 @@ from agentkit.sessions.export import unmade_approvals
 from agentkit.sessions.run_log import SessionRun, is_record_of
 from agentkit.sessions.run_state import RunState, Step
 from agentkit.suggestions import closest
-from agentkit.tooling.run_context import RunContext
+from agentkit.tooling.run_context import ContextType, RunContext
 from agentkit.undo import Undone
 from agentkit.usage import Cost, Limits, Usage
 from agentkit.workspace.journal import Record
@@ -36,7 +36,7 @@ _ALIKE = 0.8
 
 T = TypeVar("T")
 
-GivenApprover = Approver | Callable[[ApprovalRequest, RunContext[Any]], Said | Awaitable[Said]]
+GivenApprover = Approver | Callable[[ApprovalRequest, RunContext[ContextType]], Said | Awaitable[Said]]
 """The type of `approve=`: an approver, which can have a parameter annotated RunContext."""
 
 Answers = bool | Approval | str | GivenApprover | Mapping[str, Said]

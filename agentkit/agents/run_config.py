@@ -24,7 +24,7 @@ from agentkit.llm.pricing import prices_under
 from agentkit.messages import ToolCall, ToolResult, ToolSpec
 from agentkit.safety.approval import Approver
 from agentkit.safety.policy import Policy
-from agentkit.tooling.run_context import NO_RUN, RunContext, ToolCondition
+from agentkit.tooling.run_context import NO_RUN, ContextType, RunContext, ToolCondition
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import NO_USAGE, Limits, Price, Usage
@@ -36,8 +36,8 @@ Instruction = (
     str
     | Callable[[], str]
     | Callable[[], Awaitable[str]]
-    | Callable[[RunContext[Any]], str]
-    | Callable[[RunContext[Any]], Awaitable[str]]
+    | Callable[[RunContext[ContextType]], str]
+    | Callable[[RunContext[ContextType]], Awaitable[str]]
 )
 """A system instruction: a text, or a function called once per run that returns it, optionally from the RunContext."""
 

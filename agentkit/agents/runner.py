@@ -9,7 +9,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Itera
 from contextlib import aclosing, closing, contextmanager, suppress
 from dataclasses import field, replace
 from functools import partial
-from typing import Any, Literal, Self, TypedDict, Unpack
+from typing import Any, Generic, Literal, Self, TypedDict, Unpack
 
 from agentkit import recording
 from agentkit._dataclass import dataclass
@@ -67,7 +67,7 @@ from agentkit.safety.data_flow import labels_of
 from agentkit.sessions.run_log import SessionRun
 from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session
-from agentkit.tooling.run_context import RunContext
+from agentkit.tooling.run_context import ContextType, RunContext
 from agentkit.tracing.listeners import (
     ContextListener,
     Listener,
@@ -245,28 +245,28 @@ _MAX_LABEL_SOURCE_CHARS = 2_000
 _STOPPED = "The run was stopped. Its work is stored, and agent.resume() continues it."
 
 
-class RunOptions(TypedDict, total=False):
+class RunOptions(TypedDict, Generic[ContextType], total=False):
     """Options of a run that override those of the agent, except the output type."""
 
     limits: Limits | None
     max_iterations: int | None
-    context: Any
+    context: ContextType | None
     session: Session | str | None
     model: str | None
     llm: LLM | None
 
 
-class MapOptions(TypedDict, total=False):
+class MapOptions(TypedDict, Generic[ContextType], total=False):
     """Options of each run of a batch."""
 
     max_iterations: int | None
-    context: Any
+    context: ContextType | None
     session: Session | str | None
     model: str | None
     llm: LLM | None
 
 
-class ResumeOptions(MapOptions, total=False):
+class ResumeOptions(MapOptions[ContextType], total=False):
     """Options of a resumed run."""
 
 
