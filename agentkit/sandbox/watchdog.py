@@ -212,6 +212,24 @@ class Cancellation:
         return self._wished.is_set()
 
 
+class RemoteProgram:
+    """A program whose processes are out of reach here, such as one in a container, which limits its own resources."""
+
+    def __init__(self) -> None:
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs."""
+        return self.returncode
+
+    def end(self) -> None:
+        """End all of its processes."""
+        raise NotImplementedError
+
+
+Program = subprocess.Popen[bytes] | RemoteProgram
+
+
 @dataclass(frozen=True, slots=True)
 class TerminationReason:
     """The reason why a program was ended from outside: a code and a sentence.
@@ -224,7 +242,7 @@ class TerminationReason:
 
 
 def attend(
-    program: subprocess.Popen[bytes],
+    program: Program,
     outputs: Mapping[int, Callable[[bytes], None]],
     limits: ProcessLimits,
     cancellation: Cancellation | None = None,
@@ -246,7 +264,7 @@ def attend(
 
 
 def _read_all(
-    program: subprocess.Popen[bytes], outputs: Mapping[int, Callable[[bytes], None]], watch: _Watch
+    program: Program, outputs: Mapping[int, Callable[[bytes], None]], watch: _Watch
 ) -> TerminationReason | None:
     poll = select.poll()
     for descriptor in outputs:
@@ -285,9 +303,7 @@ def _drain(outputs: Mapping[int, Callable[[bytes], None]]) -> None:
 class _Watch:
     """Measures a running program and detects the first exceeded limit."""
 
-    def __init__(
-        self, program: subprocess.Popen[bytes], limits: ProcessLimits, cancellation: Cancellation | None
-    ) -> None:
+    def __init__(self, program: Program, limits: ProcessLimits, cancellation: Cancellation | None) -> None:
         self.written_bytes = 0
         self._program, self._limits, self._cancellation = program, limits, cancellation
         self._deadline = time.monotonic() + limits.timeout_seconds
@@ -315,6 +331,8 @@ class _Watch:
 
     def _count(self) -> TerminationReason | None:
         """Measure the whole process tree."""
+        if isinstance(self._program, RemoteProgram):
+            return None
         tree = descendants(self._program.pid)
         self._next_count = time.monotonic() + _TREE_TICK_SECONDS
         if len(tree) > self._limits.processes:
@@ -364,8 +382,11 @@ async def run_cancellable(work: Callable[[Cancellation], T]) -> T:
     return results[0]
 
 
-def end(program: subprocess.Popen[bytes]) -> None:
+def end(program: Program) -> None:
     """Kill a program and its descendants, and reap it. Descendants are killed first so that none can escape."""
+    if isinstance(program, RemoteProgram):
+        program.end()
+        return
     if program.poll() is None:
         kill_descendants(program.pid)
         with contextlib.suppress(ProcessLookupError):

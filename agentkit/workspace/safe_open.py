@@ -159,7 +159,8 @@ def open_by_component(root: Handle, names: Sequence[str], flags: int) -> Handle:
 def _open_by_path(root: str, names: Sequence[str], flags: int) -> Handle:
     """Check the way to a file for links, then open the file; a folder is only named.
 
-    For platforms where files cannot be opened below an open folder: another program can exchange a folder meanwhile.
+    For platforms where files cannot be opened below an open folder. What is opened must be the file that was checked,
+    but a file that is created can land elsewhere if another program exchanges its folder at that moment.
     """
     path = root
     status = os.lstat(path)
@@ -175,7 +176,11 @@ def _open_by_path(root: str, names: Sequence[str], flags: int) -> Handle:
         return path
     if flags & DIRECTORY:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
-    return os.open(path, flags)
+    opened = os.open(path, flags)
+    if not os.path.samestat(os.fstat(opened), status):  # it was exchanged meanwhile
+        os.close(opened)
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN), path)
+    return opened
 
 
 def at(parent: Handle, name: str, key: str = "dir_fd") -> tuple[str, dict[str, Any]]:
