@@ -38,8 +38,9 @@ from agentkit.sandbox.isolation import (
 )
 from agentkit.sandbox.launcher import start_isolated
 from agentkit.sandbox.mounts import SCRATCH, Mount, MountPlan, command_view
+from agentkit.sandbox.process_tree import process_count
 from agentkit.sandbox.secret_search import NOTHING_FOUND, Survey
-from agentkit.sandbox.watchdog import Cancellation, Capture, ProcessLimits, Program, attend, process_count
+from agentkit.sandbox.watchdog import Cancellation, Capture, ProcessLimits, Program, attend
 
 SHELL_LIMITS = ProcessLimits()
 """Default limits of a command."""

@@ -14,7 +14,7 @@ import select
 import sys
 
 from agentkit.sandbox import protocol
-from agentkit.sandbox.watchdog import kill_descendants
+from agentkit.sandbox.process_tree import kill_descendants
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -28,7 +28,7 @@ OWN_PROCESS = {
     "llm/providers/local/worker.py",
     "llm/providers/offline/worker.py",
     "sandbox/worker.py",
-    "sandbox/kernel/namespaces.py",
+    "sandbox/kernel.py",
     "sandbox/guard/__init__.py",
     "sandbox/guard/replacements.py",
 }
