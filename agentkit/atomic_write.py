@@ -8,6 +8,7 @@ import os
 import secrets
 from pathlib import Path
 
+from agentkit.errors import ConfigError
 from agentkit.portable_files import CLOEXEC
 
 
@@ -25,6 +26,15 @@ def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
         if isinstance(error, OSError):  # it names the draft
             raise OSError(error.errno, error.strerror, str(path)) from error
         raise
+
+
+def store(path: Path, text: str, mode: int = 0o600) -> None:
+    """Write a file as `write_whole` does, after creating its folder. Raises ConfigError if that fails."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_whole(path, text, mode)
+    except OSError as error:
+        raise ConfigError(f"{path} cannot be written: {error.strerror}. Is its folder writable?") from None
 
 
 def usable(path: str | os.PathLike[str]) -> Path:

@@ -17,8 +17,8 @@ from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
-from agentkit.lines import read_table
 from agentkit.settings import secret_values
+from agentkit.text_encoding import read_table
 
 MARK = "[redacted: "
 """The beginning of every replacement."""

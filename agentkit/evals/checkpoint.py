@@ -12,8 +12,7 @@ from typing import Any
 from agentkit.atomic_write import usable
 from agentkit.errors import ConfigError, SessionError
 from agentkit.evals.case import Case
-from agentkit.evals.encoding import TrialCost, read_spent, read_trial, trial_data
-from agentkit.evals.trial import Trial
+from agentkit.evals.trial import Trial, TrialCost, read_spent, read_trial, trial_data
 from agentkit.portable_files import CLOEXEC, NOCTTY, NONBLOCK, lock, set_mode
 from agentkit.sessions.cassettes.entries import EntryRedactor
 from agentkit.sessions.codec import Data, from_line

@@ -181,17 +181,30 @@ class ClientCredentials:
 
     Args:
         client_id: The client id at the authorization server.
-        client_secret: The client secret, which is sent only to `issuer`.
+        client_secret: The client secret, which is sent only to `issuer`; None with a private key.
         issuer: The authorization server, as named in its metadata.
         scope: The requested scopes, separated by blanks; by default those that the server names.
         hosts: Additional hosts that can take part although they are not on the public web.
+        private_key: The private key in PEM format that signs JWTs for `issuer`, in place of a secret.
+        algorithm: The signature algorithm of the private key.
+        assertion: A function of the issuer and the server's address that returns an identity assertion of a person
+            (ID-JAG), for cross-app access: the token is then the person's. Can be a coroutine function.
+
+    Raises ConfigError unless exactly one of `client_secret` and `private_key` is given.
     """
 
     client_id: str
-    client_secret: str = field(repr=False)
+    client_secret: str | None = field(repr=False)
     issuer: str
     scope: str | None = None
     hosts: tuple[str, ...] = ()
+    private_key: str | None = field(default=None, repr=False)
+    algorithm: str = "RS256"
+    assertion: Callable[[str, str], Any] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.client_secret is None) == (self.private_key is None):
+            raise ConfigError("ClientCredentials takes either a client_secret or a private_key=.")
 
 
 Terms = Login | ClientCredentials

@@ -16,9 +16,9 @@ import stat
 from collections.abc import Callable, Iterable, Iterator
 
 from agentkit._dataclass import dataclass
-from agentkit.lines import split_lines
 from agentkit.safety import paths
 from agentkit.sandbox.secret_search import Survey
+from agentkit.text_encoding import split_lines
 
 MAX_KEPT_BYTES = 10_000_000
 _MAX_FILES = 1_000

@@ -90,7 +90,7 @@ def uses_docker(backend: str = "") -> bool:
     """Whether this sandbox, by default the one that `AGENTKIT_SANDBOX` names, is Docker. Raises SandboxError."""
     chosen = backend or settings.sandbox_backend()
     if chosen not in BACKENDS:
-        raise SandboxError(f'AGENTKIT_SANDBOX names {chosen!r}, which is no sandbox; use "kernel" or "docker".')
+        raise SandboxError(f'AGENTKIT_SANDBOX names the unknown sandbox {chosen!r}; use "kernel" or "docker".')
     return chosen == DOCKER
 
 

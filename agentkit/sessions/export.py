@@ -16,13 +16,7 @@ from pathlib import Path
 from agentkit.atomic_write import usable
 from agentkit.errors import SessionError
 from agentkit.event_rendering import count_text
-from agentkit.events import (
-    Approved,
-    HistoryGiven,
-    Milestone,
-    ResponseReceived,
-    RunEnded,
-)
+from agentkit.events import Approved, HistoryGiven, Milestone, ResponseReceived, RunEnded
 from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
 from agentkit.portable_files import CLOEXEC
 from agentkit.redaction import redact, redact_data, written_redactor
@@ -167,8 +161,10 @@ def read_export(file: str | PathLike[str]) -> tuple[str, list[SessionEntry]]:
     if not entries or len(entries) != header.get("entries", len(entries)):
         raise SessionError(f"{str(path)!r} is truncated: it has {len(entries)} entries of {header.get('entries')}.")
     unmade: set[int] = set()
-    for run, some in _by_run(entries).items():
-        milestones = [entry.milestone for entry in some]
+    runs: dict[str, list[Milestone]] = {}
+    for entry in entries:
+        runs.setdefault(entry.run, []).append(entry.milestone)
+    for run, milestones in runs.items():
         progress = RunState.of(milestones)
         fault = fault_in(progress.valid_messages())
         if fault is not None:
@@ -186,13 +182,6 @@ def unmade_approvals(milestones: Sequence[Milestone], progress: RunState) -> Ite
             return
         if isinstance(milestone, Approved) and milestone.call_id in waiting:
             yield milestone
-
-
-def _by_run(entries: Sequence[SessionEntry]) -> dict[str, list[SessionEntry]]:
-    runs: dict[str, list[SessionEntry]] = {}
-    for entry in entries:
-        runs.setdefault(entry.run, []).append(entry)
-    return runs
 
 
 def _header(path: Path, lines: Sequence[bytes]) -> Data:

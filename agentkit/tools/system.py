@@ -27,7 +27,7 @@ from agentkit.sandbox.secret_search import survey
 from agentkit.sandbox.watchdog import MEGABYTE, Cancellation, ProcessLimits, run_cancellable
 from agentkit.settings import state_folder
 from agentkit.tooling.tool import Tool
-from agentkit.tools.denied_result import denied_with
+from agentkit.tools.core import denied_with
 from agentkit.workspace.root import Root
 from agentkit.workspace.snapshots import State
 from agentkit.workspace.workspace import Workspace
@@ -113,10 +113,12 @@ class _Shell:
             truncated (whether the middle of a long output was left out), seconds, and boundary (what kept the
             command from the rest of the machine); or command, error and the output so far when it was ended.
         """
-        return self._run(command)
+        return self._run(command) if command.strip() else _NO_COMMAND | {"command": command}
 
     async def arun_shell(self, command: str) -> dict[str, Any]:
         """Like `run_shell`, asynchronously; cancelling it kills the command."""
+        if not command.strip():
+            return _NO_COMMAND | {"command": command}
         return await run_cancellable(lambda cancellation: self._run(command, cancellation))
 
     def judge(self, arguments: Mapping[str, Any]) -> Decision:
@@ -259,6 +261,13 @@ def _judged(
     return examine_command(
         command, workspace=folder, contained=contained, network=network, exposed=exposed, undoable=undoable
     )
+
+
+_NO_COMMAND = {
+    "error": "The command is empty. Pass a command.",
+    "status": "failed",
+    "boundary": NOT_RUN,
+}
 
 
 @dataclass(frozen=True, slots=True)

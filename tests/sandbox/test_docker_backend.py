@@ -227,7 +227,7 @@ def test_unknown_backends_are_rejected(monkeypatch):
     with pytest.raises(ConfigError, match="Unknown sandbox 'podman'"):
         Confinement(backend="podman")
     monkeypatch.setenv("AGENTKIT_SANDBOX", "vm")
-    with pytest.raises(SandboxError, match="names 'vm', which is no sandbox"):
+    with pytest.raises(SandboxError, match="names the unknown sandbox 'vm'"):
         command_boundary()
 
 

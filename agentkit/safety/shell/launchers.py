@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 
-from agentkit.lines import split_lines
 from agentkit.safety import paths
 from agentkit.safety.shell import files
 from agentkit.safety.shell.arguments import ASSIGNMENT, EXECUTING, Argument, leading, parsed
@@ -30,6 +29,7 @@ from agentkit.safety.shell.variables import (
     reads,
     undoes,
 )
+from agentkit.text_encoding import split_lines
 
 _SEPARATING = {"-d", "--delimiter", "-0", "--null"}
 _IN_PARTS = {"-n", "-L", "-l", "--max-args", "--max-lines", "-s", "--max-chars"}
