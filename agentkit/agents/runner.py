@@ -79,7 +79,10 @@ class EventDispatcher:
     def origin(self) -> Origin:
         """The origin of the current events of the run."""
         loop, session = self._loop, self._session
-        return Origin(loop.run.id, loop.plan.agent, self._parent, kept_name(session), loop.iteration)
+        described = getattr(loop.plan.lead, "description", None) or ""
+        return Origin(
+            loop.run.id, loop.plan.agent, self._parent, kept_name(session), loop.iteration, description=described
+        )
 
     def tell(self, event: Event, *, is_last: bool = False) -> None:
         """Emit an event to the listeners."""

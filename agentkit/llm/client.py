@@ -238,6 +238,10 @@ class Embedding:
     _settings: Mapping[str, Any]
     _fallbacks: Sequence[object]
 
+    @abstractmethod
+    def describe(self) -> Description:
+        """Describe the chosen model."""
+
     def embed(self, texts: Iterable[str], *, dimensions: int | None = None, **settings: Any) -> Embeddings:
         """Embed texts, one vector for each text, in the same order: `llm.embed(["one", "two"])`.
 
@@ -245,17 +249,29 @@ class Embedding:
         vectors, for models that support several; `settings` are sent unchanged. The list has `usage` and `cost`.
         Raises ModelError, and ConfigError if an item is not text or if the LLM cannot make embeddings.
         """
+        from agentkit.tracing.listeners import surrounded_embedding
+
         asked = self._vectors_asked(texts, dimensions, settings)
-        return _embeddings(taped(asked, lambda: _made(self._embedder().embed(asked.texts, asked.settings))))
+        with surrounded_embedding(asked, self.describe) as work:
+            made = taped(asked, lambda: _made(self._embedder().embed(asked.texts, asked.settings)))
+            if work is not None:
+                work.made = made
+        return _embeddings(made)
 
     async def aembed(self, texts: Iterable[str], *, dimensions: int | None = None, **settings: Any) -> Embeddings:
         """Async version of `embed`."""
+        from agentkit.tracing.listeners import surrounded_embedding
+
         asked = self._vectors_asked(texts, dimensions, settings)
 
         async def make() -> VectorsMade:
             return _made(await self._embedder().aembed(asked.texts, asked.settings))
 
-        return _embeddings(await ataped(asked, make))
+        with surrounded_embedding(asked, self.describe) as work:
+            made = await ataped(asked, make)
+            if work is not None:
+                work.made = made
+        return _embeddings(made)
 
     def _vectors_asked(self, texts: Iterable[str], dimensions: int | None, settings: Mapping[str, Any]) -> VectorsAsked:
         from agentkit.llm.embeddings import checked, checked_settings

@@ -15,7 +15,7 @@ from typing import Any
 from agentkit.errors import ConfigError
 from agentkit.events import Event, RequestFailed, ResponseReceived
 from agentkit.redaction import redact_data, written_redactor
-from agentkit.tracing.listeners import FailureGuard, Origin, ToolUse, Work, is_logged, origin
+from agentkit.tracing.listeners import FailureGuard, ModelRequest, Origin, Work, is_logged, origin
 
 Data = dict[str, Any]
 
@@ -96,7 +96,7 @@ class JSONLines:
         try:
             yield
         finally:
-            if not isinstance(work, ToolUse):
+            if isinstance(work, ModelRequest):
                 self._seconds[work.origin.run] = time.perf_counter() - began
 
     def _write(self, event: Event, source: Origin) -> None:
