@@ -1,7 +1,7 @@
 """`parse_document`: text extraction in the isolated worker, within time and memory limits.
 
 The package parses such files only through `parse_document`. The parsers run in a process without network, without the
-user's files and without environment variables; see `agentkit.sandbox.module_worker`.
+user's files and without environment variables; see `agentkit.sandbox.python`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Literal
 from agentkit._dataclass import dataclass
 from agentkit.errors import MissingExtra, SandboxError, ToolError
 from agentkit.sandbox.isolation import MECHANISMS
-from agentkit.sandbox.module_worker import Status, run_module
+from agentkit.sandbox.python import Status, run_module
 from agentkit.sandbox.watchdog import MEGABYTE, ProcessLimits
 
 MAX_DOCUMENT_BYTES = 50_000_000

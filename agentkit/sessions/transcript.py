@@ -40,7 +40,6 @@ from agentkit.events import (
     ToolCallPostponed,
     ToolCallStarted,
 )
-from agentkit.lines import split_lines
 from agentkit.messages import (
     AssistantMessage,
     Content,
@@ -56,6 +55,7 @@ from agentkit.redaction import redact_data, written_redactor
 from agentkit.sessions.cassettes.entries import Entry, RecordedAnswer, RecordedEvent
 from agentkit.sessions.codec import decode_entry, encode_entry
 from agentkit.sessions.store import SessionEntry, SessionStore
+from agentkit.text_encoding import split_lines
 from agentkit.usage import Usage
 
 

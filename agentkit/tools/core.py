@@ -13,7 +13,7 @@ from typing import Any
 from agentkit.decisions import Decision
 from agentkit.errors import ToolError
 from agentkit.levels import SafetyLevel
-from agentkit.lines import split_lines
+from agentkit.text_encoding import split_lines
 from agentkit.tooling.results import objection
 from agentkit.tooling.tool import Tool, WhenDenied
 from agentkit.tooling.toolset import Toolset

@@ -143,14 +143,14 @@ _SURROUNDING: ContextVar[tuple[Sequence[ContextListener], Origin]] = ContextVar(
 
 
 @contextmanager
-def surrounded_embedding(asked: VectorsAsked, where: Callable[[], Any]) -> Iterator[EmbeddingRequest | None]:
-    """Enter the contexts of the run's listeners around a request for vectors; None outside of tool calls.
+def surrounded_embedding(asked: VectorsAsked, where: Callable[[], Any]) -> Iterator[EmbeddingRequest]:
+    """Enter the contexts of the run's listeners around a request for vectors, if a tool call makes it.
 
     `where` describes the model: its `provider`, `model` and `endpoint`.
     """
     listeners, source = _SURROUNDING.get(((), NOWHERE))
     if not listeners:
-        yield None
+        yield EmbeddingRequest(source, asked, "", "")
         return
     model = where()
     with surrounded(listeners, EmbeddingRequest(source, asked, model.provider, model.model, model.endpoint)) as work:
