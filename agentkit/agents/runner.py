@@ -113,8 +113,11 @@ class ActiveRun:
 
     def origin(self) -> Origin:
         """The origin of the current events of the run."""
-        loop = self._loop
-        return Origin(loop.run.id, loop.plan.agent, self._parent, stored_name(self._session), loop.iteration)
+        loop, session = self._loop, self._session
+        described = getattr(loop.plan.lead, "description", None) or ""
+        return Origin(
+            loop.run.id, loop.plan.agent, self._parent, stored_name(session), loop.iteration, description=described
+        )
 
     def events(self, event: Event, *, streaming: bool) -> list[Event]:
         """Store and emit an event of the loop; returns the events for the caller. A failure is noted in `failure`."""

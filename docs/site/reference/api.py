@@ -69,7 +69,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Tracing": (
         *("agentkit.tracing.Console", "agentkit.tracing.JSONLines", "agentkit.tracing.OpenTelemetry"),
         *("agentkit.tracing.origin", "agentkit.tracing.Origin", "agentkit.tracing.ContextListener"),
-        *("agentkit.tracing.ModelRequest", "agentkit.tracing.ToolUse"),
+        *("agentkit.tracing.ModelRequest", "agentkit.tracing.ToolUse", "agentkit.tracing.EmbeddingRequest"),
     ),
     "Evals": (
         *("agentkit.Suite", "agentkit.evals.Case", "agentkit.evals.ExpectedCall", "agentkit.evals.Report"),
