@@ -315,7 +315,7 @@ class MCPConnection:
             return ()
         whole = await self._listed(self._client.list_resources, "resources")
         templates = await self._listed(self._client.list_resource_templates, "resource_templates")
-        return (*map(_resource, whole), *map(_template, templates))
+        return tuple(map(_resource, (*whole, *templates)))
 
     async def read(self, uri: str) -> Answer:
         """Read a resource. Raises ToolError."""
@@ -788,12 +788,9 @@ def _definition(tool: types.Tool) -> Definition:
     return Definition(tool.name, tool.description or tool.title or "", tool.input_schema, hints)
 
 
-def _resource(resource: types.Resource) -> Resource:
-    return Resource(resource.uri, *_described(resource), resource.mime_type or "")
-
-
-def _template(template: types.ResourceTemplate) -> Resource:
-    return Resource(template.uri_template, *_described(template), template.mime_type or "", is_template=True)
+def _resource(offered: types.Resource | types.ResourceTemplate) -> Resource:
+    uri = getattr(offered, "uri_template", "")
+    return Resource(uri or getattr(offered, "uri", ""), *_described(offered), offered.mime_type or "", bool(uri))
 
 
 def _prompt(prompt: types.Prompt) -> Prompt:
