@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 from agentkit import settings
 from agentkit._dataclass import dataclass
+from agentkit.agents.model_requests import FIND_TOOLS
 from agentkit.agents.run_config import LINEAGE
-from agentkit.agents.tool_selection import FIND_TOOLS
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, LoginNeeded, ToolError
 from agentkit.event_rendering import suggestion, visible

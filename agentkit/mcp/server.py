@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack
 
 from agentkit._dataclass import dataclass
-from agentkit.agents.rule_checks import check_rules
+from agentkit.agents.options import check_rules
 from agentkit.agents.run_config import HandoffTarget, hearing
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, judge_call
 from agentkit.decisions import Label, Verdict

@@ -19,7 +19,6 @@ from agentkit.content import File, Image, worded
 from agentkit.decisions import Decision, Verdict
 from agentkit.errors import AgentKitError, ConfigError, ToolError
 from agentkit.event_rendering import content_text, visible
-from agentkit.lines import split_lines
 from agentkit.mcp.definitions import Definition
 from agentkit.mcp.login_store import ClientCredentials
 from agentkit.mcp.sdk import check_package
@@ -28,6 +27,7 @@ from agentkit.mcp.watchdog import kept
 from agentkit.redaction import redact, redact_value
 from agentkit.safety.approval import NOBODY, Approval, ApprovalRequest, Approver, ApproverAnswer
 from agentkit.settings import Secret, secret_values
+from agentkit.text_encoding import split_lines
 from agentkit.tooling import execution
 from agentkit.tooling.signature import is_asynchronous
 

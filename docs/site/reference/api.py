@@ -65,6 +65,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.mcp.serve", "agentkit.mcp.ToolServer", "agentkit.mcp.Address"),
         *("agentkit.mcp.calling_client", "agentkit.mcp.CallingClient"),
     ),
+    "Server": ("agentkit.server.app", "agentkit.server.a2a.A2AAgent", "agentkit.server.ag_ui.SharedState"),
     "Tracing": (
         *("agentkit.tracing.Console", "agentkit.tracing.JSONLines", "agentkit.tracing.OpenTelemetry"),
         *("agentkit.tracing.origin", "agentkit.tracing.Origin", "agentkit.tracing.ContextListener"),
