@@ -344,11 +344,12 @@ class MCPConnection:
             if on_progress is not None:
                 on_progress(progress, total, message or "")
 
+        wanted = None if on_progress is None else heard  # a server that is asked for progress sends more messages
         with contextlib.nullcontext() if caller is None else self._state.calling(caller):
             if name in self._state.tasks:
                 result = await self._asking(self._as_task(name, dict(arguments)))
             else:
-                result = await self._asking(self._client.call_tool(name, dict(arguments), progress_callback=heard))
+                result = await self._asking(self._client.call_tool(name, dict(arguments), progress_callback=wanted))
         return ToolOutput(value_of(result.content, result.structured_content), bool(result.is_error))
 
     async def _as_task(self, name: str, arguments: dict[str, Any]) -> types.CallToolResult:
