@@ -18,6 +18,7 @@ from agentkit.event_rendering import (
     content_text,
     conversation_text,
     count_text,
+    plan_text,
     seconds_text,
     tokens_text,
 )
@@ -303,7 +304,7 @@ class ToolCallFinished(Milestone):
         spent = [tokens_text(result.usage)] if result.usage.requests else []
         return EventDescription(
             f"{result.status} in {seconds_text(result.seconds)}",
-            result.error or answer_in(result),
+            result.error or plan_text(self.call) or answer_in(result),
             "info" if result.ok or result.status == "waiting" else "error",
             figures=tuple(spent),
             fields={

@@ -303,6 +303,11 @@ class AgentTool:
 
     def __call__(self, request: str) -> Any:
         """Let the agent answer. Raises ToolError when there is no answer.
+    @property
+    def agents(self) -> tuple[Runner, ...]:
+        """The agent that the tool can run."""
+        return (self.agent,)
+
 
         Args:
             request: What the agent is to do, with all that it must know: it does not see this conversation.

@@ -30,6 +30,7 @@ from agentkit.tooling.toolset import Toolset
 from agentkit.usage import NO_USAGE, Limits, Price, Usage
 
 P = ParamSpec("P")
+from agentkit.workspace.workspace import Workspace
 R = TypeVar("R")
 
 Instruction = (
@@ -123,8 +124,9 @@ class ParentRun:
 
     `depth` is 0 without a parent run. `read` holds the labels of what the parent runs have read; `found` collects the
     labels of what is read here. `context` is the RunContext of the parent run, `plan` its configuration if it runs in
-    this process. `attached` wraps the calls of a program in the context managers of the run's listeners. `sitting` is
-    the progress of the current tool call if the calls it makes can wait for a person.
+    this process. `workspace` is that of the caller of an agent that runs as a tool. `attached` wraps the calls of a
+    program in the context managers of the run's listeners. `sitting` is the progress of the current tool call if the
+    calls it makes can wait for a person.
     """
 
     budget: Budget | None = None
@@ -138,6 +140,7 @@ class ParentRun:
     plan: RunConfig | None = None
     attached: Callable[[Any], Any] | None = None
     sitting: CallProgress | None = None
+    workspace: Workspace | None = None
 
     def note(self, labels: frozenset[Label]) -> None:
         """Report the labels of what was read here to the parent run."""
@@ -168,6 +171,10 @@ def hearing(**changed: Any) -> Iterator[set[Label]]:
 
 class PausingTool(Tool[P, R]):
     """A tool whose call pauses while a call that it made waits for a person, for example the tool of an agent.
+def _workspace_of(plan: RunConfig | None) -> Workspace | None:
+    return None if plan is None else plan.bench.workspace
+
+
 
     `sitting` is the progress of one call of a run; without it no nested call can wait.
     """
@@ -180,7 +187,7 @@ class PausingTool(Tool[P, R]):
 
     def run(self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None) -> ToolResult:
         """Run the tool; the result carries the labels of what was read meanwhile, and the pause if a call waits."""
-        with hearing(sitting=self.sitting) as found:
+        with hearing(sitting=self.sitting, workspace=_workspace_of(LINEAGE.get().plan)) as found:
             result = super().run(arguments, decision, timeout_seconds)
         return self._told(result, found)
 
@@ -188,7 +195,7 @@ class PausingTool(Tool[P, R]):
         self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None
     ) -> ToolResult:
         """Async version of `run`."""
-        with hearing(sitting=self.sitting) as found:
+        with hearing(sitting=self.sitting, workspace=_workspace_of(LINEAGE.get().plan)) as found:
             result = await super().arun(arguments, decision, timeout_seconds)
         return self._told(result, found)
 

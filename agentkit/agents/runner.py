@@ -354,16 +354,16 @@ class Runner(HandoffTarget):
     ) -> RunConfig:
         is_dry = self.dry_run or self.workspace.dry_run or above.dry_run
         label = f"{self.name}: {one_line(prompt[:_MAX_LABEL_SOURCE_CHARS])}" if prompt else self.name
-        workspace = self.workspace.for_run(record, label, dry_run=is_dry, is_new=is_new)
+        workspace = self._caller_workspace(above.workspace, is_dry=is_dry)
+        workspace = workspace or self.workspace.for_run(record, label, dry_run=is_dry, is_new=is_new)
         tools = self.tools.within(workspace)
         if self.leads:
             tools = tools + agent_handoffs.handoff_tools(self.leads.values())
         tools, specs = offered(tools)
         policies, grants = (self.policy, *above.policies), self._grants.for_run()
         asks = self.unlabelled == "ask"
-        bench = ToolPolicyContext(
-            tools, policies, grants, workspace, above.read, context=context, asks_about_unlabelled=asks
-        )
+        read = above.read | getattr(self.instruction, "labels", frozenset())
+        bench = ToolPolicyContext(tools, policies, grants, workspace, read, context=context, asks_about_unlabelled=asks)
         approve, found = approver_in(context, self.approve, above), conditions_of(tools)
         order, rules, room = self.instruction, self._answers.within(context), self._room
         layers = tuple(each.within(context) for each in self._middleware)
@@ -379,6 +379,15 @@ class Runner(HandoffTarget):
         `streaming` adds an event for each chunk of text. `limits`, `context` and `output_type` override those of the
         agent. Arguments are validated before the first event: raises ConfigError for an invalid prompt, limits, type or
         context, and NoProvider if no provider is configured.
+    def _caller_workspace(self, above: Workspace | None, *, is_dry: bool) -> Workspace | None:
+        """The workspace of the caller of this agent as a tool, whose run then records the changes of both.
+
+        None without a caller, and if this agent has another folder.
+        """
+        own = self.workspace
+        is_shared = above is not None and above.dry_run == is_dry and (not own.is_fixed or own.folder == above.folder)
+        return above if is_shared else None
+
         """
         return self._told(self._task(prompt, **given), streaming=streaming)
 
@@ -646,7 +655,8 @@ def team_of(agent: Runner) -> list[Runner]:
     """The agent, and all agents that it can hand over to or use as a tool, each once."""
     found = [agent]
     for each in found:
-        workers = [getattr(tool.function, "agent", None) for tool in each.tools if isinstance(tool, PausingTool)]
+        functions = [tool.function for tool in each.tools if isinstance(tool, PausingTool)]
+        workers = [worker for function in functions for worker in getattr(function, "agents", ())]
         others = [other for other in (*each.leads.values(), *workers) if isinstance(other, Runner)]
         found += [
             other

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -42,6 +43,7 @@ from agentkit.cli.terminal import (
 )
 from agentkit.decisions import Verdict
 from agentkit.errors import AgentKitError, LimitExceeded
+from agentkit.event_rendering import plan_text
 from agentkit.events import (
     AnswerGiven,
     Event,
@@ -175,6 +177,9 @@ class Screen:
     def _tell_call(self, used: ToolCallFinished) -> None:
         if self._shows_calls:
             self.end_line()
+            if used.result.ok and (plan := plan_text(used.call)):
+                tell(clean(indent(plan, "  ")))
+                return
             decision = used.result.decision
             is_denied = decision is not None and decision.verdict is Verdict.DENY
             line = fitted(f"  {call_line(used)}", sys.stderr, 4)
@@ -466,3 +471,27 @@ def _interrupted(session: Session) -> int:
 def kept_name(session: Session) -> str:
     """The name under which a session is stored; empty if it is not stored."""
     return session.name if session.store is not None and not is_brief(session) else ""
+
+
+_RUN_EXAMPLES = """\b
+Examples:
+  agentkit run agent.py "Which invoices are due?"
+  agentkit run agent.py:clerk "Have you any Borges?"
+"""
+
+
+@click.command(epilog=_RUN_EXAMPLES, short_help="Ask the agent in a Python or text file.")
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE[:NAME]")
+@click.argument("question", nargs=-1, metavar="[QUESTION | @FILE | -]...")
+@conversing
+@output_options
+def run(*, file: Path, **options: Any) -> int:
+    """Ask the agent in FILE: the one that a Python file defines, or that a text file describes.
+
+    The same as: agentkit ask --agent FILE QUESTION.
+    """
+    from agentkit.cli.ask_options import AskOptions
+
+    if options["agent"] is not None:
+        raise click.UsageError("The agent is the first argument. Leave out --agent.")
+    return answer(AskOptions(**{**options, "agent": file}))

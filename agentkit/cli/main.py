@@ -30,11 +30,12 @@ _CODES: tuple[tuple[type[AgentKitError], int], ...] = (
 COMMANDS = {
     "ask": ("ask", "ask", "Ask a question (this is the default)."),
     "chat": ("chat.repl", "chat", "Chat at a terminal or through a pipe."),
+    "code": ("chat.repl", "code", "Work with an agent on the code in this folder."),
     "serve": ("serve", "serve", "Serve an OpenAI-compatible endpoint and a chat page."),
     "mcp": ("mcp", "mcp", "Offer tools to MCP clients, and inspect MCP servers."),
     "sessions": ("sessions", "sessions", "List, search, show, fork and delete the stored sessions."),
     "undo": ("sessions", "undo", "Undo the changes of the last run in this folder."),
-    "run": ("run", "run", "Ask the agent in a Python or text file."),
+    "run": ("ask", "run", "Ask the agent in a Python or text file."),
     "keys": ("keys", "keys", "Store, list and remove API keys."),
     "templates": ("templates", "templates", "List the templates for -T."),
     "plugins": ("plugins", "plugins", "List the installed plugins."),

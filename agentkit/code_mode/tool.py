@@ -19,9 +19,9 @@ from agentkit.sandbox.python import PYTHON_LIMITS, run_program
 from agentkit.sandbox.rpc_host import Answer
 from agentkit.sandbox.watchdog import Cancellation, ProcessLimits, run_cancellable
 from agentkit.suggestions import refuse_made
+from agentkit.tooling.results import denied_with
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
-from agentkit.tools.denied_result import denied_with
 from agentkit.tools.system import NOT_RUN, code_result, python_tool_with
 from agentkit.workspace.workspace import Workspace
 

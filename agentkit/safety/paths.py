@@ -103,6 +103,14 @@ _PYTHON_STARTUP: tuple[tuple[str, str], ...] = (
     ),
 )
 
+_OF_AGENTS: tuple[tuple[str, str], ...] = (
+    (
+        "agents follow it",
+        r"/((agents|claude|gemini)(\.local|\.override)?\.md|\.(agents|claude|cursor|gemini)(/.*)?|\.(cursor|windsurf)rules"
+        r"|\.github/copilot-instructions\.md)",
+    ),
+)
+
 _OWN_SETTINGS: tuple[tuple[str, str], ...] = (("it sets what agents may do", r"/(agentkit\.toml|\.agentkit(/.*)?)"),)
 
 _SETTINGS: tuple[tuple[str, str], ...] = (
@@ -240,6 +248,7 @@ GROUPS = (
     Group("secrets", _SECRET, hidden=True, denied=True),
     Group("secrets by common names", _SECRET_UNLESS_PACKAGED, hidden=True, denied=True, in_packages=False),
     Group("settings of agentkit", _OWN_SETTINGS, locked=True, asked=True),
+    Group("instructions of agents", _OF_AGENTS, locked=True, asked=True, in_packages=False),
     Group("startup files of Python", _PYTHON_STARTUP, locked=True, asked=True),
     Group("settings that other programs run", _SETTINGS, locked=True, asked=True, in_packages=False),
     Group("files of repositories", _REPOSITORY, asked=True),

@@ -13,7 +13,7 @@ from agentkit import settings
 from agentkit._dataclass import dataclass
 from agentkit.errors import SandboxError
 from agentkit.safety.paths import HIDDEN_PLACES, secret
-from agentkit.sandbox.kernel.covers import cover_description, make_cover
+from agentkit.sandbox.kernel.namespaces import cover_description, make_cover
 from agentkit.sandbox.secret_search import NOTHING_FOUND, Survey
 
 

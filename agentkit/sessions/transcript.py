@@ -23,6 +23,7 @@ from agentkit.event_rendering import (
     hidden,
     is_shallow,
     json_value,
+    plan_text,
     seconds_text,
     tokens_text,
     visible,
@@ -467,7 +468,7 @@ def _message(message: Message) -> str:
 
 def _call(run: RunStory, story: CallStory) -> Iterator[str]:
     yield f"{_offset(run, story.began)}{_name(story.call.name)}  {seconds_text(story.seconds)}"
-    named = arguments_in(story.call.arguments)
+    named = plan_text(story.call) or arguments_in(story.call.arguments)
     for name, value in named.items() if isinstance(named, dict) else [("", named)]:
         yield from _shortened(f"          {_name(name)}: " if name else "          ", readable(value))
     decision = story.judgment

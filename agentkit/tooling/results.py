@@ -17,6 +17,7 @@ import types
 from collections import UserString
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesView
 from dataclasses import replace
+from functools import partial
 from itertools import islice
 from typing import Any, get_args
 
@@ -516,6 +517,18 @@ def denial(tool_name: str, decision: Decision) -> ToolResult:
 def objection(decision: Decision) -> str:
     """Join reason and remedy of a decision."""
     return f"{sentence(decision.reason)} {decision.remedy}".strip() if decision.remedy else decision.reason
+
+
+def denied_with(*names: str, **more: Any) -> Callable[[Mapping[str, Any], Decision], Any]:
+    """Create the value of a denied direct call: the named arguments, `error`, `status`, `decision` and `more`."""
+    return partial(_denied_value, names, more)
+
+
+def _denied_value(
+    names: Sequence[str], more: Mapping[str, Any], arguments: Mapping[str, Any], decision: Decision
+) -> dict[str, Any]:
+    told = {name: arguments[name] for name in names}
+    return {**told, "error": objection(decision), "status": "denied", "decision": decision.to_dict(), **more}
 
 
 def told(error: Exception) -> str:

@@ -24,10 +24,10 @@ from agentkit.safety import paths
 from agentkit.safety.approval import NO_PREVIEW, CallPreview
 from agentkit.settings import state_folder
 from agentkit.tooling.arguments import read_arguments
+from agentkit.tooling.results import denied_with
 from agentkit.tooling.schema import Arguments
 from agentkit.tooling.tool import Tool, Within
 from agentkit.tooling.toolset import Toolset
-from agentkit.tools.denied_result import denied_with
 from agentkit.workspace.root import EXPECTED, Check
 from agentkit.workspace.safe_open import REMEDY, shown
 from agentkit.workspace.search import Query

@@ -33,8 +33,8 @@ from agentkit.sandbox.python import PYTHON_LIMITS, PythonOutcome, python_boundar
 from agentkit.sandbox.secret_search import survey
 from agentkit.sandbox.watchdog import MEGABYTE, Cancellation, ProcessLimits, run_cancellable
 from agentkit.settings import state_folder
+from agentkit.tooling.results import denied_with
 from agentkit.tooling.tool import Tool
-from agentkit.tools.denied_result import denied_with
 from agentkit.workspace.root import Root
 from agentkit.workspace.snapshots import State
 from agentkit.workspace.workspace import Workspace

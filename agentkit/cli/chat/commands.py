@@ -13,6 +13,7 @@ from agentkit._dataclass import dataclass
 from agentkit.agents.result import Resumption
 from agentkit.cli.chat.conversation import ChatState
 from agentkit.cli.chat.export import save
+from agentkit.cli.completion import CODE
 from agentkit.cli.conversations import known_session
 from agentkit.cli.display import line_text
 from agentkit.cli.run_page import summary_line
@@ -97,7 +98,7 @@ def _arguments(name: str, place: str | None) -> Iterator[tuple[str, str]]:
         case "tools":
             from agentkit.tools.catalog import all_tools, collections
 
-            yield from ((each, "collection") for each in collections)
+            yield from ((each, "collection") for each in (*collections, CODE))
             yield from ((tool.name, tool.level.name) for tool in all_tools)
         case "session":
             yield from (("new", "begin another"), ("rename", "give this one another name"))

@@ -7,13 +7,14 @@ import shutil
 import time
 from collections.abc import Callable, Sequence
 from itertools import takewhile
+from textwrap import indent
 from typing import TextIO
 
 from agentkit.agents.result import RunFinished
 from agentkit.cli.chat.markdown import Line, MarkdownBlock, Renderer, blocks, columns_of, cut, steadied
 from agentkit.cli.display import clean, judgment_text, outcome_text, started_line, was_refused
 from agentkit.cli.terminal import StatusLine
-from agentkit.event_rendering import seconds_text
+from agentkit.event_rendering import plan_text, seconds_text
 from agentkit.events import (
     Event,
     ReasoningDelta,
@@ -224,6 +225,9 @@ class ChatScreen:
         self.rest()
         self._part("call")
         result, width = used.result, shutil.get_terminal_size().columns - 1
+        if result.ok and (plan := plan_text(used.call)):
+            self._print(*self.renderer.wrapped(indent(clean(plan), _INDENT), "none", width))
+            return
         style = "red" if was_refused(result) else "dim"
         call, came = started_line(used.call), outcome_text(result)
         tail = " · ".join(filter(None, (judgment_text(result), seconds_text(result.seconds))))

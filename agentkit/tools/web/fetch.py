@@ -14,8 +14,8 @@ from agentkit.levels import SafetyLevel
 from agentkit.messages import Status
 from agentkit.safety.urls import DEFAULT_PORTS, AddressRules
 from agentkit.tooling import execution
+from agentkit.tooling.results import denied_with
 from agentkit.tooling.tool import Tool
-from agentkit.tools.denied_result import denied_with
 from agentkit.tools.web.connection import Resolver, WebConnection, WebFailure, WebResponse, refused, resolve
 from agentkit.tools.web.page_text import Page, decode, enclosed, kind_of, read_html, without_controls
 

@@ -46,6 +46,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.code_mode.program_tool", "agentkit.code_mode.ProgramTool"),
         "agentkit.HostedTool",
     ),
+        *("agentkit.tools.planning.note_tools", "agentkit.agents.coding.task_tool"),
     "Safety": (
         *("agentkit.SafetyLevel", "agentkit.Policy", "agentkit.Rule", "agentkit.Decision", "agentkit.Verdict"),
         *("agentkit.Approval", "agentkit.ApprovalRequest", "agentkit.safety.terminal_approver.TerminalApprover"),
