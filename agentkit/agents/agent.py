@@ -19,7 +19,7 @@ from agentkit.agents.middleware import middleware_from
 from agentkit.agents.options import AgentOptions, Prompt, checked_listener
 from agentkit.agents.result import Answers, Resumption, RunFinished, RunResult, result_in
 from agentkit.agents.rule_checks import check_rules
-from agentkit.agents.run_config import LINEAGE, HandoffTarget, Instruction
+from agentkit.agents.run_config import LINEAGE, HandoffTarget, Instruction, durable_scope
 from agentkit.agents.run_stream import AsyncRunStream, RunStream
 from agentkit.agents.runner import MapOptions, ResumeOptions, Runner, RunOptions, Work
 from agentkit.agents.tool_policy import CallProgress
@@ -116,6 +116,8 @@ class MapMixin(Runner, Generic[T]):
             refuse(f"Agent.{function}", unknown, accepted)
         from agentkit.agents.batch import BatchRun
 
+        if (scope := durable_scope(options.get("session"))) is not None:
+            options = {**options, "session": scope.map_session(self)}
         return BatchRun(self, prompts, concurrency, options=self._map_options(**options), **how)
 
 
@@ -301,13 +303,13 @@ class AgentTool:
 
     agent: Runner
 
-    def __call__(self, request: str) -> Any:
-        """Let the agent answer. Raises ToolError when there is no answer.
     @property
     def agents(self) -> tuple[Runner, ...]:
         """The agent that the tool can run."""
         return (self.agent,)
 
+    def __call__(self, request: str) -> Any:
+        """Let the agent answer. Raises ToolError when there is no answer.
 
         Args:
             request: What the agent is to do, with all that it must know: it does not see this conversation.

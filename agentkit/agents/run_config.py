@@ -4,33 +4,35 @@ from __future__ import annotations
 
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Set
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import field, replace
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Protocol, Self, TypeVar
 
 from agentkit import recording
 from agentkit._dataclass import dataclass
-from agentkit.agents.budget import Budget
+from agentkit.agents.budget import Budget, Spending
 from agentkit.agents.context_window import ContextBudget
 from agentkit.agents.guardrails import AnswerValidator
 from agentkit.agents.middleware import Middleware
 from agentkit.agents.tool_policy import CallProgress, ToolPolicyContext
 from agentkit.decisions import Decision, Label
 from agentkit.errors import ConfigError
+from agentkit.events import Event
 from agentkit.llm.client import LLM
 from agentkit.llm.pricing import prices_under
 from agentkit.messages import ToolCall, ToolResult, ToolSpec
 from agentkit.safety.approval import Approver
 from agentkit.safety.policy import Policy
+from agentkit.sessions.session import Session
 from agentkit.tooling.run_context import NO_RUN, RunContext, ToolCondition
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import NO_USAGE, Limits, Price, Usage
+from agentkit.workspace.workspace import Workspace
 
 P = ParamSpec("P")
-from agentkit.workspace.workspace import Workspace
 R = TypeVar("R")
 
 Instruction = (
@@ -138,9 +140,9 @@ class ParentRun:
     found: set[Label] | None = None
     context: RunContext[Any] = NO_RUN
     plan: RunConfig | None = None
+    workspace: Workspace | None = None
     attached: Callable[[Any], Any] | None = None
     sitting: CallProgress | None = None
-    workspace: Workspace | None = None
 
     def note(self, labels: frozenset[Label]) -> None:
         """Report the labels of what was read here to the parent run."""
@@ -169,12 +171,12 @@ def hearing(**changed: Any) -> Iterator[set[Label]]:
         above.note(frozenset(found))
 
 
-class PausingTool(Tool[P, R]):
-    """A tool whose call pauses while a call that it made waits for a person, for example the tool of an agent.
 def _workspace_of(plan: RunConfig | None) -> Workspace | None:
     return None if plan is None else plan.bench.workspace
 
 
+class PausingTool(Tool[P, R]):
+    """A tool whose call pauses while a call that it made waits for a person, for example the tool of an agent.
 
     `sitting` is the progress of one call of a run; without it no nested call can wait.
     """
@@ -217,13 +219,15 @@ MOST_DEPTH = 8
 class BudgetScope:
     """Limits for everything that agents do within a `with` block, in tasks, and in threads that copy the context.
 
+    `spent` is what earlier blocks have spent of them.
+
     Another thread shares them by entering the same object. The time counts from the first entry.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, spent: Spending | None = None) -> None:
         if not isinstance(limits, Limits):
             raise ConfigError(f"budget() takes Limits(...). Got {limits!r:.200}.")
-        self._limits = limits
+        self._limits, self._spent = limits, spent or Spending()
         self._budget: Budget | None = None
         self._lock = threading.Lock()
 
@@ -231,7 +235,7 @@ class BudgetScope:
         above = LINEAGE.get()
         with self._lock:
             if self._budget is None:
-                self._budget = Budget(self._limits, above.budget, recording.clock())
+                self._budget = Budget(self._limits, above.budget, recording.clock(), self._spent)
         _OUTSIDE.set((*_OUTSIDE.get(), above))
         LINEAGE.set(replace(above, budget=self._budget))
         return self
@@ -260,3 +264,34 @@ def budget(limits: Limits) -> BudgetScope:
     A run that would exceed them ends with the status `limit`. Raises ConfigError.
     """
     return BudgetScope(limits)
+
+
+class DurableScope(Protocol):
+    """A durable function that runs: the runs of agents in its code are stored in its session."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the current code is that of the function."""
+        ...
+
+    def events(self, agent: Any, prompt: Any, **given: Any) -> Generator[Event, None, None]:
+        """The events of a run of an agent, which is continued or not repeated if it is stored."""
+        ...
+
+    def aevents(self, agent: Any, prompt: Any, **given: Any) -> AsyncGenerator[Event, None]:
+        """Async version of `events`."""
+        ...
+
+    def map_session(self, agent: Any) -> Session:
+        """The session of a batch."""
+        ...
+
+
+DURABLE: ContextVar[DurableScope | None] = ContextVar("agentkit_durable", default=None)
+"""The durable function that runs in the current context."""
+
+
+def durable_scope(session: object = None) -> DurableScope | None:
+    """The durable function of the current code, for a run without a session that the program has named."""
+    scope = DURABLE.get()
+    return scope if scope is not None and session is None and scope.is_here else None

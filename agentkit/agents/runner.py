@@ -26,7 +26,15 @@ from agentkit.agents.middleware import Middleware
 from agentkit.agents.options import Prompt
 from agentkit.agents.pending_approvals import check_waiting, with_answers
 from agentkit.agents.result import GivenApprover, Resumption, RunFinished, RunResult, pending_of, result_in
-from agentkit.agents.run_config import LINEAGE, MOST_DEPTH, HandoffTarget, ParentRun, PausingTool, RunConfig
+from agentkit.agents.run_config import (
+    LINEAGE,
+    MOST_DEPTH,
+    HandoffTarget,
+    ParentRun,
+    PausingTool,
+    RunConfig,
+    durable_scope,
+)
 from agentkit.agents.run_stream import AsyncRunStream, Inbox, RunStream
 from agentkit.agents.tool_calls import unknown_lead
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext
@@ -371,14 +379,6 @@ class Runner(HandoffTarget):
             self, context, order, specs, bench, llm, rules, room, approve, conditions=found, middleware=layers
         )
 
-    def events(
-        self, prompt: Work, *, streaming: bool = False, **given: Unpack[RunArguments]
-    ) -> Generator[Event, None, None]:
-        """Yield the events of a run in the agent's own session or another, each stored and sent to listeners first.
-
-        `streaming` adds an event for each chunk of text. `limits`, `context` and `output_type` override those of the
-        agent. Arguments are validated before the first event: raises ConfigError for an invalid prompt, limits, type or
-        context, and NoProvider if no provider is configured.
     def _caller_workspace(self, above: Workspace | None, *, is_dry: bool) -> Workspace | None:
         """The workspace of the caller of this agent as a tool, whose run then records the changes of both.
 
@@ -388,24 +388,46 @@ class Runner(HandoffTarget):
         is_shared = above is not None and above.dry_run == is_dry and (not own.is_fixed or own.folder == above.folder)
         return above if is_shared else None
 
+    def events(
+        self, prompt: Work, *, streaming: bool = False, **given: Unpack[RunArguments]
+    ) -> Generator[Event, None, None]:
+        """Yield the events of a run in the agent's own session or another, each stored and sent to listeners first.
+
+        `streaming` adds an event for each chunk of text. `limits`, `context` and `output_type` override those of the
+        agent. Arguments are validated before the first event: raises ConfigError for an invalid prompt, limits, type or
+        context, and NoProvider if no provider is configured.
         """
+        scope = None if prompt is None or isinstance(prompt, Resumption) else durable_scope(given.get("session"))
+        if scope is not None:
+            return scope.events(self, prompt, streaming=streaming, **given)
         return self._told(self._task(prompt, **given), streaming=streaming)
 
     def aevents(
         self, prompt: Work, *, streaming: bool = False, **given: Unpack[RunArguments]
     ) -> AsyncGenerator[Event, None]:
         """Async version of `events`."""
+        scope = None if prompt is None or isinstance(prompt, Resumption) else durable_scope(given.get("session"))
+        if scope is not None:
+            return scope.aevents(self, prompt, streaming=streaming, **given)
         return self._atold(self._task(prompt, **given), streaming=streaming)
 
     def _streamed(self, prompt: Work, **given: Unpack[RunArguments]) -> RunStream[Any]:
-        """The events of a run with the text as it is written."""
+        """The events of a run with the text as it is written. Raises ConfigError in a durable function."""
+        self._refuse_durable(given)
         task = self._task(prompt, **given)
         return RunStream(self._told(task, streaming=True), task.inbox, options.content_from)
 
     def _astreamed(self, prompt: Work, **given: Unpack[RunArguments]) -> AsyncRunStream[Any]:
         """Async version of `_streamed`."""
+        self._refuse_durable(given)
         task = self._task(prompt, **given)
         return AsyncRunStream(self._atold(task, streaming=True), task.inbox, options.content_from)
+
+    def _refuse_durable(self, given: Mapping[str, Any]) -> None:
+        if durable_scope(given.get("session")) is not None:
+            raise ConfigError(
+                f"stream() of {self.name} is not stored in a durable function. Call run(), and watch it with on(...)."
+            )
 
     def _task(
         self,

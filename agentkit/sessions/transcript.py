@@ -30,6 +30,7 @@ from agentkit.event_rendering import (
 )
 from agentkit.events import (
     Approved,
+    FunctionStarted,
     HistoryGiven,
     Milestone,
     RequestFailed,
@@ -218,6 +219,9 @@ def _tell(run: RunStory, told: RecordedEvent, asking: RecordedAnswer | None) -> 
     match told.milestone:
         case RunStarted(agent, prompt):
             run.agent, run.prompt = agent, prompt
+        case FunctionStarted():
+            description = told.milestone.describe()
+            run.agent, run.prompt = description.title, description.text or None
         case RunEnded():
             run.end = told.milestone
         case ToolCallStarted() | ToolCallFinished() | ToolCallPostponed() | Approved():
