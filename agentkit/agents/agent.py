@@ -12,15 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, Never, TypeVar, Unpack, overload
 
 from agentkit._dataclass import dataclass
-from agentkit.agents import handoffs as agent_handoffs
 from agentkit.agents import options as agent_options
-from agentkit.agents.context_window import ContextBudget
-from agentkit.agents.middleware import middleware_from
-from agentkit.agents.options import AgentOptions, Prompt, checked_listener
-from agentkit.agents.result import Answers, Resumption, RunFinished, RunResult, result_in
-from agentkit.agents.rule_checks import check_rules
-from agentkit.agents.run_config import LINEAGE, HandoffTarget, Instruction, durable_scope
-from agentkit.agents.run_stream import AsyncRunStream, RunStream
+from agentkit.agents.budget import ContextBudget
+from agentkit.agents.guardrails import middleware_from
+from agentkit.agents.options import AgentOptions, Prompt, check_rules, checked_listener
+from agentkit.agents.result import Answers, AsyncRunStream, Resumption, RunFinished, RunResult, RunStream, result_in
+from agentkit.agents.run_config import LINEAGE, HandoffTarget, Instruction, agent_tool, durable_scope, reachable
 from agentkit.agents.runner import MapOptions, ResumeOptions, Runner, RunOptions, Work
 from agentkit.agents.tool_policy import CallProgress
 from agentkit.errors import ConfigError, Postponed, ToolError
@@ -31,6 +28,7 @@ from agentkit.llm.protocols.chat_completions import encode_message
 from agentkit.messages import Message, Pause, without_extra
 from agentkit.safety.approval import Approval, ApproverAnswer, Grants
 from agentkit.safety.data_flow import labels_of
+from agentkit.sessions.export import given
 from agentkit.sessions.run_state import RunState
 from agentkit.sessions.session import Session
 from agentkit.tooling.run_context import CONTEXT, NO_RUN
@@ -42,8 +40,7 @@ if TYPE_CHECKING:
     from typing_extensions import TypeForm
 
     from agentkit.agents.batch import BatchRun, OnProgress
-    from agentkit.agents.guardrails import GuardrailFunction
-    from agentkit.agents.middleware import MiddlewareFunction
+    from agentkit.agents.guardrails import GuardrailFunction, MiddlewareFunction
     from agentkit.agents.options import Unlabelled
     from agentkit.agents.result import GivenApprover
     from agentkit.levels import Level
@@ -181,10 +178,9 @@ class ConversationMixin(Runner):
 
     @history.setter
     def history(self, messages: Iterable[Message | Mapping[str, Any]]) -> None:
-        said = agent_options.conversation_from(messages, self.tools)
-        Session().append(said)  # validate before the current conversation is discarded
-        self.reset()
-        self.session.append(said)
+        conversation = given(agent_options.conversation_from(messages, self.tools))
+        self.reset()  # only a valid conversation replaces the current one
+        self.session.append(conversation, are_valid=True)
 
     @property
     def messages(self) -> tuple[Message, ...]:
@@ -206,7 +202,7 @@ class ConversationMixin(Runner):
     @property
     def holds_back(self) -> bool:
         """Whether text is held back because this agent or a reachable handoff target has a typed or checked output."""
-        staff = [self, *agent_handoffs.reachable(self.leads)]
+        staff = [self, *reachable(self.leads)]
         rules = [each.answer_rules for each in staff if isinstance(each, ConversationMixin)]
         return any(each.output is not None or each.of("output") for each in rules)
 
@@ -508,7 +504,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         own["leads"] = agent_options.leads_from(given["handoffs"])
         own["listeners"] = agent_options.listeners_from(given["listeners"])
         own["_workspace"] = agent_options.workspace_from(given["workspace"])
-        own["_answers"] = agent_options.rules_from(given["output_type"], given["guardrails"])
+        own["_answers"] = agent_options.answers_from(given["output_type"], given["guardrails"])
         own["_middleware"] = middleware_from(given["middleware"]) if given["middleware"] != () else ()
         own["_room"], own["context"] = ContextBudget(agent_options.window_from(given["window"])), given["context"]
         own["_own_llm"] = own["_context_of"] = None
@@ -661,7 +657,7 @@ class Agent(ConversationMixin, MapMixin[T], Generic[T]):
         """This agent as a tool of another. Each call is a separate conversation, within the caller's limits."""
         agent_options.refuse_of_run("as_tool", unknown, ("name", "description"))
         worker = AgentTool(self)
-        return agent_handoffs.agent_tool(self, worker, worker.acall, name, description)
+        return agent_tool(self, worker, worker.acall, name, description)
 
     def __repr__(self) -> str:
         return f"Agent({self.name!r}, tools={self.tools!r})"

@@ -8,9 +8,8 @@ from typing import Any, Unpack
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent, AgentTool
-from agentkit.agents.handoffs import agent_tool
 from agentkit.agents.options import AgentOptions, checked_leads
-from agentkit.agents.run_config import PausingTool
+from agentkit.agents.run_config import PausingTool, agent_tool
 from agentkit.agents.runner import Runner
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError, ToolError

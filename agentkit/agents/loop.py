@@ -15,9 +15,8 @@ from agentkit.agents.budget import RESUME_HINT, Budget
 from agentkit.agents.effects import CallFunction, Question, Steps, tell
 from agentkit.agents.guardrails import REFUSALS, AnswerValidator, Guardrail
 from agentkit.agents.model_requests import ModelRequester
-from agentkit.agents.result import RunFinished, RunResult, as_error
+from agentkit.agents.result import Inbox, RunFinished, RunResult, as_error
 from agentkit.agents.run_config import HandoffTarget, RunConfig
-from agentkit.agents.run_stream import Inbox
 from agentkit.agents.tool_calls import Repeats, ToolCallBatch
 from agentkit.errors import AgentKitError, ConfigError, GuardrailRefused, LimitExceeded, RunError
 from agentkit.events import (
@@ -34,11 +33,11 @@ from agentkit.events import (
     RunStarted,
     RunStatus,
 )
-from agentkit.lines import sentence
 from agentkit.llm.client import ANSWER_CUT
 from agentkit.messages import Content, Response
 from agentkit.safety.approval import Grants
 from agentkit.sessions.run_log import SessionRun, is_record_of
+from agentkit.text_encoding import sentence
 
 
 def judged_by(guardrail: Guardrail, value: Any, budget: Budget) -> Generator[CallFunction, None, Any]:

@@ -7,28 +7,33 @@ every request that would offer it, based on what has been read so far; a denied 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
 from agentkit.agents.budget import FEWEST_TOKENS, Budget, Reservation
 from agentkit.agents.effects import AskModel, AskPerson, CallFunction, Question, Steps, tell
-from agentkit.agents.run_config import RunConfig
+from agentkit.agents.run_config import CallingTool, RunConfig
 from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
-from agentkit.agents.tool_selection import FIND_TOOLS, found_in, met_conditions, offered
 from agentkit.decisions import Decision, Label, Verdict, strictest
-from agentkit.errors import BadResponse, ConfigError, ModelError
+from agentkit.documents.search_terms import indexed, terms_of
+from agentkit.errors import BadResponse, ConfigError, ModelError, RunError
 from agentkit.events import Event, HostedCallFinished, LimitReached, RequestFailed, Summarised
+from agentkit.levels import SafetyLevel
 from agentkit.llm.fallback import missed_told, requests_lost
 from agentkit.llm.pipeline import ABANDONED
 from agentkit.llm.pricing import price_under
 from agentkit.messages import (
     READ_MORE,
+    AssistantMessage,
     HostedUse,
     Message,
     Request,
     Response,
     ToolCall,
+    ToolMessage,
     ToolResult,
     ToolSpec,
     UserMessage,
@@ -40,10 +45,199 @@ from agentkit.safety.rules import rules_from
 from agentkit.sessions.run_log import SessionRun
 from agentkit.sessions.run_state import Summary
 from agentkit.tooling.results import denial, failure
-from agentkit.tooling.run_context import taken_of
+from agentkit.tooling.run_context import ToolCondition, taken_of
 from agentkit.tooling.tool import Tool
+from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tools.output_store import read_more_tool
-from agentkit.usage import Usage, unreported
+from agentkit.usage import NO_USAGE, Usage, unreported
+
+FIND_TOOLS = "find_tools"
+"""Name of the tool that searches for other tools."""
+
+MOST_FOUND = 8
+"""Maximum number of tools returned by one search."""
+
+_MOST_LISTED_CHARS = 2_000
+_DESCRIPTION = (
+    "Search for a tool that is not among those you see. There are {count} more, and what you find can be called from"
+    " then on. Do so before you say that something cannot be done. {listed}"
+)
+_QUERY = "A few words for what is to be done and to what, in the language of the tools, such as: close issue."
+_FOUND = "You see these tools now, and can call them."
+_NOTHING = "No tool has any of these words. Search with others, or do without."
+
+
+Met = frozenset[ToolCondition]
+"""The conditions of tools that are currently met."""
+
+_NONE = Met()
+
+
+def offered(tools: Toolset, met: Met = _NONE) -> tuple[Toolset, tuple[ToolSpec, ...]]:
+    """All tools of a run, and the specs initially sent to the model under the conditions that are met."""
+    there = [tool for tool in tools if met.issuperset(tool.conditions)]
+    hidden = tools.searchable_names
+    specs = tuple(tool.spec for tool in there if tool.name not in hidden)
+    if not hidden:
+        return tools, specs
+    found = [tool.name for tool in there if tool.name in hidden]
+    search = _find_tools(tools.only(*found))
+    return tools + search, (*specs, search.spec) if found else specs
+
+
+def found_in(messages: Iterable[Message], tools: Toolset, met: Met = _NONE) -> tuple[ToolSpec, ...]:
+    """The searchable tools that a conversation has found or called, in order of appearance.
+
+    A tool that was called without a search counts as found. Tools whose conditions are not met are left out.
+    """
+    names = dict.fromkeys(name for message in messages for name in _named(message))
+    found = [tools[name] for name in names if name in tools.searchable_names]
+    return tuple(tool.spec for tool in found if met.issuperset(tool.conditions))
+
+
+def _named(message: Message) -> Iterator[str]:
+    """The tools that a message calls or lists as found."""
+    if isinstance(message, AssistantMessage):
+        yield from (call.name for call in message.tool_calls)
+    elif isinstance(message, ToolMessage) and message.name == FIND_TOOLS:
+        yield from _told(message.content)
+
+
+def _told(content: str) -> list[str]:
+    """The tool names in a `find_tools` result, which can be followed by a note."""
+    try:
+        said, _ = json.JSONDecoder().raw_decode(content)
+    except (ValueError, RecursionError):
+        return []
+    names = said.get("tools") if isinstance(said, dict) else None
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def _find_tools(tools: Toolset) -> AnyTool:
+    """The search tool. Its descriptions of other tools are those the model would have received anyway."""
+
+    def find_tools(query: str) -> dict[str, Any]:
+        found = [tool.name for tool in tools_that_fit(query, tools)[:MOST_FOUND]]
+        if not found:
+            return {"status": "empty", "tools": [], "note": _NOTHING}
+        return {"tools": found, "note": _FOUND}
+
+    schema = {
+        "type": "object",
+        "properties": {"query": {"type": "string", "description": _QUERY}},
+        "required": ["query"],
+        "additionalProperties": False,
+    }
+    text = _DESCRIPTION.format(count=len(tools), listed=_listed(tools.names))
+    return Tool.from_schema(FIND_TOOLS, text, schema, find_tools, level=SafetyLevel.SAFE, labels=())
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Describe what can be found: all names, or their most frequent words if the names are too long."""
+    if len(", ".join(names)) <= _MOST_LISTED_CHARS:
+        return f"They are: {', '.join(names)}."
+    counted = Counter(word for name in names for word in dict.fromkeys(name.lower().replace("-", "_").split("_")))
+    words = [word for word, _ in counted.most_common() if word]
+    return f"Words in their names: {_within(words, _MOST_LISTED_CHARS)}."
+
+
+def _within(words: Collection[str], most_chars: int) -> str:
+    """Join as many words as fit."""
+    text = ", ".join(words)
+    return text if len(text) <= most_chars else text[:most_chars].rpartition(",")[0]
+
+
+_TABLE = (
+    "CREATE VIRTUAL TABLE tools USING fts5 (name, description, parameters, variants,"
+    " tokenize = 'porter unicode61 remove_diacritics 0')"
+)
+_PUT = "INSERT INTO tools (rowid, name, description, parameters, variants) VALUES (?, ?, ?, ?, ?)"
+_FIND = "SELECT rowid, -bm25(tools, ?, ?, ?, ?) AS score FROM tools WHERE tools MATCH ? ORDER BY score DESC, rowid"
+_WEIGHTS = (4.0, 2.0, 1.0, 2.0)
+"""Weights of a match in a tool's name, description, parameters and spelling variants."""
+
+_MOST_CHARS = 4_000
+"""Only this much of a long text is indexed."""
+
+_MOST_LEAVES = 500
+_SAID = ("description", "title")
+
+
+def tools_that_fit(query: str, tools: Sequence[AnyTool]) -> list[AnyTool]:
+    """All tools that share a word with the query, in any English inflection, best match first."""
+    import sqlite3
+
+    terms = terms_of(query)
+    if not terms:
+        return []
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.execute(_TABLE)
+        connection.execute("BEGIN")
+        connection.executemany(_PUT, ((number, *_words_of(tool)) for number, tool in enumerate(tools)))
+        rows = connection.execute(_FIND, (*_WEIGHTS, terms.matching("name description parameters variants"))).fetchall()
+    return [tools[number] for number, _ in rows]
+
+
+def _words_of(tool: AnyTool) -> tuple[str, str, str, str]:
+    spec = tool.spec
+    texts = (
+        spec.name.replace("_", " "),
+        spec.description[:_MOST_CHARS],
+        " ".join(_texts(spec.parameters))[:_MOST_CHARS],
+    )
+    name, description, parameters = map(indexed, texts)
+    return name.words, description.words, parameters.words, f"{name.variants} {description.variants}"
+
+
+def _texts(schema: Mapping[str, Any]) -> Iterator[str]:
+    """The names and descriptions of parameters and fields, outermost first."""
+    waiting: list[Any] = [schema]
+    for place, part in enumerate(waiting):
+        if place >= _MOST_LEAVES:
+            return
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, Mapping):
+            yield from (part[word] for word in _SAID if isinstance(part.get(word), str))
+            properties = part.get("properties")
+            if isinstance(properties, Mapping):
+                yield from (str(name).replace("_", " ") for name in properties)
+                waiting += properties.values()
+            waiting += [value for name, value in part.items() if name != "properties"]
+
+
+def conditions_of(tools: Iterable[AnyTool]) -> dict[ToolCondition, str]:
+    """Map the conditions of the tools, and of those that programs can call, to the name of a tool that has them."""
+    found: dict[ToolCondition, str] = {}
+    for tool in tools:
+        if tool.conditions:
+            found |= dict.fromkeys(tool.conditions, tool.name)
+        if isinstance(tool, CallingTool):
+            found |= conditions_of(tool.tools)
+    return found
+
+
+def met_conditions(
+    plan: RunConfig, read: Sequence[Message], seconds_left: float
+) -> Generator[CallFunction, None, frozenset[ToolCondition]]:
+    """The conditions that are met after these messages.
+
+    Raises RunError if a condition fails, times out or does not return a bool.
+    """
+    met: set[ToolCondition] = set()
+    context = plan.context.called("", read)
+    for condition, tool in plan.conditions.items():
+        question = CallFunction(condition.function, taken_of(condition.function, context), seconds_left)
+        yield question
+        answer = question.answer
+        if isinstance(answer, Exception):
+            raise RunError(f"The condition of {tool} failed ({type(answer).__name__}: {answer}).") from answer
+        if not isinstance(answer, bool):
+            raise RunError(f"The condition of {tool} gave {type(answer).__name__}; it returns True or False.")
+        if answer:
+            met.add(condition)
+    return frozenset(met)
+
 
 _UNTOLD = frozenset({Label.UNTRUSTED})
 """Labels of the results of a hosted tool that is configured only in the LLM's settings."""
@@ -160,12 +354,14 @@ _FREE = (None, "auto", "none")
 class ModelRequester:
     """The model requests of one run. `plan` is the configuration of the agent that currently leads it.
 
-    `narrowed` is the limit that shortened the newest answer.
+    `narrowed` is the limit that shortened the newest answer, `left` the usage of a request that was
+    left before its end.
     """
 
     def __init__(self, plan: RunConfig, run: SessionRun, budget: Budget) -> None:
         self.plan, self.run, self.budget = plan, run, budget
         self.narrowed: LimitReached | None = None
+        self.left = NO_USAGE
         self._reader: Tool[..., Any] | None = None
         self._order = ""
         self._reads_on = False
@@ -270,7 +466,8 @@ class ModelRequester:
             request = replace(request, settings={**request.settings, "max_tokens": reservation.max_tokens})
         layers = tuple(each for each in self.plan.middleware if each.stage == "request")
         question = AskModel(request, self.plan.llm, self.budget.seconds_left, layers=layers)
-        yield question
+        with self._counting(question, reservation):
+            yield question
         answer = question.answer or BadResponse("The provider's stream ended without an answer.")
         if isinstance(answer, Exception) and not isinstance(answer, ModelError):
             self.budget.release(reservation)
@@ -292,6 +489,16 @@ class ModelRequester:
         self.budget.settle(reservation, answer.usage, lambda: price_under(tariff) if tariff else self.plan.price())
         message = self.run.tell_apart(answer.message)
         return self.hosting.labelled(answer if message is answer.message else replace(answer, message=message))
+
+    @contextmanager
+    def _counting(self, question: AskModel, reservation: Reservation) -> Iterator[None]:
+        """Count a request that is left before its end, with what is known of its usage."""
+        try:
+            yield
+        except GeneratorExit:
+            self.left = question.left[0] if question.left else unreported(1, self.plan.llm().tariff)
+            self.budget.settle(reservation, self.left, self.plan.price)
+            raise
 
     def _lost(self, error: ModelError) -> Usage:
         """The usage that servers can charge although no answer arrived."""

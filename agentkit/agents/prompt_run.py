@@ -12,12 +12,11 @@ from typing import Any
 
 from agentkit import errors
 from agentkit._dataclass import dataclass
-from agentkit.agents import handoffs
 from agentkit.agents.budget import FEWEST_TOKENS, Budget, Known
 from agentkit.agents.guardrails import AnswerValidator
 from agentkit.agents.options import Prompt, content_from
 from agentkit.agents.result import Resumption, RunFinished, RunResult, as_error
-from agentkit.agents.run_config import LINEAGE
+from agentkit.agents.run_config import LINEAGE, find_lead
 from agentkit.agents.runner import ResumingAgent, Runner
 from agentkit.errors import AgentKitError, Cancelled, LimitExceeded, MissingExtra, RunError, SessionError
 from agentkit.events import Event, LimitReached, Milestone, RequestFailed, RunEnded, RunStarted
@@ -230,7 +229,7 @@ def rebuilt(
 
 def _rules(agent: Runner, name: str) -> AnswerValidator:
     """The answer rules of the agent of that name, which led last."""
-    lead = None if name in ("", agent.name) else handoffs.find_lead(name, agent.leads)
+    lead = None if name in ("", agent.name) else find_lead(name, agent.leads)
     return lead.answer_rules.or_type_of(agent.answer_rules) if isinstance(lead, Runner) else agent.answer_rules
 
 

@@ -13,19 +13,26 @@ from typing import Any, Literal, Self, TypedDict, Unpack
 
 from agentkit import recording
 from agentkit._dataclass import dataclass
-from agentkit.agents import handoffs as agent_handoffs
 from agentkit.agents import options
-from agentkit.agents.budget import Budget
-from agentkit.agents.context_window import ContextBudget
+from agentkit.agents.budget import Budget, ContextBudget
 from agentkit.agents.drivers import adrive, drive
 from agentkit.agents.effects import AskModel, Steps, UseTools
-from agentkit.agents.guardrails import AnswerValidator, PartialAnswer
-from agentkit.agents.human_approval import approver_in, check_approver
+from agentkit.agents.guardrails import AnswerValidator, Middleware, PartialAnswer
+from agentkit.agents.human_approval import approver_in, check_approver, check_waiting, with_answers
 from agentkit.agents.loop import RunLoop
-from agentkit.agents.middleware import Middleware
+from agentkit.agents.model_requests import conditions_of, offered
 from agentkit.agents.options import Prompt
-from agentkit.agents.pending_approvals import check_waiting, with_answers
-from agentkit.agents.result import GivenApprover, Resumption, RunFinished, RunResult, pending_of, result_in
+from agentkit.agents.result import (
+    AsyncRunStream,
+    GivenApprover,
+    Inbox,
+    Resumption,
+    RunFinished,
+    RunResult,
+    RunStream,
+    pending_of,
+    result_in,
+)
 from agentkit.agents.run_config import (
     LINEAGE,
     MOST_DEPTH,
@@ -34,11 +41,11 @@ from agentkit.agents.run_config import (
     PausingTool,
     RunConfig,
     durable_scope,
+    find_lead,
+    handoff_tools,
 )
-from agentkit.agents.run_stream import AsyncRunStream, Inbox, RunStream
 from agentkit.agents.tool_calls import unknown_lead
 from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext
-from agentkit.agents.tool_selection import conditions_of, offered
 from agentkit.errors import Cancelled, ConfigError, RunError, SessionError
 from agentkit.event_rendering import content_text, error_text, one_line
 from agentkit.events import (
@@ -366,7 +373,7 @@ class Runner(HandoffTarget):
         workspace = workspace or self.workspace.for_run(record, label, dry_run=is_dry, is_new=is_new)
         tools = self.tools.within(workspace)
         if self.leads:
-            tools = tools + agent_handoffs.handoff_tools(self.leads.values())
+            tools = tools + handoff_tools(self.leads.values())
         tools, specs = offered(tools)
         policies, grants = (self.policy, *above.policies), self._grants.for_run()
         asks = self.unlabelled == "ask"
@@ -521,6 +528,7 @@ class Runner(HandoffTarget):
                     if stopping() and not hearing.is_over:
                         raise Cancelled(_STOPPED)
         finally:
+            self._count(loop.asking.left)
             run.close()
 
     async def _atold(self, task: _Task, *, streaming: bool) -> AsyncGenerator[Event, None]:
@@ -541,6 +549,7 @@ class Runner(HandoffTarget):
                         if stopping() and not hearing.is_over:
                             raise Cancelled(_STOPPED)
         finally:
+            self._count(loop.asking.left)
             run.close()
 
     def _begun(self, task: _Task) -> tuple[SessionRun, RunLoop, Steps]:
@@ -601,7 +610,9 @@ class Runner(HandoffTarget):
         """Add the usage an event reports, and note the labels of what was read."""
         if isinstance(event, ToolCallFinished):
             LINEAGE.get().note(event.result.labels)
-        spent = spent_in(event)
+        self._count(spent_in(event))
+
+    def _count(self, spent: Usage | None) -> None:
         if spent is not None and spent is not NO_USAGE:
             with self._lock:
                 self._usage += spent
@@ -694,7 +705,7 @@ def _led_by(agent: Runner, progress: RunState, plan: RunConfig, known: Sequence[
     if name in ("", agent.name):
         return plan
     named = {each.name: each for each in known}
-    lead = agent_handoffs.find_lead(name, agent.leads) or agent_handoffs.find_lead(name, named)
+    lead = find_lead(name, agent.leads) or find_lead(name, named)
     if lead is None:
         raise unknown_lead(name, agent.name)
     return lead.plan_beside(plan)

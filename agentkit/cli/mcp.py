@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from agentkit.cli.completion import COLLECTIONS, safety_levels, tool_names
-from agentkit.cli.terminal import ANSWERED, REFUSED, USAGE, tell, tell_error
-from agentkit.cli.tools import WholeNumber
+from agentkit.cli.options import COLLECTIONS, WholeNumber, safety_levels, tool_names
+from agentkit.cli.terminal import ANSWERED, REFUSED, USAGE, json_text, tell, tell_error
 from agentkit.errors import ConfigError
 from agentkit.settings import environment
 
@@ -138,7 +137,7 @@ def serve_tools(*, tools: tuple[str, ...], safety: str, ask_client: bool, http: 
     Every call is judged as a model's is. File tools and shell work in the current folder, and what they change can be
     undone with `agentkit undo`.
     """
-    from agentkit.cli.loading import tools_named
+    from agentkit.cli.programs import tools_named
     from agentkit.cli.settings import split_names
     from agentkit.mcp import serve
     from agentkit.workspace.journal import Journal
@@ -171,7 +170,7 @@ def _tell_with_token(url: str, token: str) -> None:
 
 @mcp.command("tools", short_help="Show what SERVER offers, and what has changed.")
 @click.argument("server", required=False)
-@click.option("--config", type=click.Path(), metavar="FILE", help="The file that lists SERVER, or all that are meant.")
+@click.option("--config", type=click.Path(), metavar="FILE", help="The file that lists SERVER, or all servers.")
 @click.option("--accept", is_flag=True, help="Believe the server as it is now, from now on.")
 @click.option("--environment", multiple=True, metavar="NAME", help="A variable that the server may know. Repeatable.")
 @click.option("--token", metavar="TEXT", help="What is shown to a URL; AGENTKIT_MCP_TOKEN says the same.")
@@ -200,8 +199,6 @@ def show_tools(
         codes.append(code)
         documents.append(document)
     if how["as_json"]:
-        from agentkit.cli.display import json_text
-
         click.echo(json_text(documents if config is not None else documents[0]))
     return max(codes, default=ANSWERED)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import threading
 import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Never
@@ -15,7 +18,8 @@ from urllib.parse import urlsplit
 
 from agentkit import settings
 from agentkit._dataclass import dataclass
-from agentkit.agents.tool_selection import FIND_TOOLS
+from agentkit.agents.model_requests import FIND_TOOLS
+from agentkit.agents.run_config import LINEAGE
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import BadArguments, Blocked, ConfigError, LoginNeeded, ToolError
 from agentkit.event_rendering import suggestion, visible
@@ -23,7 +27,7 @@ from agentkit.levels import SafetyLevel
 from agentkit.mcp.connection import Question, ServerConnection
 from agentkit.mcp.definitions import Definition, DefinitionChange, Pins, changes, clashing, local_names
 from agentkit.mcp.login_store import Ask, Login, Logout, Terms, command, with_login
-from agentkit.mcp.sdk.session import Answer, Prompt, Resource, listing, written
+from agentkit.mcp.sdk.session import Answer, Caller, Prompt, Resource, listing, written
 from agentkit.mcp.target import Target, advice, target_of, variables
 from agentkit.messages import READ_MORE
 from agentkit.suggestions import refuse_made
@@ -35,7 +39,9 @@ from agentkit.tools.catalog import all_tools
 from agentkit.tools.human import finish_tool
 
 if TYPE_CHECKING:
-    from agentkit.mcp.sdk.session import Progress, ToolListing, ToolOutput
+    from agentkit.llm.client import LLM
+    from agentkit.mcp.sdk.session import ToolListing, ToolOutput
+    from agentkit.safety.approval import Approver
 
 
 class ServerResources:
@@ -79,6 +85,13 @@ class ServerResources:
         """
         texts = written(arguments)
         return self._link.ask(lambda server: server.prompt(name, texts), self._timeout_seconds)
+
+    def subscribe(self, uri: str, when_changed: Callable[[str], object] | None) -> None:
+        """Call `when_changed` with the URI when the resource has changed; None ends that.
+
+        The function is called on the thread of the connection, and must return soon.
+        """
+        self._link.subscribe(uri, when_changed, self._timeout_seconds)
 
     async def aprompt(self, name: str, /, **arguments: Any) -> Answer:
         """Like `prompt`, asynchronously."""
@@ -345,6 +358,9 @@ class MCPServer(Source):
         max_chars: The maximum length of a result sent to the model.
         labels: The labels of results in addition to untrusted; by default, private for a SYSTEM tool.
         on_progress: A callback for progress notifications: tool name, progress, total and message.
+        approve: The approver of what the server asks for during a call: answers of a person (the tool `ask_user`) and
+            of a model (`ask_model`). By default that of the run that makes the call; without one, all is refused.
+        llm: The model for what the server asks of one; by default that of the run, and charged to it in any case.
         pins: The folder for accepted definitions; by default in the state folder. An in-process server is part of the
             program, and has no pins unless this is given.
         resources: Whether to add the tools `list_resources` and `read_resource`, with which a model reads the server's
@@ -372,6 +388,8 @@ class MCPServer(Source):
         max_chars: int = 50_000,
         labels: Iterable[Label | str] | None = None,
         on_progress: Callable[[str, float, float | None, str], object] | None = None,
+        approve: Approver | None = None,
+        llm: LLM | None = None,
         pins: str | Path | None = None,
         resources: bool = False,
         **unknown: Never,
@@ -383,7 +401,7 @@ class MCPServer(Source):
         self._target = with_login(found, login)
         self._levels = checked_levels(level)
         self._labels = None if labels is None else frozenset(map(Label, labels))
-        self._prefix, self._on_progress = prefix, on_progress
+        self._prefix, self._on_progress, self._approve, self._llm = prefix, on_progress, approve, llm
         self._own = resource_tools(self._target.name) if resources else {}
         self._timeout_seconds, self._connect_seconds, self._max_chars = timeout_seconds, connect_seconds, max_chars
         self._pins = _pins_of(self._target, pins)
@@ -461,7 +479,8 @@ class MCPServer(Source):
 
     async def acall(self, tool: str, /, **arguments: Any) -> Answer:
         """Like `call`, asynchronously; cancelling it cancels the request at the server."""
-        return _answer_of(await self._link.aask(self._calling(tool, arguments), self._timeout_seconds, tool))
+        question = self._calling(tool, arguments, asyncio.get_running_loop())
+        return _answer_of(await self._link.aask(question, self._timeout_seconds, tool))
 
     def again(self, name: str) -> RemoteTool:
         """Return the tool with this remote name from `tools`. Raises ConfigError if it does not exist."""
@@ -521,13 +540,21 @@ class MCPServer(Source):
         self._changes = {change.name: change for change in changes(self._pinned, seen)}
         self._seen, self._invalid = seen, listing.invalid
 
-    def _calling(self, tool: str, arguments: Mapping[str, Any]) -> Question[ToolOutput]:
-        heard = self._heard(tool)
-        return lambda server: server.call(tool, arguments, heard)
-
-    def _heard(self, tool: str) -> Progress | None:
-        heard = self._on_progress
-        return None if heard is None else lambda progress, total, word: heard(tool, progress, total, word)
+    def _calling(
+        self, tool: str, arguments: Mapping[str, Any], loop: asyncio.AbstractEventLoop | None = None
+    ) -> Question[ToolOutput]:
+        above, given = LINEAGE.get(), self._llm
+        model = None if above.plan is None else above.plan.llm
+        caller = Caller(
+            self.name,
+            self._approve or above.approve,
+            model if given is None else lambda: given,
+            copy_context(),
+            loop,
+            above.context.run,
+        )
+        heard = None if self._on_progress is None else partial(self._on_progress, tool)
+        return lambda server: server.call(tool, arguments, heard, caller)
 
     def beside(self, taken: Iterable[str]) -> Toolset:
         """Return the tools, with the prefix `NAME_` on those whose names clash with other servers' tools."""

@@ -156,7 +156,13 @@ def run_command(
     it is not run if the workspace cannot be searched for secrets. Raises SandboxError if the boundary reported by
     `command_boundary` cannot be set up for the workspace, and for text that cannot be passed to a program.
     """
-    _check_text(command)
+    # Raise SandboxError for what no program can be given as its argument.
+    try:
+        is_valid = b"\0" not in os.fsencode(command)
+    except UnicodeEncodeError:
+        is_valid = False
+    if not is_valid:
+        raise SandboxError("The command contains a NUL character or half of one (a lone surrogate), so it was not run.")
     boundary = command_boundary(confinement)
     boundary.require(confinement.isolation)
     with _commands.one_more():
@@ -211,15 +217,24 @@ def _run_once(
     start = _in_worker if others() and _worker_suffices(job, boundary) else _launcher(job, boundary)
     try:
         with start(job, boundary) as running:
-            if "mount" in boundary.mechanisms and not job.found.still_holds(job.git.search if others() else None):
+            if "mount" in boundary.mechanisms and not _is_current(job, others=others()):
                 raise _Moved
             running.go()
             return _attended(running, job.confinement.limits, cancellation)
     except SandboxError:
         if not (job.found.is_like(job.git.search()) and job.found.still_holds()):
             raise _Moved from None
-        forget_boundaries()
+        # Forget the detected boundaries, because one of them could not be set up.
+        _mechanisms_of_worker.cache_clear()
+        bubblewrap.forget()
         raise
+
+
+def _is_current(job: _Job, *, others: bool) -> bool:
+    """Whether a new search finds what is hidden and locked in this sandbox, which no other program has replaced."""
+    if others:
+        return job.found.still_holds(job.git.search)
+    return job.found.still_holds() and job.found.is_like(job.git.search())
 
 
 class _Commands:
@@ -286,22 +301,6 @@ def _mechanisms_of_worker(wanted: frozenset[str]) -> frozenset[str]:
     return mechanisms
 
 
-def forget_boundaries() -> None:
-    """Forget the detected boundaries, because one of them could not be set up."""
-    _mechanisms_of_worker.cache_clear()
-    bubblewrap.forget()
-
-
-def _check_text(command: str) -> None:
-    """Raise SandboxError for what no program can be given as its argument."""
-    try:
-        is_valid = b"\0" not in os.fsencode(command)
-    except UnicodeEncodeError:
-        is_valid = False
-    if not is_valid:
-        raise SandboxError("The command contains a NUL character or half of one (a lone surrogate), so it was not run.")
-
-
 def _attended(running: _Running, limits: ProcessLimits, cancellation: Cancellation | None) -> ProcessOutcome:
     started = time.perf_counter()
     together, stdout, stderr = (Capture(limits.output_bytes) for _ in range(3))
@@ -329,17 +328,12 @@ def _in_bubblewrap(job: _Job, boundary: Boundary) -> Iterator[_Running]:
         command, chosen = _limited(job, gate.script), boundary.mechanisms - {RESOURCE_LIMITS}
         with bubblewrap.started(command, words, chosen, gate.passed) as wrapped:
             gate.wait(wrapped)
-            _remove_mount_points(job.found)
+            for path in job.found.replaced():
+                with contextlib.suppress(OSError):
+                    status = os.lstat(path)
+                    if status.st_size == 0 and stat.S_IMODE(status.st_mode) == _MOUNT_POINT_MODE:
+                        os.unlink(path)
             yield _Running(*wrapped, boundary, gate.open)
-
-
-def _remove_mount_points(found: Survey) -> None:
-    """Remove the empty files that bubblewrap has made in the place of hidden files that were deleted meanwhile."""
-    for path in found.replaced():
-        with contextlib.suppress(OSError):
-            status = os.lstat(path)
-            if status.st_size == 0 and stat.S_IMODE(status.st_mode) == _MOUNT_POINT_MODE:
-                os.unlink(path)
 
 
 @contextlib.contextmanager
@@ -386,7 +380,16 @@ def _view(job: _Job) -> MountPlan:
 
 def _with_databases(view: MountPlan, job: _Job) -> MountPlan:
     """The view of a command that only reads, in which it can open the databases that it names."""
-    folders = database_folders(job.command, job.folder)
+    # The folders of the databases that a command names and that cannot be opened without creating files. Those with
+    # more than 300 entries are left out; opening such a database fails as before.
+    words = list(dict.fromkeys(_SQLITE_WORD.findall(job.command)))[:_MAX_WORDS]
+    found: dict[str, None] = {}
+    for path in _files_named(words, job.folder):
+        parent = os.path.dirname(path)
+        has_both = os.path.exists(f"{path}-wal") and os.path.exists(f"{path}-shm")
+        if parent not in found and not has_both and _is_in_wal_mode(path) and len(os.listdir(parent)) <= _MAX_ENTRIES:
+            found[parent] = None
+    folders = [*found][:_MAX_FOLDERS]
     at = view.mounts.index(("ro", job.folder, job.folder)) + 1
     more = [
         mount for folder in sorted(folders) for mount in database_mounts(folder, job.confinement.limits.scratch_bytes)
@@ -458,21 +461,6 @@ def parsed_by_bash(command: str) -> bool:
 _SQLITE_WORD = re.compile(r"[^\s'\"|&;<>()=$`,]+")
 _HEADER, _MODE, _WAL = b"SQLite format 3\0", slice(18, 20), b"\2\2"
 _MAX_WORDS, _MAX_ENTRIES, _MAX_FOLDERS = 500, 300, 5
-
-
-def database_folders(command: str, folder: str) -> list[str]:
-    """The folders of the databases that a command names and that cannot be opened without creating files.
-
-    Those with more than 300 entries are left out; opening such a database fails as before.
-    """
-    words = list(dict.fromkeys(_SQLITE_WORD.findall(command)))[:_MAX_WORDS]
-    found: dict[str, None] = {}
-    for path in _files_named(words, folder):
-        parent = os.path.dirname(path)
-        has_both = os.path.exists(f"{path}-wal") and os.path.exists(f"{path}-shm")
-        if parent not in found and not has_both and _is_in_wal_mode(path) and len(os.listdir(parent)) <= _MAX_ENTRIES:
-            found[parent] = None
-    return [*found][:_MAX_FOLDERS]
 
 
 def _files_named(words: list[str], folder: str) -> Iterator[str]:

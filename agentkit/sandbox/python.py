@@ -1,4 +1,4 @@
-"""Execution of untrusted Python in single-use worker processes."""
+"""Execution of untrusted Python, and of trusted modules on untrusted data, in single-use worker processes."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import contextlib
 import functools
 import json
 import os
+import subprocess
 import threading
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import NamedTuple
+from typing import Literal, NamedTuple, Protocol
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import SandboxError
@@ -19,8 +20,6 @@ from agentkit.sandbox import protocol
 from agentkit.sandbox.isolation import MECHANISMS, PYTHON_NEEDS, Boundary, check_isolation
 from agentkit.sandbox.launcher import WorkerHandle, start_isolated
 from agentkit.sandbox.mounts import SCRATCH, python_view
-from agentkit.sandbox.rpc_host import Answer
-from agentkit.sandbox.rpc_host import takers as answering
 from agentkit.sandbox.watchdog import MEGABYTE, Cancellation, Capture, ProcessLimits, attend, out_of_memory
 from agentkit.sandbox.worker import FAILED, listed
 
@@ -48,7 +47,7 @@ _SIGNALS = {
     24: "SIGXCPU",
     31: "SIGSYS",
 }
-_CPU_SIGNAL, _CALL_SIGNAL = 24, 31
+_CPU_SIGNAL, _CALL_SIGNAL, _KILL_SIGNAL = 24, 31, 9
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +142,10 @@ def _run(
     check_isolation(sandbox)
     objection = _objection(task["code"])
     if objection:
-        return _unrun(objection)
+        nothing = Boundary(frozenset(), PYTHON_NEEDS)
+        return PythonOutcome(
+            "failed", "", "", "", truncated=False, seconds=0.0, boundary=nothing, error=objection, kind="refused"
+        )
     worker, mechanisms = POOL.take(spec)
     with contextlib.closing(worker):
         boundary = Boundary(mechanisms, PYTHON_NEEDS)
@@ -167,13 +169,6 @@ def _objection(code: str) -> str:
     if size > MAX_CODE_BYTES:
         return f"The code is {size:,} bytes long, and at most {MAX_CODE_BYTES:,} are run."
     return ""
-
-
-def _unrun(objection: str) -> PythonOutcome:
-    nothing = Boundary(frozenset(), PYTHON_NEEDS)
-    return PythonOutcome(
-        "failed", "", "", "", truncated=False, seconds=0.0, boundary=nothing, error=objection, kind="refused"
-    )
 
 
 class _Verdict(NamedTuple):
@@ -202,7 +197,7 @@ def _attended(
         worker.stdout: stdout.also(together),
         worker.stderr: stderr.also(together),
         worker.report: report.extend,
-        **answering(worker, answer),
+        **call_takers(worker, answer),
     }
     stop = attend(worker.program, takers, limits, cancellation)
     if stop is None:
@@ -376,3 +371,121 @@ def _close_all(entries: list[tuple[WorkerSpec, WorkerHandle]]) -> None:
 
 POOL = WorkerPool()
 """The only state between calls: starting a worker takes longer than most snippets, so one is prepared in advance."""
+
+
+Status = Literal["ok", "timed_out", "memory", "flood", "failed"]
+
+
+class ModuleOutcome(NamedTuple):
+    """The outcome of a module's function: its frames, `status`, and an `error` for `failed`.
+
+    `frames` are complete only when the status is `ok`.
+    """
+
+    status: Status
+    frames: list[dict[str, str]]
+    error: str = ""
+
+
+def run_module(
+    module: str,
+    request: Mapping[str, str],
+    limits: ProcessLimits,
+    *,
+    packages: tuple[str, ...] = (),
+    request_bytes: int = protocol.MAX_FRAME_BYTES,
+    available: frozenset[str] = MECHANISMS,
+) -> ModuleOutcome:
+    """Call `work(request)` of a module of this package in a process that serves one request.
+
+    The process has the strongest isolation that this machine offers, without network and without the user's files; on
+    a machine that offers none, it is a plain process with resource limits. `available` removes mechanisms, for tests.
+    Raises SandboxError when no process can be started.
+    """
+    spec = WorkerSpec(limits, available, guard=False, module=module, packages=packages, request_bytes=request_bytes)
+    worker, _ = MODULE_POOL.take(spec)
+    report, written = bytearray(), bytearray()
+    with contextlib.closing(worker):
+        worker.send(request)
+        MODULE_POOL.refill(spec)
+        takers = {worker.report: report.extend, worker.stdout: written.extend, worker.stderr: _discard}
+        stop = attend(worker.program, takers, limits)
+    frames = protocol.split(bytes(written))
+    if stop is not None:
+        known: dict[str, Status] = {"timed_out": "timed_out", "memory": "memory", "flood": "flood"}
+        return ModuleOutcome(known.get(stop.word, "failed"), frames, stop.sentence)
+    return _ended(protocol.split(bytes(report)), frames)
+
+
+def _ended(reports: list[dict[str, str]], frames: list[dict[str, str]]) -> ModuleOutcome:
+    """The outcome of a process that ended by itself, from what its worker reports."""
+    if not reports:
+        return ModuleOutcome("failed", frames, "its process was killed")
+    code = int(reports[-1]["code"])
+    claims = protocol.split(reports[-1]["claim"].encode("utf-8", "surrogateescape"))
+    claim = claims[0] if claims else {}
+    if code == 0 and claim.get("kind") == "ok":
+        return ModuleOutcome("ok", frames)
+    failure = claim.get("failure", f"its process ended with code {code}")
+    if code == -_CPU_SIGNAL:
+        return ModuleOutcome("timed_out", frames)
+    if code == -_KILL_SIGNAL or failure.startswith("MemoryError"):
+        return ModuleOutcome("memory", frames)
+    return ModuleOutcome("failed", frames, failure)
+
+
+def _discard(_: bytes) -> None:
+    """Discard warnings that libraries print."""
+
+
+MODULE_POOL = WorkerPool()
+"""Keeps one process ready for the next request of the same kind, separate from the pool for Python code."""
+
+
+Answer = Callable[[str, str], Mapping[str, str]]
+"""Answers a call, given the function's name and its arguments as JSON.
+
+Returns a `value`, as the only item of a JSON list, or an `error`. Name and arguments are untrusted.
+"""
+
+_LENGTH = 4
+_NO_CALL = "The code sent an invalid function call."
+
+
+class CallingWorker(Protocol):
+    """A process of the sandbox whose code can call host functions."""
+
+    calls: int | None
+    program: subprocess.Popen[bytes]
+
+    def reply(self, texts: Mapping[str, str]) -> None:
+        """Send a reply that the code waits for. Raises SandboxError if it is not read."""
+        ...
+
+
+def call_takers(worker: CallingWorker, answer: Answer | None) -> dict[int, Callable[[bytes], None]]:
+    """The descriptor of calls, if they are enabled, mapped to the handler of the data read from it."""
+    return {} if answer is None or worker.calls is None else {worker.calls: _Answering(worker, answer).take}
+
+
+class _Answering:
+    """Assembles calls from chunks of data and replies to each complete one."""
+
+    def __init__(self, worker: CallingWorker, answer: Answer) -> None:
+        self._worker, self._answer = worker, answer
+        self._received = bytearray()
+
+    def take(self, data: bytes) -> None:
+        """Process a chunk. Raises SandboxError for a malformed call or a reply that is not read."""
+        if self._worker.program.poll() is not None:
+            return
+        self._received += data
+        length = int.from_bytes(self._received[:_LENGTH], "big")
+        awaited = length if length <= protocol.MAX_FRAME_BYTES else 0
+        if len(self._received) < _LENGTH + awaited:
+            return
+        requests = protocol.split(bytes(self._received))
+        self._received.clear()  # code that waits for a reply sends nothing else
+        if len(requests) != 1 or requests[0].keys() != {"tool", "arguments"}:
+            raise SandboxError(_NO_CALL)
+        self._worker.reply(self._answer(requests[0]["tool"], requests[0]["arguments"]))

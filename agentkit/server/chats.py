@@ -21,9 +21,9 @@ from agentkit.safety.approval import Approval, ApprovalRequest, Said
 from agentkit.server.event_stream import PageEvent, asked, history, page_events, settled, total
 from agentkit.server.http_types import HTTPError, json_bytes
 from agentkit.server.streaming import ConcurrencyLimit
-from agentkit.sessions.search import search_sessions, title_of
 from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionStore, SessionSummary
+from agentkit.sessions.transcript import search_sessions, title_of
 
 PATIENCE_SECONDS = 600.0
 """Seconds that an approval request waits; then the run ends paused, and can be answered later."""

@@ -17,17 +17,16 @@ import types
 from collections import UserString
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set, ValuesView
 from dataclasses import replace
-from functools import partial
 from itertools import islice
 from typing import Any, get_args
 
 from agentkit.content import File, Image, files_in, images_in, worded
 from agentkit.decisions import Decision, Label
 from agentkit.errors import Blocked, Postponed, ToolError, ToolTimeout
-from agentkit.lines import sentence
 from agentkit.messages import READ_MORE, Status, ToolResult, failure_content, reading_call, well_formed
 from agentkit.redaction import redact, redact_value, redactor
 from agentkit.safety.approval import CANNOT_SUCCEED
+from agentkit.text_encoding import sentence
 
 _DEEPEST, _RECORD_KEYS = 60, 32
 _MOST_SORTED, _MOST_BITS = 10_000, 14_000
@@ -517,18 +516,6 @@ def denial(tool_name: str, decision: Decision) -> ToolResult:
 def objection(decision: Decision) -> str:
     """Join reason and remedy of a decision."""
     return f"{sentence(decision.reason)} {decision.remedy}".strip() if decision.remedy else decision.reason
-
-
-def denied_with(*names: str, **more: Any) -> Callable[[Mapping[str, Any], Decision], Any]:
-    """Create the value of a denied direct call: the named arguments, `error`, `status`, `decision` and `more`."""
-    return partial(_denied_value, names, more)
-
-
-def _denied_value(
-    names: Sequence[str], more: Mapping[str, Any], arguments: Mapping[str, Any], decision: Decision
-) -> dict[str, Any]:
-    told = {name: arguments[name] for name in names}
-    return {**told, "error": objection(decision), "status": "denied", "decision": decision.to_dict(), **more}
 
 
 def told(error: Exception) -> str:

@@ -13,9 +13,9 @@ from agentkit.decisions import Decision, Label
 from agentkit.errors import ToolError
 from agentkit.messages import UPDATE_PLAN
 from agentkit.safety.approval import CallPreview
-from agentkit.tooling.results import denied_with
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
+from agentkit.tools.core import denied_with
 from agentkit.tools.files import FileJudge, read_file_in, write_file_in
 from agentkit.workspace.workspace import Workspace
 

@@ -12,8 +12,7 @@ from concurrent.futures import ProcessPoolExecutor
 import pytest
 
 from agentkit import LLM, Agent, ConfigError, Limits, Policy, SafetyLevel, Session, core_tools, default_tools
-from agentkit.agents.batch import MOST_LOSSES
-from agentkit.agents.executors import packed, run_elsewhere
+from agentkit.agents.batch import MOST_LOSSES, packed, run_elsewhere
 from agentkit.agents.prompt_run import Job
 from agentkit.agents.result import RunFinished
 from agentkit.agents.run_config import LINEAGE, NONE

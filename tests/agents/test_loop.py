@@ -1,8 +1,7 @@
 """Is the loop pure: does it yield events and questions, and nothing else, when nobody but the test answers them?"""
 
 from agentkit.agents.agent import Agent
-from agentkit.agents.budget import Budget
-from agentkit.agents.context_window import ContextBudget
+from agentkit.agents.budget import Budget, ContextBudget
 from agentkit.agents.effects import AskModel, AskPerson, UseTools
 from agentkit.agents.guardrails import AnswerValidator
 from agentkit.agents.loop import RunLoop

@@ -5,8 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agentkit.agents.agent import Agent
-from agentkit.agents.budget import Budget
-from agentkit.agents.context_window import ContextBudget
+from agentkit.agents.budget import Budget, ContextBudget
 from agentkit.agents.effects import AskModel
 from agentkit.agents.guardrails import AnswerValidator
 from agentkit.agents.model_requests import ModelRequester

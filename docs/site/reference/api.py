@@ -68,6 +68,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.mcp.Resource", "agentkit.mcp.Prompt", "agentkit.mcp.PromptArgument"),
         *("agentkit.mcp.serve", "agentkit.mcp.ToolServer", "agentkit.mcp.Address"),
     ),
+    "Server": ("agentkit.server.app", "agentkit.server.a2a.A2AAgent", "agentkit.server.ag_ui.SharedState"),
     "Tracing": (
         *("agentkit.tracing.Console", "agentkit.tracing.JSONLines", "agentkit.tracing.OpenTelemetry"),
         *("agentkit.tracing.origin", "agentkit.tracing.Origin", "agentkit.tracing.ContextListener"),
