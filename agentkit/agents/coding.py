@@ -57,7 +57,7 @@ class TaskTool:
         return tuple(worker.agent for worker in self.workers.values())
 
     def __call__(self, agent: str, request: str) -> Any:
-        """Let the agent answer. Raises ToolError when there is no answer."""
+        """Let the agent answer. Raises ToolError without an answer."""
         return self.workers[agent](request)
 
     async def acall(self, agent: str, request: str) -> Any:
@@ -131,8 +131,8 @@ class ProjectFiles:
         return cls(place, text, skills, content)
 
     @property
-    def told(self) -> str:
-        """What there is, for a person: "AGENTS.md and the skills in .agents/skills"."""
+    def summary(self) -> str:
+        """The files for a person: "AGENTS.md and the skills in .agents/skills"."""
         parts = [PROJECT_FILE] * bool(self.text)
         return " and ".join([*parts, *(f"the skills in {skill.relative_to(self.folder)}" for skill in self.skills)])
 

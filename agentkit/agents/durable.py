@@ -1,4 +1,4 @@
-"""Durable functions: what a function has done is stored step by step, and not repeated when it runs again."""
+"""Durable functions: steps and runs of agents are stored once, and not repeated when the function runs again."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ class ValueCodec:
 
 
 class DurableRun:
-    """One execution of a durable function: what is stored of it, and the number of its next step."""
+    """One execution of a durable function: its stored steps, and the number of the next one."""
 
     def __init__(
         self,
@@ -562,7 +562,7 @@ class StepCall:
         return codec.decode(text)
 
     def _failed(self, error: Exception) -> StepFailed:
-        """The error for the function; it is stored once the function goes on, so that the step is retried otherwise."""
+        """The error for the function; it is stored when the function continues, and the step is retried otherwise."""
         text = f"{self.name} failed: {error_text(error)}"
         self.run.failed.append(self._as_step("failed", text))
         return StepFailed(text)
@@ -578,7 +578,7 @@ class Step:
         """Call a function once: its result is stored, and returned without a call when the run is repeated.
 
         A coroutine function is awaited: `await step(f, x)`. The result is JSON, or of the annotated type. A call that
-        was cut off by a kill is made again. An exception becomes StepFailed; if the function handles it and goes on,
+        was cut off by a kill is made again. An exception becomes StepFailed; if the function handles it and continues,
         that is stored too. Agents need no step: their runs are stored event by event. Raises ConfigError for a result
         that cannot be stored.
         """

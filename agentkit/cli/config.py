@@ -114,7 +114,7 @@ def trust_project() -> None:
         tell(f"Trusted until it changes: {project.path}")
     if instructions is not None:
         trust(as_settings_file(instructions))
-        tell(f"Trusted until they change: {instructions.told} of {folder}")
+        tell(f"Trusted until they change: {instructions.summary} of {folder}")
     if project is None and instructions is None:
         raise ConfigError(
             "This folder has neither a project file, here or above, nor an AGENTS.md or skills. "

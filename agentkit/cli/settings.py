@@ -643,7 +643,7 @@ def _project_of_code(values: dict[str, Setting]) -> tuple[ProjectFiles | None, l
     project = coding.ProjectFiles.of(current_folder())
     if project is None or is_trusted(as_settings_file(project)):
         return project, []
-    note = f"{project.told} of this folder are not trusted, so the model does not read them."
+    note = f"{project.summary} of this folder are not trusted, so the model does not read them."
     return None, [f"{note}\nRead them, and then run: agentkit config trust"]
 
 

@@ -159,7 +159,7 @@ def fit(
 def fit_with_plan(
     told: Sequence[Message], messages: Sequence[Message], fitted: Callable[[Sequence[Message], int], Fitted], room: int
 ) -> Fitted:
-    """Fit `told`, a conversation or its summary; if the plan of `messages` is left out, add it to the newest prompt."""
+    """Fit a conversation or its summary; if the plan of `messages` is left out, add it to the newest prompt."""
     result = fitted(told, room)
     calls = (call for message in reversed(messages) for call in reversed(_calls(message)))
     call, plan = next(((call, text) for call in calls if (text := plan_text(call))), (None, ""))

@@ -78,7 +78,7 @@ class NoteJudge:
 def note_tools(folder: str = "notes") -> Toolset:
     """Create `write_note` and `read_notes` for Markdown files in a folder of the workspace.
 
-    The first line of a note tells what it is about; `read_notes` without a name lists these lines. Notes are judged,
+    The first line of a note is its subject; `read_notes` without a name lists these lines. Notes are judged,
     shown as diffs and undone like other files. What they contain counts as private and untrusted.
     """
     here = Workspace.for_direct_calls()
@@ -110,7 +110,7 @@ def _read_notes_in(folder: str, workspace: Workspace) -> Tool[..., Any]:
             return read_file_in(workspace).function(_checked(folder, name))
         try:
             files = [entry.name for entry in workspace.list(folder) if entry.name.endswith(".md")]
-        except ToolError:  # there is no note yet
+        except ToolError:  # no note has been written
             return {"notes": {}}
         read = read_file_in(workspace).function
         first = {file: str(read(f"{folder}/{file}", limit=1).get("content", "")) for file in files}

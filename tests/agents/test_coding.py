@@ -171,7 +171,7 @@ def test_skills_of_a_trusted_folder_are_tools_with_untrusted_results(tmp_path):
     (place / "SKILL.md").write_text(SKILL)
     (place / "more.txt").write_text("more")
     files = ProjectFiles.of(tmp_path)
-    assert files.told == "the skills in .agents/skills"
+    assert files.summary == "the skills in .agents/skills"
     assert b"Tag it." in files.content
     assert b"more" in files.content
     tool = coding_agent(tmp_path, trusted=True).tools["load_skill"]

@@ -71,6 +71,12 @@ def test_typed_values_are_stored_and_returned_as_the_same_type_each_time(session
 @pytest.mark.parametrize("value", [object(), {1, 2}, lambda: 1])
 def test_values_that_cannot_be_stored_are_refused(session, value):
     """The error names the function and the value; the step is not stored."""
+
+    def unresolved(given):
+        return given
+
+    unresolved.__annotations__["return"] = "Missing"
+    assert durable(lambda: step(unresolved, [1])).run(Session.open(session.store, "unresolved")).output == [1]
     trip = durable(lambda: step(lambda: value))
     with pytest.raises(ConfigError, match="cannot be stored"):
         trip.run(session)
@@ -248,6 +254,7 @@ def test_coroutine_functions(session):
     assert asyncio.run(trip.aresume(session, "yes")).output == ["a", "b", "hi", "x", "y", "yes"]
     assert sorted(seen) == ["a", "b", "bad"]
     assert len(llm.requests) == 3
+    assert asyncio.run(trip.aresume(session)).status == "done"
     with pytest.raises(ConfigError, match="arun"):
         trip.run(session)
     with pytest.raises(ConfigError, match="run\\(\\)"):
