@@ -17,7 +17,7 @@ from agentkit.agents.budget import ContextBudget
 from agentkit.agents.guardrails import middleware_from
 from agentkit.agents.options import AgentOptions, Prompt, check_rules, checked_listener
 from agentkit.agents.result import Answers, AsyncRunStream, Resumption, RunFinished, RunResult, RunStream, result_in
-from agentkit.agents.run_config import LINEAGE, HandoffTarget, Instruction, agent_tool, reachable
+from agentkit.agents.run_config import LINEAGE, HandoffTarget, Instruction, agent_tool, durable_scope, reachable
 from agentkit.agents.runner import MapOptions, ResumeOptions, Runner, RunOptions, Work
 from agentkit.agents.tool_policy import CallProgress
 from agentkit.errors import ConfigError, Postponed, ToolError
@@ -113,6 +113,8 @@ class MapMixin(Runner, Generic[T]):
             refuse(f"Agent.{function}", unknown, accepted)
         from agentkit.agents.batch import BatchRun
 
+        if (scope := durable_scope(options.get("session"))) is not None:
+            options = {**options, "session": scope.map_session(self)}
         return BatchRun(self, prompts, concurrency, options=self._map_options(**options), **how)
 
 
@@ -296,6 +298,11 @@ class AgentTool:
     """
 
     agent: Runner
+
+    @property
+    def agents(self) -> tuple[Runner, ...]:
+        """The agent that the tool can run."""
+        return (self.agent,)
 
     def __call__(self, request: str) -> Any:
         """Let the agent answer. Raises ToolError when there is no answer.

@@ -358,7 +358,9 @@ def packed(agent: Runner) -> bytes:
     """Serialise the agent for another process. Raises ConfigError that names the part that cannot be pickled."""
     above = LINEAGE.get()
     context = RunContext(above.context.value, run=above.context.run)
-    lineage = replace(above, budget=None, approve=None, found=None, context=context, plan=None, attached=None)
+    lineage = replace(
+        above, budget=None, approve=None, found=None, context=context, plan=None, workspace=None, attached=None
+    )
     # Without a store each run starts an empty session, so the current conversation is not sent.
     sent = agent if agent.session.store is not None else agent.within(Session())
     try:

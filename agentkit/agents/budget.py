@@ -23,6 +23,7 @@ from agentkit.sessions.context_window import (
     Fitted,
     Window,
     fit,
+    fit_with_plan,
     summary_prompt,
     to_summarise,
     with_summary,
@@ -444,7 +445,11 @@ class ContextBudget:
         """The part of the conversation that fits; `newest` is the index at which the newest exchange begins."""
         told = self.told(messages)
         begins = max(newest - (len(messages) - len(told)), 0)
-        return fit(told, room, self.window, self.estimates, begins, with_handles=with_handles)
+
+        def fitted(told: Sequence[Message], room: int) -> Fitted:
+            return fit(told, room, self.window, self.estimates, begins, with_handles=with_handles)
+
+        return fit_with_plan(told, messages, fitted, room)
 
     def _estimated(self, request: Request) -> int:
         return self.estimates.total(request.messages, request.instruction, request.tools, request.output_schema)

@@ -36,7 +36,7 @@ from agentkit.events import (
 from agentkit.llm.client import ANSWER_CUT
 from agentkit.messages import Content, Response
 from agentkit.safety.approval import Grants
-from agentkit.sessions.run_log import SessionRun
+from agentkit.sessions.run_log import SessionRun, is_record_of
 from agentkit.text_encoding import sentence
 
 
@@ -94,9 +94,9 @@ class RunLoop:
             prompt, refusal = yield from self._checked_prompt(prompt, is_first=True)
         except Exception as error:
             refusal = as_error(error)
-        started = RunStarted(
-            self.plan.agent, prompt, len(self.run.history), self.plan.policy_context.workspace.record.id
-        )
+        record = self.plan.policy_context.workspace.record.id
+        own = record if is_record_of(self.run.id, record) else ""  # a worker's changes are in its caller's record
+        started = RunStarted(self.plan.agent, prompt, len(self.run.history), own)
         yield from tell(self.run, started)
         if refusal is not None:
             yield from self._fail(refusal)

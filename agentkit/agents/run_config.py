@@ -5,29 +5,32 @@ from __future__ import annotations
 import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import field, replace
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Protocol, Self, TypeVar
 
 from agentkit import recording
 from agentkit._dataclass import dataclass
-from agentkit.agents.budget import Budget, ContextBudget
+from agentkit.agents.budget import Budget, ContextBudget, Spending
 from agentkit.agents.guardrails import AnswerValidator, Middleware
 from agentkit.agents.tool_policy import CallProgress, ToolPolicyContext
 from agentkit.decisions import Decision, Label
 from agentkit.errors import ConfigError
+from agentkit.events import Event
 from agentkit.levels import SafetyLevel
 from agentkit.llm.client import LLM
 from agentkit.llm.pricing import prices_under
 from agentkit.messages import ToolCall, ToolResult, ToolSpec
 from agentkit.safety.approval import Approver
 from agentkit.safety.policy import Policy
+from agentkit.sessions.session import Session
 from agentkit.tooling.run_context import NO_RUN, ContextType, RunContext, ToolCondition
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import NO_USAGE, Limits, Price, Usage
+from agentkit.workspace.workspace import Workspace
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -128,8 +131,9 @@ class ParentRun:
 
     `depth` is 0 without a parent run. `read` holds the labels of what the parent runs have read; `found` collects the
     labels of what is read here. `context` is the RunContext of the parent run, `plan` its configuration if it runs in
-    this process. `attached` wraps the calls of a program in the context managers of the run's listeners.
-    `call_progress` is the progress of the current tool call if the calls it makes can wait for a person.
+    this process. `workspace` is that of the caller of an agent that runs as a tool. `attached` wraps the calls of a
+    program in the context managers of the run's listeners. `call_progress` is the progress of the current tool call if
+    the calls it makes can wait for a person.
     """
 
     budget: Budget | None = None
@@ -141,6 +145,7 @@ class ParentRun:
     found: set[Label] | None = None
     context: RunContext[Any] = NO_RUN
     plan: RunConfig | None = None
+    workspace: Workspace | None = None
     attached: Callable[[Any], Any] | None = None
     call_progress: CallProgress | None = None
 
@@ -171,6 +176,10 @@ def hearing(**changed: Any) -> Iterator[set[Label]]:
         above.note(frozenset(found))
 
 
+def _workspace_of(plan: RunConfig | None) -> Workspace | None:
+    return None if plan is None else plan.policy_context.workspace
+
+
 class PausingTool(Tool[P, R]):
     """A tool whose call pauses while a call that it made waits for a person, for example the tool of an agent.
 
@@ -185,7 +194,7 @@ class PausingTool(Tool[P, R]):
 
     def run(self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None) -> ToolResult:
         """Run the tool; the result carries the labels of what was read meanwhile, and the pause if a call waits."""
-        with hearing(call_progress=self.call_progress) as found:
+        with hearing(call_progress=self.call_progress, workspace=_workspace_of(LINEAGE.get().plan)) as found:
             result = super().run(arguments, decision, timeout_seconds)
         return self._told(result, found)
 
@@ -193,7 +202,7 @@ class PausingTool(Tool[P, R]):
         self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None
     ) -> ToolResult:
         """Async version of `run`."""
-        with hearing(call_progress=self.call_progress) as found:
+        with hearing(call_progress=self.call_progress, workspace=_workspace_of(LINEAGE.get().plan)) as found:
             result = await super().arun(arguments, decision, timeout_seconds)
         return self._told(result, found)
 
@@ -215,13 +224,15 @@ MOST_DEPTH = 8
 class BudgetScope:
     """Limits for everything that agents do within a `with` block, in tasks, and in threads that copy the context.
 
+    `spent` is what earlier blocks have spent of them.
+
     Another thread shares them by entering the same object. The time counts from the first entry.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, spent: Spending | None = None) -> None:
         if not isinstance(limits, Limits):
             raise ConfigError(f"budget() takes Limits(...). Got {limits!r:.200}.")
-        self._limits = limits
+        self._limits, self._spent = limits, spent or Spending()
         self._budget: Budget | None = None
         self._lock = threading.Lock()
 
@@ -229,7 +240,7 @@ class BudgetScope:
         above = LINEAGE.get()
         with self._lock:
             if self._budget is None:
-                self._budget = Budget(self._limits, above.budget, recording.clock())
+                self._budget = Budget(self._limits, above.budget, recording.clock(), self._spent)
         _OUTSIDE.set((*_OUTSIDE.get(), above))
         LINEAGE.set(replace(above, budget=self._budget))
         return self
@@ -325,3 +336,34 @@ def _about(lead: HandoffTarget) -> str:
     """The description of an agent, if it has one. Its instruction is private."""
     about = " ".join((lead.description or "").split())[:_MAX_CHARS]
     return f" {lead.name}: {about}" if about else ""
+
+
+class DurableScope(Protocol):
+    """A durable function that runs: the runs of agents in its code are stored in its session."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the current code is that of the function."""
+        ...
+
+    def events(self, agent: Any, prompt: Any, **given: Any) -> Generator[Event, None, None]:
+        """The events of a run of an agent, which is continued or not repeated if it is stored."""
+        ...
+
+    def aevents(self, agent: Any, prompt: Any, **given: Any) -> AsyncGenerator[Event, None]:
+        """Async version of `events`."""
+        ...
+
+    def map_session(self, agent: Any) -> Session:
+        """The session of a batch."""
+        ...
+
+
+DURABLE: ContextVar[DurableScope | None] = ContextVar("agentkit_durable", default=None)
+"""The durable function that runs in the current context."""
+
+
+def durable_scope(session: object = None) -> DurableScope | None:
+    """The durable function of the current code, for a run without a session that the program has named."""
+    scope = DURABLE.get()
+    return scope if scope is not None and session is None and scope.is_here else None

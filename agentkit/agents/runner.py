@@ -41,6 +41,7 @@ from agentkit.agents.run_config import (
     ParentRun,
     PausingTool,
     RunConfig,
+    durable_scope,
     find_agent,
     handoff_tools,
 )
@@ -428,15 +429,17 @@ class Runner(HandoffTarget):
     ) -> RunConfig:
         is_dry = self.dry_run or self.workspace.dry_run or above.dry_run
         label = f"{self.name}: {one_line(prompt[:_MAX_LABEL_SOURCE_CHARS])}" if prompt else self.name
-        workspace = self.workspace.for_run(record, label, dry_run=is_dry, is_new=is_new)
+        workspace = self._caller_workspace(above.workspace, is_dry=is_dry)
+        workspace = workspace or self.workspace.for_run(record, label, dry_run=is_dry, is_new=is_new)
         tools = self.tools.within(workspace)
         if self.handoff_targets:
             tools = tools + handoff_tools(self.handoff_targets.values())
         tools, specs = offered(tools)
         policies, grants = (self.policy, *above.policies), self._grants.for_run()
         asks = self.unlabelled == "ask"
+        read = above.read | getattr(self.instruction, "labels", frozenset())
         policy_context = ToolPolicyContext(
-            tools, policies, grants, workspace, above.read, context=context, asks_about_unlabelled=asks
+            tools, policies, grants, workspace, read, context=context, asks_about_unlabelled=asks
         )
         approve, found = approver_in(context, self.approve, above), conditions_of(tools)
         order, rules, room = self.instruction, self._answers.within(context), self._room
@@ -444,6 +447,15 @@ class Runner(HandoffTarget):
         return RunConfig(
             self, context, order, specs, policy_context, llm, rules, room, approve, conditions=found, middleware=layers
         )
+
+    def _caller_workspace(self, above: Workspace | None, *, is_dry: bool) -> Workspace | None:
+        """The workspace of the caller of this agent as a tool, whose run then records the changes of both.
+
+        None without a caller, and if this agent has another folder.
+        """
+        own = self.workspace
+        is_shared = above is not None and above.dry_run == is_dry and (not own.is_fixed or own.folder == above.folder)
+        return above if is_shared else None
 
     def events(
         self, prompt: Work, *, streaming: bool = False, **given: Unpack[RunArguments]
@@ -454,23 +466,37 @@ class Runner(HandoffTarget):
         agent. Arguments are validated before the first event: raises ConfigError for an invalid prompt, limits, type or
         context, and NoProvider if no provider is configured.
         """
+        scope = None if prompt is None or isinstance(prompt, Resumption) else durable_scope(given.get("session"))
+        if scope is not None:
+            return scope.events(self, prompt, streaming=streaming, **given)
         return self._run_events(self._task(prompt, **given), streaming=streaming)
 
     def aevents(
         self, prompt: Work, *, streaming: bool = False, **given: Unpack[RunArguments]
     ) -> AsyncGenerator[Event, None]:
         """Async version of `events`."""
+        scope = None if prompt is None or isinstance(prompt, Resumption) else durable_scope(given.get("session"))
+        if scope is not None:
+            return scope.aevents(self, prompt, streaming=streaming, **given)
         return self._arun_events(self._task(prompt, **given), streaming=streaming)
 
     def _stream_events(self, prompt: Work, **given: Unpack[RunArguments]) -> RunStream[Any]:
-        """The events of a run with the text as it is written."""
+        """The events of a run with the text as it is written. Raises ConfigError in a durable function."""
+        self._refuse_durable(given)
         task = self._task(prompt, **given)
         return RunStream(self._run_events(task, streaming=True), task.inbox, options.content_from)
 
     def _astream_events(self, prompt: Work, **given: Unpack[RunArguments]) -> AsyncRunStream[Any]:
         """Async version of `_stream_events`."""
+        self._refuse_durable(given)
         task = self._task(prompt, **given)
         return AsyncRunStream(self._arun_events(task, streaming=True), task.inbox, options.content_from)
+
+    def _refuse_durable(self, given: Mapping[str, Any]) -> None:
+        if durable_scope(given.get("session")) is not None:
+            raise ConfigError(
+                f"stream() of {self.name} is not stored in a durable function. Call run(), and watch it with on(...)."
+            )
 
     def _task(
         self,
@@ -696,7 +722,8 @@ def team_of(agent: Runner) -> list[Runner]:
     """The agent, and all agents that it can hand over to or use as a tool, each once."""
     found = [agent]
     for each in found:
-        workers = [getattr(tool.function, "agent", None) for tool in each.tools if isinstance(tool, PausingTool)]
+        functions = [tool.function for tool in each.tools if isinstance(tool, PausingTool)]
+        workers = [worker for function in functions for worker in getattr(function, "agents", ())]
         others = [other for other in (*each.handoff_targets.values(), *workers) if isinstance(other, Runner)]
         found += [
             other

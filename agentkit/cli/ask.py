@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -35,6 +36,7 @@ from agentkit.cli.terminal import (
 )
 from agentkit.decisions import Verdict
 from agentkit.errors import AgentKitError, LimitExceeded
+from agentkit.event_rendering import plan_text
 from agentkit.events import (
     AnswerGiven,
     Event,
@@ -167,6 +169,9 @@ class Screen:
     def _tell_call(self, used: ToolCallFinished) -> None:
         if self._shows_calls:
             self.end_line()
+            if used.result.ok and (plan := plan_text(used.call)):
+                tell(clean(indent(plan, "  ")))
+                return
             decision = used.result.decision
             is_denied = decision is not None and decision.verdict is Verdict.DENY
             line = fitted(f"  {call_line(used)}", sys.stderr, 4)

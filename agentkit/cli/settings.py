@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
 from agentkit.atomic_write import store
+from agentkit.cli.options import CODE
 from agentkit.errors import ConfigError, NoProvider, UnknownTool
 from agentkit.event_rendering import suggestion
 from agentkit.levels import SafetyLevel
@@ -22,6 +23,7 @@ from agentkit.usage import Limits, is_whole
 
 if TYPE_CHECKING:
     from agentkit.agents.agent import Agent
+    from agentkit.agents.coding import ProjectFiles
     from agentkit.llm.client import LLM
     from agentkit.safety.approval import Approver
     from agentkit.sessions.session import Session
@@ -445,6 +447,7 @@ class Settings:
     """All settings, each with its source; `notes` are warnings about ignored values, for stderr.
 
     `name` and `workspace` come from an agent's text file; `made` is an agent defined by a program.
+    `project` are the trusted instructions of the current folder, for a coding agent.
     """
 
     values: Mapping[str, Setting]
@@ -452,6 +455,7 @@ class Settings:
     name: str = "agentkit"
     workspace: Path | None = None
     made: Agent[Any] | None = None
+    project: ProjectFiles | None = None
 
     def of(self, key: str) -> Any:
         """The value of a setting; None if no source sets it."""
@@ -474,7 +478,8 @@ class Settings:
         if self.made is not None and not self.is_flag("tools"):
             return self.made.tools
         try:
-            return tools_named(self.of("tools"), self.of("plugins"))
+            found = tools_named(self.of("tools"), self.of("plugins"))
+            return found if self.project is None else found + self.project.tools
         except UnknownTool as error:
             source = "" if self.is_flag("tools") else f"{self.values['tools'].source}: "
             raise UnknownTool(f"{source}{error}") from None
@@ -541,6 +546,13 @@ class Settings:
 
         tools = self.tools  # a misspelt tool is reported before a missing key
         data: dict[str, Any] = {name: self.of(name) for name in ("instruction", "safety")}
+        if CODE in self.of("tools"):
+            from agentkit.agents import coding
+
+            is_default = self.values["instruction"].source == DEFAULT
+            data["instruction"] = coding.coding_instruction(
+                coding.INSTRUCTION if is_default else data["instruction"], self.project
+            )
         data |= {"llm": self.llm(), "limits": self.limits, "workspace": self.workspace, "listeners": self.listeners}
         data["max_iterations"] = self.of("limits.iterations")
         return Agent(self.name, tools, **data, **more)
@@ -620,7 +632,29 @@ def settings_here(
     settings += [_merged(key, layers) for key in _MERGED]
     settings += [_first(key, layers) for key in KEYS if key not in (*_PLACE, *_MERGED, "limits")]
     values = {each.key: each for each in settings}
+    if CODE in values["tools"].value and "made" not in more:
+        more["project"], unread = _project_of_code(values)
+        notes += unread
     return Settings(values, (*notes, *_unanswered(values, described)), **more)
+
+
+def _project_of_code(values: dict[str, Setting]) -> tuple[ProjectFiles | None, list[str]]:
+    """The trusted instructions of the current folder, or a note about them; also raises the default of iterations."""
+    from agentkit.agents import coding
+
+    limit = values["limits.iterations"]
+    if limit.source == DEFAULT:
+        values[limit.key] = replace(limit, value=coding.MAX_ITERATIONS)
+    project = coding.ProjectFiles.of(current_folder())
+    if project is None or is_trusted(as_settings_file(project)):
+        return project, []
+    note = f"{project.summary} of this folder are not trusted, so the model does not read them."
+    return None, [f"{note}\nRead them, and then run: agentkit config trust"]
+
+
+def as_settings_file(project: ProjectFiles) -> SettingsFile:
+    """The instructions of a folder in the form in which trust is stored."""
+    return SettingsFile(project.folder.resolve() / "instructions", {}, project.content)
 
 
 def _unanswered(values: Mapping[str, Setting], described: Path | None) -> Iterator[str]:
@@ -753,8 +787,10 @@ def _fewer(names: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
     from agentkit.cli.programs import is_own
     from agentkit.tools import catalog
 
-    known = set(catalog.named(name for name in allowed if not is_own(name)).names)
-    return tuple(name for name in catalog.named(names).names if name in known)
+    known = {*catalog.named(name for name in allowed if not is_own(name) and name != CODE).names}
+    known |= {*allowed}.intersection([CODE])
+    found = *catalog.named(name for name in names if name != CODE).names, *(name for name in names if name == CODE)
+    return tuple(name for name in found if name in known)
 
 
 def _names_place(values: Mapping[str, Any]) -> bool:

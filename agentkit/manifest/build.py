@@ -14,6 +14,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agentkit.agents.agent import Agent, AgentTool
+from agentkit.agents.coding import TaskTool
 from agentkit.decisions import Decision, Verdict
 from agentkit.levels import SafetyLevel
 from agentkit.manifest import file, schema
@@ -90,8 +91,8 @@ def agents_in(held: Any) -> list[Agent[Any]]:
 def _held_by(value: Any) -> Iterator[Any]:
     """The objects that a value refers to, found without running code."""
     match value:
-        case Tool() | AgentTool():
-            yield from (getattr(value, name, None) for name in ("function", "_asynchronous", "agent"))
+        case Tool() | AgentTool() | TaskTool():
+            yield from (getattr(value, name, None) for name in ("function", "_asynchronous", "agents"))
         case functools.partial():
             yield from (value.func, value.args, value.keywords)
         case types.MethodType():

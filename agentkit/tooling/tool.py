@@ -272,16 +272,18 @@ class Tool(reflection.Portable, Generic[P, R]):
         max_chars: int = 50_000,
         judge: Judge | None = None,
         labels: Iterable[Label | str] | None = None,
+        asynchronous: Callable[..., Awaitable[R]] | None = None,
     ) -> Tool[..., R]:
         """Create a tool whose parameters are described by a JSON schema; the function gets the arguments by name.
 
         Arguments are validated at any depth: types, choices, limits, and required or unknown names. Non-standard schema
         dialects are normalised. Raises ConfigError if the schema does not describe an object.
         """
-        made: Tool[..., R] = Tool.__new__(Tool)
+        made: Tool[..., R] = cls.__new__(cls)
         made.__dict__["_parameters"] = GivenParameters(json_schema, checked_name(name))
         limits: dict[str, Any] = {"level": level, "timeout_seconds": timeout_seconds, "max_chars": max_chars}
-        Tool.__init__(made, function, name, description, judge=judge, labels=labels, **limits)
+        limits |= {"judge": judge, "labels": labels, "asynchronous": asynchronous}
+        Tool.__init__(made, function, name, description, **limits)
         made.__dict__.update(lacks_instance=False, _is_written_in_class=False)
         return made
 
