@@ -167,9 +167,8 @@ class OfflineModel:
         offered = offers(question, tools) if asks else []
         if not offered:
             return _Answer(_unable(question, tools))
-        if call := reckoned(question, offered):
-            return _Answer(calls=(call,))
-        if calls := spelled_out_calls(question, offered):
+        calls = _told_by_rules(question, offered) or _told_by_clauses(question, tools, sums=reckons)
+        if calls:
             return _Answer(calls=calls)
         raw = self._ask([offer.shown() for offer in offered], _shortened(question), max_tokens=192)
         judgment = judge(question, offered, raw)
@@ -216,6 +215,29 @@ def _shared_worker() -> EngineProcess:
         if worker is None:
             worker = _WORKERS[process] = EngineProcess()
         return worker
+
+
+def _told_by_rules(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall, ...]:
+    """The calls that follow from the question alone, without the engine."""
+    call = reckoned(question, offered)
+    return (call,) if call else spelled_out_calls(question, offered)
+
+
+def _told_by_clauses(question: Question, tools: Sequence[ToolSpec], *, sums: bool) -> tuple[ProposedCall, ...]:
+    """The calls that follow from the two clauses of a question, each on its own: `what time is it and what is 3 * 4`.
+
+    Empty if a clause is a search, because it could refer to the other one.
+    """
+    clauses = question.clauses()
+    calls: list[ProposedCall] = []
+    for text in clauses:
+        clause = Question(spelled_out(text, sums=sums), orders=question.orders)
+        offered = [] if clause.small or clause.negated else offers(clause, tools)
+        found = _told_by_rules(clause, offered) if offered else ()
+        if not found or any(TextKind.QUERY in kinds_of(offer.spec).values() for offer in offered):
+            return ()
+        calls += [call for call in found if call not in calls]
+    return tuple(calls)
 
 
 def _trailing_results(messages: Sequence[Message]) -> list[ToolMessage]:
