@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from agentkit._dataclass import dataclass
 from agentkit.lines import split_lines
-from agentkit.llm.compat import OF_TOOLS
+from agentkit.llm.request_settings import OF_TOOLS
 from agentkit.messages import AssistantMessage, Message, Request, ToolMessage, UserMessage, parts_of, well_formed
 
 if TYPE_CHECKING:

@@ -533,12 +533,14 @@ def _introduced(question: Question, span: Span) -> bool:
 
 def _orders(offer: Offer) -> Iterator[str]:
     question = offer.question
-    yield from (span.text for span in question.of(Shape.ORDER))
-    if not question.of(Shape.ORDER) and (_spoken_of(offer) or not question.ideas.isdisjoint(_RUNNING)):
-        yield from question.tail or [span.text for span in question.of(Shape.QUOTE)]
+    quotes = [span.text for span in question.of(Shape.QUOTE)]
+    yield from [span.text for span in question.of(Shape.ORDER)] or question.tail or quotes
 
 
 def _commands(offer: Offer) -> Iterator[str]:
+    question = offer.question
+    if not question.of(Shape.ORDER) and not _spoken_of(offer) and question.ideas.isdisjoint(_RUNNING):
+        return
     texts = (text for text in _orders(offer) if not text[:1].isdigit())
     yield from (text for text in texts if _spoken_of(offer) or not _is_program(text))
 
@@ -577,7 +579,7 @@ def _named_texts(offer: Offer) -> Iterator[str]:
 
 def _messages(offer: Offer) -> Iterator[str]:
     json = [span.text for span in offer.question.of(Shape.JSON)]
-    said = _SAID.findall(offer.question.text) or _WRITTEN.findall(offer.question.text)
+    said = _SAID.findall(offer.question.text) or [text.strip() for text in _WRITTEN.findall(offer.question.text)]
     yield from list(_named_texts(offer)) or json or said
 
 
@@ -631,7 +633,7 @@ _FINDERS: dict[TextKind, Callable[[Offer], Iterator[str]]] = {
 }
 _MOST_OFFERS = 5
 _RUNNING = frozenset({"run", "shell", "code"})
-"""Ideas of a question in which a quotation can be a command or a program."""
+"""Ideas of a question in which a quotation can be a command."""
 
 _LISTING, _READING = frozenset({"list", "folder"}), frozenset({"see"})
 _DEEDS = ideas(DEEDS)
@@ -650,8 +652,8 @@ _SAID = re.compile(
 )
 _WRITTEN = re.compile(
     r"(?i)^(?:(?:please|can you|could you|hãy)\s+)*(?:write|save|put|store|ghi|lưu)\s+"
-    r"(?!(?:the|this|that|it|an?|my|some|all)\b)"
-    r"(.*\S)\s+(?:to|into|in|vào)\s+(?:(?:the |a )?(?:file|tệp|tập tin)\s+)?[\w./~-]*\.\w+[\s.!?]*$"
+    r"((?:(?!(?:the|this|that|it|an?|my|some|all|about|or|of|for|file)\b)\S+\s+){1,6})"
+    r"(?:to|into|in|vào)\s+(?:(?:the |a )?(?:file|tệp|tập tin)\s+)?[\w./~-]*\.\w+[\s.!?]*$"
 )
 _NAMED_TEXT = re.compile(
     r"\b(?:word|name|string|text|(?:letters|chars|chữ cái)(?: (?:are|there|does|do|in|of|trong|của|từ))+)"

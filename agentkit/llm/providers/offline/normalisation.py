@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Mapping
+from functools import cache
 
 from agentkit.lines import split_lines
 from agentkit.llm.providers.offline.argument_matching import nodes_of
@@ -100,7 +101,7 @@ def _sums_spelled_out(text: str) -> str:
     """Rewrite arithmetic in words as formulas; long texts are not changed."""
     text = _vietnamese_digits(text) if len(text) <= _MAX_CHARS else text
     for pattern, formula in _SUMS if len(text) <= _MAX_CHARS else ():
-        matches = list(pattern.finditer(text))
+        matches = list(_compiled(pattern).finditer(text)) if _may_match(pattern, text.lower()) else []
         kept = [(span.start, span.end) for span in Question(text).of(*_VERBATIM)] if matches else []
         colon = COLON.search(text)
         end = colon.start() if colon else len(text)
@@ -109,6 +110,21 @@ def _sums_spelled_out(text: str) -> str:
             if match.start() < end and not inside:
                 text = text[: match.start()] + formula(match) + text[match.end() :]
     return text
+
+
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.IGNORECASE)
+
+
+@cache
+def _words_of(pattern: str) -> frozenset[str]:
+    return frozenset(re.findall(r"[a-z]{2,}", re.sub(r"\\[a-z]|\?P<\w+>", " ", pattern)))
+
+
+def _may_match(pattern: str, text: str) -> bool:
+    """Whether a text contains one of the words of a pattern: most patterns need not be compiled."""
+    return any(word in text for word in _words_of(pattern))
 
 
 def _vietnamese_digits(text: str) -> str:
@@ -308,20 +324,19 @@ _UNITS: Mapping[str, tuple[str, float]] = {
 """Units that a whole factor converts into each other, with their dimension and size."""
 
 _UNIT = rf"(?:{'|'.join(_UNITS)})s?"
-_CONVERSION = re.compile(
+_CONVERSION = (
     rf"\bhow many (?P<wanted>{_UNIT})(?: (?:are|is|does|do))?(?: there)?(?: in)? "
     rf"(?P<number>{_N}|an?) (?P<given>{_UNIT})\b"
-    r"(?: (?:have|has|contain|last)s?\b)?",
-    re.IGNORECASE,
+    r"(?: (?:have|has|contain|last)s?\b)?"
 )
 
-_SUMS: tuple[tuple[re.Pattern[str], Callable[[re.Match[str]], str]], ...] = (
+_SUMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
     (_CONVERSION, _converted),
-    (SPOKEN_NUMBER, lambda match: f"{spoken(match.group()):.0f}"),
+    (SPOKEN_NUMBER.pattern, lambda match: f"{spoken(match.group()):.0f}"),
     *(
         # In the templates # is a number, and _ at the end means that no further arithmetic can follow.
         (
-            re.compile(rf"\b{pattern.replace('#', f'({_N})').replace('_', _ALONE)}", re.IGNORECASE),
+            rf"\b{pattern.replace('#', f'({_N})').replace('_', _ALONE)}",
             _template(written) if isinstance(written, str) else written,
         )
         for pattern, written in (
