@@ -163,7 +163,7 @@ class OfflineModel:
         takes_orders = any(kind in _ORDERS for spec in tools for kind in kinds_of(spec).values())
         reckons = any(kind is TextKind.SUM for spec in tools for kind in kinds_of(spec).values())
         question = Question(spelled_out(text, sums=reckons), orders=takes_orders)
-        asks = not (question.small or question.negated or only_states(text))
+        asks = not (question.small or question.negated or question.is_private or only_states(text))
         offered = offers(question, tools) if asks else []
         if not offered:
             return _Answer(_unable(question, tools))
@@ -315,7 +315,7 @@ def _unable(question: Question, tools: Sequence[ToolSpec], judgment: CallValidat
     elif judgment and judgment.unclear:
         told = " and ".join(name for _, name in judgment.unclear)
         why = f"I would use {judgment.unclear[0][0]}, but I am not sure what its {told} should be. "
-    elif wanting := unfilled(question, tools):
+    elif not question.personal and (wanting := unfilled(question, tools)):
         why = f"I would use {wanting.spec.name}, but I do not see its {' and '.join(wanting.missing)}. "
     else:
         why = "No tool here fits this. "
@@ -329,6 +329,8 @@ def _small_talk(question: Question, tools: Sequence[ToolSpec]) -> str:
         return "You are welcome."
     if not _FAREWELLS.isdisjoint(said):
         return "Goodbye."
+    if said and said <= _ASSENTS:
+        return "All right."
     if _HELLOS.isdisjoint(said) and "chào" not in question.text.lower():
         return ""
     return f"Hello. I am the offline model: ask for something that a tool can do ({_nearest(question, tools)})."
@@ -432,7 +434,10 @@ def _entry(key: str, value: Any) -> str:
 
 _THANKS = frozenset({"thanks", "thank", "thx", "cheers"})
 _HELLOS = frozenset({"hi", "hello", "hey", "hiya", "howdy", "yo", "greetings", "morning", "evening", "afternoon"})
-_FAREWELLS = frozenset({"bye", "goodbye"})
+_FAREWELLS = frozenset({"bye", "goodbye", "later", "night"})
+_ASSENTS = frozenset(
+    {"ok", "okay", "cool", "great", "nice", "fine", "alright", "sure", "perfect", "awesome", "understood"}
+)
 _VALIDITY = frozenset({"valid", "validate", "invalid", "well-formed", "correct"})
 _ORDERS = (TextKind.CODE, TextKind.COMMAND)
 _MAIN = ("result", "results", "answer", "output", "content", "summary", "text", "data", "value")

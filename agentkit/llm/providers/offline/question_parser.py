@@ -109,7 +109,12 @@ class Question:
         Such a question is never sent to a web search.
         """
         words = _POLITE.sub(" ", " ".join(plain(self.frame))).split()
-        return not _PERSONS.isdisjoint(words) or _PERSONAL_MATTERS.search(self.text) is not None
+        return not _PERSONS.isdisjoint(words) or self.is_private
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the question is about a personal matter, which no tool can help with."""
+        return _PERSONAL_MATTERS.search(self.text) is not None
 
     @property
     def asks_for_knowledge(self) -> bool:
@@ -393,6 +398,9 @@ _PERSONAL_MATTERS = re.compile(
     r"\b(?:break ?-?ups?|divorce|loss|grief|death|heartbreak|rejection|anxiety|depression|stress|addiction|anger"
     r"|guilt)\b"
     r"|\bfeel(?:ing)? (?:so |very |less |more )?(?:sad|lonely|depressed|anxious|guilty|worthless|hopeless|empty)\b"
+    r"|\b(?:how (?:to|can|do|should)|should|is it (?:normal|okay|ok|wrong|bad|weird)|why (?:do|does|am))\b.*"
+    r"\b(?:overthink\w*|self[- ]harm|suicid\w+|panic attacks?|insomnia|loneliness|lonely|heartbreak|self[- ]esteem"
+    r"|cry(?:ing)?|lose weight|divorc\w+|dating|crush|break ?up|hate (?:my|one)self|pregnan\w+)\b"
     r"|\bbreak(?:ing)? up with\b|\bstop (?:crying|drinking|smoking|worrying)\b|\bkill (?:one|her|him)self\b",
     re.IGNORECASE,
 )
