@@ -8,7 +8,7 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
 from functools import cached_property
@@ -60,7 +60,8 @@ from agentkit.messages import (
     parts_of,
     with_distinct_ids,
 )
-from agentkit.usage import Tariff, unreported
+from agentkit.suggestions import closest
+from agentkit.usage import Tariff, is_number, is_whole, unreported
 
 ORIGIN = "offline"
 """The `origin` of this model's messages."""
@@ -100,6 +101,8 @@ class OfflineModel:
     Args:
         timeout_seconds: Maximum time for one response, after which the engine's process is terminated.
 
+    Settings such as the temperature have no effect, but invalid values raise ConfigError.
+
     Requests raise MissingExtra without the `offline` extra, Rejected for images and texts that are too long,
     Unreachable after the timeout, BadResponse if an `output_schema` could not be filled with certainty.
     """
@@ -115,6 +118,7 @@ class OfflineModel:
 
     def complete(self, request: Request) -> Response:
         """Answer one request, blocking."""
+        _check_settings(request.settings)
         answer = self._answer(request)
         calls = tuple(ToolCall("", call.tool, json.dumps(call.arguments)) for call in answer.calls)
         extra = {"suggested": [[call.tool, dict(call.arguments)] for call in answer.suggested]}
@@ -215,6 +219,26 @@ def _shared_worker() -> EngineProcess:
         if worker is None:
             worker = _WORKERS[process] = EngineProcess()
         return worker
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a setting with a value that no model takes; valid ones have no effect here."""
+    for name, (is_valid, values) in _SETTINGS.items():
+        if (value := settings.get(name)) is not None and not is_valid(value):
+            slip = closest(value, EFFORTS, 0.6) if name == "reasoning_effort" and isinstance(value, str) else ""
+            hint = f" Did you mean {slip!r}?" if slip else ""
+            raise ConfigError(f"{name}= takes {values}. Got {value!r:.200}.{hint}")
+
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_SETTINGS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "temperature": (lambda value: is_number(value) and value <= 2, "a number from 0 to 2"),
+    "top_p": (lambda value: is_number(value) and value <= 1, "a number from 0 to 1"),
+    "max_tokens": (lambda value: is_whole(value, 1), "a whole number, 1 or more"),
+    "max_completion_tokens": (lambda value: is_whole(value, 1), "a whole number, 1 or more"),
+    "reasoning_effort": (lambda value: value in EFFORTS, f"one of {', '.join(EFFORTS)}"),
+}
+"""The settings that are validated, although this model has no use for them: a test and the values, in words."""
 
 
 def _told_by_rules(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall, ...]:

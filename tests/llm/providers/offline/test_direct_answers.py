@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from agentkit import default_tools
+from agentkit import ConfigError, default_tools
 from agentkit.llm.providers.offline.model import OfflineModel
 from agentkit.messages import AssistantMessage, Request, ToolCall, ToolMessage, UserMessage
 
@@ -178,3 +178,21 @@ def test_a_time_names_its_place(model):
     call = ToolCall("1", "get_current_datetime", '{"timezone": "America/New_York"}')
     result = {"time": "10:54", "date": "2026-11-27", "timezone": "America/New_York"}
     assert report(model, "what time is it in New York?", call, result) == "time: 10:54 in New York"
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"temperature": "hot"}, r"temperature= takes a number from 0 to 2\. Got 'hot'\."),
+        ({"temperature": 3}, "temperature="),
+        ({"reasoning_effort": "hihg"}, "Did you mean 'high'\\?"),
+        ({"reasoning_effort": 3}, "reasoning_effort= takes one of none"),
+        ({"max_tokens": 0}, "max_tokens= takes a whole number"),
+    ],
+)
+def test_settings_with_wrong_values_are_refused(model, settings, words):
+    """A setting that has no effect is still refused if its value is wrong; a valid one is ignored."""
+    with pytest.raises(ConfigError, match=words):
+        model.complete(Request([UserMessage("2+2")], tools=SPECS, settings=settings))
+    valid = {"temperature": 0.2, "reasoning_effort": "high", "max_tokens": 100, "seed": 1}
+    assert model.complete(Request([UserMessage("2+2")], tools=SPECS, settings=valid)).tool_calls
