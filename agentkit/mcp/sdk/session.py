@@ -245,8 +245,7 @@ class MCPConnection:
         if listening is not None:
             listening.cancel()
         if when_changed is None:
-            is_known = watched.pop(uri, None) is not None
-            if is_known and listening is None:
+            if watched.pop(uri, None) is not None and listening is None:
                 ended = types.UnsubscribeRequest(params=types.UnsubscribeRequestParams(uri=uri))
                 await self._asking(self._client.session.send_request(ended, types.EmptyResult))
             return
