@@ -76,11 +76,6 @@ class KnowledgeFile(sqlite_database.DatabaseFile):
         except SessionError as error:  # from the code shared with session files
             raise KnowledgeError(str(error)) from None
 
-    def empty_log(self) -> None:
-        """Remove deleted data from the log, too, unless another connection is reading."""
-        with self.using() as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
-
 
 WEIGHTS = (4.0, 1.0, 1.0)
 """The weight of a word in the headings above a chunk, in its text, and in another spelling."""
@@ -171,7 +166,8 @@ class SQLiteChunkStore(SQLChunkStore):
             if removed:
                 connection.execute("INSERT INTO words (words) VALUES ('optimize')")
         if removed:
-            self._file.empty_log()
+            with self._file.using() as connection:  # from the log, too, unless another connection is reading
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         return removed
 
     def find_words(self, scope: SearchScope, terms: Terms, limit: int) -> Found:
