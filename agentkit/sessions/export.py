@@ -57,14 +57,14 @@ def given(messages: Sequence[Message]) -> list[Message]:
     """
     if not isinstance(messages, Sequence):
         raise SessionError(f"A session takes a list of messages. Got {messages!r:.200}.")
-    kept = with_distinct_calls([_as_kept(index, message) for index, message in enumerate(messages)])
-    fault = fault_in(kept)
+    stored = with_distinct_calls([_as_stored(index, message) for index, message in enumerate(messages)])
+    fault = fault_in(stored)
     if fault is not None:
         raise SessionError(f"These messages are not a valid conversation; none was added. {fault}")
-    return kept
+    return stored
 
 
-def _as_kept(index: int, message: Message) -> Message:
+def _as_stored(index: int, message: Message) -> Message:
     """Return the message as a store would. Raises SessionError if it cannot be stored."""
     if _is_plain(message):
         return message

@@ -137,11 +137,11 @@ class SQLiteChunkStore(SQLChunkStore):
         """The files of the database, which must not be added as documents."""
         return self._file.files
 
-    def put(self, space: str, kept: StoredDocument) -> None:
+    def put(self, space: str, stored: StoredDocument) -> None:
         """Store a document, replacing the one of the same source, in one transaction."""
-        document = kept.document
-        words = [(heading_of(document, piece), indexed(piece.text)) for piece in kept.pieces]
-        vectors = [_packed(vector) for vector in kept.vectors] if kept.vectors else [None] * len(words)
+        document = stored.document
+        words = [(heading_of(document, piece), indexed(piece.text)) for piece in stored.pieces]
+        vectors = [_packed(vector) for vector in stored.vectors] if stored.vectors else [None] * len(words)
         values = (
             document.title,
             document.kind,
@@ -152,7 +152,7 @@ class SQLiteChunkStore(SQLChunkStore):
         with self._file.writing() as connection:
             _forget(connection, space, document.source)
             row = connection.execute(_PUT, (space, document.source, *values)).lastrowid
-            for piece, (heading, text), vector in zip(kept.pieces, words, vectors, strict=True):
+            for piece, (heading, text), vector in zip(stored.pieces, words, vectors, strict=True):
                 place = (piece.section, piece.first_line, piece.last_line, piece.page)
                 number = connection.execute(_PUT_PASSAGE, (row, piece.text, *place, vector)).lastrowid
                 above = indexed(heading)

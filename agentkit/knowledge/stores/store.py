@@ -46,7 +46,7 @@ class ChunkStore(Protocol):
     def documents(self, space: str, prefix: str = "") -> list[Document]:
         """The documents of a space whose source has the prefix, ordered by source."""
 
-    def put(self, space: str, kept: StoredDocument) -> None:
+    def put(self, space: str, stored: StoredDocument) -> None:
         """Store a document, replacing the one of the same source, in one transaction."""
 
     def remove(self, space: str, sources: Iterable[str]) -> list[str]:
@@ -112,11 +112,11 @@ def checked_metadata(value: Any) -> dict[str, Any]:
     return metadata
 
 
-def check_length(given: int, kept: int) -> None:
+def check_length(given: int, stored: int) -> None:
     """Raise ConfigError if vectors differ in length from the stored ones."""
-    if given != kept:
+    if given != stored:
         raise ConfigError(
-            f"embed= returns vectors of {given} numbers, and the stored ones have {kept}."
+            f"embed= returns vectors of {given} numbers, and the stored ones have {stored}."
             " Use the function that made them, or replace all with embed_again()."
         )
 
