@@ -31,6 +31,7 @@ _CODES: tuple[tuple[type[AgentKitError], int], ...] = (
 COMMANDS = {
     "ask": ("ask", "ask", "Ask a question (this is the default)."),
     "chat": ("chat.repl", "chat", "Chat at a terminal or through a pipe."),
+    "code": ("chat.repl", "code", "Work with an agent on the code in this folder."),
     "serve": ("serve", "serve", "Serve an OpenAI-compatible endpoint and a chat page."),
     "acp": ("serve", "acp", "Serve an editor over standard input and output."),
     "mcp": ("mcp", "mcp", "Offer tools to MCP clients, and inspect MCP servers."),

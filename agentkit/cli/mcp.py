@@ -171,7 +171,7 @@ def serve_tools(
 def _prompt(name: str) -> Any:
     """The template with this name as a prompt, whose arguments are its parameters and the input."""
     from agentkit import Tool
-    from agentkit.cli.templates import find_template
+    from agentkit.cli.config import find_template
 
     template = find_template(name)
     names = [*template.parameters, "input"]

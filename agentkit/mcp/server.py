@@ -19,7 +19,7 @@ from agentkit.decisions import Label, Verdict
 from agentkit.errors import ConfigError, ToolError
 from agentkit.http_security import listening, origin_of
 from agentkit.levels import SafetyLevel
-from agentkit.mcp.sdk.server import PATH, MCPAuth, ServedResource, check_reach
+from agentkit.mcp.sdk.server import PATH, MCPAuth, ServedResource, check_reach, over_http, over_stdio, protocol_server
 from agentkit.messages import Message, ToolCall, ToolMessage, ToolResult
 from agentkit.safety.approval import NOBODY, Approval, ApprovalRequest, Approver, ApproverAnswer, Grants, answered
 from agentkit.safety.data_flow import labels_of
@@ -149,8 +149,6 @@ class ToolServer:
 
     def protocol_server(self) -> Any:
         """Return a server object of the `mcp` package, to be run with its functions. Raises MissingExtra."""
-        from agentkit.mcp.sdk.server import protocol_server
-
         return protocol_server(self)
 
     def _files(self) -> ServedResource:
@@ -203,7 +201,12 @@ class ToolServer:
         """Return how nested calls of programs and agents are judged: by the server's policies and approver."""
         bench, read = self._bench, labels_of([*self._read])
         approve = partial(self._said, ask=None) if callable(self._approve) else None
-        return {"policies": bench.policies, "read": read, "dry_run": bench.workspace.dry_run, "approve": approve}
+        return {
+            "policies": bench.policies,
+            "read": read,
+            "dry_run": bench.workspace.dry_run,
+            "approve": approve,
+        }
 
     async def _approved(self, judged: JudgedCall, ask: Ask | None) -> JudgedCall:
         """Return the call with the approver's answer applied, if it needs approval."""
@@ -276,25 +279,14 @@ def serve(
     Over stdio, the protocol uses the streams of the process. Raises ConfigError and MissingExtra.
     """
     server = ToolServer(tools, **options).protocol_server()
-    asyncio.run(_over_stdio(server) if http is None else _over_http(server, http))
-
-
-async def _over_stdio(server: Any) -> None:
-    from agentkit.mcp.sdk.server import over_stdio
-
-    await over_stdio(server)
+    asyncio.run(over_stdio(server) if http is None else _over_http(server, http))
 
 
 async def _over_http(server: Any, address: Address) -> None:
-    from agentkit.mcp.sdk.server import over_http
-
-    gate = MCPAuth(address.token, (*_named(address.host), *address.hosts))
-    with listening(address.host, address.port) as listener:
+    host = address.host
+    named = () if ":" in host or not host.strip("0.") else (host,)  # neither a wildcard nor an IPv6 address
+    gate = MCPAuth(address.token, (*named, *address.hosts))
+    with listening(host, address.port) as listener:
         if address.when_ready is not None:
             address.when_ready(f"{origin_of(listener)}{PATH}", gate.token)
         await over_http(server, listener, gate)
-
-
-def _named(host: str) -> tuple[str, ...]:
-    """Return the address as an allowed host name, unless it is a wildcard or an IPv6 address."""
-    return () if ":" in host or not host.strip("0.") else (host,)

@@ -25,6 +25,9 @@ def _is_described(name: str) -> bool:
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Agents": (
         *("agentkit.agent", "agentkit.Agent", "agentkit.RunResult", "agentkit.RunFinished", "agentkit.Limits"),
+        *("agentkit.agents.coding.coding_agent", "agentkit.agents.durable.durable", "agentkit.agents.durable.step"),
+        *("agentkit.agents.durable.ask_person", "agentkit.agents.durable.wait_until"),
+        *("agentkit.agents.durable.DurableFunction", "agentkit.agents.durable.DurableResult"),
         "agentkit.budget",
         *(
             "agentkit.agents.result.Pending",
@@ -43,6 +46,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.tools.web.search_tool", "agentkit.tools.web.fetch_tool"),
         *("agentkit.tools.system.shell_tool_in", "agentkit.tools.system.python_tool_with"),
         *("agentkit.tools.human.ask_user_tool", "agentkit.tools.skills.skill_tools"),
+        *("agentkit.tools.planning.note_tools", "agentkit.agents.coding.task_tool"),
         *("agentkit.code_mode.program_tool", "agentkit.code_mode.ProgramTool"),
         "agentkit.HostedTool",
     ),
