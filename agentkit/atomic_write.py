@@ -9,13 +9,14 @@ import secrets
 from pathlib import Path
 
 from agentkit.errors import ConfigError
+from agentkit.portable_files import CLOEXEC
 
 
 def write_whole(path: Path, text: str, mode: int = 0o600) -> None:
     """Write the text to the file atomically; by default only its owner can read it. Raises OSError."""
     draft = path.with_name(f".draft-{secrets.token_hex(8)}")
     try:
-        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
+        descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC, mode)
         with os.fdopen(descriptor, "w", encoding="utf-8", errors="surrogatepass", newline="\n") as file:
             file.write(text)
         draft.replace(path)

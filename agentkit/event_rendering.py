@@ -9,6 +9,7 @@ from typing import Any
 
 from agentkit.content import word_of
 from agentkit.messages import (
+    UPDATE_PLAN,
     AssistantMessage,
     Content,
     Message,
@@ -146,6 +147,20 @@ def _truncated(text: str) -> str:
 def answer_text(value: object) -> str:
     """Convert the answer of a run to text; the empty text for None."""
     return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+_MARKS = {"pending": " ", "active": ">", "done": "x"}
+
+
+def plan_text(call: ToolCall) -> str:
+    """Render the plan in a call of `update_plan` as a checklist; empty for any other call."""
+    steps = json_value(call.arguments) if call.name == UPDATE_PLAN else None
+    steps = steps.get("steps") if isinstance(steps, dict) else None
+    if not isinstance(steps, list) or not all(
+        isinstance(each, dict) and each.get("status") in _MARKS for each in steps
+    ):
+        return ""
+    return "\n".join(f"[{_MARKS[each['status']]}] {' '.join(str(each.get('step', '')).split())}" for each in steps)
 
 
 def value_text(value: object) -> str:

@@ -20,6 +20,7 @@ BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
+_NO_MARK = "It has no byte order mark; it was read as {}."
 _SEVEN_BITS = ((b"\x1b$)C", "iso2022_kr"), (b"\x1b$", "iso2022_jp_2"))
 _CONTROLS = re.compile(rb"[\x00-\x08\x0e-\x1a\x1c-\x1f]")
 _NOT_ASCII_LINE = re.compile(rb"[^\n]{0,2000}[\x80-\xff][^\n]{0,2000}")
@@ -40,6 +41,14 @@ _MIN_LETTERS = 3
 _HUNGARIAN_ONLY = frozenset(b"\xd5\xdb\xf5\xfb")
 _HUNGARIAN = frozenset("ÁÉÍÓÖŐÚÜŰáéíóöőúüű".encode("cp1250") + b"\x84\x93\x94\x96\x97\xa0\xbb\xab")
 """The letters and quotes of Hungarian in cp1250, which detection takes for cp1252."""
+
+_CZECH_ONLY, _CZECH_ACUTES = frozenset("ěňĚŇ".encode("cp1250")), frozenset("áíýÁÍÝ".encode("cp1250"))
+_NOT_CZECH = frozenset("àåæð".encode("cp1252"))
+"""Letters of Czech and Slovak, which no language written in cp1252 combines with acute accents."""
+
+_UNMARKED = re.compile("[\u2010-\u2026\u3000-\u30ff\u4e00-\u9fff\uff00-\uffef]{4,}")
+_UNMARKED_SIGN = re.compile("[\u3000-\u30ff\uff00-\uffef]")
+"""Chinese and Japanese in UTF-16, which has no zeros without spaces, digits and line breaks; punctuation and kana."""
 
 _PRINTABLE = frozenset("LMNPSZ")
 
@@ -86,9 +95,7 @@ def decode_text(content: bytes, *, is_cut: bool = False, errors: Errors = "repla
     try:
         text = codecs.utf_8_decode(content, "strict", not is_cut)[0]
     except UnicodeDecodeError:
-        controls = len(_CONTROLS.findall(content[:_SAMPLE_BYTES]))
-        is_binary = controls > _MAX_CONTROL_SHARE * min(len(content), _SAMPLE_BYTES)
-        return None if is_binary else _not_utf8(content, errors)
+        return _not_utf8(content, errors)
     for sign, encoding in _SEVEN_BITS:  # Japanese and Korean, which switch between character sets by escape sequences
         if sign in content:
             with contextlib.suppress(UnicodeDecodeError):
@@ -96,8 +103,18 @@ def decode_text(content: bytes, *, is_cut: bool = False, errors: Errors = "repla
     return DecodedText(text)
 
 
-def _not_utf8(content: bytes, errors: Errors) -> DecodedText:
-    """Decode damaged UTF-8, or text in a legacy encoding, in which few sequences are UTF-8 by chance."""
+def _not_utf8(content: bytes, errors: Errors) -> DecodedText | None:
+    """Decode damaged UTF-8, or text in a legacy encoding, in which few sequences are UTF-8 by chance.
+
+    Returns None for binary content.
+    """
+    for encoding in ("utf-16-le", "utf-16-be") if len(content) % 2 == 0 else ():
+        text = content.decode(encoding, "replace")
+        if _UNMARKED.fullmatch(text) and _UNMARKED_SIGN.search(text):
+            return DecodedText(text, encoding, note=_NO_MARK.format(encoding))
+    controls = len(_CONTROLS.findall(content[:_SAMPLE_BYTES]))
+    if controls > _MAX_CONTROL_SHARE * min(len(content), _SAMPLE_BYTES):
+        return None
     rest, good = _WELL_FORMED.subn(b"", content)
     if good < max(sum(byte >= 0x80 for byte in rest[:_DETECTED_BYTES]), 1):
         return _detected(content)
@@ -141,6 +158,8 @@ def _detect(content: bytes) -> tuple[str, str, float]:
     letters = {byte for byte in sample if byte >= 0x80}
     if name == "cp1252" and letters & _HUNGARIAN_ONLY and letters <= _HUNGARIAN:
         return "cp1250", "Hungarian", found.confidence
+    if name == "cp1252" and letters & _CZECH_ONLY and letters & _CZECH_ACUTES and not letters & _NOT_CZECH:
+        return "cp1250", "Czech", found.confidence
     is_guess = not found.language and found.confidence <= _MIN_CONFIDENCE
     if not name or (is_guess and (name in _RARE or len(letters) < _MIN_LETTERS)):
         return "cp1252", "", found.confidence
@@ -161,7 +180,7 @@ def _utf16(content: bytes, *, is_cut: bool) -> DecodedText | None:
     odd_characters = sum(unicodedata.category(char)[0] not in _PRINTABLE and char not in "\n\r\t\f" for char in shown)
     if odd_characters > _MAX_CONTROL_SHARE * len(shown) or _CONTROLS.search(shown.encode("utf-8", "replace")):
         return None
-    return DecodedText(text, encoding, note=f"It has no byte order mark; it was read as {encoding}.")
+    return DecodedText(text, encoding, note=_NO_MARK.format(encoding))
 
 
 def split_lines(text: str, *, keepends: bool = False) -> list[str]:

@@ -23,6 +23,7 @@ from agentkit.sessions.context_window import (
     Fitted,
     Window,
     fit,
+    fit_with_plan,
     summary_prompt,
     to_summarise,
     with_summary,
@@ -101,8 +102,8 @@ class Spending:
 class Budget:
     """The limits and spending of a run and its nested runs; `parent` is the budget of the parent run.
 
-    Thread-safe. `price` is only called if cost is limited. `max_iterations` applies if `limits` does not limit
-    iterations.
+    Thread-safe. `price` is only called if cost is limited. `max_iterations` is the maximum number of
+    requests of the run itself.
     """
 
     limits: Limits
@@ -444,7 +445,11 @@ class ContextBudget:
         """The part of the conversation that fits; `newest` is the index at which the newest exchange begins."""
         told = self.told(messages)
         begins = max(newest - (len(messages) - len(told)), 0)
-        return fit(told, room, self.window, self.estimates, begins, with_handles=with_handles)
+
+        def fitted(told: Sequence[Message], room: int) -> Fitted:
+            return fit(told, room, self.window, self.estimates, begins, with_handles=with_handles)
+
+        return fit_with_plan(told, messages, fitted, room)
 
     def _estimated(self, request: Request) -> int:
         return self.estimates.total(request.messages, request.instruction, request.tools, request.output_schema)

@@ -98,21 +98,28 @@ def set_value(*, key: str, value: str) -> None:
     tell(f"Written: {key} in {path}")
 
 
-@config.command("trust", short_help="Let all that the project file here says count.")
+@config.command("trust", short_help="Let the project's settings and instructions count.")
 def trust_project() -> None:
-    """Let the project file here say model, session, instruction, trace, and wider tools and limits.
+    """Trust the settings in the project file here, and the AGENTS.md and skills of this folder for `agentkit code`.
 
-    It holds until the file changes.
+    The file can then set model, session, instruction, trace, and wider tools and limits. Each holds until it changes.
     """
-    from agentkit.cli.settings import current_folder, project_file, trust
+    from agentkit.agents.coding import ProjectFiles
+    from agentkit.cli.settings import as_settings_file, current_folder, project_file, trust
 
-    project = project_file(current_folder())
-    if project is None:
+    folder = current_folder()
+    project, instructions = project_file(folder), ProjectFiles.of(folder)
+    if project is not None:
+        trust(project)
+        tell(f"Trusted until it changes: {project.path}")
+    if instructions is not None:
+        trust(as_settings_file(instructions))
+        tell(f"Trusted until they change: {instructions.summary} of {folder}")
+    if project is None and instructions is None:
         raise ConfigError(
-            "Neither this folder nor any above it has a project file. To write one: agentkit init --project"
+            "This folder has neither a project file, here or above, nor an AGENTS.md or skills. "
+            "To write a project file: agentkit init --project"
         )
-    trust(project)
-    tell(f"Trusted until it changes: {project.path}")
 
 
 @click.command(short_help="Write a commented settings file.")

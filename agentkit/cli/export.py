@@ -34,6 +34,7 @@ from agentkit.messages import (
     ToolResult,
     UserMessage,
 )
+from agentkit.portable_files import CLOEXEC
 from agentkit.safety import html
 from agentkit.safety.html import Child, Markup, element
 from agentkit.sessions.session import Session
@@ -357,7 +358,7 @@ def save(session: Session, path: Path) -> None:
         session.export(path)
         return
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as file:
             file.write(markdown_of(session.name, session.entries))
     except FileExistsError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import sys
 from collections.abc import Sequence
@@ -30,7 +31,9 @@ _CODES: tuple[tuple[type[AgentKitError], int], ...] = (
 COMMANDS = {
     "ask": ("ask", "ask", "Ask a question (this is the default)."),
     "chat": ("chat.repl", "chat", "Chat at a terminal or through a pipe."),
+    "code": ("chat.repl", "code", "Work with an agent on the code in this folder."),
     "serve": ("serve", "serve", "Serve an OpenAI-compatible endpoint and a chat page."),
+    "acp": ("serve", "acp", "Serve an editor over standard input and output."),
     "mcp": ("mcp", "mcp", "Offer tools to MCP clients, and inspect MCP servers."),
     "sessions": ("sessions", "sessions", "List, search, show, fork and delete the stored sessions."),
     "undo": ("sessions", "undo", "Undo the changes of the last run in this folder."),
@@ -198,10 +201,12 @@ def _narrow() -> int | None:
 def _tell_usage(error: click.ClickException) -> None:
     """Print a usage error, with a hint to the help if the error has no remedy."""
     context = error.ctx if isinstance(error, click.UsageError) else None
-    text = error.format_message()
+    text, help_of = error.format_message(), "agentkit" if context is None else context.command_path
     if isinstance(error, click.NoSuchOption):
         near = " or ".join(sorted(error.possibilities or ()))
         text = f"{error.message.rstrip('.')}.{f' Did you mean {near}?' if near else ''}"
+    group = None if context is None else context.command
+    if context is not None and isinstance(group, click.Group) and re.fullmatch(r"No such command '.*'\.", text):
+        text += f" {help_of} has: {', '.join(group.list_commands(context))}."
     _, remedy = halves(text)
-    help_of = context.command_path if context is not None else "agentkit"
     tell_error(click.ClickException(text), "" if remedy else f"To see its use: {help_of} --help")

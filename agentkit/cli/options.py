@@ -11,8 +11,12 @@ from agentkit.errors import AgentKitError
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
-COLLECTIONS = "core, web, system, files, default"
-"""The collections of the catalog, for help texts, which are built before the catalog is loaded."""
+COLLECTIONS = "core, web, system, files, default, code"
+"""The collections of tools, for help texts, which are built before the catalog is loaded."""
+
+
+CODE = "code"
+"""The collection for work on the files of a folder; it contains agents, and so is not in the catalog."""
 
 
 def tool_names(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -20,7 +24,7 @@ def tool_names(_context: click.Context, _parameter: click.Parameter, incomplete:
     from agentkit.tools import catalog
 
     before, comma, begun = incomplete.rpartition(",")
-    names = [*catalog.collections, *catalog.all_tools.names]
+    names = [*catalog.collections, CODE, *catalog.all_tools.names]
     return [f"{before}{comma}{name}" for name in names if name.startswith(begun)]
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from agentkit.agents.agent import Agent
+from agentkit.cli.options import CODE, COLLECTIONS
 from agentkit.cli.terminal import clean, document_text
 from agentkit.errors import AgentKitError, ConfigError, UnknownTool
 from agentkit.event_rendering import suggestion
@@ -176,6 +177,10 @@ def _named(name: str, levels: Mapping[str, str]) -> Toolset:
         from agentkit.tools.hosted import HostedTool
 
         return Toolset([HostedTool(name.removeprefix(_HOSTED))])
+    if name == CODE:
+        from agentkit.agents.coding import coding_tools
+
+        return coding_tools()
     if is_own(name):
         return _own(*_parted(name))
     try:
@@ -184,8 +189,8 @@ def _named(name: str, levels: Mapping[str, str]) -> Toolset:
         if plugin := _plugin(name, levels):
             return plugin
         what, _, known = str(error).partition("The tools are: ")
-        collections = f"The collections are: {', '.join(catalog.collections)}."
-        hint = suggestion(name, catalog.collections, 0.6) or suggestion(name, catalog.all_tools.names, 0.6)
+        collections = f"The collections are: {COLLECTIONS}."
+        hint = suggestion(name, COLLECTIONS.split(", "), 0.6) or suggestion(name, catalog.all_tools.names, 0.6)
         first = f"{what.partition(' Did you mean ')[0].strip()}{hint}"
         raise UnknownTool(f"{first}\nThe tools are: {known} {collections} {_own_way(name)}") from None
 

@@ -1,4 +1,4 @@
-"""`agentkit serve`: an agent as an OpenAI-compatible endpoint and a chat page."""
+"""`agentkit serve` and `agentkit acp`: an agent for programs, pages, other agents and editors."""
 
 from __future__ import annotations
 
@@ -65,6 +65,35 @@ _UNENCRYPTED = (
     "Warning: other machines can reach this port, and all of it, the token too, travels unencrypted. "
     "Put a server that speaks TLS in front of it."
 )
+
+
+_ACP_EXAMPLES = """\b
+Example, in the settings of an editor:
+  "agent_servers": {"agentkit": {"command": "agentkit", "args": ["acp", "-t", "core,files"]}}
+"""
+
+
+@click.command(short_help="Serve an editor over standard input and output.", epilog=_ACP_EXAMPLES)
+@answering
+@PLACE
+def acp(**options: Any) -> int:
+    """Serve an editor that speaks the Agent Client Protocol, and that starts this command.
+
+    Files and commands are those of the editor's folder. What must be asked for is asked in the editor, with the diff.
+    """
+    import asyncio
+
+    from agentkit.cli.ask_options import AskOptions
+    from agentkit.server.acp import serve_editor
+    from agentkit.sessions.stores import store_at
+
+    order = AskOptions(**options)
+    for note in order.settings.notes:
+        tell(note, "yellow")
+    agent = order.settings.agent()
+    _ = agent.llm  # fail at startup if no model is configured
+    asyncio.run(serve_editor(agent, store_at(order.place)))
+    return ANSWERED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

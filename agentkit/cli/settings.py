@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any
 
 from agentkit._dataclass import dataclass
 from agentkit.atomic_write import store
+from agentkit.cli.options import CODE
 from agentkit.errors import ConfigError, NoProvider, UnknownTool
 from agentkit.event_rendering import suggestion
 from agentkit.levels import SafetyLevel
 from agentkit.settings import environment, settings_file, state_folder
 from agentkit.text_encoding import split_lines
-from agentkit.usage import Limits
+from agentkit.usage import Limits, is_whole
 
 if TYPE_CHECKING:
     from agentkit.agents.agent import Agent
+    from agentkit.agents.coding import ProjectFiles
     from agentkit.llm.client import LLM
     from agentkit.safety.approval import Approver
     from agentkit.sessions.session import Session
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from agentkit.tracing.listeners import Listener
 
 
-LIMIT_NAMES = tuple(each.name for each in fields(Limits))
+LIMIT_NAMES = ("iterations", *(each.name for each in fields(Limits)))
 """The names of the limits of a run."""
 
 _LIMIT_EXAMPLE = "--limit cost=0.10"
@@ -71,8 +73,11 @@ def _limits(value: object) -> dict[str, Any]:
 
 def _check_limits(limits: Mapping[str, Any]) -> None:
     """Raise ConfigError for values that are not limits, in the words of the command line."""
+    iterations = limits.get("iterations", 1)
+    if not is_whole(iterations, 1):
+        raise ConfigError(f"The limit iterations takes a whole number of at least 1. Got {iterations!r:.200}.")
     try:
-        Limits(**limits)
+        Limits(**{name: value for name, value in limits.items() if name != "iterations"})
     except ConfigError as error:
         text = re.sub(r"Limits\((\w+)=\) takes", r"The limit \1 takes", str(error)).replace(
             "or None for", "or none for"
@@ -442,6 +447,7 @@ class Settings:
     """All settings, each with its source; `notes` are warnings about ignored values, for stderr.
 
     `name` and `workspace` come from an agent's text file; `made` is an agent defined by a program.
+    `project` are the trusted instructions of the current folder, for a coding agent.
     """
 
     values: Mapping[str, Setting]
@@ -449,6 +455,7 @@ class Settings:
     name: str = "agentkit"
     workspace: Path | None = None
     made: Agent[Any] | None = None
+    project: ProjectFiles | None = None
 
     def of(self, key: str) -> Any:
         """The value of a setting; None if no source sets it."""
@@ -461,7 +468,7 @@ class Settings:
     @property
     def limits(self) -> Limits:
         """The limits of a run."""
-        return Limits(**{name: self.of(f"limits.{name}") for name in LIMIT_NAMES})
+        return Limits(**{each.name: self.of(f"limits.{each.name}") for each in fields(Limits)})
 
     @property
     def tools(self) -> Toolset:
@@ -471,7 +478,8 @@ class Settings:
         if self.made is not None and not self.is_flag("tools"):
             return self.made.tools
         try:
-            return tools_named(self.of("tools"), self.of("plugins"))
+            found = tools_named(self.of("tools"), self.of("plugins"))
+            return found if self.project is None else found + self.project.tools
         except UnknownTool as error:
             source = "" if self.is_flag("tools") else f"{self.values['tools'].source}: "
             raise UnknownTool(f"{source}{error}") from None
@@ -483,7 +491,7 @@ class Settings:
 
         # The client reads the environment itself, in its documented order.
         chosen = {key: self.values[key] for key in _PLACE}
-        is_own = self.made is not None and self.made.known_llm is not None and not any(map(self.is_flag, _PLACE))
+        is_own = self.made is not None and self.made.configured_llm is not None and not any(map(self.is_flag, _PLACE))
         if self.made is not None and is_own and model is None:
             return self._with_options(self.made.llm)
         aliases = self.of("aliases")
@@ -538,7 +546,15 @@ class Settings:
 
         tools = self.tools  # a misspelt tool is reported before a missing key
         data: dict[str, Any] = {name: self.of(name) for name in ("instruction", "safety")}
+        if CODE in self.of("tools"):
+            from agentkit.agents import coding
+
+            is_default = self.values["instruction"].source == DEFAULT
+            data["instruction"] = coding.coding_instruction(
+                coding.INSTRUCTION if is_default else data["instruction"], self.project
+            )
         data |= {"llm": self.llm(), "limits": self.limits, "workspace": self.workspace, "listeners": self.listeners}
+        data["max_iterations"] = self.of("limits.iterations")
         return Agent(self.name, tools, **data, **more)
 
     def _ordered(
@@ -557,6 +573,7 @@ class Settings:
 
         agent = made.within(session or Session())
         agent.llm, agent.tools, agent.limits = self.llm(), self.tools, self.limits
+        agent.max_iterations = self.of("limits.iterations")
         agent.policy = replace(made.policy, level=self.of("safety"))
         if self.is_flag("instruction"):
             agent.instruction = self.of("instruction")
@@ -615,7 +632,29 @@ def settings_here(
     settings += [_merged(key, layers) for key in _MERGED]
     settings += [_first(key, layers) for key in KEYS if key not in (*_PLACE, *_MERGED, "limits")]
     values = {each.key: each for each in settings}
+    if CODE in values["tools"].value and "made" not in more:
+        more["project"], unread = _project_of_code(values)
+        notes += unread
     return Settings(values, (*notes, *_unanswered(values, described)), **more)
+
+
+def _project_of_code(values: dict[str, Setting]) -> tuple[ProjectFiles | None, list[str]]:
+    """The trusted instructions of the current folder, or a note about them; also raises the default of iterations."""
+    from agentkit.agents import coding
+
+    limit = values["limits.iterations"]
+    if limit.source == DEFAULT:
+        values[limit.key] = replace(limit, value=coding.MAX_ITERATIONS)
+    project = coding.ProjectFiles.of(current_folder())
+    if project is None or is_trusted(as_settings_file(project)):
+        return project, []
+    note = f"{project.summary} of this folder are not trusted, so the model does not read them."
+    return None, [f"{note}\nRead them, and then run: agentkit config trust"]
+
+
+def as_settings_file(project: ProjectFiles) -> SettingsFile:
+    """The instructions of a folder in the form in which trust is stored."""
+    return SettingsFile(project.folder.resolve() / "instructions", {}, project.content)
 
 
 def _unanswered(values: Mapping[str, Setting], described: Path | None) -> Iterator[str]:
@@ -632,27 +671,28 @@ def _described(path: Path) -> tuple[Layer, dict[str, Any]]:
 
     if is_program(path):
         made = made_by(str(path))
-        return Layer(str(path), _said_by(made)), {"name": made.name, "made": made}
+        return Layer(str(path), _text_of(made)), {"name": made.name, "made": made}
     described = read_manifesto(path)
     if described.tool_calling is not None:  # its tools have other names
         from agentkit.agents.agent import Agent
 
         made = Agent.from_file(path)
-        return Layer(str(path), _said_by(made)), {"name": made.name, "made": made}
+        return Layer(str(path), _text_of(made)), {"name": made.name, "made": made}
     data: dict[str, Any] = {"instruction": described.instruction, "tools": described.tools.names}
     data |= {key: getattr(described, key) for key in ("model", "safety") if getattr(described, key) is not None}
     data["limits"] = _said_limits(described.limits or Limits())
+    data["limits"] |= {} if described.max_iterations is None else {"iterations": described.max_iterations}
     if described.session != own_session(path):
         data["session"] = described.session or ""
     return Layer(str(path), data), {"name": described.name, "workspace": described.workspace}
 
 
-def _said_by(made: Agent[Any]) -> dict[str, Any]:
+def _text_of(made: Agent[Any]) -> dict[str, Any]:
     """The settings of a program's agent: they override environment and files, and flags override them."""
     data: dict[str, Any] = {"safety": made.policy.level, "tools": made.tools.names}
     data["limits"] = {"iterations": made.max_iterations, **_said_limits(made.limits)}
-    if isinstance(made.known_session, str):
-        data["session"] = made.known_session
+    if isinstance(made.configured_session, str):
+        data["session"] = made.configured_session
     return data
 
 
@@ -747,8 +787,10 @@ def _fewer(names: tuple[str, ...], allowed: tuple[str, ...]) -> tuple[str, ...]:
     from agentkit.cli.programs import is_own
     from agentkit.tools import catalog
 
-    known = set(catalog.named(name for name in allowed if not is_own(name)).names)
-    return tuple(name for name in catalog.named(names).names if name in known)
+    known = {*catalog.named(name for name in allowed if not is_own(name) and name != CODE).names}
+    known |= {*allowed}.intersection([CODE])
+    found = *catalog.named(name for name in names if name != CODE).names, *(name for name in names if name == CODE)
+    return tuple(name for name in found if name in known)
 
 
 def _names_place(values: Mapping[str, Any]) -> bool:

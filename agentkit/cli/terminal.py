@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from agentkit.event_rendering import cut
 from agentkit.settings import has_colour, is_terminal
 from agentkit.text_encoding import split_lines
 
@@ -164,6 +163,8 @@ def escaped(text: str) -> str:
 
 def line_text(text: str, most_chars: int = _MAX_LINE_CHARS) -> str:
     """A text on one line, cleaned and truncated."""
+    from agentkit.event_rendering import cut
+
     return cut(" ".join(clean(text).split()), most_chars)
 
 

@@ -53,11 +53,8 @@ class ParagraphBuilder:
         self._text.clear()
         if text and self._tables and self._tables[-1] and self._tables[-1][-1].begun:
             row = self._tables[-1][-1]
-            pending = row.begun - len(row.cells)
-            self._cells_left -= pending
-            if self._cells_left < 0:
-                raise ToolError(TOO_LARGE)
-            row.cells.extend([] for _ in range(pending))
+            self._spend(row.begun - len(row.cells))
+            row.cells.extend([] for _ in range(row.begun - len(row.cells)))
             row.cells[-1].append(text)
         elif text:
             yield render(text)
@@ -78,6 +75,27 @@ class ParagraphBuilder:
         """Begin a cell of the row, or several of which only the last can have content."""
         if self._tables and self._tables[-1] and not self._too_deep:
             self._tables[-1][-1].begun += count
+
+    def repeat_cell(self, count: int) -> None:
+        """Repeat the cell that ends, so that there are `count`; empty ones are only counted. Raises ToolError."""
+        if self._tables and self._tables[-1] and not self._too_deep:
+            row = self._tables[-1][-1]
+            if row.begun and len(row.cells) == row.begun and row.cells[-1]:
+                self._spend(count - 1)
+                row.cells.extend(list(row.cells[-1]) for _ in range(count - 1))
+            row.begun += count - 1
+
+    def repeat_row(self, count: int) -> None:
+        """Repeat the row that ends, unless it is empty, so that there are `count`. Raises ToolError."""
+        if self._tables and self._tables[-1] and not self._too_deep and self._tables[-1][-1].cells:
+            row = self._tables[-1][-1]
+            self._spend((count - 1) * len(row.cells))
+            self._tables[-1].extend([row] * (count - 1))
+
+    def _spend(self, cells: int) -> None:
+        self._cells_left -= cells
+        if self._cells_left < 0:
+            raise ToolError(TOO_LARGE)
 
     def end_table(self) -> Iterator[str]:
         """End the table; a nested one is rendered as words in its cell."""

@@ -32,6 +32,8 @@ Ordinary documents have about five. The time of later processing, such as indexi
 
 _REQUEST_BYTES = 2 * MAX_DOCUMENT_BYTES + 1_000  # a byte takes up to two bytes in UTF-8
 _WORKER = "agentkit.documents.worker"
+_PACKAGES = {"pdf": "pypdf", "mail": "turbohtml"}
+"""The packages that the reader of a kind imports."""
 _PDF, _ZIP, _OLE, _RTF = b"%PDF-", b"PK\x03\x04", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", b"{\\rtf"
 _NOTEBOOK = re.compile(rb'"nbformat"\s*:\s*[0-9]')
 _HEADERS = re.compile(rb"(?:[A-Za-z][A-Za-z0-9-]{1,60}:[^\n]{0,2000}\n(?:[ \t][^\n]{0,2000}\n){0,100}){3,200}?\r?\n")
@@ -106,7 +108,9 @@ def parse_document(
         flood_bytes=MAX_OUTPUT_BYTES,
     )
     request = {"kind": kind, "body": body.decode("latin-1")}
-    packages = _pypdf() if kind == "pdf" else ()
+    packages = _folders(_PACKAGES[kind]) if kind in _PACKAGES else ()
+    if kind == "pdf" and not packages:
+        raise MissingExtra("pdf", "Reading a PDF")
     try:
         done = run_module(
             _WORKER, request, limits, packages=packages, request_bytes=_REQUEST_BYTES, available=available
@@ -133,17 +137,15 @@ def document_kind(body: bytes) -> Kind | None:
         return "pdf"
     if head.lstrip()[:1] == b"{" and _NOTEBOOK.search(body) and b'"cells"' in body:
         return "notebook"
-    found = _HEADERS.match(body)
+    found = _HEADERS.match(body, body.find(b"\n", 0, _MAX_PREFIX_BYTES) + 1 if body.startswith(b"From ") else 0)
     names = {name.lower() for name in _HEADER.findall(found[0])} if found else set()
     return "mail" if b"from" in names and names & _MAIL_HEADERS else None
 
 
-def _pypdf() -> tuple[str, ...]:
-    """The folder of pypdf, which the worker imports. Raises MissingExtra if it is not installed."""
-    found = find_spec("pypdf")
-    if found is None or not found.submodule_search_locations:
-        raise MissingExtra("pdf", "Reading a PDF")
-    return tuple(os.path.realpath(folder) for folder in found.submodule_search_locations)
+def _folders(package: str) -> tuple[str, ...]:
+    """The folders of a package that the worker imports; empty if it is not installed."""
+    found = find_spec(package)
+    return tuple(os.path.realpath(folder) for folder in (found and found.submodule_search_locations) or ())
 
 
 def _document(kind: Kind, frames: list[dict[str, str]]) -> ParsedDocument | None:

@@ -21,6 +21,9 @@ _SKIPPED = frozenset(
     )
 )
 _CHARS = {
+    "mden": "/",
+    "msup": "^",
+    "msub": "_",
     **dict.fromkeys(("par", "sect", "page", "line"), "\n"),
     **dict.fromkeys(("emspace", "enspace"), " "),
     **dict(zip(("lquote", "rquote", "ldblquote", "rdblquote"), "\u2018\u2019\u201c\u201d", strict=True)),
@@ -38,8 +41,12 @@ _CHARSETS = dict(
 
 _DESTINATIONS = {
     "stylesheet": ("styles", True),
+    "moMath": ("", False),  # a formula, in a group that older programs skip
     **dict.fromkeys(("listtext", "pntext"), ("label", False)),
-    **dict.fromkeys(("footnote", "header", "footer", "headerl", "headerr", "footerl", "footerr"), ("note", False)),
+    **dict.fromkeys(
+        ("footnote", "header", "footer", "headerl", "headerr", "headerf", "footerl", "footerr", "footerf"),
+        ("note", False),
+    ),
 }
 """What is read in a group that begins with a word, and whether its text is skipped."""
 
@@ -114,7 +121,7 @@ class _RTFReader:
                 self._add(text[skipped:].decode("cp1252", "replace"))
         yield from self._end_paragraph()
         yield from self._end_table()
-        yield from (note for note in self._notes if not _FIELD_ONLY.fullmatch(note))
+        yield from dict.fromkeys(note for note in self._notes if not _FIELD_ONLY.fullmatch(note))
 
     @property
     def _state(self) -> _GroupState:
@@ -133,7 +140,7 @@ class _RTFReader:
 
     def _control(self, word: str, number: int | None) -> Iterator[str]:
         state = self._state
-        if word in _SKIPPED:
+        if word in _SKIPPED or (word == "deleted" and number != 0):
             state.is_skipped = True
             state.destination = "fonts" if word == "fonttbl" else state.destination
         elif word in _DESTINATIONS:
@@ -206,6 +213,8 @@ class _RTFReader:
 
     def _add(self, text: str) -> None:
         state = self._state
+        if state.destination == "styles" and text.startswith("Title;"):
+            self._levels[self._style] = 1
         if state.is_skipped or not text:
             return
         if state.destination == "note":

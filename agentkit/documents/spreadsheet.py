@@ -15,13 +15,19 @@ from operator import eq, ge, gt, le, lt, ne
 from typing import NamedTuple
 
 from agentkit.documents.archive import Archive, XMLEvent
-from agentkit.documents.openxml import chart_paragraphs
+from agentkit.documents.markdown import subscript, superscript
+from agentkit.documents.openxml import OpenXMLText, chart_paragraphs
 
 MAX_SHEET_CHARS = 20_000_000
 """The maximum number of characters rendered per sheet."""
 
 _BOOK = "xl/workbook.xml"
 _COLUMN = re.compile(r"[A-Z]{1,3}")
+_MARGINS = {name: name[-6:].capitalize() for name in ("oddHeader", "oddFooter", "firstHeader", "firstFooter")}
+_MARGIN_CODE = re.compile(r'&(?:"[^"]*"|[0-9]+|K[0-9A-F]{6}|.)')
+"""Codes in headers and footers, such as those of alignment, fonts and page numbers."""
+
+_RAISED = {"superscript": superscript, "subscript": subscript}
 _NO_CELL = XMLEvent("start", "c")
 _MAX_COLUMNS = 1_000
 _NO_VALUE = "(formula without a stored value)"
@@ -60,6 +66,7 @@ def sheet_paragraphs(archive: Archive) -> Iterator[str]:
 def _sheet(archive: Archive, name: str, book: _Book) -> Iterator[str]:
     reader = _SheetReader(book)
     yield _csv(reader.rows(archive.events(name)))
+    yield "\n".join(reader.margins)
     related = archive.relationships(name)
     links = ((place, related[number]) for place, number in reader.links if number in related)
     yield "\n".join(f"Link in {place}: {found.target}" for place, found in links if found.is_external)
@@ -67,24 +74,28 @@ def _sheet(archive: Archive, name: str, book: _Book) -> Iterator[str]:
         if each.kind == "comments":
             yield "\n".join(_comments(archive, each.target))
         elif each.kind == "drawing":
-            charts = archive.relationships(each.target).values()
-            for chart in charts:
+            boxes = OpenXMLText()
+            for event in archive.events(each.target):
+                yield from boxes.take(event)
+            for chart in archive.relationships(each.target).values():
                 yield from chart_paragraphs(archive, chart.target) if chart.kind == "chart" else ()
 
 
 def _texts(archive: Archive) -> list[str]:
     """The shared strings of cells, without phonetic hints."""
-    texts, pieces, is_text, is_left_out = list[str](), list[str](), False, False
+    texts, pieces, is_text, is_left_out, position = list[str](), list[str](), False, False, ""
     for event in archive.events("xl/sharedStrings.xml"):
         if event.name == "si" and event.kind == "end":
             texts.append("".join(pieces))
             pieces.clear()
         elif event.name == "rPh":
             is_left_out = event.kind == "start"
+        elif event.name in ("r", "vertAlign") and event.kind == "start":
+            position = event.get("val")
         elif event.name == "t":
             is_text = event.kind == "start"
         elif event.kind == "text" and is_text and not is_left_out:
-            pieces.append(event.text)
+            pieces.append(_RAISED[position](event.text) if position in _RAISED else event.text)
     return texts
 
 
@@ -106,6 +117,7 @@ class _SheetReader:
 
     def __init__(self, book: _Book) -> None:
         self.links: list[tuple[str, str]] = []
+        self.margins: list[str] = []
         self._book = book
         self._cell, self._part = _NO_CELL, ""
         self._value: list[str] = []
@@ -129,7 +141,12 @@ class _SheetReader:
                 self._take(event)
 
     def _take(self, event: XMLEvent) -> None:
-        if event.name in ("v", "t", "f"):
+        if event.name in _MARGINS:
+            self._part = event.name if event.kind == "start" else ""
+        elif event.kind == "text" and self._part in _MARGINS:
+            text = " ".join(_MARGIN_CODE.sub(" ", event.text).split())
+            self.margins += [f"{_MARGINS[self._part]}: {text}"] if text else []
+        elif event.name in ("v", "t", "f"):
             self._part = event.name if event.kind == "start" else ""
             self._has_formula = self._has_formula or event.name == "f"
         elif event.kind == "text" and self._part:

@@ -21,11 +21,15 @@ from email.message import EmailMessage
 from typing import Any
 
 from agentkit.documents import office, rtf
+from agentkit.documents.markdown import subscript, superscript
 from agentkit.errors import ToolError
+from agentkit.text_encoding import decode_text
 
 with contextlib.suppress(ImportError):  # not needed for other documents
     import pypdf
     import pypdf.errors
+with contextlib.suppress(ImportError):
+    decode_text("Größe und Maß".encode("latin-1"))  # imports the detection of encodings
 
 _CHARSETS = (
     *("utf-8", "utf-16", "us-ascii", "latin-1", "iso8859-2", "iso8859-5", "iso8859-15", "koi8-r", "mac-roman"),
@@ -37,6 +41,8 @@ for _name in _CHARSETS:  # loaded now, because later files cannot be opened free
         codecs.lookup(_name)
 
 _TITLE_CHARS = 300
+_REPLACED = {0xAD: "", 0xF0B7: "•", 0xF0A7: "▪"}
+"""Soft hyphens, and bullets of the fonts Symbol and Wingdings."""
 
 
 def work(request: Mapping[str, str]) -> Iterator[dict[str, str]]:
@@ -49,13 +55,16 @@ def work(request: Mapping[str, str]) -> Iterator[dict[str, str]]:
         if document is not None:
             title, *pages = document
             for name, text in (("title", title[:_TITLE_CHARS]), *(("page", page) for page in pages)):
-                yield {name: text.replace("\u00ad", "").encode("utf-8", "replace").decode()}
+                yield {name: text.translate(_REPLACED).encode("utf-8", "replace").decode()}
     except ToolError as error:
         yield {"error": str(error)}
 
 
 _MAX_PDF_CHARS, _MAX_PREFIX_BYTES = 20_000_000, 1_024
 _BROKEN_WORD = re.compile(r"(\w+)[-\u00ad\u2010][ \t]*\n[ \t]*(\w+)")
+_SMALL, _MAX_RAISED_CHARS = 0.8, 12
+"""The size of raised and lowered text, as a share of that of the text before, and its length."""
+
 _COMPOUND = re.compile(r"\w+(?:[-\u2010]\w+)+")
 
 
@@ -82,7 +91,9 @@ def _pages(reader: pypdf.PdfReader) -> Iterator[str]:
     room = _MAX_PDF_CHARS
     texts = []
     for page in reader.pages:
-        texts.append(page.extract_text()[:room])
+        line = _LineBuilder()
+        page.extract_text(visitor_text=line.add)
+        texts.append("".join(line.pieces)[:room])
         room -= len(texts[-1])
     compounds = {word.replace("\u2010", "-").lower() for text in texts for word in _COMPOUND.findall(text)}
 
@@ -93,21 +104,59 @@ def _pages(reader: pypdf.PdfReader) -> Iterator[str]:
         is_soft = found[0][len(first)] == "\u00ad"
         return f"{first}-{second}\n" if keeps and not is_soft else f"{first}{second}\n"
 
+    fields = [f"{name}: {value}" for name, value in (reader.get_form_text_fields() or {}).items() if value]
+    texts[-1:] = ["\n".join([*texts[-1:], "Form fields:", *fields])] if fields else texts[-1:]
     for text in texts:
         yield re.sub(r"\n[ \t]+", "\n", _BROKEN_WORD.sub(joined, text))
 
 
+class _LineBuilder:
+    """Joins the pieces of text of a page: the cells of a row on one line, and raised and lowered text as such."""
+
+    def __init__(self) -> None:
+        self.pieces: list[str] = []
+        self._x = self._y = self._size = 0.0
+
+    def add(self, text: str, transform: list[float], matrix: list[float], _font: object, size: float) -> None:
+        """Add a piece of text with the matrices that place it, as pypdf calls its visitors."""
+        if text.strip():
+            x = matrix[4] * transform[0] + matrix[5] * transform[2] + transform[4]
+            y = matrix[4] * transform[1] + matrix[5] * transform[3] + transform[5]
+            size *= abs(matrix[3] * transform[3])
+            rise, is_new_line = y - self._y, self.pieces[-1:] == ["\n"] or "".join(self.pieces[-1:]).endswith("\n")
+            is_small = size < _SMALL * self._size and not is_new_line and len(text.strip()) <= _MAX_RAISED_CHARS
+            if is_small and 0.05 * self._size < abs(rise) < self._size:
+                end = text[len(text.rstrip()) :]
+                self.pieces.append((superscript if rise > 0 else subscript)(text.strip()) + end)
+                return
+            if is_new_line and self._size and abs(rise) < 0.1 * self._size and x > self._x:
+                while self.pieces and not self.pieces[-1].strip():
+                    self.pieces.pop()
+                self.pieces[-1:] = [f"{each.rstrip()} " for each in self.pieces[-1:]]
+                text = text.lstrip()
+            self._x, self._y, self._size = x, y, size
+        if text:
+            self.pieces.append(text)
+
+
 _HEADERS = ("From", "To", "Cc", "Date", "Subject")
-_MAX_DEPTH, _MAX_ATTACHMENTS = 5, 100
+_MAILBOX = re.compile(rb"^From [^\n]{1,300}\n(?=[A-Za-z][A-Za-z0-9-]{1,60}:)", re.MULTILINE)
+"""The line before each message in a mailbox file."""
+
+_MAX_DEPTH, _MAX_ATTACHMENTS, _MAX_MESSAGES = 5, 100, 1_000
 _INVISIBLE = frozenset({"script", "style", "head", "title"})
 _BREAKS = frozenset({"br", "p", "div", "tr", "li", "h1", "h2", "h3", "h4", "h5", "h6", "table", "blockquote"})
 _MANY_BREAKS = re.compile(r"\n\s*\n\s*\n+")
 
 
 def _mail(body: bytes) -> tuple[str, str]:
-    """Return the subject and the content of a message; attached messages are read too."""
-    message = email.parser.BytesParser(EmailMessage, policy=email.policy.default).parsebytes(body)
-    return _header(message, "Subject"), "\n\n".join(_mail_parts(message, 0))
+    """Return the subject and the content of a message, or of all messages in a mailbox; attached ones are read too."""
+    sources = _MAILBOX.split(body)[1:] if _MAILBOX.match(body) else [body]
+    parser = email.parser.BytesParser(EmailMessage, policy=email.policy.default)
+    messages = [parser.parsebytes(source) for source in sources[:_MAX_MESSAGES]]
+    text = "\n\n---\n\n".join("\n\n".join(_mail_parts(message, 0)) for message in messages)
+    more = f"\n\n[{len(sources) - _MAX_MESSAGES:,} more messages]" if len(sources) > _MAX_MESSAGES else ""
+    return _header(messages[0], "Subject"), text + more
 
 
 def _mail_parts(message: EmailMessage, depth: int) -> Iterator[str]:
@@ -115,11 +164,7 @@ def _mail_parts(message: EmailMessage, depth: int) -> Iterator[str]:
     body = message.get_body(("plain", "html"))
     if isinstance(body, EmailMessage):
         text = _decoded(body)
-        if body.get_content_subtype() == "html":
-            reader = _PlainText()
-            reader.feed(text)
-            reader.close()
-            text = "\n".join(line.strip() for line in "".join(reader.pieces).split("\n"))
+        text = _text_of_html(text) if body.get_content_subtype() == "html" else text
         yield _MANY_BREAKS.sub("\n\n", text).strip()
     attachments = list(message.iter_attachments()) if message.is_multipart() else []
     lines = []
@@ -147,30 +192,47 @@ def _decoded(part: EmailMessage) -> str:
     data = part.get_payload(decode=True)
     if not isinstance(data, bytes):
         return ""
+    with contextlib.suppress(LookupError):
+        if declared := part.get_content_charset():
+            return data.decode(str(declared), "replace")
     try:
-        return data.decode(str(part.get_content_charset() or "utf-8"), "replace")
-    except LookupError:
-        return data.decode("utf-8", "replace")
+        decoded = decode_text(data)
+    except ImportError:  # detection needs turbohtml
+        decoded = None
+    return data.decode("latin-1") if decoded is None else decoded.text
+
+
+def _text_of_html(source: str) -> str:
+    reader = _PlainText()
+    reader.feed(source)
+    reader.close()
+    return "\n".join(line.strip().removeprefix("| ") for line in "".join(reader.pieces).split("\n"))
 
 
 class _PlainText(html.parser.HTMLParser):
-    """Collects the visible text of HTML."""
+    """Collects the visible text of HTML: links with their addresses, list items, and the cells of tables."""
 
     def __init__(self) -> None:
         super().__init__()
         self.pieces: list[str] = []
         self._hidden = 0
+        self._links: list[str] = []
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
         """Begin an element."""
-        del attrs
         self._hidden += tag in _INVISIBLE
-        self.pieces.append("\n" if tag in _BREAKS else "")
+        self.pieces.append("\n" if tag in _BREAKS else " | " if tag in ("td", "th") else "")
+        self.pieces.append("- " if tag == "li" else "")
+        if tag == "a":
+            address = dict(attrs).get("href") or ""
+            self._links.append(address if address.startswith(("http://", "https://", "mailto:")) else "")
+            self.pieces.append("[" if self._links[-1] else "")
 
     def handle_endtag(self, tag: str) -> None:
         """End an element."""
         self._hidden = max(self._hidden - (tag in _INVISIBLE), 0)
-        self.pieces.append("\n" if tag in _BREAKS else "")
+        link = self._links.pop() if tag == "a" and self._links else ""
+        self.pieces.append(f"]({link})" if link else "\n" if tag in _BREAKS else "")
 
     def handle_data(self, data: str) -> None:
         """Add text."""
@@ -215,6 +277,8 @@ def _output(output: dict[str, Any]) -> str:
         return _joined(output.get("traceback"), "\n") or f"{output.get('ename')}: {output.get('evalue')}"
     data = output.get("data") or {}
     text = _joined(output.get("text") or data.get("text/plain") or data.get("text/markdown"))
+    if not text and "text/html" in data:
+        text = _MANY_BREAKS.sub("\n\n", _text_of_html(_joined(data["text/html"]))).strip()
     pictures = [f"[{kind}]" for kind in data if not kind.startswith("text/") and not kind.endswith("json")]
     return "\n".join(filter(None, [text, *pictures]))
 

@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterator, Mapping
 
 from agentkit._dataclass import dataclass
 from agentkit.git import settings
+from agentkit.portable_files import CLOEXEC, NOFOLLOW, NONBLOCK, is_own
 
 _MAX_POINTER_BYTES = 4_096
 _MAX_NESTED, _MAX_SEARCHED = 200, 5_000
@@ -101,7 +102,7 @@ def _at(top: str) -> Repository | None:
     """The repository of a work tree, as far as it can be trusted. Raises OSError."""
     path = f"{top}/.git"
     status = os.lstat(path)
-    if not (_is_own(status) and _is_own(os.lstat(top))):
+    if not (is_own(status) and is_own(os.lstat(top))):
         return None
     if stat.S_ISDIR(status.st_mode):
         is_plain = _is_repository(path) and not os.path.lexists(f"{path}/commondir") and _works_at(path, top, top)
@@ -112,13 +113,13 @@ def _at(top: str) -> Repository | None:
 def _pointed_at(top: str, text: str) -> Repository | None:
     """The repository that the file `.git` of a work tree names. Raises OSError."""
     git_dir = _resolved(top, text.removeprefix("gitdir: "))
-    if not text.startswith("gitdir: ") or not _is_own(os.lstat(git_dir)):
+    if not text.startswith("gitdir: ") or not is_own(os.lstat(git_dir)):
         return None
     if os.path.lexists(f"{git_dir}/commondir"):
         common = _resolved(git_dir, _pointer(f"{git_dir}/commondir"))
         back = os.path.join(git_dir, _pointer(f"{git_dir}/gitdir"))
         points_back = os.path.basename(back) == ".git" and os.path.realpath(os.path.dirname(back)) == top
-        is_main = _is_repository(common) and not os.path.lexists(f"{common}/commondir") and _is_own(os.lstat(common))
+        is_main = _is_repository(common) and not os.path.lexists(f"{common}/commondir") and is_own(os.lstat(common))
         if points_back and is_main and os.path.dirname(git_dir) == f"{common}/worktrees":
             return Repository(top, git_dir, common)
         return None
@@ -139,9 +140,9 @@ def _resolved(folder: str, path: str) -> str:
 
 def _pointer(path: str) -> str:
     """The one line of a small regular file. Raises OSError."""
-    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    file = os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK)
     try:
-        if not (stat.S_ISREG(os.fstat(file).st_mode) and _is_own(os.fstat(file))):
+        if not (stat.S_ISREG(os.fstat(file).st_mode) and is_own(os.fstat(file))):
             raise OSError(f"{path!r} is not a file of the user's")
         return os.fsdecode(os.read(file, _MAX_POINTER_BYTES)).rstrip("\r\n").replace("\0", "\n")
     finally:
@@ -150,10 +151,6 @@ def _pointer(path: str) -> str:
 
 def _is_repository(path: str) -> bool:
     return all(os.path.lexists(f"{path}/{name}") for name in _PARTS) and os.path.isdir(f"{path}/objects")
-
-
-def _is_own(status: os.stat_result) -> bool:
-    return status.st_uid == os.geteuid()
 
 
 def _is_in(path: str, folder: str) -> bool:
@@ -218,7 +215,7 @@ def is_object(value: str | None) -> bool:
 
 def _text(path: str, most_bytes: int) -> str:
     with contextlib.suppress(OSError):
-        file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+        file = os.open(path, os.O_RDONLY | NOFOLLOW | NONBLOCK | CLOEXEC)
         with os.fdopen(file, "rb") as stream:
             return os.fsdecode(stream.read(most_bytes))
     return ""

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from agentkit._dataclass import dataclass
+from agentkit.portable_files import NONBLOCK
 
 Setting = tuple[str, str]
 """A key such as `user.name` or `filter.lfs.clean`, and its value. A subsection keeps its case."""
@@ -92,7 +93,7 @@ def _read_into(found: list[Setting], path: str, applies: Callable[[str, str], bo
 
 
 def _text(path: str) -> str:
-    with contextlib.suppress(OSError), open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:
+    with contextlib.suppress(OSError), open(os.open(path, os.O_RDONLY | NONBLOCK), "rb") as file:
         return file.read(_MAX_BYTES).decode("utf-8", "surrogateescape").replace("\r\n", "\n")
     return ""
 

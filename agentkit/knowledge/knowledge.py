@@ -26,6 +26,7 @@ from agentkit.knowledge.embeddings import Embedding, refuse_awaiting, vectors_in
 from agentkit.knowledge.ranking import Rerank, Rewrite, fused, reranked, wordings
 from agentkit.knowledge.stores import Place, store_at
 from agentkit.knowledge.stores.store import ChunkStore, StoredDocument, embedded_text
+from agentkit.portable_files import CLOEXEC, NONBLOCK
 from agentkit.safety.paths import secret
 from agentkit.safety.urls import AddressRules
 from agentkit.suggestions import refuse_made
@@ -194,7 +195,7 @@ def _is_skipped(folder: str, name: str) -> bool:
 
 def _read(path: str) -> bytes:
     """Read a regular file; reading a pipe or device could block for ever."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    descriptor = os.open(path, os.O_RDONLY | NONBLOCK | CLOEXEC)
     with os.fdopen(descriptor, "rb") as file:
         if not Path(path).is_file():
             raise ToolError("it is no regular file")

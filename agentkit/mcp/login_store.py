@@ -21,6 +21,7 @@ from agentkit.errors import ConfigError, ToolError
 from agentkit.http_security import is_local
 from agentkit.mcp.definitions import replace_file
 from agentkit.mcp.target import Target, is_sealed
+from agentkit.portable_files import is_own, lock
 from agentkit.safety.urls import AddressRules, Url, read_url
 
 _VERSION = 1
@@ -66,13 +67,11 @@ class StoredLogin:
 
         After `most_waits` attempts the block runs without the lock; the authorization server then decides.
         """
-        import fcntl
-
         descriptor = self._lock()
         try:
             for _ in range(most_waits):
                 with contextlib.suppress(BlockingIOError):
-                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    lock(descriptor)
                     break
                 await asyncio.sleep(_WAIT_SECONDS)
             yield
@@ -109,7 +108,7 @@ class StoredLogin:
             found = os.fstat(descriptor)
             if not stat.S_ISREG(found.st_mode) or found.st_size > _MOST_BYTES:
                 raise ConfigError(f"{self._cannot_be_used()}: it is not a regular file, or too long.")
-            if os.name == "posix" and found.st_uid != os.geteuid():
+            if not is_own(found):
                 raise ConfigError(f"{self._cannot_be_used()}: it belongs to another user.")
             if os.name == "posix" and found.st_mode & _OTHERS:
                 raise ConfigError(f"{self._cannot_be_used()}: other users can read it.")

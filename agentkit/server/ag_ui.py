@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from copy import deepcopy
 from dataclasses import field
@@ -30,7 +30,7 @@ from agentkit.events import (
 from agentkit.levels import SafetyLevel
 from agentkit.llm.protocols.chat_format import typed
 from agentkit.messages import Content, ToolCall, parts_of, well_formed
-from agentkit.server.conversations import Conversation, Conversations, front_end_events
+from agentkit.server.conversations import Conversation, Conversations, answer_of, front_end_events
 from agentkit.server.http_types import HTTPError, HTTPRequest, HTTPResponse
 from agentkit.server.openai_endpoint import check_entry, refusal_of
 from agentkit.server.streaming import ConcurrencyLimit
@@ -114,7 +114,7 @@ class _AGUIRun:
         given, conversation = self._given, self._conversation
         yield RunStartedEvent(thread_id=given.thread_id, run_id=given.run_id, protocol_version=_VERSION)
         with conversation.exclusive():
-            run, waiting = conversation.waiting
+            run, waiting = conversation.waiting()
             translation = AGUITranslation({pending.id for pending in waiting})
             work, sent = self._work(run, waiting)
             state, told = self._prepared(), None if given.state is None else _json(given.state)
@@ -364,27 +364,9 @@ def _text_of(part: Any) -> str:
 
 def _resumed(entry: ResumeEntry, pending: Pending) -> Any:
     """The answer in an entry of `resume`. Raises HTTPError if it does not fit the interrupt."""
-    payload = entry.payload
-    if pending.needs_answer:
-        answer = payload.get("answer") if isinstance(payload, Mapping) else payload
-        if entry.status == "cancelled":
-            return "The user gave no answer."
-        if isinstance(answer, str):
-            return answer
-        raise _unfit(pending, "answer, a text")
     if entry.status == "cancelled":
-        return False
-    payload = payload if isinstance(payload, Mapping) else {}
-    approved, edited, reason = (payload.get(name) for name in ("approved", "editedArgs", "reason"))
-    if not isinstance(approved, bool) or not isinstance(edited, dict | None) or not isinstance(reason, str | None):
-        raise _unfit(pending, "approved, true or false")
-    if not approved:
-        return reason if reason and reason.strip() else False
-    return True if edited is None else edited
-
-
-def _unfit(pending: Pending, wanted: str) -> HTTPError:
-    return HTTPError(400, f"The payload for {pending.id!r} is an object with {wanted}.", code="invalid_value")
+        return "The user gave no answer." if pending.needs_answer else False
+    return answer_of(entry.payload, pending)
 
 
 def _entry(message: Message) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -27,13 +27,13 @@ async def front_end_events(
     The text deltas are exactly the answer: text that a guardrail can still change comes when it was checked, and each
     response starts a new paragraph.
     """
-    spoken = StreamedText(agent.holds_back)
+    spoken = StreamedText(agent.withholds_text)
     async with agent.astream(work) as events:
         for message in sent:
             events.send(message)
         async for event in events:
             piece = spoken.piece(event)
-            if isinstance(event, RunFinished) and (event.result.status == "done" or not spoken.holds_back):
+            if isinstance(event, RunFinished) and (event.result.status == "done" or not spoken.withholds_text):
                 piece = spoken.rest(event.result.text)
             if piece:
                 yield TextDelta(piece)
@@ -51,11 +51,11 @@ class Conversation:
         self.agent, self.own_tools = agent, agent.tools
         self.is_running = False
 
-    @property
-    def waiting(self) -> tuple[str, tuple[Pending, ...]]:
-        """The id of the newest run and its calls that wait for a person; empty if none does."""
+    def waiting(self, run: str = "") -> tuple[str, tuple[Pending, ...]]:
+        """The id of a run, by default the newest, and its calls that wait for a person; empty if none does."""
         session = self.agent.session
-        run = next(reversed(session.unfinished), "")
+        unfinished = session.unfinished  # reads what was stored since
+        run = run or next(reversed(unfinished), "")
         progress = session.conversation.unended.get(run)
         return (run, pending_of(progress)) if progress is not None and progress.status == "paused" else ("", ())
 
@@ -63,7 +63,7 @@ class Conversation:
     def messages(self) -> tuple[Message, ...]:
         """The messages so far, with those of a run that waits."""
         session = self.agent.session
-        progress = session.conversation.unended.get(self.waiting[0])
+        progress = session.conversation.unended.get(self.waiting()[0])
         return (*session.messages, *(progress.valid_messages() if progress is not None else ()))
 
     @property
@@ -85,6 +85,30 @@ class Conversation:
             yield
         finally:
             self.is_running = False
+
+
+def answer_of(payload: object, pending: Pending) -> Any:
+    """The answer of a client to a waiting call: `{"approved": …}` with `editedArgs` or `reason`, or `{"answer": …}`.
+
+    Raises HTTPError if it does not fit the call.
+    """
+    given = payload if isinstance(payload, Mapping) else {}
+    if pending.needs_answer:
+        answer = given.get("answer") if payload is given else payload
+        if isinstance(answer, str):
+            return answer
+        raise _unfit(pending, "answer, a text")
+    approved, edited, reason = (given.get(name) for name in ("approved", "editedArgs", "reason"))
+    if not isinstance(approved, bool) or not isinstance(edited, dict | None) or not isinstance(reason, str | None):
+        raise _unfit(pending, "approved, true or false")
+    if not approved:
+        return reason if reason and reason.strip() else False
+    return True if edited is None else edited
+
+
+def _unfit(pending: Pending, wanted: str) -> HTTPError:
+    text = f"The answer to the call {pending.id!r:.100} is an object with {wanted}."
+    return HTTPError(400, text, code="invalid_value")
 
 
 class Conversations:

@@ -11,7 +11,7 @@ from typing import Any
 
 from agentkit.agents.result import Pending, RunFinished, RunResult, pending_of
 from agentkit.decisions import Decision
-from agentkit.event_rendering import content_text, value_text, visible
+from agentkit.event_rendering import content_text, plan_text, value_text, visible
 from agentkit.events import (
     AnswerAmended,
     AnswerGiven,
@@ -91,7 +91,8 @@ def _call(event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approv
     result = event.result
     seen = {"status": result.status, "ok": result.ok, "content": bounded(visible(result.error or result.content))}
     figures = {"seconds": round(result.seconds, 3), "decision": decision_of(result.decision)}
-    return {"kind": "result", **named, **seen, **figures}
+    plan = {"plan": bounded(visible(text))} if result.ok and (text := plan_text(event.call)) else {}
+    return {"kind": "result", **named, **seen, **figures, **plan}
 
 
 _OFFERED = (Approval.ONCE, Approval.RUN, Approval.WORKSPACE, Approval.ALWAYS, Approval.PATTERN)

@@ -11,8 +11,8 @@ from itertools import pairwise
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
-from agentkit.event_rendering import content_text
-from agentkit.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage, reading_call
+from agentkit.event_rendering import content_text, plan_text
+from agentkit.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage, UserMessage, reading_call
 from agentkit.sessions.conversation import fault_in
 from agentkit.sessions.token_estimates import Estimates, tokens_in
 from agentkit.usage import is_whole
@@ -21,6 +21,7 @@ _NOTES_TOKENS = 80
 """Upper bound of the tokens of the two notes about omitted messages."""
 
 _LEFT_OUT = "[{:,} earlier messages of {} are left out here: it is longer than you can read.]"
+_PLAN = "\n\n[Your plan, as you last wrote it with update_plan:\n{}]"
 _EDITS = "The function edit= of the Window returned messages that cannot be sent."
 _FEWEST_RESULT_CHARS = 200
 _LAST_RESORT_CHARS = (20_000, 10_000, 5_000, 2_000, 1_000, 500, _FEWEST_RESULT_CHARS)
@@ -153,6 +154,30 @@ def fit(
         if cut.saved < excess:
             stage()
     return cut.fitted(room_tokens)
+
+
+def fit_with_plan(
+    told: Sequence[Message], messages: Sequence[Message], fitted: Callable[[Sequence[Message], int], Fitted], room: int
+) -> Fitted:
+    """Fit a conversation or its summary; if the plan of `messages` is left out, add it to the newest prompt."""
+    result = fitted(told, room)
+    calls = (call for message in reversed(messages) for call in reversed(_calls(message)))
+    call, plan = next(((call, text) for call in calls if (text := plan_text(call))), (None, ""))
+    if not plan or any(call in _calls(message) for message in result.messages):
+        return result
+    note = _PLAN.format(plan)
+    tokens = math.ceil(tokens_in(note))
+    result = fitted(told, max(room - tokens, 1))
+    kept = list(result.messages)
+    place = max((place for place, message in enumerate(kept) if isinstance(message, UserMessage)), default=None)
+    if place is None:
+        return result
+    kept[place] = with_text(kept[place], after=note)
+    return replace(result, messages=tuple(kept), tokens=result.tokens + tokens)
+
+
+def _calls(message: Message) -> tuple[ToolCall, ...]:
+    return message.tool_calls if isinstance(message, AssistantMessage) else ()
 
 
 class Truncation:

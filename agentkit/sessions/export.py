@@ -18,6 +18,7 @@ from agentkit.errors import SessionError
 from agentkit.event_rendering import count_text
 from agentkit.events import Approved, HistoryGiven, Milestone, ResponseReceived, RunEnded
 from agentkit.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from agentkit.portable_files import CLOEXEC
 from agentkit.redaction import redact, redact_data, written_redactor
 from agentkit.sessions.codec import Data, decode_entry, decode_message, encode_entry, encode_part, from_line, to_line
 from agentkit.sessions.conversation import fault_in, with_distinct_calls
@@ -125,7 +126,7 @@ def write_export(file: str | PathLike[str], name: str, entries: Sequence[Session
     clean = written_redactor()
     lines = [header, *(to_line(redact_data(encode_entry(entry), clean)) for entry in entries)]
     try:
-        descriptor = os.open(usable(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(usable(path), os.O_WRONLY | os.O_CREAT | os.O_EXCL | CLOEXEC, 0o600)
     except FileExistsError:
         raise SessionError(f"The file {str(path)!r} already exists. Choose another name.") from None
     except OSError as error:

@@ -23,12 +23,14 @@ from agentkit.event_rendering import (
     hidden,
     is_shallow,
     json_value,
+    plan_text,
     seconds_text,
     tokens_text,
     visible,
 )
 from agentkit.events import (
     Approved,
+    FunctionStarted,
     HistoryGiven,
     Milestone,
     RequestFailed,
@@ -222,6 +224,9 @@ def _add_event(run: RunStory, event: RecordedEvent, asking: RecordedAnswer | Non
     match event.milestone:
         case RunStarted(agent, prompt):
             run.agent, run.prompt = agent, prompt
+        case FunctionStarted():
+            description = event.milestone.describe()
+            run.agent, run.prompt = description.title, description.text or None
         case RunEnded():
             run.end = event.milestone
         case ToolCallStarted() | ToolCallFinished() | ToolCallPostponed() | Approved():
@@ -456,7 +461,7 @@ def _message(message: Message) -> str:
 
 def _call(run: RunStory, story: CallStory) -> Iterator[str]:
     yield f"{_offset(run, story.began)}{_name(story.call.name)}  {seconds_text(story.seconds)}"
-    named = arguments_in(story.call.arguments)
+    named = plan_text(story.call) or arguments_in(story.call.arguments)
     for name, value in named.items() if isinstance(named, dict) else [("", named)]:
         yield from _shortened(f"          {_name(name)}: " if name else "          ", readable(value))
     decision = story.judgment

@@ -14,8 +14,9 @@ from typing import Any
 
 from agentkit.errors import ConfigError
 from agentkit.events import Event, RequestFailed, ResponseReceived
+from agentkit.portable_files import CLOEXEC, NOCTTY, NOFOLLOW, NONBLOCK, is_own, lock, set_mode
 from agentkit.redaction import redact_data, written_redactor
-from agentkit.tracing.listeners import FailureGuard, Origin, ToolUse, Work, is_logged, origin
+from agentkit.tracing.listeners import FailureGuard, ModelRequest, Origin, Work, is_logged, origin
 
 Data = dict[str, Any]
 
@@ -96,7 +97,7 @@ class JSONLines:
         try:
             yield
         finally:
-            if not isinstance(work, ToolUse):
+            if isinstance(work, ModelRequest):
                 self._seconds[work.origin.run] = time.perf_counter() - began
 
     def _write(self, event: Event, source: Origin) -> None:
@@ -128,13 +129,13 @@ def _write_whole(descriptor: int, line: bytes) -> None:
 
 def _opened(path: Path) -> int:
     """Open the file for appending. Raises OSError for links, special files, and files of other users."""
-    careful = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
+    careful = CLOEXEC | NOFOLLOW | NONBLOCK | NOCTTY
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | careful, 0o600)
     try:
         found = os.fstat(descriptor)
         _refuse_strange(found)
         if found.st_mode & 0o077:
-            os.fchmod(descriptor, stat.S_IMODE(found.st_mode) & 0o700)
+            set_mode(descriptor, stat.S_IMODE(found.st_mode) & 0o700)
     except BaseException:
         os.close(descriptor)
         raise
@@ -144,19 +145,17 @@ def _opened(path: Path) -> int:
 def _refuse_strange(found: os.stat_result) -> None:
     if not stat.S_ISREG(found.st_mode):
         raise OSError("not a regular file")
-    if found.st_uid != os.geteuid():
+    if not is_own(found):
         raise OSError("the file belongs to another user, who could read and change the trace")
 
 
 @contextmanager
 def _locked(descriptor: int) -> Iterator[None]:
     """Hold the advisory lock of the file; closing the file releases it. Raises OSError after a timeout."""
-    import fcntl
-
     ends = time.monotonic() + _LOCK_SECONDS
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock(descriptor)
             break
         except BlockingIOError:
             if time.monotonic() > ends:

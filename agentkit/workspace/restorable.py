@@ -17,6 +17,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ToolError
+from agentkit.portable_files import is_own
 from agentkit.settings import state_folder
 from agentkit.workspace.change_detection import (
     MAX_BYTES,
@@ -86,7 +87,7 @@ def _check_restorable(root: Root, place: str, status: os.stat_result) -> None:
         raise ToolError(f"{place!r} is a special file")
     if kind == stat.S_IFREG and status.st_nlink > 1:
         raise ToolError(f"{place!r} has more than one name (hard links)")
-    if status.st_uid != os.geteuid():
+    if not is_own(status):
         raise ToolError(f"{place!r} belongs to another user")
     if kind != stat.S_IFLNK and stat.S_IMODE(status.st_mode) & ~_PERMISSIONS:
         raise ToolError(f"{place!r} has special permission bits")

@@ -25,10 +25,10 @@ OWN_PROCESS = {
     "cli/chat/repl.py",
     "cli/programs.py",
     "cli/sessions.py",
-    "llm/providers/local/worker.py",
+    "llm/local_worker.py",
     "llm/providers/offline/worker.py",
     "sandbox/worker.py",
-    "sandbox/kernel/namespaces.py",
+    "sandbox/kernel.py",
     "sandbox/guard/__init__.py",
     "sandbox/guard/replacements.py",
 }
@@ -42,6 +42,7 @@ IMPORTS_BY_TABLE = {
     "cli/main.py",
     "sandbox/guard/attributes.py",
     "sandbox/guard/module_facades.py",
+    "sandbox/guard/replacements.py",
     "sandbox/worker.py",
 }
 

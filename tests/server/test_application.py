@@ -30,6 +30,7 @@ DOORS = [
     ("GET", "/v1/models/helper"),
     ("POST", "/v1/chat/completions"),
     ("POST", "/ag-ui"),
+    ("POST", "/a2a"),
     ("GET", "/page/about"),
     ("GET", "/page/sessions"),
     ("GET", "/page/session?name=x"),

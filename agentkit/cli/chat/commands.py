@@ -12,8 +12,9 @@ import click
 from agentkit._dataclass import dataclass
 from agentkit.agents.result import Resumption
 from agentkit.cli.chat.conversation import ChatState
-from agentkit.cli.conversations import known_session
+from agentkit.cli.conversations import configured_session
 from agentkit.cli.export import save, summary_line
+from agentkit.cli.options import CODE
 from agentkit.cli.sessions import undo_text
 from agentkit.cli.terminal import line_text
 from agentkit.errors import AgentKitError, ConfigError, SessionError
@@ -96,7 +97,7 @@ def _arguments(name: str, place: str | None) -> Iterator[tuple[str, str]]:
         case "tools":
             from agentkit.tools.catalog import all_tools, collections
 
-            yield from ((each, "collection") for each in collections)
+            yield from ((each, "collection") for each in (*collections, CODE))
             yield from ((tool.name, tool.level.name) for tool in all_tools)
         case "session":
             yield from (("new", "begin another"), ("rename", "give this one another name"))
@@ -179,7 +180,7 @@ def _session(conversation: ChatState, front: Front, argument: str) -> Next:
         _rename(conversation, front, rest.strip())
     elif argument:
         begin = f" To begin one: /session new {argument}"
-        conversation.switch(known_session(conversation.order.place, argument, begin))
+        conversation.switch(configured_session(conversation.order.place, argument, begin))
         tell_session(conversation, front)
     else:
         _list(conversation, front)

@@ -23,6 +23,7 @@ from agentkit.cli.ask_options import RECORD, conversing, with_files
 from agentkit.cli.chat.commands import LEAVING, OFFLINE, command_in, run_command, tell_session, unescaped
 from agentkit.cli.chat.conversation import ChatState
 from agentkit.cli.chat.screen import Front
+from agentkit.cli.options import CODE
 from agentkit.cli.settings import Settings
 from agentkit.cli.terminal import ANSWERED, FAILED, INTERRUPTED, LIMIT, shown_word, tell, tell_error
 from agentkit.errors import AgentKitError
@@ -65,6 +66,29 @@ def chat(**options: Any) -> int:
     order = AskOptions(**options)
 
     return talk(order)
+
+
+_CODE_EXAMPLES = """\b
+Examples:
+  agentkit code                                   work on the files of the current folder
+  agentkit code "Fix the failing test."           begin with a prompt
+  agentkit code -y --limit cost=1 < tasks.txt     a task a line, without questions
+"""
+
+
+@click.command(short_help="Work with an agent on the code in this folder.", epilog=_CODE_EXAMPLES)
+@click.argument("question", nargs=-1, metavar="[PROMPT]...")
+@conversing
+@RECORD
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON document a line for each prompt.")
+def code(**options: Any) -> int:
+    """Work with an agent on the files of this folder: it plans, edits, runs commands, and gives parts to workers.
+
+    The same as agentkit chat --tools code. AGENTS.md and skills of the folder count once you run agentkit config trust.
+    """
+    from agentkit.cli.ask_options import AskOptions
+
+    return talk(AskOptions(**{**options, "tools": options["tools"] or (CODE,)}))
 
 
 @contextmanager

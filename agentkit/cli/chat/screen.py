@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from itertools import takewhile
+from textwrap import indent
 from typing import TextIO
 
 import click
@@ -20,7 +21,7 @@ from agentkit.cli.chat.keyboard import Keyboard, typing
 from agentkit.cli.chat.markdown import Line, MarkdownBlock, Renderer, blocks, columns_of, cut, steadied
 from agentkit.cli.display import json_line, judgment_text, outcome_text, run_document, started_line, was_refused
 from agentkit.cli.terminal import StatusLine, clean, tell
-from agentkit.event_rendering import seconds_text
+from agentkit.event_rendering import plan_text, seconds_text
 from agentkit.events import (
     Event,
     ReasoningDelta,
@@ -234,6 +235,9 @@ class ChatScreen:
         self.rest()
         self._part("call")
         result, width = used.result, shutil.get_terminal_size().columns - 1
+        if result.ok and (plan := plan_text(used.call)):
+            self._print(*self.renderer.wrapped(indent(clean(plan), _INDENT), "none", width))
+            return
         style = "red" if was_refused(result) else "dim"
         call, came = started_line(used.call), outcome_text(result)
         tail = " · ".join(filter(None, (judgment_text(result), seconds_text(result.seconds))))

@@ -221,6 +221,7 @@ _PARTS = frozenset({"thead", "tbody", "tfoot"})
 _BLOCKS_IN_CELLS = ("table", "h1", "h2", "h3", "h4", "h5", "h6", "pre", "form")
 _MAX_NUMBER_CHARS = 12
 _MAX_MOVED_NODES = 1_000_000
+_MAX_ADDED_CELLS, _MAX_SPAN = 20_000, 100
 
 
 def rewrite_markup(document: Document) -> None:
@@ -238,6 +239,11 @@ def rewrite_markup(document: Document) -> None:
     for block in document.select("pre"):
         _remove_line_numbers(block)
     _unwrap_layout_tables(document)
+    budget = _MAX_ADDED_CELLS
+    for table in dict.fromkeys(
+        each.closest("table") for each in document.select("td[colspan], th[colspan], [rowspan]")
+    ):
+        budget -= 0 if table is None or budget < 0 else _split_cells(table, budget)
 
 
 def _rewrite_formulas(document: Document) -> None:
@@ -294,6 +300,29 @@ def _rows(table: Element) -> Iterator[list[Element]]:
 
 def _elements(parent: Element) -> list[Element]:
     return list(filter(_is_element, parent.children))
+
+
+def _split_cells(table: Element, budget: int) -> int:
+    """Add an empty cell for each further column and row of merged cells; return the number of cells added."""
+    from turbohtml import Element as NewElement
+
+    added, pending = 0, dict[int, int]()  # the rows below that a cell of a column reaches
+    for row in _rows(table):
+        column = 0
+        for cell in (*row, None) if row else ():
+            while pending.get(column) and added < budget:
+                pending[column] -= 1
+                column, added, empty = column + 1, added + 1, NewElement("td")
+                cell.insert_before(empty) if cell is not None else row[-1].insert_after(empty)
+            if cell is None or added >= budget:
+                break
+            spans = (cell.attrs.pop("colspan", None), cell.attrs.pop("rowspan", None))
+            width, height = (min(int(str(span)), _MAX_SPAN) if str(span).isdecimal() else 1 for span in spans)
+            empty_cells = [NewElement("td") for _ in range(max(width, 1) - 1)]
+            cell.insert_after(*empty_cells)
+            pending |= dict.fromkeys(range(column, column + max(width, 1)), max(height, 1) - 1)
+            column, added = column + max(width, 1), added + len(empty_cells)
+    return added
 
 
 def _remove_line_numbers(block: Element) -> None:
