@@ -10,14 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agentkit.errors import ConfigError
+from agentkit.sandbox.process_tree import descendants, kill_descendants, process_count
 from agentkit.sandbox.watchdog import (
     Cancellation,
     Capture,
     ProcessLimits,
     attend,
-    descendants,
-    kill_descendants,
-    process_count,
     run_cancellable,
 )
 
