@@ -312,7 +312,7 @@ def _diffs(diff: str, call: ToolCall, agent: Agent[Any]) -> list[Any]:
     heads, (_, *hunks) = _HUNK.findall(diff), _HUNK.split(diff)
     texts = []
     for head, hunk in zip(heads, hunks, strict=True):
-        lines = hunk.splitlines(keepends=True)
+        lines = split_lines(hunk, keepends=True)
         old, new = ("".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
         texts.append(tool_diff_content(path, new, None if head.startswith("@@ -0,0 ") else old))
     return texts
