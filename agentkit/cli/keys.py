@@ -168,7 +168,7 @@ def keys() -> None:
 @keys.command("set")
 @click.argument("provider", shell_complete=_providers)
 def set_key(*, provider: str) -> None:
-    """Store the key of PROVIDER: typed at a prompt, or read from a pipe; it is never an argument."""
+    """Store the key of PROVIDER. It is read from a prompt or a pipe; it is never an argument."""
     name = _provider(provider)
     if sys.stdin is not None and sys.stdin.isatty():
         key = click.prompt(f"The API key of {name}", hide_input=True, err=True)
