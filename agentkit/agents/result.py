@@ -155,7 +155,7 @@ class RunResult(Generic[T]):
     @classmethod
     def of(cls, run: SessionRun, error: AgentKitError | None, value: T | None, **known: Any) -> RunResult[T]:
         """Create the result of a finished run; `known` holds further fields: lead, record, context, rules."""
-        result = cls._told_by(run.progress, run.id, run.history, error, value=value, **known)
+        result = cls.of_state(run.progress, run.id, run.history, error, value=value, **known)
         if isinstance(error, RunError):
             error.result = result
         return result
@@ -169,10 +169,10 @@ class RunResult(Generic[T]):
         """
         run_id, progress, history = read_saved(text)
         why = "" if progress.ended is None else progress.ended.error
-        return RunResult._told_by(progress, run_id, history, RunError(why) if why else None, value=progress.text)
+        return RunResult.of_state(progress, run_id, history, RunError(why) if why else None, value=progress.text)
 
     @classmethod
-    def _told_by(
+    def of_state(
         cls,
         progress: RunState,
         run_id: str,

@@ -42,7 +42,6 @@ from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, Said, is_
 from agentkit.server.conversations import Conversation, front_end_events
 from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionStore
-from agentkit.usage import Usage
 
 if TYPE_CHECKING:
     from acp import Client
@@ -66,7 +65,7 @@ _OPTIONS: tuple[tuple[Approval, str, Any], ...] = (
 _STOPS: Mapping[str | None, Any] = {"iterations": "max_turn_requests", "tool_calls": "max_turn_requests"}
 _MOST_CHARS = 20_000
 _MOST_TITLE_CHARS = 100
-_HUNK = re.compile(r"^@@ .*\n", re.MULTILINE)
+_HUNK, _LINE = re.compile(r"^@@ .*\n", re.MULTILINE), re.compile(r"^([ +-])([^\n]*\n?)", re.MULTILINE)
 
 
 async def serve_editor(agent: Agent[Any], store: SessionStore) -> None:
@@ -120,9 +119,6 @@ class EditorAgent:
             agent_info=Implementation(name="agentkit", title=self._agent.name, version=__version__),
         )
 
-    async def authenticate(self, **_: Any) -> None:
-        """Do nothing: the editor has started the process, whose environment has the keys."""
-
     async def new_session(self, cwd: str, **_: Any) -> Any:
         """Start a conversation in a folder."""
         from acp.schema import NewSessionResponse
@@ -149,6 +145,7 @@ class EditorAgent:
         """Answer a prompt, or resume with it the run that waits for an answer. Raises RequestError if the run fails."""
         from acp import RequestError
         from acp.schema import PromptResponse
+        from acp.schema import Usage as EditorUsage
 
         thread = self._threads.get(session_id)
         if thread is None or thread.task is not None:
@@ -167,7 +164,9 @@ class EditorAgent:
         if result.status == "failed":
             raise RequestError(-32603, str(result.error))
         reason: Any = _STOPS.get(result.limit, "max_tokens") if result.status == "limit" else "end_turn"
-        return PromptResponse(stop_reason=reason, usage=_usage(result.usage))
+        used = result.usage
+        named: Any = {"input_tokens": used.input_tokens, "output_tokens": used.output_tokens}
+        return PromptResponse(stop_reason=reason, usage=EditorUsage(**named, total_tokens=used.total_tokens))
 
     async def cancel(self, session_id: str, **_: Any) -> None:
         """Stop the prompt at work; what was done is stored."""
@@ -312,8 +311,8 @@ def _diffs(diff: str, call: ToolCall, agent: Agent[Any]) -> list[Any]:
     heads, (_, *hunks) = _HUNK.findall(diff), _HUNK.split(diff)
     texts = []
     for head, hunk in zip(heads, hunks, strict=True):
-        lines = hunk.splitlines(keepends=True)
-        old, new = ("".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
+        lines = _LINE.findall(hunk)
+        old, new = ("".join(text for mark, text in lines if mark in kept) for kept in (" -", " +"))
         texts.append(tool_diff_content(path, new, None if head.startswith("@@ -0,0 ") else old))
     return texts
 
@@ -354,15 +353,3 @@ def _part(block: Any) -> Any:
             text = getattr(resource, "text", None)
             return part_of(b64decode(resource.blob)) if text is None else f"{resource.uri}:\n{text}"
     raise ValueError(f"A prompt can have text, images and resources; this one has a block of type {block.type!r}.")
-
-
-def _usage(usage: Usage) -> Any:
-    from acp.schema import Usage as EditorUsage
-
-    return EditorUsage(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        total_tokens=usage.total_tokens,
-        thought_tokens=usage.reasoning_tokens,
-        cached_read_tokens=usage.cached_tokens,
-    )
