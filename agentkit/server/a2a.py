@@ -160,9 +160,7 @@ class A2AExecutor:
         from a2a.helpers import new_task_from_user_message
         from a2a.server.tasks import TaskUpdater
 
-        message, task_id, context_id = context.message, str(context.task_id), str(context.context_id)
-        if message is None:
-            return
+        message, task_id, context_id = cast("Message", context.message), str(context.task_id), str(context.context_id)
         if context.current_task is None:
             await queue.enqueue_event(new_task_from_user_message(message))
         updater = TaskUpdater(queue, task_id, context_id)
@@ -172,6 +170,7 @@ class A2AExecutor:
             with self._room.one():
                 await self._run(message, updater)
         except (HTTPError, AgentKitError) as error:
+            self._paused.pop(task_id, None)
             await updater.failed(updater.new_agent_message([_text_part(str(error))]))
         finally:
             self._active.discard(cast("asyncio.Task[Any]", active))
@@ -199,9 +198,12 @@ class A2AExecutor:
                 _, waiting = conversation.waiting(run)
                 if not waiting:
                     raise HTTPError(409, "This task does not wait for an answer any more.", code="not_waiting")
-                answers = _answers(message.parts, waiting)
+                try:
+                    answers, note = _answers(message.parts, waiting), _BOTH
+                except HTTPError as error:
+                    answers, note = None, str(error)
                 if answers is None:
-                    await updater.requires_input(updater.new_agent_message(_questions(waiting, _BOTH)))
+                    await updater.requires_input(updater.new_agent_message(_questions(waiting, note)))
                     return
                 work = Resumption(run, answers)
             await updater.start_work()
@@ -252,8 +254,6 @@ def _data(part: Part) -> Any:
 def _content(parts: Sequence[Part]) -> Content:
     """The prompt in a message. Raises HTTPError for a part that no model reads."""
     content = tuple(map(_part, parts))
-    if not content:
-        raise HTTPError(400, "The message has no parts.", code="invalid_value")
     return content[0] if len(content) == 1 and isinstance(content[0], str) else content
 
 

@@ -81,14 +81,16 @@ async def serve_editor(agent: Agent[Any], store: SessionStore) -> None:
         await served.close()
 
 
-class _Thread:
-    """One conversation with an editor: its agent in the editor's folder, and the prompt at work."""
+class EditorThread(Conversation):
+    """One conversation with an editor, and the prompt at work.
 
-    def __init__(self, conversation: Conversation) -> None:
-        self.conversation = conversation
+    `shown` has the diffs of the calls that the editor knows, by the ids of the calls.
+    """
+
+    def __init__(self, agent: Agent[Any]) -> None:
+        super().__init__(agent)
         self.task: asyncio.Task[Any] | None = None
         self.shown: dict[str, list[Any]] = {}
-        """The diffs of the calls that the editor knows, by the ids of the calls."""
 
 
 class EditorAgent:
@@ -100,8 +102,8 @@ class EditorAgent:
 
     def __init__(self, agent: Agent[Any], store: SessionStore) -> None:
         self._agent, self._store = agent, store
-        self._threads: dict[str, _Thread] = {}
-        self._editor: Client | None = None
+        self._threads: dict[str, EditorThread] = {}
+        self._editor: Any = None
 
     def on_connect(self, editor: Client) -> None:
         """Remember the connection to the editor."""
@@ -133,11 +135,11 @@ class EditorAgent:
         from acp.schema import LoadSessionResponse
 
         thread = self._open(session_id, cwd)
-        messages = thread.conversation.messages
+        messages = thread.messages
         if not messages:
             del self._threads[session_id]
             raise RequestError.resource_not_found(session_id)
-        for update in _history(messages, thread.conversation.agent, thread.shown):
+        for update in _history(messages, thread.agent, thread.shown):
             await self._send(session_id, update)
         return LoadSessionResponse()
 
@@ -181,10 +183,10 @@ class EditorAgent:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _open(self, session_id: str, folder: str) -> _Thread:
+    def _open(self, session_id: str, folder: str) -> EditorThread:
         agent = self._agent.within(Session.open(self._store, f"acp/{session_id}"))
         agent.workspace = workspace_from(Path(folder))
-        thread = self._threads[session_id] = _Thread(Conversation(agent))
+        thread = self._threads[session_id] = EditorThread(agent)
 
         async def ask(request: ApprovalRequest) -> Said:
             return await self._ask(session_id, thread, request)
@@ -193,34 +195,32 @@ class EditorAgent:
         return thread
 
     async def _send(self, session_id: str, update: Any) -> None:
-        if self._editor is not None:
-            await self._editor.session_update(session_id=session_id, update=update)
+        await self._editor.session_update(session_id=session_id, update=update)
 
-    async def _run(self, session_id: str, thread: _Thread, prompt: Content) -> RunResult[Any]:
+    async def _run(self, session_id: str, thread: EditorThread, prompt: Content) -> RunResult[Any]:
         """Run, and send what happens to the editor."""
-        conversation, agent = thread.conversation, thread.conversation.agent
-        run, waiting = conversation.waiting()
+        run, waiting = thread.waiting()
         work: Any = prompt
         if waiting and all(pending.needs_answer for pending in waiting):
             work = Resumption(run, dict.fromkeys((pending.id for pending in waiting), content_text(prompt, "\n")))
-        with conversation.exclusive():
-            async with aclosing(front_end_events(agent, work)) as events:
+        with thread.exclusive():
+            async with aclosing(front_end_events(thread.agent, work)) as events:
                 async for event in events:
-                    for update in _updates(event, agent, thread.shown):
+                    for update in _updates(event, thread.agent, thread.shown):
                         await self._send(session_id, update)
                     if isinstance(event, RunFinished):
                         result = event.result
         return result
 
-    async def _ask(self, session_id: str, thread: _Thread, request: ApprovalRequest) -> Said:
+    async def _ask(self, session_id: str, thread: EditorThread, request: ApprovalRequest) -> Said:
         """The answer of the person at the editor; a question that needs a text waits for the next prompt."""
         from acp.schema import AllowedOutcome, PermissionOption, ToolCallUpdate
 
-        if request.decision.rule == WORDS or self._editor is None:
+        if request.decision.rule == WORDS:
             return Approval.LATER
         arguments = json.dumps(dict(request.arguments), ensure_ascii=False, default=str)
         call = ToolCall(request.call_id, request.tool, arguments)
-        agent = thread.conversation.agent
+        agent = thread.agent
         for update in _started(call, agent, thread.shown):
             await self._send(session_id, update)
         thread.shown[call.id] = _diffs(request.preview.diff, call, agent)
@@ -253,7 +253,7 @@ def _updates(event: Event, agent: Agent[Any], shown: dict[str, list[Any]]) -> It
         case ToolCallPostponed(call, question):
             yield from _started(call, agent, shown)
             yield update_agent_message_text(visible(well_formed(question)))
-        case ToolCallFinished(call, result) if result.status != "waiting":
+        case ToolCallFinished(call, result):
             yield from _started(call, agent, shown)
             content = [*(shown[call.id] if result.ok else ()), _text(result.error or result.content)]
             yield update_tool_call(call.id, status="completed" if result.ok else "failed", content=content)

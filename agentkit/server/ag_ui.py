@@ -300,8 +300,6 @@ class AGUITranslation:
 
     def _result(self, event: ToolCallFinished) -> Iterator[BaseEvent]:
         result = event.result
-        if result.status == "waiting":
-            return
         yield from self._started(event.call)
         decision = None if result.decision is None else result.decision.to_dict()
         yield self._core.ToolCallResultEvent(
