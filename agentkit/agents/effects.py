@@ -6,20 +6,23 @@ import json
 import math
 from collections.abc import AsyncGenerator, Callable, Generator, Iterator
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import field
 from typing import Any
 
 from agentkit._dataclass import dataclass
-from agentkit.agents.middleware import Middleware
+from agentkit.agents.guardrails import Middleware
 from agentkit.agents.run_config import ParentRun
 from agentkit.agents.tool_policy import JudgedCall, recorded
 from agentkit.errors import Cancelled, ReplayError, ToolTimeout
 from agentkit.events import Approved, Event, Milestone, ResponseReceived
 from agentkit.llm.client import LLM
+from agentkit.llm.pipeline import LEFT_USAGE
 from agentkit.messages import Request, Response, ToolCall, ToolResult
 from agentkit.recording import PersonAsked
 from agentkit.safety.approval import NOBODY, SILENT, WORDS, Approval, ApprovalRequest, Approver, ApproverAnswer
 from agentkit.sessions.run_log import SessionRun
 from agentkit.tracing.listeners import apieces_within, pieces_within
+from agentkit.usage import Usage
 
 _NOT_ANSWERED = "The time of the run is up, and nobody has answered."
 
@@ -36,7 +39,8 @@ class AskModel:
     """Send the request to the model; `answer` becomes its response or the error.
 
     `llm` returns the client, created on first use. An answer that arrives after `seconds_left` is discarded. `around`
-    returns the context manager that wraps the whole request, `layers` are its middleware.
+    returns the context manager that wraps the whole request, `layers` are its middleware. `guards` are guardrails that
+    run at the same time: no event is emitted before all have passed, and an exception of one abandons the request.
     """
 
     request: Request
@@ -46,6 +50,17 @@ class AskModel:
     around: Callable[[], AbstractContextManager[object]] = alone
     is_streamed: bool = False
     layers: tuple[Middleware, ...] = ()
+    left: list[Usage] = field(default_factory=list)
+    guards: tuple[CallFunction, ...] = ()
+
+    @contextmanager
+    def leaving(self) -> Iterator[None]:
+        """Collect in `left` what is known of the usage of a stream that is closed in the block."""
+        token = LEFT_USAGE.set(self.left.append)
+        try:
+            yield
+        finally:
+            LEFT_USAGE.reset(token)
 
     def within(self, pieces: Generator[Event, None, None]) -> Generator[Event, None, None]:
         """Wrap a stream in the context manager of the request, which is active while each chunk is awaited."""

@@ -12,9 +12,8 @@ import click
 from agentkit._dataclass import dataclass
 from agentkit.agents.agent import Agent
 from agentkit.cli.ask_options import AskOptions, answering
-from agentkit.cli.completion import PLACE, session_names
+from agentkit.cli.options import PLACE, WholeNumber, session_names
 from agentkit.cli.terminal import ANSWERED, tell
-from agentkit.cli.tools import WholeNumber
 from agentkit.errors import MissingExtra
 from agentkit.http_security import is_local, listening, origin_of, server_of
 from agentkit.server import app
@@ -34,8 +33,8 @@ Examples:
 
 \b
 For a client of OpenAI: base URL http://127.0.0.1:8080/v1, model agentkit,
-and the token as API key. What must be asked for is asked on the page, and
-denied to other clients.
+and the token as API key. Calls that need approval are asked about on the
+page, and denied to other clients.
 """
 
 
@@ -53,7 +52,7 @@ denied to other clients.
 def serve(**options: Any) -> int:
     """Serve the agent until Ctrl-C.
 
-    Other programs reach it under /v1 as they reach OpenAI; at / is a page with the conversations that are kept. Without
+    Other programs reach it under /v1 as they reach OpenAI; at / is a page with the stored conversations. Without
     --host nobody else can reach this machine's port, and nobody gets in without the token.
     """
     from agentkit.cli.ask_options import AskOptions

@@ -5,8 +5,8 @@
     application = app(agent)            # an ASGI application; its token is application.state.token
     # uvicorn module:application
 
-Everything except the page's static files and the A2A card requires the token. `agentkit serve` creates agent, token and
-server.
+Everything except the page's static files and the A2A card requires the token. `agentkit serve` creates agent, token
+and server.
 """
 
 from __future__ import annotations

@@ -17,9 +17,8 @@ from urllib.parse import urlsplit
 from agentkit._dataclass import dataclass
 from agentkit._version import __version__
 from agentkit.agents.agent import PARAGRAPH, Agent, AgentTool
-from agentkit.agents.handoffs import name_for_tool
 from agentkit.agents.result import Pending, Resumption, RunFinished, RunResult, pending_of, result_in
-from agentkit.agents.run_config import LINEAGE, PausingTool
+from agentkit.agents.run_config import LINEAGE, PausingTool, name_for_tool
 from agentkit.content import File, Image, part_of
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import AgentKitError, ConfigError, MissingExtra, RunError

@@ -16,6 +16,7 @@ from agentkit.server.api import ChatAPI
 from agentkit.server.auth import HEADERS, SIGN_IN, Head, RequestAuth
 from agentkit.server.chats import Chats
 from agentkit.server.conversations import Conversations
+from agentkit.server.dashboard import Dashboard
 from agentkit.server.http_types import HTTPError, HTTPRequest, HTTPResponse
 from agentkit.server.openai_endpoint import Completions, refusal_of
 from agentkit.server.streaming import ConcurrencyLimit
@@ -34,6 +35,8 @@ _FILES = {
     "/run.js": ("run.js", "text/javascript; charset=utf-8"),
     "/files.js": ("files.js", "text/javascript; charset=utf-8"),
     "/cards.js": ("cards.js", "text/javascript; charset=utf-8"),
+    "/dashboard": ("dashboard.html", "text/html; charset=utf-8"),
+    "/dashboard.js": ("dashboard.js", "text/javascript; charset=utf-8"),
     "/vendor/markdown-it.js": ("vendor/markdown-it.js", "text/javascript; charset=utf-8"),
     "/vendor/markdown-it.LICENSE": ("vendor/markdown-it.LICENSE", "text/plain; charset=utf-8"),
     "/markdown.js": ("markdown.js", "text/javascript; charset=utf-8"),
@@ -65,7 +68,7 @@ def application(
     desk = ChatAPI(agent, gate, chats, ConcurrencyLimit(_MOST_LISTENING), session)
     page = AGUIEndpoint(Conversations(agent, store, "ag-ui"), room)
     tasks = A2AEndpoint(agent, Conversations(agent, store, "a2a"), room)
-    handlers = _handlers(Completions(agent, room), desk, page, tasks)
+    handlers = _handlers(Completions(agent, room), desk, page, tasks, Dashboard(store, chats))
     routes = [Route(path, _endpoint(handle), methods=[method]) for (method, path), handle in handlers.items()]
 
     failing: Mapping[Any, Any] = {404: _not_found, 405: _not_found, 500: _broken}
@@ -89,7 +92,7 @@ def application(
 
 
 def _handlers(
-    completions: Completions, desk: ChatAPI, page: AGUIEndpoint, tasks: A2AEndpoint
+    completions: Completions, desk: ChatAPI, page: AGUIEndpoint, tasks: A2AEndpoint, board: Dashboard
 ) -> Mapping[tuple[str, str], Handler]:
     files = {("GET", path): _file(*named) for path, named in _FILES.items()}
     return {
@@ -111,6 +114,8 @@ def _handlers(
         ("GET", "/v1/models"): completions.models,
         ("GET", "/v1/models/{model:path}"): completions.model,
         ("POST", "/v1/chat/completions"): completions.complete,
+        ("GET", "/page/runs"): board.runs,
+        ("GET", "/page/recording"): board.recording,
         ("POST", "/ag-ui"): page.run,
         ("GET", CARD_PATH): tasks.card,
         ("POST", RPC_PATH): tasks.rpc,
@@ -215,7 +220,10 @@ def _head(scope: Scope) -> Head:
 
 
 async def _not_found(_request: Request, error: Exception) -> _Sending:
-    text = "There is nothing here. What there is: /v1/chat/completions, /v1/models, /ag-ui, /a2a, and the page at /."
+    text = (
+        "There is nothing here. What there is: /v1/chat/completions, /v1/models, /ag-ui, /a2a, the page at /, "
+        "and /dashboard."
+    )
     return _Sending(HTTPError(getattr(error, "status_code", 404), text, code="not_found").reply)
 
 

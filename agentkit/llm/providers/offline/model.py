@@ -1,4 +1,4 @@
-"""The provider that answers requests with the offline model."""
+"""The provider that answers requests with the offline model, and typed answers that it extracts from a text."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ import os
 import re
 import threading
 import weakref
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +19,32 @@ from agentkit._dataclass import dataclass
 from agentkit.errors import BadResponse, ConfigError, MissingExtra, Rejected
 from agentkit.events import Event, streamed
 from agentkit.llm.protocols.parsing import json_or_text
-from agentkit.llm.providers.offline.argument_matching import Offer, TextKind, kinds_of, offers, unfilled
-from agentkit.llm.providers.offline.extraction import MAX_TOKENS, ExtractionForm
+from agentkit.llm.providers.offline.argument_matching import (
+    Offer,
+    TextKind,
+    definitions_of,
+    is_said,
+    kinds_of,
+    offers,
+    plain_schema,
+    unfilled,
+)
 from agentkit.llm.providers.offline.lexicon import in_english, words
 from agentkit.llm.providers.offline.normalisation import only_states, spelled_out
 from agentkit.llm.providers.offline.question_parser import Question
-from agentkit.llm.providers.offline.validation import CallValidation, ProposedCall, judge, reckoned, spelled_out_calls
+from agentkit.llm.providers.offline.validation import (
+    DATES,
+    CallValidation,
+    ProposedCall,
+    grounded,
+    judge,
+    leaves,
+    left_out,
+    listed,
+    reckoned,
+    repeated,
+    spelled_out_calls,
+)
 from agentkit.llm.providers.offline.worker import EngineProcess
 from agentkit.messages import (
     AssistantMessage,
@@ -39,7 +60,8 @@ from agentkit.messages import (
     parts_of,
     with_distinct_ids,
 )
-from agentkit.usage import Tariff, unreported
+from agentkit.suggestions import closest
+from agentkit.usage import Tariff, is_number, is_whole, unreported
 
 ORIGIN = "offline"
 """The `origin` of this model's messages."""
@@ -79,6 +101,8 @@ class OfflineModel:
     Args:
         timeout_seconds: Maximum time for one response, after which the engine's process is terminated.
 
+    Settings such as the temperature have no effect, but invalid values raise ConfigError.
+
     Requests raise MissingExtra without the `offline` extra, Rejected for images and texts that are too long,
     Unreachable after the timeout, BadResponse if an `output_schema` could not be filled with certainty.
     """
@@ -94,6 +118,7 @@ class OfflineModel:
 
     def complete(self, request: Request) -> Response:
         """Answer one request, blocking."""
+        _check_settings(request.settings)
         answer = self._answer(request)
         calls = tuple(ToolCall("", call.tool, json.dumps(call.arguments)) for call in answer.calls)
         extra = {"suggested": [[call.tool, dict(call.arguments)] for call in answer.suggested]}
@@ -142,13 +167,12 @@ class OfflineModel:
         takes_orders = any(kind in _ORDERS for spec in tools for kind in kinds_of(spec).values())
         reckons = any(kind is TextKind.SUM for spec in tools for kind in kinds_of(spec).values())
         question = Question(spelled_out(text, sums=reckons), orders=takes_orders)
-        asks = not (question.small or question.negated or only_states(text))
+        asks = not (question.small or question.negated or question.is_private or only_states(text))
         offered = offers(question, tools) if asks else []
         if not offered:
             return _Answer(_unable(question, tools))
-        if call := reckoned(question, offered):
-            return _Answer(calls=(call,))
-        if calls := spelled_out_calls(question, offered):
+        calls = _told_by_rules(question, offered) or _told_by_clauses(question, tools, sums=reckons)
+        if calls:
             return _Answer(calls=calls)
         raw = self._ask([offer.shown() for offer in offered], _shortened(question), max_tokens=192)
         judgment = judge(question, offered, raw)
@@ -195,6 +219,49 @@ def _shared_worker() -> EngineProcess:
         if worker is None:
             worker = _WORKERS[process] = EngineProcess()
         return worker
+
+
+def _check_settings(settings: Mapping[str, Any]) -> None:
+    """Raise ConfigError for a setting with a value that no model takes; valid ones have no effect here."""
+    for name, (is_valid, values) in _SETTINGS.items():
+        if (value := settings.get(name)) is not None and not is_valid(value):
+            slip = closest(value, EFFORTS, 0.6) if name == "reasoning_effort" and isinstance(value, str) else ""
+            hint = f" Did you mean {slip!r}?" if slip else ""
+            raise ConfigError(f"{name}= takes {values}. Got {value!r:.200}.{hint}")
+
+
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
+_SETTINGS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
+    "temperature": (lambda value: is_number(value) and value <= 2, "a number from 0 to 2"),
+    "top_p": (lambda value: is_number(value) and value <= 1, "a number from 0 to 1"),
+    "max_tokens": (lambda value: is_whole(value, 1), "a whole number, 1 or more"),
+    "max_completion_tokens": (lambda value: is_whole(value, 1), "a whole number, 1 or more"),
+    "reasoning_effort": (lambda value: value in EFFORTS, f"one of {', '.join(EFFORTS)}"),
+}
+"""The settings that are validated, although this model has no use for them: a test and the values, in words."""
+
+
+def _told_by_rules(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall, ...]:
+    """The calls that follow from the question alone, without the engine."""
+    call = reckoned(question, offered)
+    return (call,) if call else spelled_out_calls(question, offered)
+
+
+def _told_by_clauses(question: Question, tools: Sequence[ToolSpec], *, sums: bool) -> tuple[ProposedCall, ...]:
+    """The calls that follow from the two clauses of a question, each on its own: `what time is it and what is 3 * 4`.
+
+    Empty if a clause is a search, because it could refer to the other one.
+    """
+    clauses = question.clauses()
+    calls: list[ProposedCall] = []
+    for text in clauses:
+        clause = Question(spelled_out(text, sums=sums), orders=question.orders)
+        offered = [] if clause.small or clause.negated else offers(clause, tools)
+        found = _told_by_rules(clause, offered) if offered else ()
+        if not found or any(TextKind.QUERY in kinds_of(offer.spec).values() for offer in offered):
+            return ()
+        calls += [call for call in found if call not in calls]
+    return tuple(calls)
 
 
 def _trailing_results(messages: Sequence[Message]) -> list[ToolMessage]:
@@ -272,7 +339,7 @@ def _unable(question: Question, tools: Sequence[ToolSpec], judgment: CallValidat
     elif judgment and judgment.unclear:
         told = " and ".join(name for _, name in judgment.unclear)
         why = f"I would use {judgment.unclear[0][0]}, but I am not sure what its {told} should be. "
-    elif wanting := unfilled(question, tools):
+    elif not question.personal and (wanting := unfilled(question, tools)):
         why = f"I would use {wanting.spec.name}, but I do not see its {' and '.join(wanting.missing)}. "
     else:
         why = "No tool here fits this. "
@@ -286,6 +353,8 @@ def _small_talk(question: Question, tools: Sequence[ToolSpec]) -> str:
         return "You are welcome."
     if not _FAREWELLS.isdisjoint(said):
         return "Goodbye."
+    if said and said <= _ASSENTS:
+        return "All right."
     if _HELLOS.isdisjoint(said) and "chào" not in question.text.lower():
         return ""
     return f"Hello. I am the offline model: ask for something that a tool can do ({_nearest(question, tools)})."
@@ -389,7 +458,10 @@ def _entry(key: str, value: Any) -> str:
 
 _THANKS = frozenset({"thanks", "thank", "thx", "cheers"})
 _HELLOS = frozenset({"hi", "hello", "hey", "hiya", "howdy", "yo", "greetings", "morning", "evening", "afternoon"})
-_FAREWELLS = frozenset({"bye", "goodbye"})
+_FAREWELLS = frozenset({"bye", "goodbye", "later", "night"})
+_ASSENTS = frozenset(
+    {"ok", "okay", "cool", "great", "nice", "fine", "alright", "sure", "perfect", "awesome", "understood"}
+)
 _VALIDITY = frozenset({"valid", "validate", "invalid", "well-formed", "correct"})
 _ORDERS = (TextKind.CODE, TextKind.COMMAND)
 _MAIN = ("result", "results", "answer", "output", "content", "summary", "text", "data", "value")
@@ -405,3 +477,138 @@ _ABILITY = (
     "from knowledge. For a model that can, set the key of a provider, such as OPENAI_API_KEY."
 )
 _TOO_LONG = "The offline model reads short requests only: this one has {0:,} characters where it can read {1:,}."
+
+
+MAX_TOKENS = 384
+"""Token limit of a typed answer: a longer one would take the engine half a minute."""
+
+
+class ExtractionForm:
+    """A schema as a form for the engine. A schema that is not an object is wrapped in one."""
+
+    def __init__(self, wanted: OutputSchema) -> None:
+        self.name = wanted.name
+        self._is_wrapped = wanted.schema.get("type") != "object"
+        self._schema = _wrapped(wanted.schema) if self._is_wrapped else wanted.schema
+
+    @cached_property
+    def tools(self) -> tuple[Mapping[str, Any], ...]:
+        """The tools to offer to the engine: the form, then the form without required fields.
+
+        If a required field is missing, the engine returns nothing, so that it is asked again for optional fields.
+        """
+        parameters = relaxed(self._schema)
+        weaker = [{**parameters, "required": []}] if parameters.get("required") else []
+        about = {"name": self.name, "description": self._schema.get("description", "")}
+        return tuple({**about, "parameters": each} for each in (parameters, *weaker))
+
+    def read(self, envelope: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        """The fields that the engine read, or None."""
+        calls = envelope.get("function_calls") or envelope.get("suppressed_calls") or [{}]
+        arguments: Mapping[str, Any] | None = calls[0].get("arguments")
+        return arguments
+
+    def settled(self, read: Mapping[str, Any], envelope: Mapping[str, Any], text: str) -> Any:
+        """The value, if all of it follows from the text. Raises BadResponse with the fields that do not."""
+        fields = listed(completed(read, self._schema, self._schema), self._schema, self._schema, text)
+        if absent := absent_fields(fields, self._schema):
+            raise BadResponse(f"The offline model does not find all of {self.name} in the text: {', '.join(absent)}.")
+        if lost := left_out(fields, self._schema, text):
+            raise BadResponse(
+                f"The offline model read only a part of {self.name} in the text; it left out: {', '.join(lost)}."
+            )
+        confidence = envelope.get("confidence") or 0
+        doubtful = doubtful_fields(fields, self._schema, text) + repeated(fields, self._schema, text)
+        if confidence < _LEAST_CHOOSING:
+            doubtful += chosen_fields(fields, self._schema, text)
+        if doubtful or confidence < _LEAST_CONFIDENCE:
+            named = f": {', '.join(dict.fromkeys(doubtful))}" if doubtful else ""
+            raise BadResponse(f"The offline model could not read {self.name} reliably from the text{named}.")
+        return fields["value"] if self._is_wrapped else fields
+
+
+def completed(value: Any, schema: Mapping[str, Any], root: Mapping[str, Any]) -> Any:
+    """Set required nullable fields that were not found to None.
+
+    The engine writes an empty text, an empty list or null for values that it does not find; these are removed.
+    """
+    schema = plain_schema(schema, root)
+    if isinstance(value, list):
+        return [completed(each, schema.get("items") or {}, root) for each in value]
+    if not isinstance(value, Mapping):
+        return value
+    properties = schema.get("properties") or {}
+    found = {
+        name: completed(each, properties.get(name, {}), root)
+        for name, each in value.items()
+        if each not in ("", [], None)
+    }
+    absent = [name for name in schema.get("required") or () if name not in found and _nullable(properties.get(name))]
+    return {**found, **dict.fromkeys(absent)}
+
+
+def relaxed(schema: Any) -> Any:
+    """The schema in the form that works best with the engine.
+
+    Nullable fields are not required, because the engine omits values that it does not find; keywords are in the order
+    that it expects.
+    """
+    if isinstance(schema, list):
+        return [relaxed(each) for each in schema]
+    if not isinstance(schema, Mapping):
+        return schema
+    is_schema = isinstance(schema.get("type"), str | list)
+    keys = sorted(schema, key=lambda key: _KEYWORDS.get(key, len(_KEYWORDS))) if is_schema else schema
+    parts = {key: relaxed(schema[key]) for key in keys if (key, schema[key]) != ("additionalProperties", False)}
+    if isinstance(needed := schema.get("required"), list):
+        properties = schema.get("properties") or {}
+        parts["required"] = [name for name in needed if not _nullable(properties.get(name))]
+    return parts
+
+
+def _nullable(schema: Any) -> bool:
+    variants = schema.get("anyOf", [schema]) if isinstance(schema, Mapping) else []
+    types = [each.get("type") for each in variants]
+    return any("null" in (kind if isinstance(kind, list) else [kind]) for kind in types)
+
+
+def absent_fields(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> list[str]:
+    """The required fields that were not found in a text."""
+    return [name for name in schema.get("required") or () if name not in fields]
+
+
+def doubtful_fields(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
+    """The fields whose value does not occur in the text, including dates."""
+    question = Question(text)
+    return [
+        name
+        for name, value, inner in _found(fields, schema)
+        if not grounded(value, question, inner, schema)
+        or not all(is_said(leaf, text) for leaf, kind in leaves(value, inner, schema) if kind.get("format") in DATES)
+    ]
+
+
+def chosen_fields(fields: Mapping[str, Any], schema: Mapping[str, Any], text: str) -> list[str]:
+    """The fields with an enum or boolean value for which the text contains no word."""
+    said = set(words(text))
+    return [
+        name
+        for name, value, inner in _found(fields, schema)
+        for leaf, kind in leaves(value, inner, schema)
+        if isinstance(leaf, bool) or ("enum" in kind and not set(words(str(leaf).replace("_", " "))) <= said)
+    ]
+
+
+def _found(fields: Mapping[str, Any], schema: Mapping[str, Any]) -> Iterator[tuple[str, Any, Mapping[str, Any]]]:
+    properties = schema.get("properties") or {}
+    return ((name, value, properties.get(name, {})) for name, value in fields.items() if value is not None)
+
+
+def _wrapped(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Wrap a schema that is not an object in an object: the engine fills objects only."""
+    return {"type": "object", "properties": {"value": schema}, "required": ["value"], **definitions_of(schema)}
+
+
+# A value read with low confidence is correct if all of it is in the text; a choice can rely on confidence only.
+_LEAST_CONFIDENCE, _LEAST_CHOOSING = 0.05, 0.5
+_KEYWORDS = {key: place for place, key in enumerate(("type", "description", "enum", "properties", "items", "required"))}
