@@ -111,6 +111,8 @@ def _handlers(
         ("POST", "/page/rename"): desk.rename,
         ("POST", "/page/delete"): desk.delete,
         ("POST", "/page/retry"): desk.retry,
+        ("GET", "/page/runs"): board.runs,
+        ("GET", "/page/recording"): board.recording,
         ("GET", "/v1/models"): completions.models,
         ("GET", "/v1/models/{model:path}"): completions.model,
         ("POST", "/v1/chat/completions"): completions.complete,
