@@ -153,7 +153,7 @@ class RunResult(Generic[T]):
     @classmethod
     def of(cls, run: SessionRun, error: AgentKitError | None, value: T | None, **known: Any) -> RunResult[T]:
         """Create the result of a finished run; `known` holds further fields: lead, record, context, rules."""
-        result = cls._from_state(run.progress, run.id, run.history, error, value=value, **known)
+        result = cls.of_state(run.progress, run.id, run.history, error, value=value, **known)
         if isinstance(error, RunError):
             error.result = result
         return result
@@ -167,10 +167,10 @@ class RunResult(Generic[T]):
         """
         run_id, progress, history = read_saved(text)
         why = "" if progress.ended is None else progress.ended.error
-        return RunResult._from_state(progress, run_id, history, RunError(why) if why else None, value=progress.text)
+        return RunResult.of_state(progress, run_id, history, RunError(why) if why else None, value=progress.text)
 
     @classmethod
-    def _from_state(
+    def of_state(
         cls,
         progress: RunState,
         run_id: str,

@@ -36,8 +36,8 @@ def app(
 
     `token` is the token of clients, at least 16 characters; by default a random one, in `state.token`. `hosts` are
     the host names of the server, in addition to `localhost` and numeric addresses. `sessions` is the store of all
-    conversations, `session` the one that the page opens first. At most `most_runs` runs execute at the same
-    time. Raises ConfigError, MissingExtra without Starlette, and NoProvider if no model is configured.
+    conversations, `session` the one that the page opens first. At most `most_runs` runs execute at the same time.
+    Raises ConfigError, MissingExtra without Starlette, and NoProvider if no model is configured.
     """
     from agentkit.server.application import application
 

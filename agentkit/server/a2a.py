@@ -9,6 +9,7 @@ from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from contextvars import copy_context
+from importlib.util import find_spec
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -21,15 +22,7 @@ from agentkit.agents.run_config import LINEAGE, PausingTool, name_for_tool
 from agentkit.content import File, Image, part_of
 from agentkit.decisions import Decision, Label, Verdict
 from agentkit.errors import AgentKitError, ConfigError, MissingExtra, RunError
-from agentkit.events import (
-    Event,
-    Milestone,
-    ResponseReceived,
-    RunEnded,
-    RunStarted,
-    TextDelta,
-    ToolCallPostponed,
-)
+from agentkit.events import Event, Milestone, ResponseReceived, RunEnded, RunStarted, TextDelta, ToolCallPostponed
 from agentkit.levels import SafetyLevel
 from agentkit.messages import AssistantMessage, Content, Response, ToolCall, arguments_of, well_formed
 from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, ApproverAnswer, is_mistaken
@@ -50,11 +43,15 @@ CARD_PATH = "/.well-known/agent-card.json"
 RPC_PATH = "/a2a"
 _MOST_TASKS = 1_000
 _IDLE_SECONDS = 600.0
+_PENDING = ("id", "tool", "arguments", "question")
+"""What a status message says of each waiting call, besides `needsAnswer`."""
+
 _BOTH = "Answer yes or no, or send the answers by the ids of the calls."
 
 
-def _missing() -> MissingExtra:
-    return MissingExtra("a2a", "A2A")
+def _check_extra() -> None:
+    if find_spec("a2a") is None:
+        raise MissingExtra("a2a", "A2A")
 
 
 @dataclass(slots=True)
@@ -69,22 +66,21 @@ class A2AEndpoint:
 
     async def card(self, asked: HTTPRequest) -> HTTPResponse:
         """Describe the agent to other agents: its name and description, not its tools. Raises MissingExtra."""
-        try:
-            from a2a.server.request_handlers.response_helpers import agent_card_to_dict
-        except ModuleNotFoundError as error:
-            raise _missing() from error
+        _check_extra()
+        from a2a.server.request_handlers.response_helpers import agent_card_to_dict
+
         return reply_of(agent_card_to_dict(self._card(asked.origin)))
 
-    async def rpc(self, scope: Mapping[str, Any], document: Mapping[str, Any]) -> Any:
-        """The Starlette response to a JSON-RPC request. Raises MissingExtra."""
+    async def rpc(self, asked: HTTPRequest) -> HTTPResponse:
+        """Let the SDK answer a JSON-RPC request. Raises HTTPError and MissingExtra."""
         from starlette.requests import Request
 
-        body = json.dumps(document).encode()
+        body = json.dumps(await asked.document()).encode()
 
         async def receive() -> dict[str, Any]:
             return {"type": "http.request", "body": body, "more_body": False}
 
-        return await self._dispatched().handle_requests(Request(dict(scope), receive))
+        return HTTPResponse(made=await self._dispatched().handle_requests(Request(dict(asked.scope), receive)))
 
     async def close(self) -> None:
         """Stop all runs."""
@@ -94,12 +90,11 @@ class A2AEndpoint:
     def _dispatched(self) -> Any:
         """The dispatcher of the official SDK, created for the first request. Raises MissingExtra."""
         if self._dispatcher is None:
-            try:
-                from a2a.server.request_handlers import DefaultRequestHandler
-                from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
-                from a2a.server.tasks import InMemoryTaskStore
-            except ModuleNotFoundError as error:
-                raise _missing() from error
+            _check_extra()
+            from a2a.server.request_handlers import DefaultRequestHandler
+            from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
+            from a2a.server.tasks import InMemoryTaskStore
+
             self._executor = A2AExecutor(self.conversations, self.room)
             tasks: Any = BoundedTasks(InMemoryTaskStore())
             executor: Any = self._executor
@@ -108,34 +103,25 @@ class A2AEndpoint:
         return self._dispatcher
 
     def _card(self, origin: str) -> AgentCard:
-        from a2a.types import (
-            AgentCapabilities,
-            AgentCard,
-            AgentInterface,
-            AgentSkill,
-            HTTPAuthSecurityScheme,
-            SecurityRequirement,
-            SecurityScheme,
-            StringList,
-        )
+        from a2a import types
 
         agent, modes = self.agent, ["text/plain"]
         description = agent.description or f"The agent {agent.name}."
         named: dict[str, Any] = {"name": agent.name, "description": description}
-        bearer = SecurityScheme(http_auth_security_scheme=HTTPAuthSecurityScheme(scheme="Bearer"))
-        return AgentCard(
+        bearer = types.SecurityScheme(http_auth_security_scheme=types.HTTPAuthSecurityScheme(scheme="Bearer"))
+        return types.AgentCard(
             **named,
             version=__version__,
             supported_interfaces=[
-                AgentInterface(url=f"{origin}{RPC_PATH}", protocol_binding="JSONRPC", protocol_version=version)
+                types.AgentInterface(url=f"{origin}{RPC_PATH}", protocol_binding="JSONRPC", protocol_version=version)
                 for version in ("1.0", "0.3")
             ],
-            capabilities=AgentCapabilities(streaming=True),
+            capabilities=types.AgentCapabilities(streaming=True),
             security_schemes={"bearer": bearer},
-            security_requirements=[SecurityRequirement(schemes={"bearer": StringList()})],
+            security_requirements=[types.SecurityRequirement(schemes={"bearer": types.StringList()})],
             default_input_modes=[*modes, "image/*", "application/pdf", "application/json"],
             default_output_modes=modes,
-            skills=[AgentSkill(id="answer", **named, tags=["agent"])],
+            skills=[types.AgentSkill(id="answer", **named, tags=["agent"])],
         )
 
 
@@ -173,9 +159,7 @@ class A2AExecutor:
         from a2a.helpers import new_task_from_user_message
         from a2a.server.tasks import TaskUpdater
 
-        message, task_id, context_id = context.message, str(context.task_id), str(context.context_id)
-        if message is None:
-            return
+        message, task_id, context_id = cast("Message", context.message), str(context.task_id), str(context.context_id)
         if context.current_task is None:
             await queue.enqueue_event(new_task_from_user_message(message))
         updater = TaskUpdater(queue, task_id, context_id)
@@ -185,6 +169,7 @@ class A2AExecutor:
             with self._room.one():
                 await self._run(message, updater)
         except (HTTPError, AgentKitError) as error:
+            self._paused.pop(task_id, None)
             await updater.failed(updater.new_agent_message([_text_part(str(error))]))
         finally:
             self._active.discard(cast("asyncio.Task[Any]", active))
@@ -212,25 +197,18 @@ class A2AExecutor:
                 _, waiting = conversation.waiting(run)
                 if not waiting:
                     raise HTTPError(409, "This task does not wait for an answer any more.", code="not_waiting")
-                answers = _answers(message.parts, waiting)
+                try:
+                    answers, note = _answers(message.parts, waiting), _BOTH
+                except HTTPError as error:
+                    answers, note = None, str(error)
                 if answers is None:
-                    await updater.requires_input(updater.new_agent_message(_questions(waiting, _BOTH)))
+                    await updater.requires_input(updater.new_agent_message(_questions(waiting, note)))
                     return
                 work = Resumption(run, answers)
             await updater.start_work()
-            answer = _StreamedArtifact(updater)
             async with aclosing(front_end_events(conversation.agent, work)) as events:
-                async for event in events:
-                    if isinstance(event, TextDelta):
-                        await answer.add(event.text)
-                    if isinstance(event, RunFinished):
-                        result = event.result
-            await answer.end()
+                result = await _streamed(events, updater)
             self._paused.pop(updater.task_id, None)
-            await self._report(result, updater)
-
-    async def _report(self, result: RunResult[Any], updater: TaskUpdater) -> None:
-        """Set the state in which the run left the task."""
         if result.status == "paused":
             self._paused[updater.task_id] = result.run_id
             await updater.requires_input(updater.new_agent_message(_questions(result.pending)))
@@ -240,24 +218,23 @@ class A2AExecutor:
             await updater.failed(updater.new_agent_message([_text_part(str(result.error or result.status))]))
 
 
-class _StreamedArtifact:
-    """The answer as an artifact: chunks as they arrive, and at the end the whole text in their place."""
+async def _streamed(events: AsyncGenerator[Event, None], updater: TaskUpdater) -> RunResult[Any]:
+    """Send the answer as an artifact, and return the result of the run.
 
-    def __init__(self, updater: TaskUpdater) -> None:
-        self._updater, self._id = updater, secrets.token_hex(8)
-        self._text: list[str] = []
-
-    async def add(self, text: str) -> None:
-        """Send a chunk."""
-        parts = [_text_part(text)]
-        await self._updater.add_artifact(parts, self._id, name="answer", append=bool(self._text))
-        self._text.append(text)
-
-    async def end(self) -> None:
-        """Replace the chunks, which clients that read the finished task would see as separate parts."""
-        if len(self._text) > 1:
-            parts = [_text_part("".join(self._text))]
-            await self._updater.add_artifact(parts, self._id, name="answer", append=False, last_chunk=True)
+    Chunks are sent as they arrive, and at the end the whole text in their place: clients that read the finished task
+    would see them as separate parts.
+    """
+    key, texts = secrets.token_hex(8), list[str]()
+    async for event in events:
+        if isinstance(event, TextDelta):
+            await updater.add_artifact([_text_part(event.text)], key, name="answer", append=bool(texts))
+            texts.append(event.text)
+        if isinstance(event, RunFinished):
+            result = event.result
+    if len(texts) > 1:
+        whole = [_text_part("".join(texts))]
+        await updater.add_artifact(whole, key, name="answer", append=False, last_chunk=True)
+    return result
 
 
 def _text_part(text: str) -> Part:
@@ -276,8 +253,6 @@ def _data(part: Part) -> Any:
 def _content(parts: Sequence[Part]) -> Content:
     """The prompt in a message. Raises HTTPError for a part that no model reads."""
     content = tuple(map(_part, parts))
-    if not content:
-        raise HTTPError(400, "The message has no parts.", code="invalid_value")
     return content[0] if len(content) == 1 and isinstance(content[0], str) else content
 
 
@@ -301,21 +276,9 @@ def _questions(waiting: Sequence[Pending], note: str = "") -> list[Part]:
     """What a task waits for: the questions as text, and as data for clients that answer each call."""
     from a2a.helpers import new_data_part
 
-    calls = [
-        {
-            "id": each.id,
-            "tool": each.tool,
-            "arguments": each.arguments,
-            "question": each.question,
-            "needsAnswer": each.needs_answer,
-        }
-        for each in waiting
-    ]
+    calls = [{**{name: getattr(each, name) for name in _PENDING}, "needsAnswer": each.needs_answer} for each in waiting]
     text = PARAGRAPH.join([*(each.question for each in waiting), *([note] if note else [])])
-    return [
-        _text_part(text),
-        new_data_part(json.loads(well_formed(json.dumps({"pending": calls}, ensure_ascii=False)))),
-    ]
+    return [_text_part(text), new_data_part(json.loads(well_formed(json.dumps({"pending": calls}))))]
 
 
 def _answers(parts: Sequence[Part], waiting: Sequence[Pending]) -> dict[str, Any] | None:
@@ -341,7 +304,6 @@ def _answers(parts: Sequence[Part], waiting: Sequence[Pending]) -> dict[str, Any
     return {pending.id: said for pending in waiting}
 
 
-_SECONDS = 600.0
 _POLL_SECONDS = 1.0
 _REPLY = "reply"
 """The id of the waiting call of a task of another toolkit, which asks for one text."""
@@ -362,7 +324,7 @@ class A2AAgent:
         description: str = "",
         token: str | None = None,
         headers: Mapping[str, str] | None = None,
-        timeout_seconds: float = _SECONDS,
+        timeout_seconds: float = 600.0,
     ) -> None:
         place = urlsplit(url) if isinstance(url, str) else urlsplit("")
         if place.scheme not in ("http", "https") or not place.hostname:
@@ -451,12 +413,10 @@ class A2AAgent:
         approve, answers = LINEAGE.get().approve, dict[str, Any]()
         for step in RunState.of(result.milestones).waiting:
             call, words = step.asked, Decision(Verdict.ASK, WORDS, step.question)
-            arguments = arguments_of(call)
+            arguments = {} if step.needs_words else arguments_of(call)
             decision = words if step.postponed is None or step.postponed.decision is None else step.postponed.decision
             given = arguments if isinstance(arguments, dict) else {"arguments": arguments}
-            request = ApprovalRequest(
-                self.name, call.name, {} if step.needs_words else given, decision, call_id=call.id
-            )
+            request = ApprovalRequest(self.name, call.name, given, decision, call_id=call.id)
             said: Any = None if approve is None else await asyncio.to_thread(approve, request)
             said = await said if isawaitable(said) else said
             if ApproverAnswer.of(said).approval is Approval.LATER or (step.needs_words and approve is None):
@@ -466,13 +426,12 @@ class A2AAgent:
 
     async def _exchanged(self, task: _RemoteTask) -> AsyncGenerator[str, None]:
         """Send the message, and yield the text of the responses until the task ends or waits. Raises AgentKitError."""
-        try:
-            import httpx
-            from a2a.client import ClientCallContext
-            from a2a.types import GetTaskRequest
-            from a2a.utils.errors import A2AError
-        except ModuleNotFoundError as error:
-            raise _missing() from error
+        _check_extra()
+        import httpx
+        from a2a.client import ClientCallContext
+        from a2a.types import GetTaskRequest
+        from a2a.utils.errors import A2AError
+
         context = ClientCallContext(timeout=self._timeout_seconds)
         try:
             async with (
@@ -482,10 +441,10 @@ class A2AAgent:
                 async for response in client.send_message(task.request(), context=context):
                     if text := task.take(response):
                         yield text
-                while task.is_active:
+                while task.state in ("submitted", "working"):
                     await asyncio.sleep(_POLL_SECONDS)
                     task.enter(await client.get_task(GetTaskRequest(id=task.task_id), context=context))
-        except (A2AError, httpx.HTTPError) as error:
+        except (A2AError, httpx.HTTPError, ValueError) as error:
             raise RunError(f"The A2A agent at {self._url} failed: {error or type(error).__name__}") from error
 
     async def _connected(self, connection: Any) -> Client:
@@ -499,11 +458,9 @@ class A2AAgent:
             raise RunError(f"The card at {self._url} names no interface on that server: {which}.")
         del card.supported_interfaces[:]
         card.supported_interfaces.extend(here)
-        bindings = ["JSONRPC", "HTTP+JSON"]
+        config = ClientConfig(httpx_client=connection, supported_protocol_bindings=["JSONRPC", "HTTP+JSON"])
         try:
-            return ClientFactory(ClientConfig(httpx_client=connection, supported_protocol_bindings=bindings)).create(
-                card
-            )
+            return ClientFactory(config).create(card)
         except ValueError as error:
             raise RunError(f"The server {self._url} has no interface for JSON-RPC or HTTP: {error}.") from error
 
@@ -531,23 +488,13 @@ class _RemoteTask:
         elif not isinstance(work, str):
             raise ConfigError(f"The prompt of an A2A agent is a text. Got {work!r:.200}.")
 
-    @property
-    def is_active(self) -> bool:
-        """Whether the task still works, although the responses have ended."""
-        return bool(self.task_id) and self.state in ("submitted", "working")
-
     def request(self) -> Any:
         """The message of the prompt, or of the answers."""
         from a2a.types import Message, Role, SendMessageRequest
 
         parts = [_text_part(self._work)] if isinstance(self._work, str) else self._answer_parts(self._work)
-        message = Message(
-            role=Role.ROLE_USER,
-            message_id=secrets.token_hex(16),
-            parts=parts,
-            context_id=self.context_id,
-            task_id=self.task_id,
-        )
+        place: Any = {"context_id": self.context_id, "task_id": self.task_id}
+        message = Message(role=Role.ROLE_USER, message_id=secrets.token_hex(16), parts=parts, **place)
         return SendMessageRequest(message=message)
 
     def take(self, response: StreamResponse) -> str:
@@ -590,20 +537,9 @@ class _RemoteTask:
             RunEnded(status, text, str(self.error or "")),
         )
         progress = RunState.of(milestones)
-        return RunResult(
-            value=text if text or status == "done" else None,
-            status=status,
-            messages=progress.valid_messages(),
-            tool_calls=(),
-            iterations=1,
-            usage=progress.usage,
-            error=self.error,
-            pending=pending_of(progress),
-            agent=self._agent,
-            run_id=json.dumps([self.context_id, self.task_id]),
-            milestones=milestones,
-            lead=agent,
-        )
+        value = text if text or status == "done" else None
+        run_id = json.dumps([self.context_id, self.task_id])
+        return RunResult[str].of_state(progress, run_id, (), self.error, value=value, lead=agent)
 
     def _enter_status(self, status: Any) -> None:
         from a2a.types import TaskState
@@ -624,9 +560,10 @@ class _RemoteTask:
         """The calls for which the task waits; for a server that does not list them, one call that needs a text."""
         parts = () if self._status is None else self._status.parts
         listed = [data["pending"] for part in parts if part.HasField("data") and "pending" in (data := _data(part))]
-        for each in listed[0] if listed else [{"id": _REPLY, "tool": _REPLY, "question": said, "needsAnswer": True}]:
-            question = str(each.get("question", ""))
-            call = ToolCall(str(each["id"]), str(each.get("tool", "")), str(each.get("arguments", "")))
+        calls = [each for each in listed[0] if isinstance(each, Mapping)] if listed and listed[0] else []
+        for each in calls or [{"id": _REPLY, "tool": _REPLY, "question": said, "needsAnswer": True}]:
+            call_id, name, arguments, question = (str(each.get(key, "")) for key in _PENDING)
+            call = ToolCall(call_id, name, arguments)
             decision = None if each.get("needsAnswer") else Decision(Verdict.ASK, "a2a", f"{self._agent} asks.")
             yield ToolCallPostponed(call, question, decision)
 

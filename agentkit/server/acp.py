@@ -42,7 +42,6 @@ from agentkit.safety.approval import WORDS, Approval, ApprovalRequest, Said, is_
 from agentkit.server.conversations import Conversation, front_end_events
 from agentkit.sessions.session import Session
 from agentkit.sessions.store import SessionStore
-from agentkit.usage import Usage
 
 if TYPE_CHECKING:
     from acp import Client
@@ -66,7 +65,7 @@ _OPTIONS: tuple[tuple[Approval, str, Any], ...] = (
 _STOPS: Mapping[str | None, Any] = {"iterations": "max_turn_requests", "tool_calls": "max_turn_requests"}
 _MOST_CHARS = 20_000
 _MOST_TITLE_CHARS = 100
-_HUNK = re.compile(r"^@@ .*\n", re.MULTILINE)
+_HUNK, _LINE = re.compile(r"^@@ .*\n", re.MULTILINE), re.compile(r"^([ +-])([^\n]*\n?)", re.MULTILINE)
 
 
 async def serve_editor(agent: Agent[Any], store: SessionStore) -> None:
@@ -82,14 +81,16 @@ async def serve_editor(agent: Agent[Any], store: SessionStore) -> None:
         await served.close()
 
 
-class _Thread:
-    """One conversation with an editor: its agent in the editor's folder, and the prompt at work."""
+class EditorThread(Conversation):
+    """One conversation with an editor, and the prompt at work.
 
-    def __init__(self, conversation: Conversation) -> None:
-        self.conversation = conversation
+    `shown` has the diffs of the calls that the editor knows, by the ids of the calls.
+    """
+
+    def __init__(self, agent: Agent[Any]) -> None:
+        super().__init__(agent)
         self.task: asyncio.Task[Any] | None = None
         self.shown: dict[str, list[Any]] = {}
-        """The diffs of the calls that the editor knows, by the ids of the calls."""
 
 
 class EditorAgent:
@@ -101,8 +102,8 @@ class EditorAgent:
 
     def __init__(self, agent: Agent[Any], store: SessionStore) -> None:
         self._agent, self._store = agent, store
-        self._threads: dict[str, _Thread] = {}
-        self._editor: Client | None = None
+        self._threads: dict[str, EditorThread] = {}
+        self._editor: Any = None
 
     def on_connect(self, editor: Client) -> None:
         """Remember the connection to the editor."""
@@ -120,9 +121,6 @@ class EditorAgent:
             agent_info=Implementation(name="agentkit", title=self._agent.name, version=__version__),
         )
 
-    async def authenticate(self, **_: Any) -> None:
-        """Do nothing: the editor has started the process, whose environment has the keys."""
-
     async def new_session(self, cwd: str, **_: Any) -> Any:
         """Start a conversation in a folder."""
         from acp.schema import NewSessionResponse
@@ -137,11 +135,11 @@ class EditorAgent:
         from acp.schema import LoadSessionResponse
 
         thread = self._open(session_id, cwd)
-        messages = thread.conversation.messages
+        messages = thread.messages
         if not messages:
             del self._threads[session_id]
             raise RequestError.resource_not_found(session_id)
-        for update in _history(messages, thread.conversation.agent, thread.shown):
+        for update in _history(messages, thread.agent, thread.shown):
             await self._send(session_id, update)
         return LoadSessionResponse()
 
@@ -149,6 +147,7 @@ class EditorAgent:
         """Answer a prompt, or resume with it the run that waits for an answer. Raises RequestError if the run fails."""
         from acp import RequestError
         from acp.schema import PromptResponse
+        from acp.schema import Usage as EditorUsage
 
         thread = self._threads.get(session_id)
         if thread is None or thread.task is not None:
@@ -167,7 +166,9 @@ class EditorAgent:
         if result.status == "failed":
             raise RequestError(-32603, str(result.error))
         reason: Any = _STOPS.get(result.limit, "max_tokens") if result.status == "limit" else "end_turn"
-        return PromptResponse(stop_reason=reason, usage=_usage(result.usage))
+        used = result.usage
+        named: Any = {"input_tokens": used.input_tokens, "output_tokens": used.output_tokens}
+        return PromptResponse(stop_reason=reason, usage=EditorUsage(**named, total_tokens=used.total_tokens))
 
     async def cancel(self, session_id: str, **_: Any) -> None:
         """Stop the prompt at work; what was done is stored."""
@@ -182,10 +183,10 @@ class EditorAgent:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _open(self, session_id: str, folder: str) -> _Thread:
+    def _open(self, session_id: str, folder: str) -> EditorThread:
         agent = self._agent.within(Session.open(self._store, f"acp/{session_id}"))
         agent.workspace = workspace_from(Path(folder))
-        thread = self._threads[session_id] = _Thread(Conversation(agent))
+        thread = self._threads[session_id] = EditorThread(agent)
 
         async def ask(request: ApprovalRequest) -> Said:
             return await self._ask(session_id, thread, request)
@@ -194,34 +195,32 @@ class EditorAgent:
         return thread
 
     async def _send(self, session_id: str, update: Any) -> None:
-        if self._editor is not None:
-            await self._editor.session_update(session_id=session_id, update=update)
+        await self._editor.session_update(session_id=session_id, update=update)
 
-    async def _run(self, session_id: str, thread: _Thread, prompt: Content) -> RunResult[Any]:
+    async def _run(self, session_id: str, thread: EditorThread, prompt: Content) -> RunResult[Any]:
         """Run, and send what happens to the editor."""
-        conversation, agent = thread.conversation, thread.conversation.agent
-        run, waiting = conversation.waiting()
+        run, waiting = thread.waiting()
         work: Any = prompt
         if waiting and all(pending.needs_answer for pending in waiting):
             work = Resumption(run, dict.fromkeys((pending.id for pending in waiting), content_text(prompt, "\n")))
-        with conversation.exclusive():
-            async with aclosing(front_end_events(agent, work)) as events:
+        with thread.exclusive():
+            async with aclosing(front_end_events(thread.agent, work)) as events:
                 async for event in events:
-                    for update in _updates(event, agent, thread.shown):
+                    for update in _updates(event, thread.agent, thread.shown):
                         await self._send(session_id, update)
                     if isinstance(event, RunFinished):
                         result = event.result
         return result
 
-    async def _ask(self, session_id: str, thread: _Thread, request: ApprovalRequest) -> Said:
+    async def _ask(self, session_id: str, thread: EditorThread, request: ApprovalRequest) -> Said:
         """The answer of the person at the editor; a question that needs a text waits for the next prompt."""
         from acp.schema import AllowedOutcome, PermissionOption, ToolCallUpdate
 
-        if request.decision.rule == WORDS or self._editor is None:
+        if request.decision.rule == WORDS:
             return Approval.LATER
         arguments = json.dumps(dict(request.arguments), ensure_ascii=False, default=str)
         call = ToolCall(request.call_id, request.tool, arguments)
-        agent = thread.conversation.agent
+        agent = thread.agent
         for update in _started(call, agent, thread.shown):
             await self._send(session_id, update)
         thread.shown[call.id] = _diffs(request.preview.diff, call, agent)
@@ -254,7 +253,7 @@ def _updates(event: Event, agent: Agent[Any], shown: dict[str, list[Any]]) -> It
         case ToolCallPostponed(call, question):
             yield from _started(call, agent, shown)
             yield update_agent_message_text(visible(well_formed(question)))
-        case ToolCallFinished(call, result) if result.status != "waiting":
+        case ToolCallFinished(call, result):
             yield from _started(call, agent, shown)
             content = [*(shown[call.id] if result.ok else ()), _text(result.error or result.content)]
             yield update_tool_call(call.id, status="completed" if result.ok else "failed", content=content)
@@ -312,8 +311,8 @@ def _diffs(diff: str, call: ToolCall, agent: Agent[Any]) -> list[Any]:
     heads, (_, *hunks) = _HUNK.findall(diff), _HUNK.split(diff)
     texts = []
     for head, hunk in zip(heads, hunks, strict=True):
-        lines = split_lines(hunk, keepends=True)
-        old, new = ("".join(line[1:] for line in lines if line[0] in kept) for kept in (" -", " +"))
+        lines = _LINE.findall(hunk)
+        old, new = ("".join(text for mark, text in lines if mark in kept) for kept in (" -", " +"))
         texts.append(tool_diff_content(path, new, None if head.startswith("@@ -0,0 ") else old))
     return texts
 
@@ -354,15 +353,3 @@ def _part(block: Any) -> Any:
             text = getattr(resource, "text", None)
             return part_of(b64decode(resource.blob)) if text is None else f"{resource.uri}:\n{text}"
     raise ValueError(f"A prompt can have text, images and resources; this one has a block of type {block.type!r}.")
-
-
-def _usage(usage: Usage) -> Any:
-    from acp.schema import Usage as EditorUsage
-
-    return EditorUsage(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        total_tokens=usage.total_tokens,
-        thought_tokens=usage.reasoning_tokens,
-        cached_read_tokens=usage.cached_tokens,
-    )

@@ -16,7 +16,7 @@ from agentkit.agents.options import Prompt, conversation_from
 from agentkit.agents.result import Pending, Resumption, RunFinished, RunResult
 from agentkit.agents.runner import spent_in
 from agentkit.errors import AgentKitError, ConfigError, MissingExtra, Postponed
-from agentkit.event_rendering import visible
+from agentkit.event_rendering import content_text, visible
 from agentkit.events import (
     Event,
     ReasoningDelta,
@@ -220,7 +220,9 @@ class AGUITranslation:
     """The events of one run in AG-UI's format. `known` are the calls whose start an earlier run has sent."""
 
     def __init__(self, known: set[str]) -> None:
-        self._known = known
+        from ag_ui import core
+
+        self._known, self._core = known, core
         self._response = self._open_text = self._open_reasoning = ""
         self._postponed: dict[str, ToolCallPostponed] = {}
         self.usage: Usage = NO_USAGE
@@ -246,12 +248,10 @@ class AGUITranslation:
 
     def interrupt(self, pending: Pending) -> Interrupt:
         """The interrupt for a call that waits for a person."""
-        from ag_ui.core import Interrupt
-
         postponed = self._postponed.get(pending.id)
         call_id = pending.id if postponed is None else postponed.call.id
         decision = None if postponed is None or postponed.decision is None else postponed.decision.to_dict()
-        return Interrupt(
+        return self._core.Interrupt(
             id=pending.id,
             reason="input_required" if pending.needs_answer else "tool_call",
             message=visible(well_formed(pending.question)),
@@ -261,60 +261,48 @@ class AGUITranslation:
         )
 
     def _text(self, text: str) -> Iterator[BaseEvent]:
-        from ag_ui.core import TextMessageContentEvent, TextMessageStartEvent
-
         if not self._open_text:
             yield from self._closed()
             text = text.removeprefix(PARAGRAPH)  # each response is a message
             self._open_text = self._response = self._response or _new_id()
-            yield TextMessageStartEvent(message_id=self._open_text, role="assistant")
+            yield self._core.TextMessageStartEvent(message_id=self._open_text, role="assistant")
         if text:
-            yield TextMessageContentEvent(message_id=self._open_text, delta=well_formed(text))
+            yield self._core.TextMessageContentEvent(message_id=self._open_text, delta=well_formed(text))
 
     def _reasoning(self, text: str) -> Iterator[BaseEvent]:
-        from ag_ui.core import ReasoningMessageContentEvent, ReasoningMessageStartEvent, ReasoningStartEvent
-
         if not self._open_reasoning:
             yield from self._closed()
             self._open_reasoning = _new_id()
-            yield ReasoningStartEvent(message_id=self._open_reasoning)
-            yield ReasoningMessageStartEvent(message_id=self._open_reasoning)
-        yield ReasoningMessageContentEvent(message_id=self._open_reasoning, delta=well_formed(text))
+            yield self._core.ReasoningStartEvent(message_id=self._open_reasoning)
+            yield self._core.ReasoningMessageStartEvent(message_id=self._open_reasoning)
+        yield self._core.ReasoningMessageContentEvent(message_id=self._open_reasoning, delta=well_formed(text))
 
     def _closed(self) -> Iterator[BaseEvent]:
         """End the open text and reasoning."""
-        from ag_ui.core import ReasoningEndEvent, ReasoningMessageEndEvent, TextMessageEndEvent
-
         if self._open_text:
-            yield TextMessageEndEvent(message_id=self._open_text)
+            yield self._core.TextMessageEndEvent(message_id=self._open_text)
         if self._open_reasoning:
-            yield ReasoningMessageEndEvent(message_id=self._open_reasoning)
-            yield ReasoningEndEvent(message_id=self._open_reasoning)
+            yield self._core.ReasoningMessageEndEvent(message_id=self._open_reasoning)
+            yield self._core.ReasoningEndEvent(message_id=self._open_reasoning)
         self._open_text = self._open_reasoning = ""
 
     def _started(self, call: ToolCall) -> Iterator[BaseEvent]:
         """Send the start of a call once; its arguments are those that the model wrote."""
-        from ag_ui.core import ToolCallArgsEvent, ToolCallEndEvent, ToolCallStartEvent
-
         if call.id in self._known:
             return
         self._known.add(call.id)
         yield from self._closed()
-        yield ToolCallStartEvent(
+        yield self._core.ToolCallStartEvent(
             tool_call_id=call.id, tool_call_name=well_formed(call.name), parent_message_id=self._response or None
         )
-        yield ToolCallArgsEvent(tool_call_id=call.id, delta=well_formed(call.arguments) or "{}")
-        yield ToolCallEndEvent(tool_call_id=call.id)
+        yield self._core.ToolCallArgsEvent(tool_call_id=call.id, delta=well_formed(call.arguments) or "{}")
+        yield self._core.ToolCallEndEvent(tool_call_id=call.id)
 
     def _result(self, event: ToolCallFinished) -> Iterator[BaseEvent]:
-        from ag_ui.core import ToolCallResultEvent
-
         result = event.result
-        if result.status == "waiting":
-            return
         yield from self._started(event.call)
         decision = None if result.decision is None else result.decision.to_dict()
-        yield ToolCallResultEvent(
+        yield self._core.ToolCallResultEvent(
             message_id=_new_id(),
             tool_call_id=event.call.id,
             content=well_formed(result.content),
@@ -351,15 +339,12 @@ def page_tool(given: Any) -> Tool[..., Any]:
 
 
 def _page_result(message: Any) -> str:
-    """The result of a call that the page has run."""
+    """The result of a call that the page has run. Raises HTTPError for content that no model reads."""
     if message is None:
         return _NOT_RUN
-    text = message.content if isinstance(message.content, str) else "\n".join(map(_text_of, message.content))
-    return f"The page reports an error: {message.error}" if message.error else text
-
-
-def _text_of(part: Any) -> str:
-    return part.text if part.type == "text" else f"[{part.type}]"
+    return (
+        f"The page reports an error: {message.error}" if message.error else content_text(typed(_entry(message)).content)
+    )
 
 
 def _resumed(entry: ResumeEntry, pending: Pending) -> Any:

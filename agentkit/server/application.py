@@ -68,30 +68,32 @@ def application(
     desk = ChatAPI(agent, gate, chats, ConcurrencyLimit(_MOST_LISTENING), session)
     page = AGUIEndpoint(Conversations(agent, store, "ag-ui"), room)
     tasks = A2AEndpoint(agent, Conversations(agent, store, "a2a"), room)
-    own = _handlers(Completions(agent, room), desk, Dashboard(store, chats))
-    handlers = {**own, ("POST", "/ag-ui"): page.run, ("GET", CARD_PATH): tasks.card}
+    handlers = _handlers(Completions(agent, room), desk, page, tasks, Dashboard(store, chats))
     routes = [Route(path, _endpoint(handle), methods=[method]) for (method, path), handle in handlers.items()]
-    routes.append(Route(RPC_PATH, _passed_on(tasks), methods=["POST"]))
 
     failing: Mapping[Any, Any] = {404: _not_found, 405: _not_found, 500: _broken}
+
+    async def close() -> None:
+        await chats.close()
+        await tasks.close()
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
         yield
-        await chats.close()
-        await tasks.close()
+        await close()
         await agent.llm.aclose()  # closes the connections opened on this event loop
 
-    served = Starlette(
-        routes=routes, middleware=[Middleware(_Guarded, gate=gate)], exception_handlers=failing, lifespan=lifespan
-    )
+    middleware = [Middleware(_Guarded, gate=gate)]
+    served = Starlette(routes=routes, middleware=middleware, exception_handlers=failing, lifespan=lifespan)
     served.router.redirect_slashes = False  # it would redirect to any host that the client names
     served.state.token = gate.token
-    served.state.close = chats.close
+    served.state.close = close
     return served
 
 
-def _handlers(completions: Completions, desk: ChatAPI, board: Dashboard) -> Mapping[tuple[str, str], Handler]:
+def _handlers(
+    completions: Completions, desk: ChatAPI, page: AGUIEndpoint, tasks: A2AEndpoint, board: Dashboard
+) -> Mapping[tuple[str, str], Handler]:
     files = {("GET", path): _file(*named) for path, named in _FILES.items()}
     return {
         **files,
@@ -114,6 +116,11 @@ def _handlers(completions: Completions, desk: ChatAPI, board: Dashboard) -> Mapp
         ("GET", "/v1/models"): completions.models,
         ("GET", "/v1/models/{model:path}"): completions.model,
         ("POST", "/v1/chat/completions"): completions.complete,
+        ("GET", "/page/runs"): board.runs,
+        ("GET", "/page/recording"): board.recording,
+        ("POST", "/ag-ui"): page.run,
+        ("GET", CARD_PATH): tasks.card,
+        ("POST", RPC_PATH): tasks.rpc,
     }
 
 
@@ -144,23 +151,6 @@ def _endpoint(handle: Handler) -> Callable[[Request], Awaitable[_Sending]]:
     return endpoint
 
 
-def _passed_on(tasks: A2AEndpoint) -> Callable[[Request], Awaitable[Any]]:
-    """The endpoint whose requests the A2A SDK answers; their size and time are limited as everywhere."""
-
-    async def endpoint(request: Request) -> Any:
-        response: list[Any] = []
-
-        async def answer(asked: HTTPRequest) -> HTTPResponse:
-            response.append(await tasks.rpc(request.scope, await asked.document()))
-            response[0].headers.update(HEADERS)
-            return HTTPResponse()
-
-        sending = await _endpoint(answer)(request)
-        return response[0] if response else sending
-
-    return endpoint
-
-
 def _asked(request: Request) -> HTTPRequest:
     return HTTPRequest(
         request.stream(),
@@ -170,6 +160,7 @@ def _asked(request: Request) -> HTTPRequest:
         request.receive,
         is_secure=request.url.scheme == "https",
         origin=f"{request.url.scheme}://{request.headers.get('host', '')}",
+        scope=request.scope,
     )
 
 
@@ -179,8 +170,12 @@ class _Sending:
     def __init__(self, reply: HTTPResponse) -> None:
         self._reply = reply
 
-    async def __call__(self, _scope: Scope, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         reply = self._reply
+        if reply.made is not None:
+            reply.made.headers.update(HEADERS)
+            await reply.made(scope, receive, send)
+            return
         headers = [*HEADERS.items(), ("content-type", reply.content_type), *reply.headers.items()]
         if reply.pieces is None:
             headers.append(("content-length", str(len(reply.body))))

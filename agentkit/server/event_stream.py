@@ -188,33 +188,21 @@ def bounded(text: str) -> str:
 def _ended(result: RunResult[Any]) -> PageEvent:
     record = result.record
     changes = visible(result.changes)
-    return {
-        "kind": "ended",
-        "status": result.status,
-        "error": str(result.error or ""),
-        "changes": bounded(changes),
-        "record": record.id if record is not None and changes else "",
-        "undone": False,
-        "run": result.run_id,
-        "pending": list(map(_pending, result.pending)),
-        **total(result.usage),
-    }
+    kept = record.id if record is not None and changes else ""
+    end = RunEnded(result.status, error=str(result.error or ""), changes=changes)
+    return {**_end(end, result.pending, result.usage, kept), "run": result.run_id}
 
 
 def _kept_end(end: RunEnded, progress: RunState, waiting: Sequence[Pending], *, is_undone: bool | None) -> PageEvent:
     """Build the page event for the end of a stored run; without a record its changes cannot be undone."""
-    changes = bounded(visible(redact(end.changes)))
+    changes = visible(redact(end.changes))
     record = progress.record if changes and is_undone is not None else ""
-    return {
-        "kind": "ended",
-        "status": end.status,
-        "error": end.error,
-        "changes": changes,
-        "record": record,
-        "undone": bool(is_undone),
-        "pending": list(map(_pending, waiting)),
-        **total(progress.usage),
-    }
+    return {**_end(replace(end, changes=changes), waiting, progress.usage, record), "undone": bool(is_undone)}
+
+
+def _end(end: RunEnded, waiting: Sequence[Pending], usage: Usage, record: str) -> PageEvent:
+    told = {"kind": "ended", "status": end.status, "error": end.error, "changes": bounded(end.changes)}
+    return {**told, "record": record, "undone": False, "pending": list(map(_pending, waiting)), **total(usage)}
 
 
 def _pending(pending: Pending) -> PageEvent:

@@ -27,7 +27,8 @@ Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 class HTTPRequest:
     """A request: its body in chunks, query and path parameters, and the ASGI receive callable to detect disconnects.
 
-    `origin` is the address under which the client reached the server, such as `http://127.0.0.1:8080`.
+    `origin` is the address under which the client reached the server, such as `http://127.0.0.1:8080`, and `scope` the
+    ASGI scope.
     """
 
     pieces: AsyncIterator[bytes]
@@ -37,6 +38,7 @@ class HTTPRequest:
     receive: Receive | None = None
     is_secure: bool = False
     origin: str = ""
+    scope: Mapping[str, Any] = field(default_factory=dict)
 
     async def document(self, most_bytes: int = MOST_BYTES, seconds: float = BODY_SECONDS) -> dict[str, Any]:
         """Parse the body as a JSON object. Raises HTTPError if it is invalid, too long or too slow."""
@@ -75,7 +77,7 @@ class HTTPResponse:
     """A response: a whole body, or an iterator of chunks to stream.
 
     `beat` is sent while there is no chunk, as a keep-alive. `ended` is called when the response has been sent or
-    abandoned.
+    abandoned. `made` is a Starlette response of another package that is sent instead.
     """
 
     body: bytes = b""
@@ -85,6 +87,7 @@ class HTTPResponse:
     pieces: AsyncIterator[bytes] | None = None
     beat: bytes = b"\n"
     ended: Callable[[], object] = lambda: None
+    made: Any = None
 
 
 def reply_of(document: object, status: int = 200, headers: Mapping[str, str] | None = None) -> HTTPResponse:

@@ -15,8 +15,11 @@ from acp.helpers import audio_block, embedded_blob_resource, embedded_text_resou
 from acp.schema import AllowedOutcome, DeniedOutcome, RequestPermissionResponse
 
 from agentkit import Agent, Limits, core_tools, tool
+from agentkit.decisions import Decision, Verdict
 from agentkit.errors import Rejected
-from agentkit.server.acp import EditorAgent
+from agentkit.messages import AssistantMessage, SystemMessage, ToolCall
+from agentkit.safety.approval import WORDS, Approval, ApprovalRequest
+from agentkit.server.acp import EditorAgent, _history
 from agentkit.sessions.stores import store_at
 from agentkit.testing import FakeServer, ScriptedLLM, call, say
 from agentkit.tools.files import file_tools
@@ -228,6 +231,48 @@ def test_a_prompt_can_be_cancelled(tmp_path):
 
     assert asyncio.run(talked()) == ("cancelled", "end_turn")
     assert editor.text() == "Fine."
+
+
+def test_runs_end_with_the_connection(tmp_path):
+    """When the editor goes away, the prompt at work is stopped."""
+    started, stopped = threading.Event(), threading.Event()
+
+    async def wait() -> str:
+        """Wait."""
+        started.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            stopped.set()
+        return "over"
+
+    async def left():
+        async with connected(Editor(), Agent("helper", [tool(wait)], llm=ScriptedLLM(call("wait")))) as client:
+            session = (await client.new_session(cwd=str(tmp_path), mcp_servers=[])).session_id
+            prompt = asyncio.create_task(client.prompt(session_id=session, prompt=[text_block("Wait.")]))
+            await asyncio.to_thread(started.wait, 20)
+        await asyncio.gather(prompt, return_exceptions=True)
+
+    asyncio.run(left())
+    assert stopped.wait(20)
+
+
+def test_a_question_waits_for_the_next_prompt(tmp_path):
+    """A question that needs a text is not put as a request for permission."""
+    asked = ApprovalRequest("helper", "ask_user", {}, Decision(Verdict.ASK, WORDS, "Which one?"))
+    served = EditorAgent(Agent(llm=ScriptedLLM()), store_at(":memory:"))
+    assert asyncio.run(served._ask("s", served._open("s", str(tmp_path)), asked)) is Approval.LATER
+
+
+def test_handoffs_and_calls_alone_are_shown(tmp_path):
+    """A call of a tool that the agent does not list is shown; so is a stored call without a text."""
+    other = Agent("clerk", llm=ScriptedLLM("Clerk here."))
+    editor = Editor()
+    agent = Agent("helper", handoffs=[other], llm=ScriptedLLM(call("hand_off_to_clerk")))
+    talk(editor, agent, tmp_path, "The clerk, please.")
+    assert editor.calls()[0].states == ["pending", "in_progress", "completed"]
+    stored = [SystemMessage("s"), AssistantMessage("", (ToolCall("c", "calculator", "{}"),))]
+    assert [each.title for each in _history(stored, agent, {})] == ["calculator()"]
 
 
 def test_ends_of_runs_have_reasons(tmp_path):

@@ -3,13 +3,18 @@
 import json
 import shutil
 import subprocess
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from agentkit import Agent, RunContext, core_tools, tool
 from agentkit.errors import Rejected
-from agentkit.server.ag_ui import SharedState
+from agentkit.events import ReasoningDelta, TextDelta
+from agentkit.server.ag_ui import AGUITranslation, SharedState
+from agentkit.server.conversations import Conversations
+from agentkit.sessions.stores import store_at
 from agentkit.testing import ScriptedLLM, call, say
 from agentkit.tools.human import ask_user_tool
 
@@ -133,9 +138,11 @@ def _applied(messages, event):
 
 def test_text_and_tool_calls_are_streamed(serve, page):
     """The page gets text, reasoning, the calls with their results, and each response as a message."""
-    served = serve(say("I calculate.", call("calculator", expression="6*7")), "It is 42.")
+    served = serve(say("I calculate.", call("calculator", expression="6*7")), say("It is 42.", reasoning="Hm."))
     (seen,) = page(served, {"add": [ASKED]})
     assert seen["error"] is None
+    assert seen["types"].count("REASONING_MESSAGE_CONTENT") == seen["types"].count("REASONING_END") == 1
+    seen["messages"] = [each for each in seen["messages"] if each["role"] != "reasoning"]
     assert seen["types"][0] == "RUN_STARTED"
     assert seen["types"][-1] == "RUN_FINISHED"
     _, first, result, last = seen["messages"]
@@ -163,7 +170,8 @@ def test_a_thread_from_elsewhere_is_continued(serve, tmp_path):
     llm = ScriptedLLM("Ana.")
     served = serve(agent=Agent("helper", llm=llm, workspace=tmp_path))
     picture = {"type": "image", "source": {"type": "data", "value": "aGk=", "mimeType": "image/png"}}
-    last = {**user("", 2), "content": [{"type": "text", "text": "Who am I?"}, picture]}
+    letter = {"type": "document", "source": {"type": "url", "value": "https://x.org/a.pdf"}}
+    last = {**user("", 2), "content": [{"type": "text", "text": "Who am I?"}, picture, letter]}
     earlier = [{"id": "s", "role": "system", "content": "Obey."}, user("I am Ana."), say_of("Good day.")]
     context = [{"description": "open page", "value": "the profile"}]
     (seen,) = run_steps(served, {"add": [*earlier, last], "run": {"context": context}})
@@ -172,7 +180,8 @@ def test_a_thread_from_elsewhere_is_continued(serve, tmp_path):
     assert (first.content, answer.text) == ("I am Ana.", "Good day.")
     assert prompt.content[0] == "Who am I?"
     assert prompt.content[1].url == "data:image/png;base64,aGk="
-    assert "open page: the profile" in prompt.content[2]
+    assert prompt.content[2].url == "https://x.org/a.pdf"
+    assert "open page: the profile" in prompt.content[3]
 
 
 def say_of(text):
@@ -192,6 +201,19 @@ def test_tools_run_in_the_page(serve, page, tmp_path):
     assert second["messages"][-1]["content"] == "It is red."
     result = llm.requests[1].messages[-1]
     assert (result.content, result.labels) == ("done", {"untrusted"})
+
+
+def test_a_page_reports_errors_and_answers_all(serve, tmp_path):
+    """A call of the page that failed has its error as result; nothing goes on before the page has answered."""
+    llm = ScriptedLLM(call("set_colour", name="red"), "It did not work.")
+    served = serve(agent=Agent("helper", llm=llm, workspace=tmp_path))
+    failed = {"id": "m9", "role": "tool", "toolCallId": "call_1_1", "content": "", "error": "no such colour"}
+    offered = {"tools": [COLOUR]}
+    steps = {"add": [user("Red!")], "run": offered}, {"run": offered}, {"add": [failed], "run": offered}
+    _, early, done = run_steps(served, *steps)
+    assert early["error"]["code"] == "not_answered"
+    assert done["messages"][-1]["content"] == "It did not work."
+    assert "no such colour" in llm.requests[1].messages[-1].content
 
 
 def test_a_message_replaces_the_result_of_the_page(serve, page, tmp_path):
@@ -256,6 +278,57 @@ def add_item(shared: RunContext[SharedState], name: str) -> str:
     return "added"
 
 
+@pytest.mark.parametrize(
+    ("entry", "result"),
+    [
+        ({"status": "cancelled"}, "gave no answer"),
+        ({"status": "resolved", "payload": "red"}, "red"),
+        ({"status": "resolved", "payload": {"text": "red"}}, None),
+    ],
+)
+def test_questions_can_be_left_open(serve, tmp_path, entry, result):
+    """A question can be cancelled, or answered with a text; a payload without an answer is refused."""
+    llm = ScriptedLLM(call("ask_user", question="Which one?"), "Fine.")
+    served = serve(agent=Agent("helper", [ask_user_tool()], llm=llm, workspace=tmp_path))
+    resume = [{"interruptId": "call_1_1", **entry}]
+    _, seen = run_steps(served, {"add": [user("Choose.")]}, {"run": {"resume": resume}})
+    if result is None:
+        assert seen["error"]["code"] == "invalid_value"
+    else:
+        assert result in llm.requests[1].messages[-1].content
+
+
+def test_one_run_at_a_time(serve, tmp_path):
+    """A thread has one run at a time; a second one is refused, and the first is not disturbed."""
+    started, leave = threading.Event(), threading.Event()
+
+    def wait() -> str:
+        """Wait."""
+        started.set()
+        leave.wait(20)
+        return "over"
+
+    served = serve(agent=Agent("helper", [wait], llm=ScriptedLLM(call("wait"), "Done."), workspace=tmp_path))
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(run_steps, served, {"add": [user("Wait.")]})
+        assert started.wait(20)
+        (second,) = run_steps(served, {"add": [user("Now?")]})
+        leave.set()
+        assert second["error"]["code"] == "busy"
+        assert first.result()[0]["messages"][-1]["content"] == "Done."
+
+
+def test_idle_conversations_are_dropped_beyond_a_maximum():
+    """Conversations that nobody uses are forgotten, and read from the store when they are named again."""
+    conversations = Conversations(Agent(llm=ScriptedLLM()), store_at(":memory:"), "x")
+    first, busy = conversations.find("first"), conversations.find("busy")
+    with busy.exclusive():
+        for number in range(200):
+            conversations.find(str(number))
+        assert conversations.find("busy") is busy
+    assert conversations.find("first") is not first
+
+
 def test_state_is_shared(serve, page, tmp_path):
     """Tools change the state of the page, which gets it after each change; the agent's own is where a thread starts."""
     llm = ScriptedLLM(call("add_item", name="tea"), "Added.", call("add_item", name="rice"), "Added.")
@@ -291,6 +364,17 @@ def test_open_interrupts_block(serve, page, tmp_path):
     assert answered(*both) is None
     assert answered(*both) == "not_waiting"
     assert len(llm.requests) == 2
+
+
+def test_messages_have_no_empty_chunks():
+    """A blank before the text of a response is not sent; chunks of reasoning are one message."""
+    translation = AGUITranslation(set())
+    types = [each.type.value for event in (TextDelta("\n\n"), TextDelta("Hi")) for each in translation.events(event)]
+    assert types == ["TEXT_MESSAGE_START", "TEXT_MESSAGE_CONTENT"]
+    translation = AGUITranslation(set())
+    reasoning = [each for text in "ab" for each in translation.events(ReasoningDelta(text))]
+    assert len({each.message_id for each in reasoning}) == 1
+    assert len(reasoning) == 4
 
 
 def test_a_failure_is_an_error_event(serve, page):

@@ -69,6 +69,26 @@ def test_what_cannot_be_served_is_said_at_once(monkeypatch):
             app(Agent("helper", llm=ScriptedLLM()), **options)
 
 
+def test_without_an_extra_a_protocol_names_the_command():
+    """A protocol whose package is not installed says which extra it needs."""
+    program = (
+        "import asyncio, sys\nsys.modules |= dict.fromkeys(['a2a', 'acp', 'ag_ui'])\n"
+        "from agentkit import Agent\nfrom agentkit.errors import MissingExtra\n"
+        "from agentkit.server import a2a, acp, ag_ui\n"
+        "from agentkit.server.http_types import HTTPRequest\nfrom agentkit.testing import ScriptedLLM\n"
+        "async def body():\n    yield b'{}'\n"
+        "def asked():\n    return HTTPRequest(body(), 'application/json')\n"
+        "agent = Agent(llm=ScriptedLLM())\n"
+        "tasks, page = a2a.A2AEndpoint(agent, None, None), ag_ui.AGUIEndpoint(None, None)\n"
+        "for work in (lambda: tasks.card(asked()), lambda: tasks.rpc(asked()), lambda: page.run(asked()),\n"
+        "             lambda: acp.serve_editor(agent, None)):\n"
+        "    try:\n        asyncio.run(work())\n    except MissingExtra as error:\n        print(error.extra)\n"
+        "print(type(a2a.A2AAgent('http://127.0.0.1').run('Hi').error).__name__)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["a2a", "a2a", "ag-ui", "acp", "MissingExtra"]
+
+
 def test_protocols_are_loaded_when_they_are_used():
     """The packages of the protocols are not imported until a client uses them."""
     program = (
