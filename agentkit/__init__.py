@@ -133,6 +133,9 @@ _OTHER_MODULES = (
         "testing",
         "tools.files",
         "tools.human",
+        "tools.planning",
+        "agents.coding",
+        "agents.durable",
     ),
     *("tools.skills", "tools.web", "tracing"),
 )

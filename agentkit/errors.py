@@ -22,6 +22,7 @@ AgentKitError
 │   ├── GuardrailRefused
 │   ├── LimitExceeded      also a RuntimeError
 │   ├── Cancelled
+│   ├── StepFailed
 │   └── ReplayError        also an AssertionError
 └── SessionError           the operator
     └── KnowledgeError
@@ -187,6 +188,10 @@ class LimitExceeded(RunError, RuntimeError):
 
 class Cancelled(RunError):
     """The run was cancelled from outside."""
+
+
+class StepFailed(RunError):
+    """A step of a durable function failed. The message contains the class and the text of its exception."""
 
 
 class ReplayError(RunError, AssertionError):

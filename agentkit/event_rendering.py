@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from agentkit.content import word_of
-from agentkit.lines import split_lines
 from agentkit.messages import (
+    UPDATE_PLAN,
     AssistantMessage,
     Content,
     Message,
@@ -20,6 +20,7 @@ from agentkit.messages import (
     parts_of,
 )
 from agentkit.redaction import redact_data, written_redactor
+from agentkit.text_encoding import split_lines
 from agentkit.usage import Usage
 
 MAX_LINE_CHARS = 110
@@ -146,6 +147,20 @@ def _truncated(text: str) -> str:
 def answer_text(value: object) -> str:
     """Convert the answer of a run to text; the empty text for None."""
     return value if isinstance(value, str) else "" if value is None else str(value)
+
+
+_MARKS = {"pending": " ", "active": ">", "done": "x"}
+
+
+def plan_text(call: ToolCall) -> str:
+    """Render the plan in a call of `update_plan` as a checklist; empty for any other call."""
+    steps = json_value(call.arguments) if call.name == UPDATE_PLAN else None
+    steps = steps.get("steps") if isinstance(steps, dict) else None
+    if not isinstance(steps, list) or not all(
+        isinstance(each, dict) and each.get("status") in _MARKS for each in steps
+    ):
+        return ""
+    return "\n".join(f"[{_MARKS[each['status']]}] {' '.join(str(each.get('step', '')).split())}" for each in steps)
 
 
 def value_text(value: object) -> str:

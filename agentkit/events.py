@@ -18,6 +18,7 @@ from agentkit.event_rendering import (
     content_text,
     conversation_text,
     count_text,
+    plan_text,
     seconds_text,
     tokens_text,
 )
@@ -303,7 +304,7 @@ class ToolCallFinished(Milestone):
         spent = [tokens_text(result.usage)] if result.usage.requests else []
         return EventDescription(
             f"{result.status} in {seconds_text(result.seconds)}",
-            result.error or answer_in(result),
+            result.error or plan_text(self.call) or answer_in(result),
             "info" if result.ok or result.status == "waiting" else "error",
             figures=tuple(spent),
             fields={
@@ -454,6 +455,55 @@ class LimitReached(Milestone):
         """Return how the event is displayed and logged."""
         return EventDescription(
             f"Limit reached: {self.limit}", self.reason, "error", fields={"limit": self.limit, "reason": self.reason}
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionStarted(Milestone):
+    """A durable function starts: its name, the version of its source, and its arguments by name, as encoded texts."""
+
+    event_name: ClassVar[str] = "function_started"
+    function: str
+    version: str
+    arguments: Mapping[str, str] = field(default_factory=dict)
+
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        given = ", ".join(f"{name}={value}" for name, value in self.arguments.items())
+        return EventDescription(
+            f"Durable function {self.function}",
+            given,
+            fields={"function": self.function, "version": self.version},
+            content={"arguments": given},
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class StepRecorded(Milestone):
+    """A step of a durable function is done, has failed, or waits for a person or a time.
+
+    `number` counts from 0. `digest` identifies its arguments. `value` is its encoded result, the error of a failed
+    step, the question of one that waits for a person, or the time that it waits for. `session` contains the runs of an
+    agent.
+    """
+
+    event_name: ClassVar[str] = "step_recorded"
+    number: int
+    name: str
+    status: Literal["done", "failed", "asks", "sleeps"]
+    digest: str = ""
+    value: str = ""
+    session: str = ""
+
+    def describe(self) -> EventDescription:
+        """Return how the event is displayed and logged."""
+        place = f", in session {self.session}" if self.session else ""
+        return EventDescription(
+            f"Step {self.number}, {self.name}: {self.status}{place}",
+            self.value,
+            "info" if self.status == "done" else "error" if self.status == "failed" else "warning",
+            fields={"step": self.number, "name": self.name, "status": self.status},
+            content={"value": self.value},
         )
 
 

@@ -32,6 +32,9 @@ Status = Literal[
 READ_MORE = "read_more"
 """The tool that reads the omitted part of a result, as named in the notes of truncated results."""
 
+UPDATE_PLAN = "update_plan"
+"""The tool by which a model writes its plan; the newest call of it is the plan."""
+
 Content = str | tuple[str | Image | File, ...]
 """Content of a user message: text, or texts, images and files in order."""
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from agentkit.agents.agent import Agent
 from agentkit.agents.options import Prompt, content_from
-from agentkit.agents.run_stream import RunStream
+from agentkit.agents.result import RunStream
 from agentkit.llm.client import LLM
 from agentkit.llm.detection import PROVIDERS
 from agentkit.messages import Message

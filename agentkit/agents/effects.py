@@ -10,7 +10,7 @@ from dataclasses import field
 from typing import Any
 
 from agentkit._dataclass import dataclass
-from agentkit.agents.middleware import Middleware
+from agentkit.agents.guardrails import Middleware
 from agentkit.agents.run_config import ParentRun
 from agentkit.agents.tool_policy import JudgedCall, recorded
 from agentkit.errors import Cancelled, ReplayError, ToolTimeout
@@ -39,7 +39,8 @@ class AskModel:
     """Send the request to the model; `answer` becomes its response or the error.
 
     `llm` returns the client, created on first use. An answer that arrives after `seconds_left` is discarded. `around`
-    returns the context manager that wraps the whole request, `layers` are its middleware.
+    returns the context manager that wraps the whole request, `layers` are its middleware. `guards` are guardrails that
+    run at the same time: no event is emitted before all have passed, and an exception of one abandons the request.
     """
 
     request: Request
@@ -50,6 +51,7 @@ class AskModel:
     is_streamed: bool = False
     layers: tuple[Middleware, ...] = ()
     left: list[Usage] = field(default_factory=list)
+    guards: tuple[CallFunction, ...] = ()
 
     @contextmanager
     def leaving(self) -> Iterator[None]:

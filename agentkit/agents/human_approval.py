@@ -1,22 +1,23 @@
-"""Approval requests of a run: the question put to a person, and the effect of the answer."""
+"""Approval requests of a run: the question put to a person, the effect of the answer, and later answers."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from agentkit._dataclass import dataclass
-from agentkit.agents.approval_binding import binding
 from agentkit.agents.budget import Budget
 from agentkit.agents.effects import AskPerson, Question, Steps, tell
-from agentkit.agents.result import GivenApprover
-from agentkit.agents.run_config import ParentRun, RunConfig
-from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, judge_call
+from agentkit.agents.result import Answers, GivenApprover
+from agentkit.agents.run_config import CallingTool, ParentRun, RunConfig
+from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, binding, judge_call, with_diff, without_diff
 from agentkit.decisions import Decision, Verdict
+from agentkit.errors import BadArguments, ConfigError, UnknownTool
 from agentkit.events import Approved, Event, ToolCallPostponed
-from agentkit.messages import Message, arguments_of
+from agentkit.messages import Message, ToolCall, arguments_of
 from agentkit.recording import is_replaying
 from agentkit.safety.approval import (
     NO_PREVIEW,
@@ -27,19 +28,22 @@ from agentkit.safety.approval import (
     Approver,
     ApproverAnswer,
     answered,
+    is_mistaken,
 )
 from agentkit.sessions.run_log import SessionRun
 from agentkit.sessions.run_state import Step
 from agentkit.tooling.arguments import copied
 from agentkit.tooling.run_context import NO_RUN, RunContext, can_be_called, check_value, run_parameter_of
+from agentkit.tooling.tool import Tool
+from agentkit.tooling.toolset import Toolset
 
 
 @dataclass(frozen=True, slots=True)
 class HumanApproval:
-    """Approval of the calls of a run, judged in `bench`; `within` is the tool that made them, if any."""
+    """Approval of the calls of a run, judged in `policy_context`; `within` is the tool that made them, if any."""
 
     plan: RunConfig
-    bench: ToolPolicyContext
+    policy_context: ToolPolicyContext
     run: SessionRun
     budget: Budget
     within: str = ""
@@ -84,7 +88,7 @@ class HumanApproval:
 
     def _judged(self, step: Step, read: Sequence[Message]) -> JudgedCall:
         """Judge the call; once a person was asked about it, `allow` does not replace the person's decision."""
-        judged, postponed = judge_call(step.call, self.bench, read), step.postponed
+        judged, postponed = judge_call(step.call, self.policy_context, read), step.postponed
         if postponed is None or postponed.inner is not None:
             return judged
         if postponed.decision is not None and judged.decision.allowed:
@@ -98,14 +102,14 @@ class HumanApproval:
 
         The person sees a copy of the arguments, so that the call runs with the arguments that were judged.
         """
-        bench, kept, waits = self.bench, copied(judged.arguments), step.postponed
-        bound = binding(judged.tool, judged.arguments, bench.workspace.folder)
+        policy_context, kept, waits = self.policy_context, copied(judged.arguments), step.postponed
+        bound = binding(judged.tool, judged.arguments, policy_context.workspace.folder)
         request = ApprovalRequest(
             self.plan.agent,
             judged.call.name,
             kept,
             judged.decision,
-            bench.workspace.folder,
+            policy_context.workspace.folder,
             judged.call.id,
             self.within,
             bound,
@@ -114,33 +118,38 @@ class HumanApproval:
         if answer is None:
             preview = NO_PREVIEW if judged.tool is None else judged.tool.preview(judged.arguments)
             request = replace(request, preview=preview)
-            decision = bench.grants.applied(request)
+            decision = policy_context.grants.applied(request)
             if decision.allowed and waits is None:
                 return replace(judged, decision=decision, by_person=True, bound=bound)
-            request = replace(request, bound=then)
-            answer = yield from self._asked(step, replace(request, arguments=copied(judged.arguments)))
+            request = replace(request, bound=without_diff(then))
+            given = self.plan.prepared_answer(step.call)
+            if waits is None or given is None:  # else the answer is about the diff that was shown then
+                then = with_diff(request.bound, preview.diff)
+            answer = yield from self._asked(step, replace(request, arguments=copied(judged.arguments)), given)
             if answer.answer == Approval.LATER and decision.allowed:  # by an approval given since for a similar call
                 return replace(judged, decision=decision, by_person=True, bound=bound)
             if answer.answer == Approval.LATER:
-                yield from self._postpone(step, request)
+                yield from self._postpone(step, replace(request, bound=then))
                 return None
             yield from tell(self.run, answer)
-            bench.grants.enter(request, Approval(answer.answer), lasting=not is_replaying())
-        return self._decided(replace(judged, bound=answer.bound or then), answer, read)
+            policy_context.grants.enter(request, Approval(answer.answer), lasting=not is_replaying())
+        return self._decided(replace(judged, bound=then), answer, read)
 
     def _decided(self, judged: JudgedCall, said: Approved, read: Sequence[Message]) -> JudgedCall:
         """Apply the person's answer: changed arguments are judged again, and a `deny` still applies."""
         if said.arguments is not None:
-            judged = judge_call(replace(judged.call, arguments=said.arguments), self.bench, read)
-            bound = binding(judged.tool, judged.arguments, self.bench.workspace.folder)
+            judged = judge_call(replace(judged.call, arguments=said.arguments), self.policy_context, read)
+            bound = binding(judged.tool, judged.arguments, self.policy_context.workspace.folder)
             judged = replace(judged, bound=bound)
         judged = replace(judged, by_person=True)
         if judged.decision.verdict is not Verdict.ASK:
             return judged
         return replace(judged, decision=answered(judged.decision, ApproverAnswer(Approval(said.answer), said.text)))
 
-    def _asked(self, step: Step, request: ApprovalRequest) -> Generator[Event | Question, None, Approved]:
-        approve, left = self.plan.said(step.call) or self.plan.approve, self.budget.seconds_left
+    def _asked(
+        self, step: Step, request: ApprovalRequest, given: Approver | None = None
+    ) -> Generator[Event | Question, None, Approved]:
+        approve, left = given or self.plan.prepared_answer(step.call) or self.plan.approve, self.budget.seconds_left
         late = self.budget.out_of_time() if left <= 0 else None
         if late is not None:  # do not ask about a call that cannot run any more
             return Approved(request.call_id, Approval.NO.value, late.reason)
@@ -174,16 +183,16 @@ def answer_later(_request: ApprovalRequest) -> Approval:
 
 def is_approver(value: object) -> bool:
     """Whether a value can be called as an approver."""
-    return callable(value) and can_be_called(told_of_run(value, NO_RUN), object())
+    return callable(value) and can_be_called(approver_within(value, NO_RUN), object())
 
 
 def approver_in(context: RunContext[Any], approve: GivenApprover | None, above: ParentRun) -> Approver | None:
     """The approver of a run: its agent's own, or that of the parent run. Not every call can wait."""
-    asked = above.approve if approve is None else told_of_run(approve, context)
-    return without_waiting(asked) if above.depth and above.sitting is None else asked
+    asked = above.approve if approve is None else approver_within(approve, context)
+    return without_waiting(asked) if above.depth and above.call_progress is None else asked
 
 
-def told_of_run(approve: Callable[..., Any], context: RunContext[Any]) -> Approver:
+def approver_within(approve: Callable[..., Any], context: RunContext[Any]) -> Approver:
     """The approver with its RunContext parameter bound, so that it takes only the request."""
     of_run = run_parameter_of(approve)
     return approve if of_run is None else of_run.bound(approve, context)
@@ -217,3 +226,144 @@ class _AtOnce:
 
 def _at_once(said: object) -> object:
     return _CANNOT_WAIT if said is Approval.LATER else said
+
+
+def with_answers(plan: RunConfig, answers: Answers | None, waiting: Sequence[Step]) -> RunConfig:
+    """The configuration for resuming with these answers; without an approver calls keep waiting.
+
+    An answer applies once, to a call that waits now, not to later calls of the run or of nested runs: the agent's own
+    approver is asked about those. Raises ConfigError for an invalid answer, and for the id of a call that does not
+    wait.
+    """
+    plan = replace(plan, approve=plan.approve or answer_later)
+    if answers is None:
+        return plan
+    if isinstance(answers, Mapping):
+        _check_answers(answers, waiting, plan.policy_context.tools)
+        return replace(plan, prepared_answer=_LaterAnswers(answers, waiting))
+    if isinstance(answers, bool | str) and _is_clear(answers, waiting):
+        of_all = {step.asked.id: answers for step in waiting if _is_answer(answers, step)}
+        return replace(plan, prepared_answer=_LaterAnswers(of_all, waiting))
+    if callable(answers):
+        return replace(plan, approve=approver_within(answers, plan.context))
+    raise _no_answer("", answers)
+
+
+def _check_answers(answers: Mapping[str, Any], waiting: Sequence[Step], tools: Toolset) -> None:
+    """Raise ConfigError for an answer to an unknown call, and for one that does not fit its call."""
+    ids = [step.asked.id for step in waiting]
+    unknown = [str(each) for each in answers if each not in ids]
+    if unknown:
+        which = ", ".join(ids) or "none"
+        other = f" To give it other arguments, write {{{ids[0]!r}: {{...}}}}." if len(ids) == 1 else ""
+        raise ConfigError(f"No call with the id {', '.join(unknown)} waits for an answer. These do: {which}.{other}")
+    for step in waiting:
+        call_id = step.asked.id
+        said = answers.get(call_id)
+        if call_id in answers and not _is_valid_answer(said, step):
+            raise _no_answer(f" the call {call_id!r}", said)
+        if isinstance(said, Mapping) and not step.needs_words:
+            _check_arguments(said, step, tools)
+
+
+def _check_arguments(arguments: Mapping[str, Any], step: Step, tools: Toolset) -> None:
+    """Raise ConfigError if the tool does not accept the arguments with which a person replaces those of the call."""
+    if step.postponed is None or step.postponed.inner_run:  # the worker's own tools are not known here
+        return
+    tools = tools if step.inner is None else _tools_of(step.call.name, tools)
+    try:
+        tools.find(step.asked.name).check(arguments)
+    except UnknownTool:
+        return  # `check_waiting` reports it
+    except BadArguments as error:
+        raise ConfigError(
+            f"The call {step.asked.id!r} cannot have these arguments: {error} Nothing was answered."
+        ) from error
+
+
+def check_waiting(steps: Iterable[Step], policy_context: ToolPolicyContext) -> None:
+    """Raise ConfigError if a waiting call would differ here: its tool is missing, or its folder is another one."""
+    for step in steps:
+        postponed, tools = step.postponed, policy_context.tools
+        if postponed is None or step.result is not None:
+            continue
+        if postponed.inner_run:  # the nested run checks its calls when it resumes
+            _ = _tool_there(step.call.name, tools)
+            continue
+        if postponed.inner is not None:
+            tools = _tools_of(step.call.name, tools)
+        if postponed.decision is None:
+            continue
+        tool, here = _tool_there(postponed.asked.name, tools), policy_context.workspace.folder
+        if tool.is_in_workspace and postponed.folder not in ("", here):
+            raise ConfigError(
+                f"The call of {tool.name!r} waits for approval in {postponed.folder!r}, but the workspace is {here!r}. "
+                f"Set workspace={postponed.folder!r}. Nothing was answered."
+            )
+
+
+def _tool_there(name: str, tools: Toolset) -> Tool[..., Any]:
+    """The tool of that name. Raises ConfigError if the agent does not have it."""
+    if name in tools.names:
+        return tools.find(name)
+    which = ", ".join(tools.names) or "none"
+    raise ConfigError(
+        f"A call of {name!r} waits for approval, and this agent has no such tool ({which}). "
+        "Nothing was answered; give the agent tools= with it."
+    )
+
+
+def _tools_of(name: str, tools: Toolset) -> Toolset:
+    """The tools that a tool can call. Raises ConfigError if it is missing or makes no calls."""
+    tool = _tool_there(name, tools)
+    if isinstance(tool, CallingTool):
+        return tool.tools
+    raise ConfigError(
+        f"A call waits that {name!r} makes, and the {name!r} of this agent makes none. Nothing was answered."
+    )
+
+
+def _no_answer(to: str, said: object) -> ConfigError:
+    return ConfigError(
+        "Waiting calls are answered with True, False, an Approval or words that say why not; or by a dictionary from "
+        "the ids in result.pending to any of these, or to other arguments; or by a function of an ApprovalRequest. "
+        f"Got {said!r:.200}{' for' if to else ''}{to}. Nothing was answered."
+    )
+
+
+def _is_valid_answer(said: object, step: Step) -> bool:
+    """Whether the answer fits this call; a call that waits for a text takes any value."""
+    if step.needs_words:
+        return said is not None and not callable(said)
+    return isinstance(said, bool | str | Approval | ApproverAnswer | Mapping) and not is_mistaken(said)
+
+
+def _is_clear(said: object, waiting: Sequence[Step]) -> bool:
+    """Whether one answer for all is unambiguous: a text that reads as a yes is not accepted as approval."""
+    return not is_mistaken(said) or all(step.needs_words for step in waiting)
+
+
+def _is_answer(said: object, step: Step) -> bool:
+    """Whether one answer for all fits this call: a question needs a text."""
+    return not (step.needs_words and isinstance(said, bool | Approval))
+
+
+class _LaterAnswers:
+    """Answers to waiting calls; each applies once, to the call with the same id, tool and arguments."""
+
+    def __init__(self, said: Mapping[str, Any], waiting: Sequence[Step]) -> None:
+        asked = (step.asked for step in waiting)
+        self._said = {call.id: (call, said[call.id]) for call in asked if call.id in said}
+
+    def __call__(self, call: ToolCall) -> Approver | None:
+        """An approver for this call only; None if it was not answered."""
+        asked, said = self._said.get(call.id, (None, None))
+        if asked != call:
+            return None
+        del self._said[call.id]
+        return partial(_prepared_answer, said)
+
+
+def _prepared_answer(said: Any, request: ApprovalRequest) -> Any:
+    is_word = isinstance(said, bool) and request.decision.rule == WORDS
+    return ("yes" if said else "no") if is_word else said

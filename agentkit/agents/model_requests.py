@@ -7,29 +7,34 @@ every request that would offer it, based on what has been read so far; a denied 
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections import Counter
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import Any
 
 from agentkit.agents.budget import FEWEST_TOKENS, Budget, Reservation
 from agentkit.agents.effects import AskModel, AskPerson, CallFunction, Question, Steps, tell
-from agentkit.agents.run_config import RunConfig
+from agentkit.agents.guardrails import Guardrail
+from agentkit.agents.run_config import CallingTool, RunConfig
 from agentkit.agents.tool_policy import ToolPolicyContext, judge_call
-from agentkit.agents.tool_selection import FIND_TOOLS, found_in, met_conditions, offered
 from agentkit.decisions import Decision, Label, Verdict, strictest
-from agentkit.errors import BadResponse, ConfigError, ModelError
+from agentkit.documents.search_terms import indexed, terms_of
+from agentkit.errors import BadResponse, ConfigError, ModelError, RunError, Unreachable
 from agentkit.events import Event, HostedCallFinished, LimitReached, RequestFailed, Summarised
+from agentkit.levels import SafetyLevel
 from agentkit.llm.fallback import missed_told, requests_lost
 from agentkit.llm.pipeline import ABANDONED
 from agentkit.llm.pricing import price_under
 from agentkit.messages import (
     READ_MORE,
+    AssistantMessage,
     HostedUse,
     Message,
     Request,
     Response,
     ToolCall,
+    ToolMessage,
     ToolResult,
     ToolSpec,
     UserMessage,
@@ -41,10 +46,199 @@ from agentkit.safety.rules import rules_from
 from agentkit.sessions.run_log import SessionRun
 from agentkit.sessions.run_state import Summary
 from agentkit.tooling.results import denial, failure
-from agentkit.tooling.run_context import taken_of
+from agentkit.tooling.run_context import ToolCondition, taken_of
 from agentkit.tooling.tool import Tool
+from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tools.output_store import read_more_tool
 from agentkit.usage import NO_USAGE, Usage, unreported
+
+FIND_TOOLS = "find_tools"
+"""Name of the tool that searches for other tools."""
+
+MOST_FOUND = 8
+"""Maximum number of tools returned by one search."""
+
+_MOST_LISTED_CHARS = 2_000
+_DESCRIPTION = (
+    "Search for a tool that is not among those you see. There are {count} more, and what you find can be called from"
+    " then on. Do so before you say that something cannot be done. {listed}"
+)
+_QUERY = "A few words for what is to be done and to what, in the language of the tools, such as: close issue."
+_FOUND = "You see these tools now, and can call them."
+_NOTHING = "No tool has any of these words. Search with others, or do without."
+
+
+Met = frozenset[ToolCondition]
+"""The conditions of tools that are currently met."""
+
+_NONE = Met()
+
+
+def offered(tools: Toolset, met: Met = _NONE) -> tuple[Toolset, tuple[ToolSpec, ...]]:
+    """All tools of a run, and the specs initially sent to the model under the conditions that are met."""
+    there = [tool for tool in tools if met.issuperset(tool.conditions)]
+    hidden = tools.searchable_names
+    specs = tuple(tool.spec for tool in there if tool.name not in hidden)
+    if not hidden:
+        return tools, specs
+    found = [tool.name for tool in there if tool.name in hidden]
+    search = _find_tools(tools.only(*found))
+    return tools + search, (*specs, search.spec) if found else specs
+
+
+def found_in(messages: Iterable[Message], tools: Toolset, met: Met = _NONE) -> tuple[ToolSpec, ...]:
+    """The searchable tools that a conversation has found or called, in order of appearance.
+
+    A tool that was called without a search counts as found. Tools whose conditions are not met are left out.
+    """
+    names = dict.fromkeys(name for message in messages for name in _named(message))
+    found = [tools[name] for name in names if name in tools.searchable_names]
+    return tuple(tool.spec for tool in found if met.issuperset(tool.conditions))
+
+
+def _named(message: Message) -> Iterator[str]:
+    """The tools that a message calls or lists as found."""
+    if isinstance(message, AssistantMessage):
+        yield from (call.name for call in message.tool_calls)
+    elif isinstance(message, ToolMessage) and message.name == FIND_TOOLS:
+        yield from _told(message.content)
+
+
+def _told(content: str) -> list[str]:
+    """The tool names in a `find_tools` result, which can be followed by a note."""
+    try:
+        said, _ = json.JSONDecoder().raw_decode(content)
+    except (ValueError, RecursionError):
+        return []
+    names = said.get("tools") if isinstance(said, dict) else None
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+def _find_tools(tools: Toolset) -> AnyTool:
+    """The search tool. Its descriptions of other tools are those the model would have received anyway."""
+
+    def find_tools(query: str) -> dict[str, Any]:
+        found = [tool.name for tool in tools_that_fit(query, tools)[:MOST_FOUND]]
+        if not found:
+            return {"status": "empty", "tools": [], "note": _NOTHING}
+        return {"tools": found, "note": _FOUND}
+
+    schema = {
+        "type": "object",
+        "properties": {"query": {"type": "string", "description": _QUERY}},
+        "required": ["query"],
+        "additionalProperties": False,
+    }
+    text = _DESCRIPTION.format(count=len(tools), listed=_listed(tools.names))
+    return Tool.from_schema(FIND_TOOLS, text, schema, find_tools, level=SafetyLevel.SAFE, labels=())
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Describe what can be found: all names, or their most frequent words if the names are too long."""
+    if len(", ".join(names)) <= _MOST_LISTED_CHARS:
+        return f"They are: {', '.join(names)}."
+    counted = Counter(word for name in names for word in dict.fromkeys(name.lower().replace("-", "_").split("_")))
+    words = [word for word, _ in counted.most_common() if word]
+    return f"Words in their names: {_within(words, _MOST_LISTED_CHARS)}."
+
+
+def _within(words: Collection[str], most_chars: int) -> str:
+    """Join as many words as fit."""
+    text = ", ".join(words)
+    return text if len(text) <= most_chars else text[:most_chars].rpartition(",")[0]
+
+
+_TABLE = (
+    "CREATE VIRTUAL TABLE tools USING fts5 (name, description, parameters, variants,"
+    " tokenize = 'porter unicode61 remove_diacritics 0')"
+)
+_PUT = "INSERT INTO tools (rowid, name, description, parameters, variants) VALUES (?, ?, ?, ?, ?)"
+_FIND = "SELECT rowid, -bm25(tools, ?, ?, ?, ?) AS score FROM tools WHERE tools MATCH ? ORDER BY score DESC, rowid"
+_WEIGHTS = (4.0, 2.0, 1.0, 2.0)
+"""Weights of a match in a tool's name, description, parameters and spelling variants."""
+
+_MOST_CHARS = 4_000
+"""Only this much of a long text is indexed."""
+
+_MOST_LEAVES = 500
+_SAID = ("description", "title")
+
+
+def tools_that_fit(query: str, tools: Sequence[AnyTool]) -> list[AnyTool]:
+    """All tools that share a word with the query, in any English inflection, best match first."""
+    import sqlite3
+
+    terms = terms_of(query)
+    if not terms:
+        return []
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.execute(_TABLE)
+        connection.execute("BEGIN")
+        connection.executemany(_PUT, ((number, *_words_of(tool)) for number, tool in enumerate(tools)))
+        rows = connection.execute(_FIND, (*_WEIGHTS, terms.matching("name description parameters variants"))).fetchall()
+    return [tools[number] for number, _ in rows]
+
+
+def _words_of(tool: AnyTool) -> tuple[str, str, str, str]:
+    spec = tool.spec
+    texts = (
+        spec.name.replace("_", " "),
+        spec.description[:_MOST_CHARS],
+        " ".join(_texts(spec.parameters))[:_MOST_CHARS],
+    )
+    name, description, parameters = map(indexed, texts)
+    return name.words, description.words, parameters.words, f"{name.variants} {description.variants}"
+
+
+def _texts(schema: Mapping[str, Any]) -> Iterator[str]:
+    """The names and descriptions of parameters and fields, outermost first."""
+    waiting: list[Any] = [schema]
+    for place, part in enumerate(waiting):
+        if place >= _MOST_LEAVES:
+            return
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, Mapping):
+            yield from (part[word] for word in _SAID if isinstance(part.get(word), str))
+            properties = part.get("properties")
+            if isinstance(properties, Mapping):
+                yield from (str(name).replace("_", " ") for name in properties)
+                waiting += properties.values()
+            waiting += [value for name, value in part.items() if name != "properties"]
+
+
+def conditions_of(tools: Iterable[AnyTool]) -> dict[ToolCondition, str]:
+    """Map the conditions of the tools, and of those that programs can call, to the name of a tool that has them."""
+    found: dict[ToolCondition, str] = {}
+    for tool in tools:
+        if tool.conditions:
+            found |= dict.fromkeys(tool.conditions, tool.name)
+        if isinstance(tool, CallingTool):
+            found |= conditions_of(tool.tools)
+    return found
+
+
+def met_conditions(
+    plan: RunConfig, read: Sequence[Message], seconds_left: float
+) -> Generator[CallFunction, None, frozenset[ToolCondition]]:
+    """The conditions that are met after these messages.
+
+    Raises RunError if a condition fails, times out or does not return a bool.
+    """
+    met: set[ToolCondition] = set()
+    context = plan.context.called("", read)
+    for condition, tool in plan.conditions.items():
+        question = CallFunction(condition.function, taken_of(condition.function, context), seconds_left)
+        yield question
+        answer = question.answer
+        if isinstance(answer, Exception):
+            raise RunError(f"The condition of {tool} failed ({type(answer).__name__}: {answer}).") from answer
+        if not isinstance(answer, bool):
+            raise RunError(f"The condition of {tool} gave {type(answer).__name__}; it returns True or False.")
+        if answer:
+            met.add(condition)
+    return frozenset(met)
+
 
 _UNTOLD = frozenset({Label.UNTRUSTED})
 """Labels of the results of a hosted tool that is configured only in the LLM's settings."""
@@ -68,16 +262,18 @@ class HostedToolUse:
         self._said: dict[tuple[str, str, str], Decision] = {}
         self._told: set[tuple[str, str, str]] = set()
 
-    def judge(self, names: Sequence[str], plan: RunConfig, bench: ToolPolicyContext, read: Sequence[Message]) -> Steps:
+    def judge(
+        self, names: Sequence[str], plan: RunConfig, policy_context: ToolPolicyContext, read: Sequence[Message]
+    ) -> Steps:
         """Decide which of these tools the provider can use for the next answer, given what was read."""
         self.offered = {}
         for name in names:
             call = ToolCall(f"hosted_{name}", name, "{}")
-            judged = strictest((judge_call(call, bench, read).decision, *_conditions(name, bench)))
-            decision = yield from self._decided(call, judged, plan, bench)
+            judged = strictest((judge_call(call, policy_context, read).decision, *_conditions(name, policy_context)))
+            decision = yield from self._decided(call, judged, plan, policy_context)
             if decision.allowed:
                 self.offered[name] = decision
-        self._labels = frozenset[Label]().union(*(bench.tools.find(name).labels for name in self.offered))
+        self._labels = frozenset[Label]().union(*(policy_context.tools.find(name).labels for name in self.offered))
 
     def permitted(self, specs: tuple[ToolSpec, ...]) -> tuple[ToolSpec, ...]:
         """The tool specs without the hosted tools that are not permitted."""
@@ -107,16 +303,16 @@ class HostedToolUse:
         return ToolResult(use.call.name, "ok", content, list(use.sources), decision=decision, labels=labels)
 
     def _decided(
-        self, call: ToolCall, decision: Decision, plan: RunConfig, bench: ToolPolicyContext
+        self, call: ToolCall, decision: Decision, plan: RunConfig, policy_context: ToolPolicyContext
     ) -> Generator[Event | Question, None, Decision]:
         """The decision on a tool, after asking a person if required; a refusal is emitted once."""
         key = plan.agent, call.name, decision.rule
         if decision.verdict is Verdict.ASK:
             reason = f"{decision.reason} {_FOR_ONE if decision.rule == FLOW else _FOR_RUN}"
             request = ApprovalRequest(plan.agent, call.name, {}, replace(decision, reason=reason), "", call.id)
-            decision = bench.grants.applied(request)
+            decision = policy_context.grants.applied(request)
             if not decision.allowed:
-                decision = self._said.get(key) or (yield from self._asked(request, plan, bench))
+                decision = self._said.get(key) or (yield from self._asked(request, plan, policy_context))
         if not decision.allowed and key not in self._told:
             self._told.add(key)
             withheld = replace(call, id=f"withheld_{len(self._told)}")
@@ -124,7 +320,7 @@ class HostedToolUse:
         return decision
 
     def _asked(
-        self, request: ApprovalRequest, plan: RunConfig, bench: ToolPolicyContext
+        self, request: ApprovalRequest, plan: RunConfig, policy_context: ToolPolicyContext
     ) -> Generator[Event | Question, None, Decision]:
         """Ask a person.
 
@@ -136,16 +332,19 @@ class HostedToolUse:
         why = _OTHER_ARGUMENTS if said.arguments is not None else _LATER if said.answer == Approval.LATER else ""
         approval = Approval.NO if why else Approval(said.answer)
         decision = answered(request.decision, ApproverAnswer(approval, said.text or why))
-        bench.grants.enter(request, approval)
+        policy_context.grants.enter(request, approval)
         if approval is Approval.NO or request.decision.rule != FLOW:
             self._said[request.agent, request.tool, request.decision.rule] = decision
         return decision
 
 
-def _conditions(name: str, bench: ToolPolicyContext) -> Iterator[Decision]:
+def _conditions(name: str, policy_context: ToolPolicyContext) -> Iterator[Decision]:
     """Decisions of rules that ask about or deny some arguments, as the arguments are not known in advance."""
     rules = (
-        rule for policy in bench.policies for rule in rules_from(policy.rules) if rule.is_about(name) and rule.where
+        rule
+        for policy in policy_context.policies
+        for rule in rules_from(policy.rules)
+        if rule.is_about(name) and rule.where
     )
     yield from (rule.decision({}) for rule in rules if rule.verdict is not Verdict.ALLOW)
 
@@ -161,12 +360,14 @@ _FREE = (None, "auto", "none")
 class ModelRequester:
     """The model requests of one run. `plan` is the configuration of the agent that currently leads it.
 
-    `narrowed` is the limit that shortened the newest answer, `left` the usage of a request that was
-    left before its end.
+    `narrowed` is the limit that shortened the newest answer, `left` the usage of a request that was left before its
+    end, `guards` the guardrails that check the prompt at the same time as the next request, each with a text of the
+    prompt.
     """
 
     def __init__(self, plan: RunConfig, run: SessionRun, budget: Budget) -> None:
         self.plan, self.run, self.budget = plan, run, budget
+        self.guards: list[tuple[Guardrail, str]] = []
         self.narrowed: LimitReached | None = None
         self.left = NO_USAGE
         self._reader: Tool[..., Any] | None = None
@@ -174,14 +375,14 @@ class ModelRequester:
         self._reads_on = False
         self.hosting = HostedToolUse(run, budget)
 
-    def bench(self) -> ToolPolicyContext:
+    def policy_context(self) -> ToolPolicyContext:
         """The context in which calls are judged, with the `read_more` tool once an output was shortened."""
-        bench = self.plan.bench
-        if not (self._reads_on or self.run.has_wholes) or READ_MORE in bench.tools.names:
-            return bench
+        policy_context = self.plan.policy_context
+        if not (self._reads_on or self.run.has_wholes) or READ_MORE in policy_context.tools.names:
+            return policy_context
         if self._reader is None:
             self._reader = read_more_tool(self.run.whole)
-        return replace(bench, tools=bench.tools + self._reader)
+        return replace(policy_context, tools=policy_context.tools + self._reader)
 
     def instruct(self) -> Steps:
         """Call the instruction function, if any. Raises its exception, or ConfigError if it does not return a text."""
@@ -199,10 +400,10 @@ class ModelRequester:
         if not plan.conditions:
             return
         met = yield from met_conditions(plan, self._read(), self.budget.seconds_left)
-        if met != plan.bench.met:
-            tools = plan.bench.tools
+        if met != plan.policy_context.met:
+            tools = plan.policy_context.tools
             tools, specs = offered(tools.without(FIND_TOOLS) if tools.searchable_names else tools, met)
-            self.plan = replace(plan, specs=specs, bench=replace(plan.bench, tools=tools, met=met))
+            self.plan = replace(plan, specs=specs, policy_context=replace(plan.policy_context, tools=tools, met=met))
 
     def _read(self) -> Sequence[Message]:
         """The whole conversation, including a prompt that is not sent yet."""
@@ -224,7 +425,7 @@ class ModelRequester:
         specs = () if order else self._specs(messages)
         hosted = [spec.name for spec in specs if spec.hosted is not None]
         if hosted or self.hosting.offered:
-            yield from self.hosting.judge(hosted, plan, self.bench(), messages)
+            yield from self.hosting.judge(hosted, plan, self.policy_context(), messages)
             specs = self.hosting.permitted(specs)
         request = Request(messages, instruction, specs, plan.answers.schema, self._settings())
         left = plan.room.left(request, plan.llm)
@@ -272,9 +473,12 @@ class ModelRequester:
         if reservation.max_tokens is not None:
             request = replace(request, settings={**request.settings, "max_tokens": reservation.max_tokens})
         layers = tuple(each for each in self.plan.middleware if each.stage == "request")
-        question = AskModel(request, self.plan.llm, self.budget.seconds_left, layers=layers)
+        left = self.budget.seconds_left
+        guards = tuple(CallFunction(each.function, (text,), left) for each, text in self.guards)
+        question = AskModel(request, self.plan.llm, left, layers=layers, guards=guards)
         with self._counting(question, reservation):
             yield question
+        yield from self._check_guards(question, reservation)
         answer = question.answer or BadResponse("The provider's stream ended without an answer.")
         if isinstance(answer, Exception) and not isinstance(answer, ModelError):
             self.budget.release(reservation)
@@ -307,6 +511,21 @@ class ModelRequester:
             self.budget.settle(reservation, self.left, self.plan.price)
             raise
 
+    def _check_guards(self, question: AskModel, reservation: Reservation) -> Steps:
+        """Raise the refusal or failure of a guardrail that checked the prompt meanwhile; the answer is discarded."""
+        answer = question.answer
+        try:
+            for (guardrail, text), asked in zip(self.guards, question.guards, strict=True):
+                guardrail.outcome(text, asked.answer, self.budget.out_of_time())
+        except (ValueError, RunError) as error:
+            refusal = error if isinstance(error, RunError) else guardrail.prompt_refused(error)
+            lost = Unreachable(str(refusal), code=ABANDONED) if answer is None else answer
+            spent = self._lost(lost) if isinstance(lost, ModelError) else getattr(lost, "usage", NO_USAGE)
+            self.budget.settle(reservation, spent, self.plan.price)
+            yield from tell(self.run, RequestFailed(str(refusal), type(refusal).__name__, spent))
+            raise refusal from error
+        self.guards = []
+
     def _lost(self, error: ModelError) -> Usage:
         """The usage that servers can charge although no answer arrived."""
         if error.missed:
@@ -334,11 +553,11 @@ class ModelRequester:
 
     def _specs(self, messages: Sequence[Message]) -> tuple[ToolSpec, ...]:
         """The tools offered now; tools found by search come after the initial ones."""
-        plan, bench = self.plan, self.bench()
+        plan, policy_context = self.plan, self.policy_context()
         specs = plan.specs
-        if plan.bench.tools.searchable_names:
-            specs = (*specs, *found_in(messages, plan.bench.tools, plan.bench.met))
-        return specs if bench is plan.bench else (*specs, bench.tools[READ_MORE].spec)
+        if plan.policy_context.tools.searchable_names:
+            specs = (*specs, *found_in(messages, plan.policy_context.tools, plan.policy_context.met))
+        return specs if policy_context is plan.policy_context else (*specs, policy_context.tools[READ_MORE].spec)
 
     def _most_tokens(self) -> int | None:
         """Maximum answer length: the user's setting, else the room in the learnt context window."""

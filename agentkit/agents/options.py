@@ -1,33 +1,47 @@
-"""Validation and defaults of the arguments of `Agent`."""
+"""Validation and defaults of the arguments of `Agent`, including its rules."""
 
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from decimal import Decimal
 from functools import cache, partial
 from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar
+from typing import Any, Generic, Literal, TypedDict, TypeVar
 
-from agentkit.agents.guardrails import AnswerValidator, GuardrailFunction
+from agentkit.agents.guardrails import AnswerValidator, GuardrailFunction, MiddlewareFunction
 from agentkit.agents.human_approval import answer_later, is_approver
-from agentkit.agents.middleware import MiddlewareFunction
 from agentkit.agents.result import GivenApprover
 from agentkit.agents.run_config import HandoffTarget, Instruction
 from agentkit.content import File, Image, worded
 from agentkit.decisions import Label
 from agentkit.errors import ConfigError
+from agentkit.event_rendering import suggestion
 from agentkit.levels import Level, SafetyLevel
 from agentkit.llm.client import LLM
 from agentkit.llm.detection import PROVIDERS
 from agentkit.llm.protocols.chat_format import typed_messages
-from agentkit.messages import AssistantMessage, Content, Message, SystemMessage, ToolMessage, calls_in, without_extra
+from agentkit.messages import (
+    READ_MORE,
+    AssistantMessage,
+    Content,
+    Message,
+    SystemMessage,
+    ToolMessage,
+    calls_in,
+    without_extra,
+)
 from agentkit.safety.policy import Policy
-from agentkit.safety.rules import Rule
+from agentkit.safety.rules import Rule, plain, rules_from
 from agentkit.sessions.context_window import Window
 from agentkit.sessions.session import Session
-from agentkit.tooling.run_context import is_told_of_run
-from agentkit.tooling.toolset import Toolset
+from agentkit.suggestions import closest
+from agentkit.tooling.json_schema import closed
+from agentkit.tooling.run_context import ContextType, is_told_of_run
+from agentkit.tooling.tool import Tool, names_in_use
+from agentkit.tooling.toolset import AnyTool, Toolset
 from agentkit.tracing.listeners import Listener
 from agentkit.usage import Limits, is_whole
 from agentkit.workspace.journal import Journal
@@ -41,7 +55,7 @@ Unlabelled = Literal["allow", "ask"]
 """What happens to calls of tools without a safety level."""
 
 
-class AgentOptions(TypedDict, total=False):
+class AgentOptions(TypedDict, Generic[ContextType], total=False):
     """The keyword arguments of Agent except `output_type`, which determines the type parameter."""
 
     llm: LLM | None
@@ -50,7 +64,7 @@ class AgentOptions(TypedDict, total=False):
     policy: Policy | None
     rules: Iterable[Rule | Mapping[str, Any]]
     unlabelled: Unlabelled
-    approve: GivenApprover | Literal["later"] | None
+    approve: GivenApprover[ContextType] | Literal["later"] | None
     description: str | None
     remember: bool
     session: str | Session | None
@@ -58,11 +72,11 @@ class AgentOptions(TypedDict, total=False):
     window: Window | int | None
     handoffs: Iterable[HandoffTarget]
     workspace: str | Path | Workspace | None
-    guardrails: Iterable[GuardrailFunction]
+    guardrails: Iterable[GuardrailFunction[ContextType]]
     middleware: Iterable[MiddlewareFunction]
     tool_calling: Literal["text"] | None
     dry_run: bool
-    context: Any
+    context: ContextType | None
     listeners: Iterable[Listener]
 
 
@@ -136,7 +150,7 @@ def checked(name: str, value: _Value) -> _Value:
     return value
 
 
-def if_said(name: str, value: _Value) -> _Value:
+def checked_optional(name: str, value: _Value) -> _Value:
     """Validate a value unless it is None. Raises ConfigError."""
     return value if value is None else checked(name, value)
 
@@ -167,7 +181,7 @@ def listeners_from(given: Iterable[_Value]) -> list[_Value]:
 
 def llm_from(llm: LLM | None, model: str | None, name: str = "") -> LLM | None:
     """Validate the client. Raises ConfigError if a model is given too, or in place of the agent's name."""
-    if if_said("llm", llm) is not None and model is not None:
+    if checked_optional("llm", llm) is not None and model is not None:
         raise ConfigError("Give llm= or model=, not both: an LLM already has its model.")
     if llm is None and model is None and ":" in name and name.partition(":")[0] in PROVIDERS:
         raise ConfigError(f"The first argument is what the agent is called. Write Agent(model={name!r}).")
@@ -186,7 +200,7 @@ def limits_from(given: Limits | None) -> Limits:
     return _LIMITS if given is None else checked("limits", given)
 
 
-def rules_from(output_type: Any, guardrails: Iterable[GuardrailFunction]) -> AnswerValidator:
+def answers_from(output_type: Any, guardrails: Iterable[GuardrailFunction]) -> AnswerValidator:
     """Create the answer rules. Raises ConfigError for an invalid type or check."""
     return _RULES if output_type is None and guardrails == () else AnswerValidator.of_agent(output_type, guardrails)
 
@@ -221,17 +235,17 @@ def checked_listener(listener: _Value) -> _Value:
     return listener
 
 
-def leads_from(agents: Iterable[HandoffTarget]) -> dict[str, HandoffTarget]:
+def handoffs_from(agents: Iterable[HandoffTarget]) -> dict[str, HandoffTarget]:
     """Agents by name. Raises ConfigError for an invalid agent and for duplicate names."""
     leads: dict[str, HandoffTarget] = {}
-    for agent in checked_leads("handoffs", agents):
+    for agent in checked_agents("handoffs", agents):
         if agent.name in leads:
             raise ConfigError(f"Two agents to hand off to are called {agent.name!r}; give each its own name.")
         leads[agent.name] = agent
     return leads
 
 
-def checked_leads(argument: str, agents: Iterable[HandoffTarget]) -> list[HandoffTarget]:
+def checked_agents(argument: str, agents: Iterable[HandoffTarget]) -> list[HandoffTarget]:
     """Validate a list of agents. Raises ConfigError."""
     if agents == ():
         return []
@@ -244,7 +258,9 @@ def checked_leads(argument: str, agents: Iterable[HandoffTarget]) -> list[Handof
 def content_from(prompt: Prompt) -> Content:
     """Convert a prompt to message content. Raises ConfigError for an invalid prompt or an unreadable file."""
     if isinstance(prompt, str):
-        return prompt
+        if prompt.strip():
+            return prompt
+        raise ConfigError(f"The prompt is empty: {prompt!r}. Pass a text, an Image, a File or the Path of one.")
     parts = (prompt,) if isinstance(prompt, _PARTS) else prompt
     if not isinstance(parts, list | tuple) or not parts or not all(isinstance(part, _PARTS) for part in parts):
         is_said = isinstance(parts, Mapping) or (isinstance(parts, list | tuple) and any(map(_is_message, parts)))
@@ -307,7 +323,7 @@ def _labelled(message: Message, called: Mapping[str, str], tools: Toolset) -> Me
     return replace(message, name=name, labels=labels)
 
 
-def _policy_that_is_said(given: Policy | None) -> Policy:
+def _explicit_policy(given: Policy | None) -> Policy:
     """Validate a replacement policy; None is refused, as the default can allow more than the current policy."""
     if given is None:
         raise ConfigError("An agent has a policy: set one, such as Policy('SAFE'). The level alone is policy.level.")
@@ -317,13 +333,159 @@ def _policy_that_is_said(given: Policy | None) -> Policy:
 SETTABLE: Mapping[str, Callable[[Any], Any]] = {
     **{name: partial(checked, name) for name in ("name", "max_iterations", "dry_run", "remember", "unlabelled")},
     "approve": approver_from,
-    "description": partial(if_said, "description"),
+    "description": partial(checked_optional, "description"),
     "instruction": instruction_from,
     "tools": tools_from,
-    "policy": _policy_that_is_said,
+    "policy": _explicit_policy,
     "limits": limits_from,
     "workspace": workspace_from,
     "listeners": listeners_from,
-    **dict.fromkeys(("leads", "context"), lambda value: value),
+    **dict.fromkeys(("handoff_targets", "context"), lambda value: value),
 }
 """The settable attributes of an agent, with their converters, which raise ConfigError."""
+
+
+_ALIKE = 0.85
+"""Similarity from which a tool name counts as a misspelling of another; `read_mail` and `read_file` are below it."""
+
+
+def check_rules(policy: Policy, tools: Iterable[AnyTool]) -> None:
+    """Raise ConfigError for a rule whose tool or argument name is a misspelling of one of the agent's tools.
+
+    An unknown name that is not a misspelling is accepted, because several agents can share one policy. The name of any
+    tool in this process and of any shipped tool is accepted as well.
+    """
+    rules = rules_from(policy.rules)
+    if not rules:
+        return
+    own = {tool.name: tool for tool in _with_inner(tools)}
+    for rule in rules:
+        _check_name(rule, own)
+        _check_arguments(rule, own)
+
+
+def _with_inner(tools: Iterable[AnyTool]) -> Iterable[AnyTool]:
+    """The tools, including those that the programs of a tool can call."""
+    for tool in tools:
+        yield tool
+        inner = getattr(tool, "tools", None)
+        if isinstance(inner, Toolset):
+            yield from inner
+
+
+def _check_name(rule: Rule, own: Mapping[str, AnyTool]) -> None:
+    if rule.is_pattern or rule.tool in own:
+        return
+    shipped = _shipped()
+    if rule.tool in shipped or rule.tool in names_in_use() or rule.tool == READ_MORE:
+        return
+    meant = _meant(rule.tool, [*own, *shipped], own) or _exports().get(rule.tool, "")
+    if meant:
+        raise ConfigError(
+            f"The rule {rule.label!r} would apply to nothing. No tool is named {rule.tool!r}. Did you mean {meant!r}?"
+        )
+
+
+def _meant(name: str, known: Iterable[str], own: Iterable[str]) -> str:
+    """The probable intended name: the same words, a close match, or a name of the agent that contains the words."""
+    same = next((each for each in known if _words(each) == _words(name)), "")
+    longer = next((each for each in own if _words(name) and _words(name) < _words(each)), "")
+    return same or closest(name.lower(), known, _ALIKE) or longer
+
+
+def _words(name: str) -> frozenset[str]:
+    """The words of a name in lower case: `WriteFile` and `write_file` have the same words."""
+    return frozenset(re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()))
+
+
+def _check_arguments(rule: Rule, own: Mapping[str, AnyTool]) -> None:
+    """Raise ConfigError for a rule about an argument that none of the matching tools has."""
+    about = [tool for name, tool in own.items() if rule.is_about(name)]
+    about = about or [tool for name, tool in _shipped().items() if name == rule.tool]
+    if not about or any(map(_is_open, about)):
+        return
+    names = list(dict.fromkeys(name for tool in about for name in tool.spec.parameters.get("properties", {})))
+    unknown = next((name for name in rule.where if name not in names), None)
+    if unknown is not None:
+        told = f"its arguments are {', '.join(names)}" if names else "it takes no arguments"
+        raise ConfigError(
+            f"The rule {rule.label!r} would apply to nothing. {about[0].name} has no argument {unknown!r}; {told}."
+            f"{suggestion(unknown, names)}"
+        )
+    _check_types(rule, about)
+
+
+_WANTED_TYPES: Mapping[str, tuple[str, frozenset[str]]] = {
+    **dict.fromkeys(("at_most", "at_least"), ("a number", frozenset({"number", "integer"}))),
+    **dict.fromkeys(("words", "host", "origin"), ("a text", frozenset({"string"}))),
+    "below": ("a path or a list of paths", frozenset({"string", "array"})),
+}
+"""The types in JSON of the arguments that a test can fit."""
+
+
+def _check_types(rule: Rule, about: Iterable[AnyTool]) -> None:
+    """Raise ConfigError for a test that no argument of these tools can pass, because it has another type."""
+    for argument, test, operand in rule.tests:
+        schemas = [tool.spec.parameters.get("properties", {}).get(argument) for tool in about]
+        types = [_types(schema) for schema in schemas if schema is not None]
+        if test in ("equals", "one_of"):
+            operands = operand if test == "one_of" else (operand,)
+            wanted = frozenset(name for each in operands for name in _types_of(plain(each)))
+            what = "another type than the values"
+        elif test in _WANTED_TYPES:
+            what, wanted = f"not {_WANTED_TYPES[test][0]}, as", _WANTED_TYPES[test][1]
+        else:
+            continue
+        if types and wanted and all(known and known.isdisjoint(wanted) for known in types):
+            raise ConfigError(
+                f"The rule {rule.label!r} would apply to nothing. The argument {argument!r} is of type "
+                f"{' or '.join(sorted(types[0]))}: {what} of the test {test!r}."
+            )
+
+
+def _types(schema: Mapping[str, Any]) -> frozenset[str]:
+    """The types in JSON that a schema allows; none when it does not say."""
+    given = schema.get("type")
+    if given:
+        return frozenset([given] if isinstance(given, str) else given)
+    choices = schema.get("anyOf") or schema.get("oneOf") or ()
+    inner = [_types(each) for each in choices]
+    return frozenset().union(*inner) if inner and all(inner) else frozenset()
+
+
+def _types_of(value: Any) -> tuple[str, ...]:
+    """The types in JSON of the arguments that can equal a value of a rule; none for what may equal anything."""
+    match value:
+        case bool():
+            return ("boolean",)
+        case int() | float() | Decimal():
+            return ("number", "integer", "string") if isinstance(value, Decimal) else ("number", "integer")
+        case str():
+            return ("string", "number") if value.strip()[:1].isdigit() else ("string",)
+        case list():
+            return ("array",)
+        case dict():
+            return ("object",)
+    return tuple(_ALL_TYPES)
+
+
+_ALL_TYPES = frozenset({"null", "boolean", "number", "integer", "string", "array", "object"})
+
+
+def _is_open(tool: AnyTool) -> bool:
+    """Whether a tool accepts arguments that its schema does not list."""
+    return tool.spec.hosted is not None or closed(dict(tool.spec.parameters)).get("additionalProperties") is not False
+
+
+def _shipped() -> dict[str, AnyTool]:
+    from agentkit.tools.catalog import all_tools
+
+    return {tool.name: tool for tool in all_tools}
+
+
+def _exports() -> dict[str, str]:
+    """The names of the shipped tools by variable name: `shell_tool` is `run_shell`."""
+    from agentkit.tools import catalog, core
+
+    found = {**vars(core), **vars(catalog)}
+    return {name: value.name for name, value in found.items() if isinstance(value, Tool)}

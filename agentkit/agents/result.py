@@ -1,28 +1,22 @@
-"""`RunResult`, the outcome of a run, and resumption of paused or unfinished runs."""
+"""`RunResult`, the outcome of a run; its resumption; and `RunStream`, the events of an active run."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import threading
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import field, fields
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Self, TypeVar, cast
 
 from agentkit._dataclass import dataclass
 from agentkit.agents.guardrails import AnswerValidator
 from agentkit.decisions import Decision
 from agentkit.errors import AgentKitError, ConfigError, RunError, SessionError
 from agentkit.event_rendering import answer_text, count_text, tokens_text
-from agentkit.events import (
-    Event,
-    EventDescription,
-    Milestone,
-    RunStatus,
-    Severity,
-    ToolCallFinished,
-    token_counts,
-)
+from agentkit.events import Event, EventDescription, Milestone, RunStatus, Severity, ToolCallFinished, token_counts
 from agentkit.llm.pricing import cost_of
-from agentkit.messages import Message
+from agentkit.messages import Content, Message
 from agentkit.redaction import redact
 from agentkit.safety.approval import Approval, ApprovalRequest, Approver, Said
 from agentkit.sessions.codec import decode, decode_message, encode, encode_part, from_line, to_line
@@ -30,16 +24,19 @@ from agentkit.sessions.conversation import fault_in
 from agentkit.sessions.export import unmade_approvals
 from agentkit.sessions.run_log import SessionRun, is_record_of
 from agentkit.sessions.run_state import RunState, Step
-from agentkit.tooling.run_context import RunContext
+from agentkit.suggestions import closest
+from agentkit.tooling.run_context import ContextType, RunContext
 from agentkit.undo import Undone
 from agentkit.usage import Cost, Limits, Usage
 from agentkit.workspace.journal import Record
 
 _FORMAT = 1
+_ALIKE = 0.8
+"""Similarity from which the name of a tool counts as a misspelling of another."""
 
 T = TypeVar("T")
 
-GivenApprover = Approver | Callable[[ApprovalRequest, RunContext[Any]], Said | Awaitable[Said]]
+GivenApprover = Approver | Callable[[ApprovalRequest, RunContext[ContextType]], Said | Awaitable[Said]]
 """The type of `approve=`: an approver, which can have a parameter annotated RunContext."""
 
 Answers = bool | Approval | str | GivenApprover | Mapping[str, Said]
@@ -74,6 +71,7 @@ class Resumption:
     answers: Answers | None = None
     limits: Limits | None = None
     agents: Sequence[Any] = ()
+    max_iterations: int | None = None
 
     def __post_init__(self) -> None:
         given: object = self.saved
@@ -155,7 +153,7 @@ class RunResult(Generic[T]):
     @classmethod
     def of(cls, run: SessionRun, error: AgentKitError | None, value: T | None, **known: Any) -> RunResult[T]:
         """Create the result of a finished run; `known` holds further fields: lead, record, context, rules."""
-        result = cls._told_by(run.progress, run.id, run.history, error, value=value, **known)
+        result = cls._from_state(run.progress, run.id, run.history, error, value=value, **known)
         if isinstance(error, RunError):
             error.result = result
         return result
@@ -169,10 +167,10 @@ class RunResult(Generic[T]):
         """
         run_id, progress, history = read_saved(text)
         why = "" if progress.ended is None else progress.ended.error
-        return RunResult._told_by(progress, run_id, history, RunError(why) if why else None, value=progress.text)
+        return RunResult._from_state(progress, run_id, history, RunError(why) if why else None, value=progress.text)
 
     @classmethod
-    def _told_by(
+    def _from_state(
         cls,
         progress: RunState,
         run_id: str,
@@ -233,7 +231,14 @@ class RunResult(Generic[T]):
         return (self.rules or AnswerValidator.of_agent(type(self.value), ())).read(self.value)
 
     def values(self, tool: str) -> list[Any]:
-        """The return values of the successful calls of a tool in this run, in order."""
+        """The return values of the successful calls of a tool in this run, in order.
+
+        Raises ConfigError for a misspelled name: a tool that neither the run has called nor the agent has.
+        """
+        called = {used.call.name for used in self.tool_calls}
+        known = called if self.lead is None else called.union(self.lead.tools.names)
+        if tool not in known and (meant := closest(tool, sorted(known), _ALIKE)):
+            raise ConfigError(f"No tool of this run is named {tool!r}. Did you mean {meant!r}?")
         return [used.result.value for used in self.tool_calls if used.call.name == tool and used.result.ok]
 
     @property
@@ -267,27 +272,35 @@ class RunResult(Generic[T]):
         """
         return Undone() if self.record is None else self.record.undo()
 
-    def resume(self, answers: Answers | None = None, *, limits: Limits | None = None) -> RunResult[T]:
+    def resume(
+        self, answers: Answers | None = None, *, limits: Limits | None = None, max_iterations: int | None = None
+    ) -> RunResult[T]:
         """Resume the run, blocking: after a pause, a limit or a failure.
 
         `answers` decides waiting calls: True or False for all, a text that is the reason for a refusal or the answer,
         or a mapping from `pending` ids to True, False, an Approval, such a text, or a dictionary of other arguments.
         Calls it does not name keep waiting, unless the agent has an approver; so do questions answered with True or
         False for all. Answers apply to these calls only; a function, as for `approve=`, is also asked about later ones.
-        `limits` apply to the rest of the run. Raises ConfigError for invalid answers, and SessionError if the run was
-        resumed since.
+        `limits` and `max_iterations` apply to the rest of the run. Raises ConfigError for invalid answers, and
+        SessionError if the run was resumed since.
         """
-        result: RunResult[T] = self._lead().run(self.resumption(answers, limits=limits))
+        result: RunResult[T] = self._lead().run(self.resumption(answers, limits=limits, max_iterations=max_iterations))
         return result
 
-    async def aresume(self, answers: Answers | None = None, *, limits: Limits | None = None) -> RunResult[T]:
+    async def aresume(
+        self, answers: Answers | None = None, *, limits: Limits | None = None, max_iterations: int | None = None
+    ) -> RunResult[T]:
         """Async version of `resume`."""
-        result: RunResult[T] = await self._lead().arun(self.resumption(answers, limits=limits))
+        result: RunResult[T] = await self._lead().arun(
+            self.resumption(answers, limits=limits, max_iterations=max_iterations)
+        )
         return result
 
-    def resumption(self, answers: Answers | None = None, *, limits: Limits | None = None) -> Resumption:
+    def resumption(
+        self, answers: Answers | None = None, *, limits: Limits | None = None, max_iterations: int | None = None
+    ) -> Resumption:
         """The run to resume, which an agent's `run`, `arun`, `stream` and `astream` take in place of a prompt."""
-        return Resumption(self, answers, limits)
+        return Resumption(self, answers, limits, max_iterations=max_iterations)
 
     def to_json(self) -> str:
         """Serialise the run, to resume it elsewhere with `agent.resume(text, answers)`. Contains the conversation.
@@ -417,3 +430,104 @@ def as_error(error: Exception) -> AgentKitError:
     ended = RunError(f"The run was ended by an exception ({type(error).__name__}: {error}).")
     ended.__cause__ = error
     return ended
+
+
+_ENDED = "The run has ended. Send the message as the next prompt."
+
+
+class Inbox:
+    """Messages sent into a run while it is running. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._messages: deque[Content] = deque()
+        self._lock = threading.Lock()
+        self._is_closed = False
+
+    def put(self, message: Content) -> None:
+        """Add a message. Raises RunError if the run has ended."""
+        with self._lock:
+            if self._is_closed:
+                raise RunError(_ENDED)
+            self._messages.append(message)
+
+    def take(self) -> Content | None:
+        """Remove and return the oldest message; None if there are none."""
+        with self._lock:
+            return self._messages.popleft() if self._messages else None
+
+    def close(self) -> list[Content]:
+        """Accept no more messages; returns those that were not read."""
+        with self._lock:
+            self._is_closed = True
+            return list(self._messages)
+
+    def close_if_empty(self) -> bool:
+        """Accept no more messages, unless there are unread ones; returns whether it was closed."""
+        with self._lock:
+            self._is_closed = not self._messages
+            return self._is_closed
+
+
+class _Sender:
+    def __init__(self, inbox: Inbox, content_from: Callable[[Any], Content]) -> None:
+        self._inbox, self._content_from = inbox, content_from
+
+    def send(self, message: Any) -> None:
+        """Send a message into the run, from any thread or task; the next request to the model contains it.
+
+        If the model has just answered, the run continues with the message. Raises ConfigError for an invalid message,
+        RunError if the run has ended.
+        """
+        self._inbox.put(self._content_from(message))
+
+
+class RunStream(_Sender, Generic[T]):
+    """The events of a run; the last is RunFinished. Leaving the loop, or `close()`, interrupts the run."""
+
+    def __init__(
+        self, events: Generator[Event, None, None], inbox: Inbox, content_from: Callable[[Any], Content]
+    ) -> None:
+        super().__init__(inbox, content_from)
+        self._events = events
+
+    def __iter__(self) -> Iterator[Event | RunFinished[T]]:
+        return self
+
+    def __next__(self) -> Event | RunFinished[T]:
+        return next(self._events)
+
+    def close(self) -> None:
+        """Interrupt the run unless it has ended."""
+        self._events.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+class AsyncRunStream(_Sender, Generic[T]):
+    """Async version of `RunStream`; use it as `async with` to leave it early."""
+
+    def __init__(
+        self, events: AsyncGenerator[Event, None], inbox: Inbox, content_from: Callable[[Any], Content]
+    ) -> None:
+        super().__init__(inbox, content_from)
+        self._events = events
+
+    def __aiter__(self) -> AsyncIterator[Event | RunFinished[T]]:
+        return self
+
+    async def __anext__(self) -> Event | RunFinished[T]:
+        return await anext(self._events)
+
+    async def aclose(self) -> None:
+        """Interrupt the run unless it has ended."""
+        await self._events.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()

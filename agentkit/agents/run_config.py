@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Set
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Set
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import field, replace
-from typing import Any, ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Protocol, Self, TypeVar
 
 from agentkit import recording
 from agentkit._dataclass import dataclass
-from agentkit.agents.budget import Budget
-from agentkit.agents.context_window import ContextBudget
-from agentkit.agents.guardrails import AnswerValidator
-from agentkit.agents.middleware import Middleware
+from agentkit.agents.budget import Budget, ContextBudget, Spending
+from agentkit.agents.guardrails import AnswerValidator, Middleware
 from agentkit.agents.tool_policy import CallProgress, ToolPolicyContext
 from agentkit.decisions import Decision, Label
 from agentkit.errors import ConfigError
+from agentkit.events import Event
+from agentkit.levels import SafetyLevel
 from agentkit.llm.client import LLM
 from agentkit.llm.pricing import prices_under
 from agentkit.messages import ToolCall, ToolResult, ToolSpec
 from agentkit.safety.approval import Approver
 from agentkit.safety.policy import Policy
-from agentkit.tooling.run_context import NO_RUN, RunContext, ToolCondition
+from agentkit.sessions.session import Session
+from agentkit.tooling.run_context import NO_RUN, ContextType, RunContext, ToolCondition
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.usage import NO_USAGE, Limits, Price, Usage
+from agentkit.workspace.workspace import Workspace
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -36,8 +39,8 @@ Instruction = (
     str
     | Callable[[], str]
     | Callable[[], Awaitable[str]]
-    | Callable[[RunContext[Any]], str]
-    | Callable[[RunContext[Any]], Awaitable[str]]
+    | Callable[[RunContext[ContextType]], str]
+    | Callable[[RunContext[ContextType]], Awaitable[str]]
 )
 """A system instruction: a text, or a function called once per run that returns it, optionally from the RunContext."""
 
@@ -50,15 +53,15 @@ class HandoffTarget(ABC):
     instruction: Instruction
     tools: Toolset
     policy: Policy
-    leads: Mapping[str, HandoffTarget]
+    handoff_targets: Mapping[str, HandoffTarget]
     """The agents it can hand the conversation to, by name."""
 
     @abstractmethod
-    def plan_beside(self, other: RunConfig) -> RunConfig:
+    def config_from(self, other: RunConfig) -> RunConfig:
         """The configuration of this agent for a run that `other` started."""
 
 
-def _nothing_said(_call: ToolCall) -> Approver | None:
+def _no_prepared_answer(_call: ToolCall) -> Approver | None:
     return None
 
 
@@ -77,22 +80,22 @@ class HandoffCall:
 class RunConfig:
     """The configuration of an agent for one run; `lead` is the agent itself.
 
-    `said` returns the answer given on resume for a waiting call, once; other runs do not inherit it. `known` holds
-    agents that the program named in addition to the handoffs. `written` is the instruction returned by an instruction
-    function. `conditions` maps the conditions of the tools to the name of a tool that has them; `bench.met` holds those
-    that are met.
+    `prepared_answer` returns the answer given on resume for a waiting call, once; other runs do not inherit it. `known`
+    holds agents that the program named in addition to the handoffs. `written` is the instruction returned by an
+    instruction function. `conditions` maps the conditions of the tools to the name of a tool that has them;
+    `policy_context.met` holds those that are met.
     """
 
     lead: HandoffTarget
     context: RunContext[Any]
     instruction: Instruction
     specs: tuple[ToolSpec, ...]
-    bench: ToolPolicyContext
+    policy_context: ToolPolicyContext
     llm: Callable[[], LLM]
     answers: AnswerValidator
     room: ContextBudget
     approve: Approver | None = None
-    said: Callable[[ToolCall], Approver | None] = _nothing_said
+    prepared_answer: Callable[[ToolCall], Approver | None] = _no_prepared_answer
     known: tuple[HandoffTarget, ...] = ()
     written: str = ""
     conditions: Mapping[ToolCondition, str] = field(default_factory=dict)
@@ -107,6 +110,11 @@ class RunConfig:
     def order(self) -> str:
         """The instruction as a text."""
         return self.instruction if isinstance(self.instruction, str) else self.written
+
+    @property
+    def has_hosted(self) -> bool:
+        """Whether a tool is run by the provider, which a request can start before its prompt was checked."""
+        return any(spec.hosted is not None for spec in self.specs)
 
     def price(self) -> tuple[Price | None, ...]:
         """The price of each model that can answer; None for an unknown price."""
@@ -123,8 +131,9 @@ class ParentRun:
 
     `depth` is 0 without a parent run. `read` holds the labels of what the parent runs have read; `found` collects the
     labels of what is read here. `context` is the RunContext of the parent run, `plan` its configuration if it runs in
-    this process. `attached` wraps the calls of a program in the context managers of the run's listeners. `sitting` is
-    the progress of the current tool call if the calls it makes can wait for a person.
+    this process. `workspace` is that of the caller of an agent that runs as a tool. `attached` wraps the calls of a
+    program in the context managers of the run's listeners. `call_progress` is the progress of the current tool call if
+    the calls it makes can wait for a person.
     """
 
     budget: Budget | None = None
@@ -136,8 +145,9 @@ class ParentRun:
     found: set[Label] | None = None
     context: RunContext[Any] = NO_RUN
     plan: RunConfig | None = None
+    workspace: Workspace | None = None
     attached: Callable[[Any], Any] | None = None
-    sitting: CallProgress | None = None
+    call_progress: CallProgress | None = None
 
     def note(self, labels: frozenset[Label]) -> None:
         """Report the labels of what was read here to the parent run."""
@@ -166,21 +176,25 @@ def hearing(**changed: Any) -> Iterator[set[Label]]:
         above.note(frozenset(found))
 
 
+def _workspace_of(plan: RunConfig | None) -> Workspace | None:
+    return None if plan is None else plan.policy_context.workspace
+
+
 class PausingTool(Tool[P, R]):
     """A tool whose call pauses while a call that it made waits for a person, for example the tool of an agent.
 
-    `sitting` is the progress of one call of a run; without it no nested call can wait.
+    `call_progress` is the progress of one call of a run; without it no nested call can wait.
     """
 
-    sitting: CallProgress | None = None
+    call_progress: CallProgress | None = None
 
-    def for_sitting(self, sitting: CallProgress) -> Self:
+    def with_progress(self, call_progress: CallProgress) -> Self:
         """The tool bound to one call of a run."""
-        return self._with(sitting=sitting)
+        return self._with(call_progress=call_progress)
 
     def run(self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None) -> ToolResult:
         """Run the tool; the result carries the labels of what was read meanwhile, and the pause if a call waits."""
-        with hearing(sitting=self.sitting) as found:
+        with hearing(call_progress=self.call_progress, workspace=_workspace_of(LINEAGE.get().plan)) as found:
             result = super().run(arguments, decision, timeout_seconds)
         return self._told(result, found)
 
@@ -188,12 +202,12 @@ class PausingTool(Tool[P, R]):
         self, arguments: Mapping[str, Any], decision: Decision, timeout_seconds: float | None = None
     ) -> ToolResult:
         """Async version of `run`."""
-        with hearing(sitting=self.sitting) as found:
+        with hearing(call_progress=self.call_progress, workspace=_workspace_of(LINEAGE.get().plan)) as found:
             result = await super().arun(arguments, decision, timeout_seconds)
         return self._told(result, found)
 
     def _told(self, result: ToolResult, found: Set[Label]) -> ToolResult:
-        pause = None if self.sitting is None else self.sitting.pause
+        pause = None if self.call_progress is None else self.call_progress.pause
         return replace(result, labels=result.labels | found, pause=pause)
 
 
@@ -210,13 +224,15 @@ MOST_DEPTH = 8
 class BudgetScope:
     """Limits for everything that agents do within a `with` block, in tasks, and in threads that copy the context.
 
+    `spent` is what earlier blocks have spent of them.
+
     Another thread shares them by entering the same object. The time counts from the first entry.
     """
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, spent: Spending | None = None) -> None:
         if not isinstance(limits, Limits):
             raise ConfigError(f"budget() takes Limits(...). Got {limits!r:.200}.")
-        self._limits = limits
+        self._limits, self._spent = limits, spent or Spending()
         self._budget: Budget | None = None
         self._lock = threading.Lock()
 
@@ -224,7 +240,7 @@ class BudgetScope:
         above = LINEAGE.get()
         with self._lock:
             if self._budget is None:
-                self._budget = Budget(self._limits, above.budget, recording.clock())
+                self._budget = Budget(self._limits, above.budget, recording.clock(), self._spent)
         _OUTSIDE.set((*_OUTSIDE.get(), above))
         LINEAGE.set(replace(above, budget=self._budget))
         return self
@@ -253,3 +269,101 @@ def budget(limits: Limits) -> BudgetScope:
     A run that would exceed them ends with the status `limit`. Raises ConfigError.
     """
     return BudgetScope(limits)
+
+
+_NOT_IN_A_NAME = re.compile(r"[^a-zA-Z0-9_-]+")
+_MAX_CHARS = 1_000
+
+
+def handoff_tools(leads: Iterable[HandoffTarget]) -> list[Tool[..., Any]]:
+    """A handoff tool for each agent."""
+    return [_handoff_tool(lead) for lead in leads]
+
+
+def _handoff_tool(lead: HandoffTarget) -> Tool[..., Any]:
+    description = f"Pass the conversation to {lead.name}, who answers from then on.{_about(lead)}"
+    return Tool(HandoffCall(lead), f"hand_off_to_{name_for_tool(lead.name)}"[:64], description, idempotent=True)
+
+
+def agent_tool(
+    lead: HandoffTarget,
+    answer: Callable[[str], Any],
+    aanswer: Callable[[str], Awaitable[Any]],
+    name: str | None,
+    description: str | None,
+) -> Tool[[str], Any]:
+    """An agent as a tool: it answers one request, without access to the conversation.
+
+    Its level is the highest that a call of its tools can have without approval, including the tools of the agents it
+    can hand over to.
+    """
+    staff = [lead, *reachable(lead.handoff_targets)]
+    level = max(min(each.policy.level, _level_of(each.tools)) for each in staff)
+    return PausingTool(
+        answer,
+        name or name_for_tool(lead.name),
+        description or f"Let {lead.name} work on a request, and get the answer.{_about(lead)}",
+        level=level,
+        labels=frozenset().union(*(tool.labels for each in staff for tool in each.tools)),
+        timeout_seconds=None,
+        asynchronous=aanswer,
+    )
+
+
+def find_agent(name: str, handoff_targets: Mapping[str, HandoffTarget]) -> HandoffTarget | None:
+    """The agent of that name among those reachable by handoffs, nearest first."""
+    return next((lead for lead in reachable(handoff_targets) if lead.name == name), None)
+
+
+def reachable(handoff_targets: Mapping[str, HandoffTarget]) -> list[HandoffTarget]:
+    """All agents reachable by handoffs, each once, nearest first."""
+    found = list(handoff_targets.values())
+    for lead in found:
+        found += [each for each in lead.handoff_targets.values() if not any(each is known for known in found)]
+    return found
+
+
+def name_for_tool(name: str) -> str:
+    """An agent's name in the characters allowed in a tool name."""
+    return _NOT_IN_A_NAME.sub("_", name).strip("_").lower()[:50] or "agent"
+
+
+def _level_of(tools: Iterable[Tool[..., Any]]) -> SafetyLevel:
+    return max((tool.level for tool in tools), default=SafetyLevel.SAFE)
+
+
+def _about(lead: HandoffTarget) -> str:
+    """The description of an agent, if it has one. Its instruction is private."""
+    about = " ".join((lead.description or "").split())[:_MAX_CHARS]
+    return f" {lead.name}: {about}" if about else ""
+
+
+class DurableScope(Protocol):
+    """A durable function that runs: the runs of agents in its code are stored in its session."""
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the current code is that of the function."""
+        ...
+
+    def events(self, agent: Any, prompt: Any, **given: Any) -> Generator[Event, None, None]:
+        """The events of a run of an agent, which is continued or not repeated if it is stored."""
+        ...
+
+    def aevents(self, agent: Any, prompt: Any, **given: Any) -> AsyncGenerator[Event, None]:
+        """Async version of `events`."""
+        ...
+
+    def map_session(self, agent: Any) -> Session:
+        """The session of a batch."""
+        ...
+
+
+DURABLE: ContextVar[DurableScope | None] = ContextVar("agentkit_durable", default=None)
+"""The durable function that runs in the current context."""
+
+
+def durable_scope(session: object = None) -> DurableScope | None:
+    """The durable function of the current code, for a run without a session that the program has named."""
+    scope = DURABLE.get()
+    return scope if scope is not None and session is None and scope.is_here else None

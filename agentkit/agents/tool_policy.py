@@ -1,27 +1,33 @@
-"""Policy decisions about tool calls, refusals, and the locations of paths in arguments."""
+"""Policy decisions about tool calls, what approvals are bound to, and the locations of paths in arguments."""
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import json
 import math
 import os
+import re
+import stat
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, Protocol
 
+from agentkit import settings
 from agentkit._dataclass import dataclass
-from agentkit.agents.approval_binding import lapse
-from agentkit.agents.middleware import Middleware, asurrounded, surrounded
+from agentkit.agents.guardrails import Middleware, asurrounded, surrounded
 from agentkit.decisions import MOST_EVIDENCE_CHARS, Decision, Label, Verdict, strictest
 from agentkit.errors import AgentKitError, ToolError, UnknownTool
+from agentkit.event_rendering import visible
 from agentkit.events import Milestone
 from agentkit.levels import SafetyLevel
 from agentkit.messages import MadeCall, Message, Pause, ToolCall, ToolResult
 from agentkit.safety.approval import Grants
 from agentkit.safety.data_flow import judge_flow, labels_of, said_in
-from agentkit.safety.locations import NO_FACTS, CallFacts, Located, Place
+from agentkit.safety.paths import NO_FACTS, CallFacts, Located, Place
 from agentkit.safety.policy import BY_LEVEL, NEEDS_APPROVAL, Policy
 from agentkit.safety.rules import rules_from
 from agentkit.tooling.results import BAD_ARGUMENTS, UNKNOWN_TOOL, denial, failure
@@ -29,6 +35,164 @@ from agentkit.tooling.run_context import RunContext, ToolCondition
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.workspace.workspace import Workspace
+
+_MOST_BOUND_PATHS = 200
+_MOST_CHARS = 1_000
+_MOST_HASHED_BYTES = 10_000_000
+_MOST_FOLDER_ENTRIES = 1_000
+_MOST_NAMED = 3
+_CONTENT = " sha256:"
+"""What separates the real location of a script from the digest of its content."""
+_DIFF = " diff:"
+"""What separates the real location of a file from the digest of the diff that was shown."""
+_PATTERN = re.compile(r"[*?\[]")
+_REMEDY = "Look at it again, and repeat the call if it is still wanted: the person is then asked again."
+
+
+def binding(tool: Tool[..., Any] | None, arguments: Mapping[str, Any], folder: str) -> dict[str, str]:
+    """What an approval of this call in `folder` is bound to: by path, its real location, and the content of a script.
+
+    The tool's judge tells the paths if it can. Otherwise each short text among the arguments is taken for one.
+    """
+    if tool is None:
+        return {}
+    touched = tool.touched(arguments)
+    named, scripts = touched if touched is not None else (_texts(arguments), ())
+    bound = {path: _location(path) for path in islice(_absolute(sorted(named), folder), _MOST_BOUND_PATHS)}
+    return bound | {path: _state(path) for path in islice(_absolute(sorted(scripts), folder), _MOST_BOUND_PATHS)}
+
+
+def with_diff(bound: Mapping[str, str], diff: str) -> dict[str, str]:
+    """The same, bound also to the lines that the shown diff adds and removes; unchanged without a diff."""
+    return {path: f"{was}{_DIFF}{_lines_digest(diff)}" if diff else was for path, was in bound.items()}
+
+
+def without_diff(bound: Mapping[str, str]) -> dict[str, str]:
+    """The binding of a later call like this one, which has another diff."""
+    return {path: was.partition(_DIFF)[0] for path, was in bound.items()}
+
+
+def lapse(decision: Decision, bound: Mapping[str, str], diff: Callable[[], str]) -> Decision | None:
+    """The denial of a call whose approval was bound to something else than what is there now; None when it holds.
+
+    `diff` returns the diff of the call as it is now.
+    """
+    changed = [path for path, was in bound.items() if _now(path, was, diff) != was]
+    if not changed:
+        return None
+    names = ", ".join(repr(visible(path)) for path in changed[:_MOST_NAMED])
+    more = f" and {len(changed) - _MOST_NAMED:,} more" if len(changed) > _MOST_NAMED else ""
+    reason = f"The call was not run: {names}{more} changed after the approval was asked for."
+    return Decision(Verdict.DENY, "approval-lapsed", reason, decision.evidence, _REMEDY, decision.level)
+
+
+def _now(path: str, was: str, diff: Callable[[], str]) -> str:
+    """The binding of a path to what is there now, in the form of an earlier one."""
+    if _DIFF in was:
+        return f"{_location(path)}{_DIFF}{_lines_digest(diff())}"
+    return _state(path) if _CONTENT in was else _location(path)
+
+
+def _lines_digest(diff: str) -> str:
+    """A digest of the added and removed lines, which stay the same if the file changes elsewhere."""
+    lines = [line for line in diff.split("\n") if line.startswith(("+", "-"))]
+    return hashlib.sha256("\n".join(lines).encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _texts(value: Any, levels: int = 4) -> Iterator[str]:
+    """The texts in arguments that can be paths."""
+    if isinstance(value, str | os.PathLike):
+        text = os.fspath(value)
+        if isinstance(text, str) and 0 < len(text) <= _MOST_CHARS and not set("\n\0") & set(text):
+            yield text
+    elif isinstance(value, Mapping | list | tuple) and levels:
+        for each in value.values() if isinstance(value, Mapping) else value:
+            yield from _texts(each, levels - 1)
+
+
+def _absolute(paths: list[str], folder: str) -> Iterator[str]:
+    from agentkit.safety.shell.variables import HOME
+
+    home = settings.environment().get("HOME", HOME)
+    for path in paths:
+        place = f"{home}{path.removeprefix(HOME)}" if path.startswith(HOME) else path
+        yield place if place.startswith("/") else f"{folder}/{place}"
+
+
+def _location(path: str) -> str:
+    """Where a path really leads; of a pattern, where each match leads."""
+    return ":".join(_real(each) for each in _matches(path))
+
+
+def _state(path: str) -> str:
+    """The real location with a digest of what is there; of a pattern, of all matches."""
+    digest = hashlib.sha256()
+    for each in _matches(path):
+        digest.update(_content(_real(each)))
+    return f"{_location(path)}{_CONTENT}{digest.hexdigest()}"
+
+
+def _real(path: str) -> str:
+    try:
+        return os.path.realpath(path)
+    except (OSError, ValueError):
+        return path
+
+
+def _matches(path: str) -> list[str]:
+    if not _PATTERN.search(path) or os.path.lexists(path):
+        return [path]
+    parts = (part if part == "**" else re.sub(r"\*+", "*", part) for part in path.strip("/").split("/"))
+    try:
+        found = Path("/").glob("/".join(parts))
+        return sorted(map(str, islice(found, _MOST_BOUND_PATHS))) or [path]
+    except (OSError, ValueError, NotImplementedError):
+        return [path]
+
+
+def _content(path: str) -> bytes:
+    """Bytes that change with the content of a file, or with that of the files directly in a folder.
+
+    Nothing but regular files is opened. What cannot be read counts as absent.
+    """
+    try:
+        status = Path(path).stat()
+        if stat.S_ISDIR(status.st_mode):
+            return _folder_state(path)
+        return _file_content(path) if stat.S_ISREG(status.st_mode) else b"no file"
+    except (OSError, ValueError):
+        return b"absent"
+
+
+def _file_content(path: str) -> bytes:
+    """The digest of a file; for a very large one, its status."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode):  # replaced since it was looked at
+            return b"no file"
+        if status.st_size > _MOST_HASHED_BYTES:
+            return _status_bytes(status)
+        with os.fdopen(descriptor, "rb", closefd=False) as file:
+            return hashlib.sha256(file.read(_MOST_HASHED_BYTES + 1)).digest()
+    finally:
+        os.close(descriptor)
+
+
+def _folder_state(path: str) -> bytes:
+    """Names and statuses of the files in a folder, which `make -C`, `python3` and `find -exec` run unnamed."""
+    digest = hashlib.sha256()
+    for each in sorted(Path(path).iterdir())[:_MOST_FOLDER_ENTRIES]:
+        with contextlib.suppress(FileNotFoundError):
+            status = each.stat()
+            if stat.S_ISREG(status.st_mode):
+                digest.update(os.fsencode(each.name) + b"\0" + _status_bytes(status))
+    return b"folder" + digest.digest()
+
+
+def _status_bytes(status: os.stat_result) -> bytes:
+    return repr((status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)).encode()
+
 
 NOT_OFFERED = "not-offered"
 """Rule name of the decision on a tool whose condition is not met."""
@@ -133,7 +297,7 @@ class JudgedCall:
         """Run the call without its middleware if the decision allows it, blocking."""
         if self.tool is None or not self.decision.allowed:
             return self.refusal()
-        lapsed = lapse(self.decision, self.bound)
+        lapsed = self._lapsed()
         if lapsed is not None:
             return self.amend(denial(self.call.name, lapsed))
         if self.guardrails is None:
@@ -141,11 +305,16 @@ class JudgedCall:
         ends = _ends(timeout_seconds)
         return self.amend(self.guardrails.run(self.tool.run(self.arguments, self.decision, timeout_seconds), ends))
 
+    def _lapsed(self) -> Decision | None:
+        """The denial of a call if what its approval is bound to has changed; None when it holds."""
+        tool = self.tool
+        return lapse(self.decision, self.bound, lambda: "" if tool is None else tool.preview(self.arguments).diff)
+
     async def arun_alone(self, timeout_seconds: float | None) -> ToolResult:
         """Async version of `run_alone`."""
         if self.tool is None or not self.decision.allowed:
             return self.refusal()
-        lapsed = lapse(self.decision, self.bound)
+        lapsed = self._lapsed()
         if lapsed is not None:
             return self.amend(denial(self.call.name, lapsed))
         if self.guardrails is None:
@@ -192,39 +361,39 @@ class ToolPolicyContext:
         return replace(self, tools=tools, above=above)
 
 
-def judge_call(call: ToolCall, bench: ToolPolicyContext, read: Sequence[Message]) -> JudgedCall:
+def judge_call(call: ToolCall, policy_context: ToolPolicyContext, read: Sequence[Message]) -> JudgedCall:
     """Look up the tool, validate the arguments, and decide on the call, given what the model has read."""
     try:
-        tool = bench.tools.find(call.name)
+        tool = policy_context.tools.find(call.name)
     except UnknownTool as error:
         return JudgedCall(call, Decision(Verdict.DENY, UNKNOWN_TOOL, str(error), call.name[:MOST_EVIDENCE_CHARS]))
-    if not bench.met.issuperset(tool.conditions):
+    if not policy_context.met.issuperset(tool.conditions):
         reason = f"The tool {tool.name} is not offered now."
         return JudgedCall(call, Decision(Verdict.DENY, NOT_OFFERED, reason, remedy="Do without it."))
-    context = None if bench.context is None else bench.context.called(call.id, read)
+    context = None if policy_context.context is None else policy_context.context.called(call.id, read)
     arguments, own = tool.decide(call.arguments, context)
-    if bench.workspace.dry_run:
+    if policy_context.workspace.dry_run:
         level = own.level or tool.level
         if level is SafetyLevel.SYSTEM and not tool.is_in_workspace:
             return JudgedCall(call, _not_in_dry_run(tool.name))
         if (
             tool.is_in_workspace
         ):  # nothing changes, so no approval is needed; tools outside the workspace still send data
-            own = replace(own, level=min(level, *(policy.level for policy in bench.policies)))
+            own = replace(own, level=min(level, *(policy.level for policy in policy_context.policies)))
     try:
         spelled = tool.canonical(arguments) if arguments else arguments  # invalid arguments are empty
-        places = places_of(tool, arguments, bench.policies, bench.workspace)
-        decision = _judged_by_all(bench, tool, own, (arguments, spelled, places), read)
-        if any(policy.flow for policy in bench.policies):
+        places = places_of(tool, arguments, policy_context.policies, policy_context.workspace)
+        decision = _judged_by_all(policy_context, tool, own, (arguments, spelled, places), read)
+        if any(policy.flow for policy in policy_context.policies):
             brought = frozenset[Label]() if tool.spec.hosted is None else tool.labels
-            decision = judge_flow(read, tool.name, _written(tool, arguments), decision, bench.above, brought)
+            decision = judge_flow(read, tool.name, _written(tool, arguments), decision, policy_context.above, brought)
     except RecursionError:
         return JudgedCall(call, Decision(Verdict.DENY, BAD_ARGUMENTS, "The arguments nest too deeply to be judged."))
     return JudgedCall(call, decision, tool, arguments, expected=expected_folders(arguments, places))
 
 
 def _judged_by_all(
-    bench: ToolPolicyContext,
+    policy_context: ToolPolicyContext,
     tool: Tool[..., Any],
     own: Decision,
     known: tuple[Mapping[str, Any], Mapping[str, Any], CallFacts],
@@ -234,13 +403,13 @@ def _judged_by_all(
 
     With labels from parent agents, the prompt does not count as a person's own words.
     """
-    is_about_words = not bench.above and any(policy.is_about_words for policy in bench.policies)
+    is_about_words = not policy_context.above and any(policy.is_about_words for policy in policy_context.policies)
     arguments, canonical, places = known
     said = _said(tool, arguments, read) if is_about_words else frozenset[str]()
-    is_unlabelled = bench.asks_about_unlabelled and not tool.is_labelled
+    is_unlabelled = policy_context.asks_about_unlabelled and not tool.is_labelled
     facts = replace(places, said=said)
     level = SafetyLevel.SYSTEM if is_unlabelled else tool.level
-    judged = [policy.judge(tool.name, level, own, arguments, canonical, facts) for policy in bench.policies]
+    judged = [policy.judge(tool.name, level, own, arguments, canonical, facts) for policy in policy_context.policies]
     decision, egress = strictest(judged), any(each.egress for each in judged)
     if is_unlabelled and decision.rule == BY_LEVEL and decision.verdict is Verdict.ASK:
         decision = replace(decision, reason=_NO_LEVEL.format(tool.name), remedy=_SET_LEVEL)

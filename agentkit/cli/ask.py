@@ -1,4 +1,4 @@
-"""The `agentkit "question"` command: settings, session, agent, approvals, output and exit code."""
+"""The `agentkit "question"` and `agentkit run` commands: session, agent, approvals, output and exit code."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -15,18 +16,9 @@ from agentkit.agents.budget import RESUME_HINT, UNKNOWN_PRICE
 from agentkit.agents.result import RunFinished, RunResult
 from agentkit.atomic_write import write_whole
 from agentkit.cli.approvals import KeptApprovals, asking
-from agentkit.cli.ask_options import FILE, RECORD, conversing, question_of, text_of
+from agentkit.cli.ask_options import FILE, RECORD, AskOptions, conversing, question_of, text_of
 from agentkit.cli.conversations import brief_session, chosen_session, continues, is_brief, keep, new_session
-from agentkit.cli.display import (
-    call_line,
-    clean,
-    json_line,
-    json_text,
-    missed_line,
-    run_document,
-    started_line,
-    was_refused,
-)
+from agentkit.cli.display import call_line, json_line, missed_line, run_document, started_line, was_refused
 from agentkit.cli.settings import Settings
 from agentkit.cli.terminal import (
     ANSWERED,
@@ -34,14 +26,17 @@ from agentkit.cli.terminal import (
     LIMIT,
     REFUSED,
     StatusLine,
+    clean,
     fitted,
     go_on,
+    json_text,
     shown_word,
     tell,
     tell_error,
 )
 from agentkit.decisions import Verdict
 from agentkit.errors import AgentKitError, LimitExceeded
+from agentkit.event_rendering import plan_text
 from agentkit.events import (
     AnswerGiven,
     Event,
@@ -68,14 +63,13 @@ if TYPE_CHECKING:
     from agentkit.sessions.cassettes.recorder import Recorder
     from agentkit.tooling.output_types import OutputType
 
-
 _EXAMPLES = """\b
 Examples:
   agentkit "How much is 1250 * 0.17?"
   git diff | agentkit "Write a commit message."
   agentkit "What is in this picture?" @photo.png
   agentkit --schema "shop, total number, day date" @receipt.png
-  agentkit -c "And in words?"                 go on with the last session
+  agentkit -c "And in words?"                 continue the last session
   agentkit -t core,web --limit cost=0.10 "Who won, and by how much?"
 
 \b
@@ -175,6 +169,9 @@ class Screen:
     def _tell_call(self, used: ToolCallFinished) -> None:
         if self._shows_calls:
             self.end_line()
+            if used.result.ok and (plan := plan_text(used.call)):
+                tell(clean(indent(plan, "  ")))
+                return
             decision = used.result.decision
             is_denied = decision is not None and decision.verdict is Verdict.DENY
             line = fitted(f"  {call_line(used)}", sys.stderr, 4)
@@ -281,7 +278,7 @@ def answer(order: AskOptions) -> int:
     if result is None:
         return _interrupted(session)
     if order.verbose:
-        tell(closing_line(result, agent.llm, time.monotonic() - began, kept_name(session)), faint=True)
+        tell(closing_line(result, agent.llm, time.monotonic() - began, stored_name(session)), faint=True)
     return ended(result, session)
 
 
@@ -367,9 +364,9 @@ def _run(
     status: StatusLine,
 ) -> RunResult[Any] | None:
     """Run to the end and write the answer; None if a person interrupted the run."""
-    wanted = wanted or agent.answer_rules.output
+    wanted = wanted or agent.answer_validator.output
     is_told = not (order.as_json or order.as_jsonl)
-    streams = is_told and order.output is None and not order.no_stream and not agent.holds_back
+    streams = is_told and order.output is None and not order.no_stream and not agent.withholds_text
     screen = Screen(status, agent.llm.model, shows_text=streams, shows_calls=is_told and not order.quiet)
     try:
         with _taped(order, agent, screen, output):
@@ -430,7 +427,7 @@ def ended(result: RunResult[Any], session: Session) -> int:
         return LIMIT
     if result.status == "paused":
         waiting = ", ".join(dict.fromkeys(pending.tool for pending in result.pending))
-        tell(f"The run waits for your answer about {waiting}.\n{go_on(result, kept_name(session))}")
+        tell(f"The run waits for your answer about {waiting}.\n{go_on(result, stored_name(session))}")
         return INTERRUPTED
     result.raise_for_status()
     calls = result.tool_calls
@@ -452,17 +449,39 @@ def _more(result: RunResult[Any], session: Session) -> str:
     if is_unpriced(result):
         return IGNORE_PRICE
     allow = f"Allow more with: --limit {result.limit}=NUMBER"
-    return "\n".join(filter(None, (go_on(result, kept_name(session)), allow if result.limit else "")))
+    return "\n".join(filter(None, (go_on(result, stored_name(session)), allow if result.limit else "")))
 
 
 def _interrupted(session: Session) -> int:
-    name = kept_name(session)
+    name = stored_name(session)
     tell("Interrupted.")
     if name and session.unfinished:
         tell("The work so far is stored. Continue with: agentkit -c")
     return INTERRUPTED
 
 
-def kept_name(session: Session) -> str:
+def stored_name(session: Session) -> str:
     """The name under which a session is stored; empty if it is not stored."""
     return session.name if session.store is not None and not is_brief(session) else ""
+
+
+_RUN_EXAMPLES = """\b
+Examples:
+  agentkit run agent.py "Which invoices are due?"
+  agentkit run agent.py:clerk "Have you any Borges?"
+"""
+
+
+@click.command(epilog=_RUN_EXAMPLES, short_help="Ask the agent in a Python or text file.")
+@click.argument("file", type=click.Path(path_type=Path), metavar="FILE[:NAME]")
+@click.argument("question", nargs=-1, metavar="[QUESTION | @FILE | -]...")
+@conversing
+@output_options
+def run(*, file: Path, **options: Any) -> int:
+    """Ask the agent in FILE: the one that a Python file defines, or that a text file describes.
+
+    The same as: agentkit ask --agent FILE QUESTION.
+    """
+    if options["agent"] is not None:
+        raise click.UsageError("The agent is the first argument. Leave out --agent.")
+    return answer(AskOptions(**{**options, "agent": file}))

@@ -1,29 +1,302 @@
-"""The `run_program` tool."""
+"""The `run_program` tool, and the tool calls of the programs it runs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Mapping, Set
+from concurrent.futures import wait
+from contextlib import aclosing
+from contextvars import copy_context
 from dataclasses import replace
 from functools import partial
 from typing import Any, Never
 
 from agentkit._dataclass import dataclass
-from agentkit.agents.run_config import CallingTool
-from agentkit.code_mode.calls import ProgramCalls
+from agentkit.agents.budget import RESUME_HINT, Budget
+from agentkit.agents.drivers import adrive, drive
+from agentkit.agents.effects import Steps
+from agentkit.agents.human_approval import without_waiting
+from agentkit.agents.run_config import LINEAGE, CallingTool, RunConfig, hearing
+from agentkit.agents.tool_calls import Repeats, ToolCallBatch, messages_of
+from agentkit.agents.tool_policy import JudgedCall, ToolPolicyContext, judge_call
 from agentkit.code_mode.signatures import described, functions_of, parameters_of
-from agentkit.decisions import Decision
-from agentkit.errors import ConfigError, SandboxError
+from agentkit.decisions import Decision, Label, Verdict
+from agentkit.errors import ConfigError, Postponed, SandboxError
+from agentkit.events import ResponseReceived, ToolCallPostponed
 from agentkit.levels import SafetyLevel
+from agentkit.messages import (
+    AssistantMessage,
+    MadeCall,
+    Message,
+    Pause,
+    Response,
+    ToolCall,
+    ToolMessage,
+    ToolResult,
+    arguments_of,
+    calls_in,
+    well_formed,
+)
+from agentkit.safety.approval import NOBODY, Grants, answered
+from agentkit.safety.data_flow import labels_of
+from agentkit.safety.policy import Policy
 from agentkit.sandbox.isolation import check_isolation
-from agentkit.sandbox.python import PYTHON_LIMITS, run_program
-from agentkit.sandbox.rpc_host import Answer
+from agentkit.sandbox.python import PYTHON_LIMITS, Answer, run_program
+from agentkit.sandbox.rpc_guest import MAX_BYTES
 from agentkit.sandbox.watchdog import Cancellation, ProcessLimits, run_cancellable
+from agentkit.sessions.run_log import SessionRun
+from agentkit.sessions.run_state import RunState, Step
+from agentkit.sessions.session import Session
 from agentkit.suggestions import refuse_made
+from agentkit.tooling.results import failure, rendered
+from agentkit.tooling.run_context import CONTEXT, NO_RUN
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
-from agentkit.tools.denied_result import denied_with
+from agentkit.tools.core import denied_with
 from agentkit.tools.system import NOT_RUN, code_result, python_tool_with
+from agentkit.usage import UNLIMITED
 from agentkit.workspace.workspace import Workspace
+
+_MOST_KEPT_CHARS = 1_000_000
+"""Maximum size of the recorded call results while a program waits for a person."""
+
+_MOST_TOLD, _MOST_CHARS, _MOST_NAME_CHARS = 20, 100, 64
+_MOST_REFUSED = 200
+_MOST_ALONE = 100  # the default tool call limit of a run
+_TICK_SECONDS = 0.05
+_MOST_VALUE_CHARS = MAX_BYTES // 4  # a character has at most four bytes
+_NO_WAITING = "This call cannot wait for a person: make it by itself."
+_TOO_MUCH = (
+    f"This call cannot wait for a person: the program has read more than the {_MOST_KEPT_CHARS:,} characters that are "
+    "kept until then. Make the call by itself, or read less before it."
+)
+_NOT_AGAIN = (
+    "After the pause the program did not do again what it had done before: {} Nothing was made twice, and what it had "
+    "done stays done. Write programs that do the same each time, whatever the clock and chance say."
+)
+_TOO_MANY = f"A program that is part of no run may make no more than {_MOST_ALONE} calls."
+_TOO_OFTEN = f"The program was ended: {_MOST_REFUSED} of its calls were refused."
+_TOO_LONG = "What {} gave is longer, or nests deeper, than a program can take."
+_NO_HANDOFF = "A program cannot pass the conversation to another agent."
+_STOPPED = "The run was stopped."
+
+
+class ProgramCalls:
+    """The calls of one program. Within a run they are judged, counted and recorded like the run's own.
+
+    A call that waits for a person ends the program. After the answer the program is run again: its earlier calls are
+    answered from the record instead of repeated. Outside of a run calls are judged like those of an agent without an
+    approver, and limited to 100.
+    """
+
+    def __init__(self, functions: Mapping[str, Tool[..., Any]]) -> None:
+        self._functions, self._tools = functions, Toolset(functions.values())
+        self._above, self._context = LINEAGE.get(), CONTEXT.get() or NO_RUN
+        self._taken = {call.id for call in calls_in(self._context.messages)}
+        self._told: list[str] = []
+        self._number = self._refused = 0
+        self._read: list[Message] = []
+        self._sitting = self._above.call_progress
+        self._past = () if self._sitting is None else self._sitting.made
+        waiting = () if self._sitting is None else self._sitting.waiting
+        self._waited = next((each.call for each in waiting if isinstance(each, ToolCallPostponed)), None)
+        self._made: list[tuple[MadeCall, str | None]] = []
+        self._kept_chars = sum(len(each.error or json.dumps(each.value)) for each in self._past)
+        self._within = None if self._above.plan is None else self._batch(self._above.plan)
+
+    @property
+    def told(self) -> list[str]:
+        """One line for each call, up to a maximum."""
+        more = self._number - len(self._told)
+        return self._told + ([f"and {more} more"] if more > 0 else [])
+
+    @property
+    def missing(self) -> str:
+        """The error for a program that ended before it repeated its earlier calls; else empty."""
+        known = len(self._past) + (self._waited is not None)
+        what = f"it ended after {self._number} of {known} calls."
+        return _NOT_AGAIN.format(what) if self._number < known else ""
+
+    def answer(self, function: str, arguments: str) -> Mapping[str, str]:
+        """Make a call, blocking: returns its value as JSON, or its error. Raises Postponed if it must wait."""
+        call = self._asked(function, arguments)
+        known = self._known(call)
+        if known is not None:
+            return known
+        if self._within is None:
+            with hearing() as found:
+                result = self._judged(call).run()
+            return self._reply(call, result, found)
+        for _ in drive(self._used(self._within, call), streaming=False):
+            """Only the result matters to the program."""
+        return self._reply(call, self._result_in(self._within.run.progress))
+
+    def awaited(self) -> Callable[[Cancellation, str, str], Mapping[str, str]]:
+        """`answer` for another thread: the calls run on the event loop that awaits the program."""
+        loop, context = asyncio.get_running_loop(), copy_context()
+
+        def answer(cancellation: Cancellation, function: str, arguments: str) -> Mapping[str, str]:
+            call = self._asked(function, arguments)
+            known = self._known(call)
+            if known is not None:
+                return known
+            used = context.run(asyncio.run_coroutine_threadsafe, self._aused(call), loop)
+            while not wait([used], _TICK_SECONDS).done:  # when cancelled, wait for the call to end
+                if loop.is_closed():
+                    raise SandboxError(_STOPPED)
+                if cancellation.is_wished:
+                    used.cancel()
+            return context.run(self._reply, call, *used.result())
+
+        return answer
+
+    async def _aused(self, call: ToolCall) -> tuple[ToolResult, Set[Label]]:
+        """The result of a call, and the labels of what was read that the result does not carry."""
+        if self._within is None:
+            with hearing() as found:
+                return await self._judged(call).arun(), found
+        async with aclosing(adrive(self._used(self._within, call), streaming=False)) as events:
+            async for _ in events:
+                """Only the result matters to the program."""
+        return self._result_in(self._within.run.progress), frozenset()
+
+    def _asked(self, function: str, arguments: str) -> ToolCall:
+        """A tool call as the model would have written it.
+
+        Raises SandboxError, which ends the program, if the run has stopped, or if too many calls were refused: the
+        limits of a run do not count refused calls.
+        """
+        is_late = self._within is not None and self._within.budget.seconds_left <= 0
+        if is_late or self._context.is_stopped:
+            raise SandboxError(_STOPPED)
+        if self._refused >= _MOST_REFUSED:
+            raise SandboxError(_TOO_OFTEN)
+        self._number += 1
+        tool = self._functions.get(function)
+        name = function if tool is None else tool.name
+        return ToolCall(self._new_id(), name, arguments)
+
+    def _new_id(self) -> str:
+        """An id that no call of the model has."""
+        number = f"{self._context.call or 'program'}.{self._number}"
+        return f"{number}.program" if number in self._taken else number
+
+    def _known(self, call: ToolCall) -> Mapping[str, str] | None:
+        """The recorded outcome of a call made before the pause; None if the call must be made.
+
+        Raises SandboxError, which ends the program, if the call differs from the recorded one.
+        """
+        place = self._number - 1
+        made = self._past[place] if place < len(self._past) else None
+        before = made.call if made is not None else self._waited if place == len(self._past) else None
+        if before is not None and _told_call(before) != _told_call(call):
+            what = f"call {self._number} was {_shown(before)}, and is {_shown(call)} now."
+            self._number -= 1
+            raise SandboxError(_NOT_AGAIN.format(what))
+        if made is None:
+            return None
+        self._above.note(made.labels)
+        self._tell(made)
+        return {"value": json.dumps([made.value])} if made.error is None else {"error": made.error}
+
+    def _batch(self, plan: RunConfig) -> ToolCallBatch:
+        """The batch that runs calls of these tools within the run; without a pausable call nobody can answer later."""
+        messages, budget = tuple(self._context.messages), self._above.budget or Budget(UNLIMITED)
+        history = (*messages, *messages_of(self._past))
+        run = SessionRun(Session(), self._context.run, RunState(), history, lambda: None)
+        if self._sitting is None:
+            plan = replace(plan, approve=without_waiting(plan.approve))
+        within = "" if self._sitting is None else self._sitting.tool
+        policy_context = plan.policy_context.within(self._tools, messages, self._above.read)
+        return ToolCallBatch(plan, policy_context, run, budget, Repeats([]), within=within)
+
+    def _used(self, batch: ToolCallBatch, call: ToolCall) -> Steps:
+        """Judge the call and run it, with the person's answer if it is the call that waited."""
+        waited = self._waited if self._number == len(self._past) + 1 else None
+        batch.run.progress.apply(ResponseReceived(Response(AssistantMessage("", (waited or call,)))))
+        for milestone in () if waited is None or self._sitting is None else self._sitting.waiting:
+            batch.run.progress.apply(milestone)
+        attached = self._above.attached
+        yield from batch.use() if attached is None else attached(batch.use())
+
+    def _judged(self, call: ToolCall) -> JudgedCall:
+        """Judge the call of a program outside of a run, without an approver."""
+        if self._number > _MOST_ALONE:
+            return JudgedCall(call, Decision(Verdict.DENY, "limit", _TOO_MANY))
+        workspace, policies = Workspace(dry_run=self._above.dry_run), self._above.policies or (Policy(),)
+        judged = judge_call(
+            call, ToolPolicyContext(self._tools, policies, Grants(), workspace, self._above.read), self._read
+        )
+        is_asked = judged.decision.verdict is Verdict.ASK
+        return replace(judged, decision=answered(judged.decision, NOBODY)) if is_asked else judged
+
+    def _result_in(self, progress: RunState) -> ToolResult:
+        """The result of the call that was just made. Raises Postponed if it waits for a person."""
+        step = next(iter(progress.steps.values()), None)
+        if step is None:
+            return progress.tool_calls[-1].result
+        if self._sitting is None or self._kept_chars > _MOST_KEPT_CHARS:
+            return failure(step.call.name, _NO_WAITING if self._sitting is None else _TOO_MUCH, "denied")
+        self._sitting.pause = self._pause(step)
+        raise Postponed(step.question)
+
+    def _pause(self, step: Step) -> Pause:
+        """The pause of the program, with the calls made since the last one."""
+        made = (each if value is None else replace(each, value=json.loads(value)[0]) for each, value in self._made)
+        postponed = step.postponed or ToolCallPostponed(step.call, "")
+        return Pause(
+            step.call, postponed.question, postponed.decision, postponed.folder, tuple(made), bound=postponed.bound
+        )
+
+    def _reply(self, call: ToolCall, result: ToolResult, found: Set[Label] = frozenset()) -> Mapping[str, str]:
+        """The reply to the program; reports the labels of what was read to the run."""
+        labels = result.labels | found
+        if not labels <= labels_of(self._read):
+            self._read += [AssistantMessage("", (call,)), ToolMessage(call.id, call.name, "", labels)]
+        self._above.note(labels)
+        if result.lead or result.status == "waiting":
+            result = failure(call.name, _NO_HANDOFF if result.lead else _NO_WAITING, "denied")
+        self._refused += result.status == "denied" or (result.decision is not None and result.decision.denied)
+        error = None if result.ok else (result.error or result.content).replace(f" {RESUME_HINT}", "")
+        made, text = MadeCall(call, self._outcome(call, result), None, error, labels), None
+        if error is None:
+            text, was_cut, _ = rendered([result.value], _MOST_VALUE_CHARS)
+            made = replace(made, error=_TOO_LONG.format(call.name)) if was_cut else made
+        self._tell(made)
+        self._keep(made, text if made.error is None else None)
+        return {"value": text or ""} if made.error is None else {"error": made.error}
+
+    def _outcome(self, call: ToolCall, result: ToolResult) -> str:
+        """The status of a call, and the arguments if a person changed them."""
+        rule = f" ({result.decision.rule})" if result.decision is not None and result.decision.denied else ""
+        used = call if self._within is None else self._within.run.progress.tool_calls[-1].call
+        is_edited = _told_call(used) != _told_call(call)
+        return f"{result.status}{rule}{f', as a person changed it: {_shown(used)}' if is_edited else ''}"
+
+    def _tell(self, made: MadeCall) -> None:
+        if len(self._told) < _MOST_TOLD:
+            self._told.append(well_formed(f"{_shown(made.call)}: {made.outcome}"))
+
+    def _keep(self, made: MadeCall, value: str | None) -> None:
+        """Record the outcome of a call for a later pause; `value` is JSON. A record above the size limit is dropped."""
+        if self._sitting is not None:
+            self._kept_chars += len(made.call.arguments) + len(made.error or value or "")
+            self._made.append((made, value))
+            if self._kept_chars > _MOST_KEPT_CHARS:
+                self._made.clear()
+
+
+def _told_call(call: ToolCall) -> tuple[str, str]:
+    """The parts of a call that must be identical when a program repeats it."""
+    return call.name, json.dumps(arguments_of(call), sort_keys=True)
+
+
+def _shown(call: ToolCall) -> str:
+    """A call in one line, cut to a readable length, as programs can write arbitrary text."""
+    more = "…" if len(call.arguments) > _MOST_CHARS else ""
+    return f"{call.name[:_MOST_NAME_CHARS]} {call.arguments[:_MOST_CHARS]}{more}"
+
 
 _ABOUT = """Run a Python program that calls tools as functions, and return what it prints.
 

@@ -271,8 +271,7 @@ class LLM:
             headers=read_headers(headers),
             client=client,
         )
-        self._connect()
-        self._link()
+        self._open()
 
     def _sent(self, request: Request, asked: Prompt | Request, settings: Mapping[str, Any]) -> Request:
         """The request to send; with fallbacks, without this LLM's own settings, since each model applies its own."""
@@ -466,17 +465,25 @@ class LLM:
         vectors, for models that support several; `settings` are sent unchanged. The list has `usage` and `cost`.
         Raises ModelError, and ConfigError if an item is not text or if the LLM cannot make embeddings.
         """
+        from agentkit.tracing.listeners import surrounded_embedding
+
         asked = self._vectors_asked(texts, dimensions, settings)
-        return _embeddings(taped(asked, lambda: _made(self._embedder().embed(asked.texts, asked.settings))))
+        with surrounded_embedding(asked, self.describe) as work:
+            made = work.made = taped(asked, lambda: _made(self._embedder().embed(asked.texts, asked.settings)))
+        return _embeddings(made)
 
     async def aembed(self, texts: Iterable[str], *, dimensions: int | None = None, **settings: Any) -> Embeddings:
         """Async version of `embed`."""
+        from agentkit.tracing.listeners import surrounded_embedding
+
         asked = self._vectors_asked(texts, dimensions, settings)
 
         async def make() -> VectorsMade:
             return _made(await self._embedder().aembed(asked.texts, asked.settings))
 
-        return _embeddings(await ataped(asked, make))
+        with surrounded_embedding(asked, self.describe) as work:
+            made = work.made = await ataped(asked, make)
+        return _embeddings(made)
 
     def _vectors_asked(self, texts: Iterable[str], dimensions: int | None, settings: Mapping[str, Any]) -> VectorsAsked:
         from agentkit.llm.embeddings import checked, checked_settings
@@ -629,8 +636,7 @@ class LLM:
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
-        self._connect()
-        self._link()
+        self._open()
 
     def list_models(self) -> list[str]:
         """The names of the models that the provider offers to this account. Raises ModelError."""
@@ -652,6 +658,11 @@ class LLM:
             raise BadResponse(f"The list of models of {transport.where} is not as expected: {answer!r:.200}")
         return sorted(str(row["id"]) for row in rows if isinstance(row, dict) and "id" in row)
 
+    def _open(self) -> None:
+        """Create the provider, and its fallbacks if any are configured."""
+        self._connect()
+        self._link()
+
     def _connect(self) -> None:
         """Choose the endpoint and create the provider; connections are opened with the first request."""
         _check_alone(self._wishes)
@@ -662,9 +673,13 @@ class LLM:
             self._endpoint, self._decided_by, ignored = detect(self._wishes, known)
         except NoProvider as error:
             self._connect_to_none(error)
-            return
-        unused = () if is_unsaid else (f"{name} after a | in AGENTKIT_MODEL (the arguments decide)" for name in behind)
-        self._ignored = (*ignored, *unused, *(f"{name} (empty)" for name in config.empty_variables()))
+        else:
+            self._connect_to(ignored, () if is_unsaid else behind)
+
+    def _connect_to(self, ignored: Iterable[str], unused: Iterable[str]) -> None:
+        """Create the provider of the endpoint; `unused` are the fallbacks that the environment names in vain."""
+        notes = (f"{name} after a | in AGENTKIT_MODEL (the arguments decide)" for name in unused)
+        self._ignored = (*ignored, *notes, *(f"{name} (empty)" for name in config.empty_variables()))
         provider = _provider(self._endpoint, self._timeout_seconds, self._max_retries, self._price)
         self._provider = provider if self.provider == "offline" else PromptedToolsProvider(provider, self._tool_calling)
 

@@ -22,13 +22,13 @@ from typing import IO, Any, NamedTuple, cast
 from agentkit import settings
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError, MissingExtra, Rejected, Unreachable
-from agentkit.lines import split_lines
 from agentkit.llm.endpoint import Endpoint
 from agentkit.llm.pipeline import Effect, Stage, Steps
 from agentkit.llm.remote_model import RemoteModel
 from agentkit.messages import Request, Response
 from agentkit.recording import is_replaying
 from agentkit.settings import Secret
+from agentkit.text_encoding import split_lines
 from agentkit.usage import Price, is_whole
 
 _MAGIC = b"GGUF"

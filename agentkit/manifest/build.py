@@ -14,20 +14,25 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from agentkit.agents.agent import Agent, AgentTool
+from agentkit.agents.coding import TaskTool
 from agentkit.decisions import Decision, Verdict
 from agentkit.levels import SafetyLevel
-from agentkit.manifest import facts, file
-from agentkit.manifest.code_identity import OURS, approver_of, code_of, is_ours, module_of
-from agentkit.manifest.facts import ANYTHING, IN_MEMORY, KEPT, WEAKENED
-from agentkit.manifest.locations import (
+from agentkit.manifest import file, schema
+from agentkit.manifest.identity import (
+    OURS,
+    approver_of,
+    code_of,
     command_told,
     folder_told,
+    is_ours,
     model_facts,
+    module_of,
     price_told,
     session_told,
     url_told,
     workspace_facts,
 )
+from agentkit.manifest.schema import ANYTHING, IN_MEMORY, KEPT, WEAKENED
 from agentkit.messages import digest_of
 from agentkit.safety.policy import NO_RULE, Policy
 from agentkit.safety.rules import Rule
@@ -63,7 +68,7 @@ def workers_of(agent: Agent[Any]) -> list[Agent[Any]]:
     own = [agent.approve, agent.instruction, agent.context, *agent.listeners]
     tools = [tool for _, tool in tools_of(agent)]
     conditions = [condition.function for tool in tools for condition in tool.conditions]
-    functions = [*own, *(guardrail.function for guardrail in agent.answer_rules.guardrails), *conditions]
+    functions = [*own, *(guardrail.function for guardrail in agent.answer_validator.guardrails), *conditions]
     return [each for held in (*tools, *functions) for each in agents_in(held)]
 
 
@@ -86,8 +91,8 @@ def agents_in(held: Any) -> list[Agent[Any]]:
 def _held_by(value: Any) -> Iterator[Any]:
     """The objects that a value refers to, found without running code."""
     match value:
-        case Tool() | AgentTool():
-            yield from (getattr(value, name, None) for name in ("function", "_asynchronous", "agent"))
+        case Tool() | AgentTool() | TaskTool():
+            yield from (getattr(value, name, None) for name in ("function", "_asynchronous", "agents"))
         case functools.partial():
             yield from (value.func, value.args, value.keywords)
         case types.MethodType():
@@ -179,9 +184,9 @@ def verdict(tool: AnyTool, policy: Policy) -> str:
     if judged(Decision(Verdict.ASK, "judge", "")).allowed:
         return str(Verdict.ALLOW)
     levels = [level for level in SafetyLevel if level <= tool.level]
-    said = {level: judged(Decision(Verdict.ALLOW, "judge", "", level=level)) for level in levels}
-    reached = [level.name.lower() for level in levels if said[level].allowed]
-    return f"by call, up to {reached[-1]}" if reached else str(said[SafetyLevel.SAFE].verdict)
+    data = {level: judged(Decision(Verdict.ALLOW, "judge", "", level=level)) for level in levels}
+    reached = [level.name.lower() for level in levels if data[level].allowed]
+    return f"by call, up to {reached[-1]}" if reached else str(data[SafetyLevel.SAFE].verdict)
 
 
 def _digest(tool: AnyTool) -> str:
@@ -262,12 +267,12 @@ def _of_shell(tool: AnyTool) -> list[str]:
 
 def _of_hosted(tool: AnyTool) -> list[str]:
     """The hosts that the provider can reach: none, its tool server, the named domains, or any."""
-    said = tool.spec.hosted or {}
+    hosted = tool.spec.hosted or {}
     if tool.level is SafetyLevel.SAFE:
         return []
-    if said.get("server_url"):
-        return [urlsplit(str(said["server_url"])).netloc.rpartition("@")[2]]
-    return sorted(map(str, said.get("allowed_domains") or [ANYTHING]))
+    if hosted.get("server_url"):
+        return [urlsplit(str(hosted["server_url"])).netloc.rpartition("@")[2]]
+    return sorted(map(str, hosted.get("allowed_domains") or [ANYTHING]))
 
 
 def _nothing(_: AnyTool) -> list[str]:
@@ -295,7 +300,7 @@ def closed_over(function: Any) -> Mapping[str, Any]:
     return inspect.getclosurevars(function).nonlocals if inspect.isfunction(function) else {}
 
 
-_Facts = Iterator[tuple[facts.Path, Any]]
+_Facts = Iterator[tuple[schema.Path, Any]]
 _Named = Sequence[tuple[str, Any]]
 
 
@@ -362,10 +367,10 @@ def _agent_facts(agent: Agent[Any], staff: _Named, home: Path) -> _Facts:
 def _own_facts(agent: Agent[Any]) -> _Facts:
     """The facts of the agent itself, without its tools and other agents."""
     guardrails = _apart(
-        [(f"{each.stage} {each.name}", code_of(each.function)) for each in agent.answer_rules.guardrails]
+        [(f"{each.stage} {each.name}", code_of(each.function)) for each in agent.answer_validator.guardrails]
     )
     rules = ((f"{number:03}", _rule(rule)) for number, rule in enumerate(agent.policy.rules, 1))
-    output = agent.answer_rules.schema
+    output = agent.answer_validator.schema
     yield ("approver",), approver_of(agent.approve)
     yield ("ceiling",), agent.policy.level.name.lower()
     yield ("class",), None if type(agent) is Agent else code_of(type(agent))
@@ -373,10 +378,10 @@ def _own_facts(agent: Agent[Any]) -> _Facts:
     yield ("flow",), agent.policy.flow
     yield ("output",), None if output is None else f"sha256:{digest_of({'schema': output.schema})}"
     yield ("policy",), None if type(agent.policy) is Policy else code_of(type(agent.policy))
-    yield ("session",), session_told(agent.known_session)
+    yield ("session",), session_told(agent.configured_session)
     yield from _under(("guardrails",), guardrails)
     yield from _under(("limits",), _limits(agent.limits, agent.max_iterations))
-    yield from _under(("model",), model_facts(agent.known_llm))
+    yield from _under(("model",), model_facts(agent.configured_llm))
     yield from _under(("rules",), rules)
     yield from _under(("unlabelled",), _unlabelled(agent))
 
@@ -386,7 +391,7 @@ def _unlabelled(agent: Agent[Any]) -> Iterable[tuple[str, Any]]:
     return ((tool.name, True) for tool in agent.tools if agent.unlabelled == "allow" and not tool.is_labelled)
 
 
-def _under(path: facts.Path, named: Iterable[tuple[str, Any]]) -> _Facts:
+def _under(path: schema.Path, named: Iterable[tuple[str, Any]]) -> _Facts:
     return (((*path, name), value) for name, value in named)
 
 
@@ -402,9 +407,9 @@ def _handoffs(agent: Agent[Any], staff: _Named) -> list[tuple[str, Any]]:
 
 def _listeners(agent: Agent[Any]) -> list[tuple[str, Any]]:
     """The code of the listeners by name; for `Agent.on`, that of the given function."""
-    heard = [closed_over(each).get("listener", each) if is_ours(each) else each for each in agent.listeners]
-    told = map(code_of, heard)
-    return _apart([(code.partition(" sha256:")[0], code) for code in told])
+    functions = [closed_over(each).get("listener", each) if is_ours(each) else each for each in agent.listeners]
+    codes = map(code_of, functions)
+    return _apart([(code.partition(" sha256:")[0], code) for code in codes])
 
 
 def _servers(agent: Agent[Any]) -> list[Any]:
@@ -425,11 +430,10 @@ def _made_by(tool: AnyTool, servers: _Named, staff: _Named) -> str:
 
 
 def _limits(limits: Limits, max_iterations: int) -> Iterator[tuple[str, Any]]:
+    yield "iterations", max_iterations
     for each in fields(Limits):
         value = getattr(limits, each.name)
-        if each.name == "iterations" and value is None:
-            yield each.name, max_iterations
-        elif isinstance(value, Price):
+        if isinstance(value, Price):
             yield each.name, price_told(value)
         else:
             yield each.name, value

@@ -11,7 +11,7 @@ from typing import Any
 
 from agentkit.agents.result import Pending, RunFinished, RunResult, pending_of
 from agentkit.decisions import Decision
-from agentkit.event_rendering import content_text, value_text, visible
+from agentkit.event_rendering import content_text, plan_text, value_text, visible
 from agentkit.events import (
     AnswerAmended,
     AnswerGiven,
@@ -91,10 +91,11 @@ def _call(event: ToolCallStarted | ToolCallFinished | ToolCallPostponed | Approv
     result = event.result
     seen = {"status": result.status, "ok": result.ok, "content": bounded(visible(result.error or result.content))}
     figures = {"seconds": round(result.seconds, 3), "decision": decision_of(result.decision)}
-    return {"kind": "result", **named, **seen, **figures}
+    plan = {"plan": bounded(visible(text))} if result.ok and (text := plan_text(event.call)) else {}
+    return {"kind": "result", **named, **seen, **figures, **plan}
 
 
-_OFFERED = (Approval.ONCE, Approval.RUN, Approval.WORKSPACE, Approval.ALWAYS)
+_OFFERED = (Approval.ONCE, Approval.RUN, Approval.WORKSPACE, Approval.ALWAYS, Approval.PATTERN)
 
 
 def settled(mark: str) -> PageEvent:
@@ -127,6 +128,7 @@ def asked(mark: str, request: ApprovalRequest) -> PageEvent:
         "json": editable(arguments),
         "decision": decision_of(replace(request.decision, remedy="")),  # a remedy is for the model
         "answers": [str(answer) for answer in _OFFERED if is_offered(answer, request)],
+        "pattern": visible(" ".join([*request.first_words, "*"])),
         "like": f"any address at {visible(origins[0])}" if origins else "exactly this call",
     }
 

@@ -14,8 +14,7 @@ from agentkit.errors import BadArguments
 from agentkit.event_rendering import cut
 from agentkit.tooling import coercion
 from agentkit.tooling.coercion import KEY, MISSING, UNKNOWN, joined, read_json, regrouped
-from agentkit.tooling.schema_references import Schema
-from agentkit.tooling.strict_schema import admits_null, tidied
+from agentkit.tooling.strict_schema import Schema, admits_null, tidied
 
 _MOST_TEXT = 1_000
 _MOST_SENTENCES = 5

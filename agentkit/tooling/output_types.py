@@ -1,24 +1,230 @@
-"""Typed output: the schema sent to the model, and parsing of the answer into a Python value."""
+"""Typed output: the schema sent to the model, parsing of the answer, and the errors sent back."""
 
 from __future__ import annotations
 
 import functools
+import inspect
 import json
 import re
+import typing
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from operator import or_
-from typing import Any, Generic, TypeVar, cast, get_args, get_origin, overload
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast, get_args, get_origin, overload
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import BadResponse, ConfigError
 from agentkit.messages import OutputSchema
+from agentkit.tooling import arguments as reading
 from agentkit.tooling.arguments import complaint, shown
-from agentkit.tooling.output_errors import OutputMismatch, sentences
-from agentkit.tooling.output_validation import Validator
+from agentkit.tooling.coercion import MISSING, first_sentence, joined, reason, untold, written_at
 from agentkit.tooling.partial_json import GrowingJSON
-from agentkit.tooling.schema_references import Schema
-from agentkit.tooling.strict_schema import strict
+from agentkit.tooling.schema import adapter_of, json_schema_of, refuse_lazy
+from agentkit.tooling.signature import AnnotationContext, readable
+from agentkit.tooling.strict_schema import Schema, strict, tidied
+from agentkit.tooling.unions import TAGGED
+
+if TYPE_CHECKING:
+    from pydantic import TypeAdapter, ValidationError
+
+
+Path = tuple[str | int, ...]
+Branch = tuple[Path, str | int]
+"""The path of a union in a value, and the member type that was tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputError:
+    """One validation error: path, message, the value given, and the union members it was parsed as."""
+
+    path: Path
+    what: str
+    value: Any
+    branches: tuple[Branch, ...] = ()
+
+
+class OutputMismatch(Exception):
+    """Raised if a JSON value does not match the output type."""
+
+    def __init__(self, faults: Sequence[OutputError]) -> None:
+        super().__init__(faults)
+        self.faults = faults
+
+
+def placed(value: Any, location: Iterable[str | int], *, is_missing: bool) -> tuple[Path, tuple[Branch, ...]]:
+    """Split a validator's location into the path through the value and the union branches on the way.
+
+    Steps that do not exist in the value are the validator's branch names. A missing field comes last in the path.
+    """
+    steps = list(location)
+    absent = [steps.pop()] if is_missing else []
+    path: list[str | int] = []
+    branches: list[Branch] = []
+    for step in steps:
+        if reading.walk(value, [step]):
+            value = value[step]
+            path.append(step)
+        else:
+            branches.append((tuple(path), step))
+    return (*path, *absent), tuple(branches)
+
+
+def sentences(faults: Iterable[OutputError], schema: Schema, given: Any, under: str = "") -> list[str]:
+    """Return one sentence for each invalid path, with the expected and the given value.
+
+    `under` is the field that contains the value, if any.
+    """
+    grouped: dict[Path, list[OutputError]] = {}
+    for fault in _nearest(list(faults)):
+        grouped.setdefault(fault.path, []).append(fault)
+    return [
+        f"{_named((under, *path) if under else path)} {_rest(path, same_place, schema, given)}"
+        for path, same_place in grouped.items()
+    ]
+
+
+def _nearest(faults: Sequence[OutputError], level: int = 0) -> list[OutputError]:
+    """Keep the faults of the closest union member: the one with only nested faults, and the fewest of them."""
+    found: list[OutputError] = [fault for fault in faults if len(fault.branches) <= level]
+    unions: dict[Path, dict[str | int, list[OutputError]]] = {}
+    for fault in faults:
+        if len(fault.branches) > level:
+            point, name = fault.branches[level]
+            unions.setdefault(point, {}).setdefault(name, []).append(fault)
+    for point, types in unions.items():
+        inside = [each for each in types.values() if all(len(fault.path) > len(point) for fault in each)]
+        for chosen in [min(inside, key=len)] if inside else types.values():
+            found.extend(_nearest(chosen, level + 1))
+    return found
+
+
+def _named(path: Path) -> str:
+    return repr(reading.dotted(path)) if path else "The answer"
+
+
+def _rest(path: Path, faults: Sequence[OutputError], schema: Schema, given: Any) -> str:
+    """Return the sentence about a path without its subject."""
+    reasons = list(dict.fromkeys(fault.what for fault in faults))
+    if reasons == [MISSING]:
+        wanted = _expected(schema, path)
+        was_null = len(reading.walk(given, path)) == len(path)
+        return f"should be {wanted}; got null." if was_null else f"is missing; it should be {wanted}."
+    return f"{joined(reasons)}; got {reading.shown(faults[0].value)}."
+
+
+def _expected(schema: Schema, path: Path) -> str:
+    """Describe the type expected at a path, in a few words."""
+    return " or ".join(dict.fromkeys(map(_asked, written_at(schema, path)))) or "any value"
+
+
+def _asked(node: Schema) -> str:
+    wanted = reading.expected(node)
+    return f"{wanted} in the form {node['format']}" if "format" in node else wanted
+
+
+_WHOLE = ""
+"""The key that wraps a value during validation, so that every path in it has a container."""
+
+_NULL = {"none_required": "should be null"}
+
+
+class Validator:
+    """A pydantic validator for a Python type. Raises ConfigError if it is not a type or has no JSON form."""
+
+    def __init__(self, kind: Any) -> None:
+        _refuse_what_is_no_type(kind)
+        try:
+            self._adapter, self.schema = _built(kind)
+        except Exception as error:
+            raise ConfigError(f"{kind!r} cannot be the type of an answer ({first_sentence(error)}); {_USE}") from error
+
+    def check(self, value: Any) -> Any:
+        """Validate a JSON value into a Python value. Raises OutputMismatch with all errors.
+
+        A null for an optional field counts as omitted; an object or list encoded as text is parsed.
+        """
+        faults: Sequence[OutputError] = ()
+        meant: dict[str, Any] | None = {_WHOLE: value}
+        while meant is not None:
+            try:
+                return self._value(meant[_WHOLE])
+            except OutputMismatch as error:
+                faults = error.faults
+                places = [((_WHOLE, *fault.path), fault.what, fault.value) for fault in faults]
+                meant = reading.repaired(meant, places, ())
+        raise OutputMismatch(faults)
+
+    def encode(self, value: Any, *, is_tagged: bool = True) -> Any:
+        """Convert a Python value to JSON data that `check` reads back, if the members of unions are tagged."""
+        how: dict[str, Any] = {"mode": "json", "by_alias": True, "round_trip": True, "warnings": False}
+        return self._adapter.dump_python(value, context=TAGGED if is_tagged else None, **how)
+
+    def _value(self, value: Any) -> Any:
+        from pydantic import ValidationError
+
+        # Some models write half of a surrogate pair for an emoji, which pydantic rejects.
+        text = json.dumps(value, ensure_ascii=False).encode(errors="replace")
+        try:
+            return self._adapter.validate_json(text)
+        except ValidationError as error:
+            raise OutputMismatch(_faults(error, value)) from None
+        except Exception as error:
+            what = f"could not be checked ({type(error).__name__}: {error})"
+            raise OutputMismatch([OutputError((), what, value)]) from error
+
+
+_USE = (
+    "use pydantic models, dataclasses, TypedDicts, NamedTuples, enums, Literal, plain types, "
+    "and lists, dictionaries, tuples and unions of them."
+)
+
+
+def _refuse_what_is_no_type(kind: Any) -> None:
+    """Raise ConfigError for values and functions, some of which pydantic would accept."""
+    is_named = hasattr(kind, "__value__") or hasattr(kind, "__supertype__")  # type aliases and NewType
+    if isinstance(kind, type) or get_origin(kind) is not None or is_named or kind in (None, typing.Any):
+        return
+    if isinstance(kind, str):
+        why = "it is a text; give the type itself, without quotes"
+    elif isinstance(kind, dict):
+        why = "it is a dictionary; a JSON schema goes to LLM.complete(output_schema=...)"
+    elif inspect.isroutine(kind):
+        why = "it is a function; give the type of what it returns"
+    else:
+        why = f"it is an object of the class {type(kind).__name__}, not a type"
+    raise ConfigError(f"{kind!r:.100} cannot be the type of an answer ({why}); {_USE}")
+
+
+def _built(kind: Any) -> tuple[TypeAdapter[Any], Schema]:
+    from pydantic import Field
+
+    annotations = AnnotationContext({}, lambda text: Field(description=text), {})
+    adapter = adapter_of(readable(kind, annotations))
+    schema = tidied(json_schema_of(adapter))
+    refuse_lazy(adapter.core_schema)
+    return adapter, _open_at_the_top(schema)
+
+
+def _open_at_the_top(schema: Schema) -> Schema:
+    """Inline the definition that the whole schema refers to, as in recursive types."""
+    definitions: Schema = schema.get("$defs", {})
+    target = definitions.get(str(schema.get("$ref", "")).removeprefix("#/$defs/"))
+    return schema if target is None else {**target, "$defs": definitions}
+
+
+def _faults(error: ValidationError, value: Any) -> list[OutputError]:
+    faults = []
+    for each in error.errors(include_url=False):
+        path, branches = placed(value, each["loc"], is_missing=each["type"] == "missing")
+        about_type = untold(each.get("ctx", {}), each["input"])
+        if about_type is not None:
+            name, what, given = about_type
+            faults.append(OutputError((*path, name), what, given, branches))
+        else:
+            what = _NULL.get(each["type"]) or reason(each["type"], each["msg"])
+            faults.append(OutputError(path, what, each["input"], branches))
+    return faults
+
 
 _DECODER = json.JSONDecoder(strict=False)
 _MOST = 10

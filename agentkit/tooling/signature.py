@@ -1,23 +1,42 @@
-"""Function signatures: name, parameters, annotations and documentation."""
+"""Function signatures: parameters, resolution and binding of annotated arguments, and documentation."""
 
 from __future__ import annotations
 
 import functools
 import inspect
+import numbers
+import operator
 import pkgutil
 import re
 import sys
 import types
-from collections.abc import Callable, Collection, Iterator, Mapping
+import typing
+from collections import Counter
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Reversible, Sequence
 from contextvars import ContextVar
 from dataclasses import field
-from typing import Any, ForwardRef, Literal, get_args, get_origin, get_type_hints
+from typing import (
+    Annotated,
+    Any,
+    AnyStr,
+    ForwardRef,
+    Literal,
+    LiteralString,
+    ParamSpecArgs,
+    ParamSpecKwargs,
+    Self,
+    TypeVarTuple,
+    Unpack,
+    get_args,
+    get_origin,
+    get_type_hints,
+    is_typeddict,
+)
 
 from agentkit._dataclass import dataclass
 from agentkit.errors import ConfigError
-from agentkit.tooling import annotations as hints
-from agentkit.tooling import argument_binding, docstrings
-from agentkit.tooling.annotations import SELF
+from agentkit.tooling import docstrings
+from agentkit.tooling.coercion import by_letters, inside_all, letters
 from agentkit.tooling.docstrings import stated_types
 
 REQUIRED = inspect.Parameter.empty
@@ -171,8 +190,8 @@ def parameters_of(signature: inspect.Signature, function: Callable[..., Any], to
     return tuple(
         Parameter(
             name,
-            *argument_binding.asked(signature.parameters[name], Any if hint is REQUIRED else hint),
-            hints.text_of(hint),
+            *asked(signature.parameters[name], Any if hint is REQUIRED else hint),
+            text_of(hint),
         )
         for name, hint in annotations.items()
     )
@@ -182,9 +201,7 @@ def _stated(signature: inspect.Signature, docstring: str) -> dict[str, Any]:
     """Return the types stated in the docstring for parameters without annotations."""
     found = stated_types(docstring) if docstring else {}
     bare = {name for name, each in signature.parameters.items() if each.annotation is REQUIRED}
-    return {
-        name: found[name] for name in bare & found.keys() if not argument_binding.is_rest(signature.parameters[name])
-    }
+    return {name: found[name] for name in bare & found.keys() if not is_rest(signature.parameters[name])}
 
 
 def documentation_of(function: Callable[..., Any], names: Collection[str] = ()) -> Documentation:
@@ -295,3 +312,239 @@ def _docstring(function: Callable[..., Any]) -> str:
         return function.__doc__ or inspect.getdoc(function) or ""  # finds inherited docstrings
     own = getattr(function, "__dict__", {}).get("__doc__")
     return own or type(function).__call__.__doc__ or type(function).__doc__ or ""
+
+
+_BY_PLACE = {inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.VAR_POSITIONAL}
+_BY_ANY_NAME = inspect.Parameter.VAR_KEYWORD
+
+
+def asked(parameter: inspect.Parameter, hint: Any) -> tuple[Any, Any]:
+    """Return the annotation and the default under which a parameter is offered to the model."""
+    if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+        return _asked_by_place(hint)
+    if parameter.kind is not _BY_ANY_NAME:
+        return hint, parameter.default
+    if get_origin(hint) is Unpack:
+        (fields,) = get_args(hint)
+        return fields, parameter.empty if getattr(fields, "__required_keys__", ()) else {}
+    return types.GenericAlias(dict, (str, Any if isinstance(hint, ParamSpecKwargs) else hint)), {}
+
+
+def _asked_by_place(hint: Any) -> tuple[Any, Any]:
+    """Return the annotation and the default for `*values`, annotated per value or as a whole (`*tuple[int, str]`)."""
+    if getattr(hint, "__unpacked__", False):
+        whole: Any = types.GenericAlias(tuple, get_args(hint))
+    elif get_origin(hint) is Unpack:
+        (whole,) = get_args(hint)
+    else:
+        return _list_of(Any if isinstance(hint, ParamSpecArgs) else _without_text(hint)), ()
+    places = get_args(whole)
+    if isinstance(whole, TypeVarTuple) or not places:
+        return _list_of(Any), ()
+    return (_list_of(places[0]), ()) if places[-1] is Ellipsis else (whole, inspect.Parameter.empty)
+
+
+def _list_of(hint: Any) -> Any:
+    return types.GenericAlias(list, (hint,))
+
+
+def _without_text(hint: Any) -> Any:
+    """Strip the description from the annotation of each value; it describes the whole list."""
+    is_said = get_origin(hint) is Annotated and all(isinstance(extra, str) for extra in get_args(hint)[1:])
+    return get_args(hint)[0] if is_said else hint
+
+
+def gathered(signature: inspect.Signature, given: dict[str, Any]) -> dict[str, Any]:
+    """Move arguments with unknown names into the object for `**options`; models often put them at the top level.
+
+    An argument whose name matches a parameter that was not given, compared by letters, is assigned to that parameter,
+    even if it was inside the object.
+    """
+    rest = next((name for name, each in signature.parameters.items() if each.kind is _BY_ANY_NAME), None)
+    if rest is None:
+        return given
+    named = signature.parameters.keys() - {rest}
+    around = None if given.keys() & named else inside_all(given)
+    given = dict(around) if around and around.keys() & named else given
+    known = given.get(rest, {})
+    others = {name: value for name, value in given.items() if name not in signature.parameters}
+    if not isinstance(known, dict) or not (known or others):
+        return given
+    found, left = _claimed({**known, **others}, named - given.keys())
+    kept = {name: value for name, value in given.items() if name in named}
+    return {**kept, **found, rest: left}
+
+
+def _claimed(loose: Mapping[str, Any], missing: Collection[str]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Split loose arguments into those that match a missing parameter, if the match is unique, and the rest."""
+    known = {spelled: names[0] for spelled, names in by_letters(missing).items() if len(names) == 1}
+    meant = {name: name if name in missing else known.get(letters(name)) for name in loose}
+    claims = Counter(meant.values())
+    found = {other: loose[name] for name, other in meant.items() if other is not None and claims[other] == 1}
+    return found, {name: value for name, value in loose.items() if meant[name] not in found}
+
+
+def is_rest(parameter: inspect.Parameter) -> bool:
+    """Whether a parameter takes any number of values."""
+    return parameter.kind in (inspect.Parameter.VAR_POSITIONAL, _BY_ANY_NAME)
+
+
+def is_spread(signature: inspect.Signature) -> bool:
+    """Whether the function takes some arguments by position or collects arbitrary keywords."""
+    return any(each.kind in _BY_PLACE or each.kind is _BY_ANY_NAME for each in signature.parameters.values())
+
+
+def by_first_place(
+    signature: inspect.Signature, arguments: Mapping[str, Any]
+) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Split off the first argument, which `functools.singledispatch` needs by position."""
+    first = next(iter(signature.parameters), None)
+    if first is None or first not in arguments:
+        return (), dict(arguments)
+    return (arguments[first],), {name: value for name, value in arguments.items() if name != first}
+
+
+def spread(signature: inspect.Signature, arguments: Mapping[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """Split validated arguments into positional and keyword arguments."""
+    bound = signature.bind_partial()
+    bound.arguments.update(arguments)
+    bound.apply_defaults()  # fills in parameters hidden from the model; positional ones can follow them
+    return bound.args, bound.kwargs
+
+
+_LISTS = (Iterable, Sequence, Collection, Container, Reversible)
+_EQUAL: tuple[tuple[Any, Any], ...] = (
+    *((LiteralString, str), (AnyStr, str), (any, Any)),
+    *((numbers.Number, int | float), (numbers.Real, int | float), (numbers.Integral, int)),
+    *((typing.SupportsFloat, float), (typing.SupportsInt, int), (typing.SupportsIndex, int)),
+)
+"""Annotations replaced by an equivalent that pydantic supports."""
+
+SELF = "typing.Self"
+"""The key for the enclosing class in `AnnotationContext.names`."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnnotationContext:
+    """Context for resolving annotations: the names in scope and a factory for pydantic descriptions.
+
+    `twins` caches the replacements of types that can be recursive.
+    """
+
+    names: Mapping[str, Any]
+    describe: Callable[[str], Any]
+    twins: dict[Any, Any]
+
+
+def text_of(hint: Any) -> str:
+    """Return the description in `Annotated[..., "text"]`, or an empty string."""
+    hint = _named(hint) or hint
+    if get_origin(hint) is not Annotated:
+        return ""
+    texts = (getattr(extra, "documentation", extra) for extra in get_args(hint)[1:])  # typing_extensions.Doc has it
+    return next((text for text in texts if isinstance(text, str)), "")
+
+
+def readable(hint: Any, reading: AnnotationContext) -> Any:
+    """Convert an annotation to its pydantic form.
+
+    Iterables become lists, which are validated at once and can be read twice. Texts in `Annotated` become descriptions.
+    Before Python 3.12, `typing.TypedDict` is replaced by the typing_extensions version.
+    """
+    if sys.version_info < (3, 12) and is_typeddict(get_origin(hint) or hint):
+        return _modern_twin(hint, reading)
+    if _named(hint) is not None:
+        return _without_name(hint, reading)
+    args = get_args(hint)
+    new = tuple(readable(arg, reading) for arg in args)
+    if get_origin(hint) in (Annotated, typing.Final):
+        return _described(hint, new, reading) if get_origin(hint) is Annotated else new[0]
+    if any(hint is each or get_origin(hint) is each for each in _LISTS):
+        return types.GenericAlias(list, new or (Any,))
+    if new == args or get_origin(hint) is Literal:
+        own = (Self, reading.names.get(SELF, typing.Never))  # pydantic would resolve Self to an agentkit class
+        return next((read for spelled, read in (own, *_EQUAL) if hint is spelled), hint)
+    return _with_parts(hint, new)
+
+
+def narrowed(hint: Any, is_read: Callable[[Any], bool]) -> Any:
+    """Drop the unsupported members of unions from an annotation that cannot be read.
+
+    Returns the annotation unchanged if that does not help. A union of None alone is not a valid result.
+    """
+    origin, args = get_origin(hint), get_args(hint)
+    if origin in (Literal, Callable):
+        return hint
+    inner = args[:1] if origin is Annotated else args
+    parts = [(arg, arg) if is_read(arg) else (arg, narrowed(arg, is_read)) for arg in inner]
+    if origin in (typing.Union, types.UnionType):
+        kept = [new for arg, new in parts if new is not arg or is_read(arg)]
+        return functools.reduce(operator.or_, kept) if any(new is not types.NoneType for new in kept) else hint
+    new = (*(new for _, new in parts), *args[len(inner) :])
+    if all(new is arg for arg, new in parts):
+        return hint
+    return Annotated[new] if origin is Annotated else _with_parts(hint, new)
+
+
+def _with_parts(hint: Any, args: tuple[Any, ...]) -> Any:
+    """Rebuild an annotation with other type arguments."""
+    if isinstance(hint, types.UnionType):
+        return functools.reduce(operator.or_, args)
+    return hint.copy_with(args) if hasattr(hint, "copy_with") else get_origin(hint)[args]
+
+
+def _described(hint: Any, args: tuple[Any, ...], reading: AnnotationContext) -> Any:
+    """Turn the text in `Annotated` into a description, unless the annotation already has one."""
+    text = text_of(hint)
+    if text and not any(getattr(extra, "description", None) for extra in args[1:]):
+        args = (args[0], reading.describe(text), *args[1:])
+    return hint if args == get_args(hint) else Annotated[args]
+
+
+def _named(hint: Any) -> Any:
+    """Return the value of a `type Name = ...` alias, or None for any other annotation."""
+    if type(hint).__name__ != "TypeAliasType":
+        return None
+    try:
+        return hint.__value__
+    except NameError:
+        return None
+
+
+def _without_name(hint: Any, reading: AnnotationContext) -> Any:
+    """Replace a type alias by its converted value.
+
+    Aliases that pydantic reads as they are, generic aliases and recursive ones are returned unchanged.
+    """
+    if hint in reading.twins or hint.__type_params__:
+        return reading.twins.get(hint, hint)
+    reading.twins[hint] = hint
+    value = hint.__value__
+    new = value if isinstance(value, str) else readable(value, reading)
+    reading.twins[hint] = hint if new == value else new
+    return reading.twins[hint]
+
+
+def _modern_twin(hint: Any, reading: AnnotationContext) -> Any:
+    if hint in reading.twins or type(get_origin(hint) or hint).__module__ != "typing":
+        return reading.twins.get(hint, hint)
+    import typing_extensions
+
+    make: Any = typing_extensions.TypedDict
+    origin = get_origin(hint) or hint
+    given = dict(zip(getattr(origin, "__parameters__", ()), get_args(hint), strict=False))
+    twin = make(origin.__name__, {})
+    reading.twins[hint] = twin
+    twin.__doc__, twin.__module__ = origin.__doc__, origin.__module__
+    twin.__required_keys__, twin.__optional_keys__ = origin.__required_keys__, origin.__optional_keys__
+    inner = get_type_hints(origin, localns=dict(reading.names), include_extras=True)
+    twin.__annotations__ = {key: readable(_filled(each, given), reading) for key, each in inner.items()}
+    return twin
+
+
+def _filled(hint: Any, given: Mapping[Any, Any]) -> Any:
+    """Substitute the type variables of a generic annotation."""
+    if hint in given:
+        return given[hint]
+    variables = getattr(hint, "__parameters__", ())
+    return hint[tuple(given.get(each, Any) for each in variables)] if variables and given else hint

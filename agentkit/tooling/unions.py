@@ -13,7 +13,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from agentkit._dataclass import dataclass
-from agentkit.tooling.schema_references import Schema
+from agentkit.tooling.strict_schema import Schema
 
 NO_SCHEMAS = frozenset({"default", "metadata", "serialization"})
 """Keys of a core schema that do not contain schemas."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
 from textwrap import dedent
 
 from agentkit._dataclass import dataclass
+from agentkit.decisions import Label
 from agentkit.errors import Blocked, ConfigError, ToolError
-from agentkit.lines import split_lines
+from agentkit.text_encoding import split_lines
 from agentkit.tooling.tool import Tool
 from agentkit.tooling.toolset import Toolset
 from agentkit.workspace.root import Root
@@ -52,13 +53,14 @@ class Skill:
         return f"{self.text}\n\n[Files of this skill, for read_skill_file: {listed}{more}.]"
 
 
-def skill_tools(*folders: str | Path) -> Toolset:
+def skill_tools(*folders: str | Path, labels: Iterable[Label | str] = ()) -> Toolset:
     """Create `load_skill` and `read_skill_file` for skills in these folders, each a skill or a parent of skills.
 
     A skill is a folder with a file SKILL.md: its `name` and `description` between two lines `---`, followed by
     instructions. The model sees names and descriptions, and reads the rest on demand. Nothing is executed: scripts are
-    read, and run by other tools. The model follows a skill like an instruction: use only trusted ones. Raises
-    ConfigError if a folder contains no skill, names are duplicate, or a skill cannot be read.
+    read, and run by other tools. The model follows a skill like an instruction: use only trusted ones.
+    `labels` classify the results of the tools. Raises ConfigError if a folder contains no skill, names are duplicate,
+    or a skill cannot be read.
     """
     skills: dict[str, Skill] = {}
     for folder in folders:
@@ -68,14 +70,14 @@ def skill_tools(*folders: str | Path) -> Toolset:
             skills[skill.name] = skill
     if not skills:
         raise ConfigError("skill_tools() takes folders with skills, such as skill_tools('skills').")
-    return Toolset(_SkillReader(skills).tools())
+    return Toolset(_SkillReader(skills, list(labels)).tools())
 
 
 class _SkillReader:
     """The tools for a set of skills."""
 
-    def __init__(self, skills: Mapping[str, Skill]) -> None:
-        self._skills = skills
+    def __init__(self, skills: Mapping[str, Skill], labels: Sequence[Label | str]) -> None:
+        self._skills, self._labels = skills, labels
 
     def tools(self) -> Iterator[Tool[..., str]]:
         """Yield the tool for the instructions, and the one for other files."""
@@ -87,6 +89,7 @@ class _SkillReader:
             "that skill first and follow its instructions; do not guess them.",
             {"type": "object", "properties": {"name": name}, "required": ["name"]},
             self.load_skill,
+            labels=self._labels,
         )
         path = {"type": "string", "description": "The file, as load_skill names it, for example references/forms.md."}
         yield Tool.from_schema(
@@ -98,6 +101,7 @@ class _SkillReader:
                 "required": ["name", "path"],
             },
             self.read_skill_file,
+            labels=self._labels,
         )
 
     def load_skill(self, name: str) -> str:

@@ -1,6 +1,6 @@
 """How much of the conversation does the model read, and what has its server taught about that?"""
 
-from agentkit.agents.context_window import ContextBudget
+from agentkit.agents.budget import ContextBudget
 from agentkit.llm.client import LLM
 from agentkit.messages import AssistantMessage, Request, SystemMessage, UserMessage
 from agentkit.sessions.context_window import Window

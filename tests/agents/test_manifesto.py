@@ -5,7 +5,7 @@ import json
 import pytest
 
 from agentkit import LLM, Agent, ConfigError
-from agentkit.agents.manifesto import tools_listed_in
+from agentkit.agents.agent_file import tools_listed_in
 from agentkit.testing import FakeServer, ScriptedLLM
 
 MANIFESTO = """\

@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit import Tool
-from agentkit.agents.tool_selection import tools_that_fit
+from agentkit.agents.model_requests import tools_that_fit
 
 
 def tool(name, description, **parameters):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from agentkit import Agent, Approval, ConfigError, RunResult, Tool, write_file_tool
-from agentkit.agents.pending_approvals import with_answers
+from agentkit.agents.human_approval import with_answers
 from agentkit.agents.run_config import NONE
 from agentkit.errors import SessionError
 from agentkit.events import Approved, ResponseReceived, RunEnded, RunResumed, RunStarted, ToolCallPostponed

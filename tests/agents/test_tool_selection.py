@@ -6,7 +6,7 @@ import json
 import pytest
 
 from agentkit import Agent, Approval, ConfigError, Policy, Rule, SafetyLevel, Tool, Toolset
-from agentkit.agents.tool_selection import FIND_TOOLS, MOST_FOUND, found_in, offered
+from agentkit.agents.model_requests import FIND_TOOLS, MOST_FOUND, found_in, offered
 from agentkit.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from agentkit.sessions.session import Session
 from agentkit.testing import ScriptedLLM, call, record, replay, say

@@ -27,8 +27,8 @@ from agentkit import (
     tool,
 )
 from agentkit.code_mode import program_tool
-from agentkit.code_mode.calls import ProgramCalls
 from agentkit.code_mode.signatures import functions_of
+from agentkit.code_mode.tool import ProgramCalls
 from agentkit.decisions import Label
 from agentkit.errors import Cancelled, SandboxError, ToolError
 from agentkit.mcp import ToolServer

@@ -7,7 +7,7 @@ import pytest
 from agentkit import LLM, Agent, Approval, Session, tool
 from agentkit.errors import ConfigError, NoProvider
 from agentkit.evals import Case, Suite, contains
-from agentkit.evals.agent_variants import MOST_COPIED_BYTES, Variant, own_folder, seeded, variants_of
+from agentkit.evals.run_config import MOST_COPIED_BYTES, Variant, own_folder, seeded, variants_of
 from agentkit.testing import FakeServer, ScriptedLLM, call
 from agentkit.tools.catalog import file_tools
 
@@ -64,7 +64,7 @@ def test_a_model_of_the_environment(monkeypatch):
         monkeypatch.setenv("AGENTKIT_BASE_URL", server.base_url)
         agent = Agent("helper")
         assert [trial.model for trial in run_of(agent, models=["mini", "big"])] == ["mini", "big"]
-        assert agent.known_llm is None
+        assert agent.configured_llm is None
 
 
 def test_nobody_to_ask(monkeypatch):

@@ -14,7 +14,7 @@ from pydantic import Field
 from typing_extensions import Doc, TypeAliasType
 
 from agentkit import ConfigError, Tool
-from agentkit.tooling.annotations import text_of
+from agentkit.tooling.signature import text_of
 
 T = TypeVar("T")
 Numbers = TypeAliasType("Numbers", "Iterable[int]")

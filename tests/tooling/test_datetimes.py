@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentkit.tooling.datetimes import moment, seconds
+from agentkit.tooling.coercion import moment, seconds
 
 
 @pytest.mark.parametrize(

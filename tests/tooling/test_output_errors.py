@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from agentkit.tooling.output_errors import OutputError, placed, sentences
+from agentkit.tooling.output_types import OutputError, placed, sentences
 
 SCHEMA = {
     "type": "object",

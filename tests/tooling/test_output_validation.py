@@ -6,9 +6,7 @@ import pydantic
 import pytest
 
 from agentkit.errors import BadResponse
-from agentkit.tooling.output_errors import OutputMismatch
-from agentkit.tooling.output_types import OutputType
-from agentkit.tooling.output_validation import Validator
+from agentkit.tooling.output_types import OutputMismatch, OutputType, Validator
 
 
 class Order(pydantic.BaseModel):

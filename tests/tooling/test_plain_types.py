@@ -13,8 +13,7 @@ import pytest
 from pydantic import Field
 
 from agentkit.errors import BadArguments
-from agentkit.tooling.plain_types import is_plain_default, plain
-from agentkit.tooling.schema import FunctionParameters
+from agentkit.tooling.schema import FunctionParameters, is_plain_default, plain
 
 
 def spelt(hint: str) -> Any:

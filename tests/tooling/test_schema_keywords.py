@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from agentkit.tooling.schema_keywords import is_multiple, matches
+from agentkit.tooling.json_schema import is_multiple, matches
 from agentkit.tooling.tool import Tool
 
 

@@ -2,8 +2,7 @@
 
 import pytest
 
-from agentkit.tooling.schema_references import referred, with_plain_references
-from agentkit.tooling.strict_schema import strict
+from agentkit.tooling.strict_schema import referred, strict, with_plain_references
 from agentkit.tooling.tool import Tool
 
 POINT = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from typing_extensions import TypedDict
 
 from agentkit.errors import ConfigError
-from agentkit.tooling.output_validation import Validator
+from agentkit.tooling.output_types import Validator
 from agentkit.tooling.schema import FunctionParameters
 from agentkit.tooling.strict_schema import strict
 

@@ -29,8 +29,7 @@ from agentkit.messages import (
     UserMessage,
     with_distinct_ids,
 )
-from agentkit.tooling.schema_references import referred, with_plain_references
-from agentkit.tooling.strict_schema import LISTED, NAMED, SINGLE
+from agentkit.tooling.strict_schema import LISTED, NAMED, SINGLE, referred, with_plain_references
 
 if TYPE_CHECKING:
     from agentkit.llm.compat.rules import Receiver

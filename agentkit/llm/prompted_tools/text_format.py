@@ -11,9 +11,9 @@ from textwrap import dedent
 from typing import TYPE_CHECKING, Any, Literal
 
 from agentkit._dataclass import dataclass
-from agentkit.lines import split_lines
 from agentkit.llm.request_settings import OF_TOOLS
 from agentkit.messages import AssistantMessage, Message, Request, ToolMessage, UserMessage, parts_of, well_formed
+from agentkit.text_encoding import split_lines
 
 if TYPE_CHECKING:
     from agentkit.messages import Content, OutputSchema, ToolSpec

@@ -107,7 +107,18 @@ export class Run {
 
   on_result(event) {
     this.call(event).ended(event);
+    if (event.plan) this.showPlan(event.plan);
     this.page.announce(`${event.name}: ${event.ok ? "done" : event.status.replaceAll("_", " ")}.`);
+  }
+
+  // The model's plan, which stays where it was written first and changes in place.
+  showPlan(text) {
+    this.plan ??= this.add(make("section", { class: "plan", "aria-label": "Plan" }));
+    const steps = text.split("\n").map((line) => {
+      const status = { x: "done", ">": "active" }[line[1]] ?? "pending";
+      return make("li", { class: status, dir: "auto" }, make("span", { class: "unseen" }, `${status}: `), line.slice(4));
+    });
+    this.plan.replaceChildren(make("ol", {}, steps));
   }
 
   on_waits(event) {

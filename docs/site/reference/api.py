@@ -25,6 +25,9 @@ def _is_described(name: str) -> bool:
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Agents": (
         *("agentkit.agent", "agentkit.Agent", "agentkit.RunResult", "agentkit.RunFinished", "agentkit.Limits"),
+        *("agentkit.agents.coding.coding_agent", "agentkit.agents.durable.durable", "agentkit.agents.durable.step"),
+        *("agentkit.agents.durable.ask_person", "agentkit.agents.durable.wait_until"),
+        *("agentkit.agents.durable.DurableFunction", "agentkit.agents.durable.DurableResult"),
         "agentkit.budget",
         *(
             "agentkit.agents.result.Pending",
@@ -43,6 +46,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.tools.web.search_tool", "agentkit.tools.web.fetch_tool"),
         *("agentkit.tools.system.shell_tool_in", "agentkit.tools.system.python_tool_with"),
         *("agentkit.tools.human.ask_user_tool", "agentkit.tools.skills.skill_tools"),
+        *("agentkit.tools.planning.note_tools", "agentkit.agents.coding.task_tool"),
         *("agentkit.code_mode.program_tool", "agentkit.code_mode.ProgramTool"),
         "agentkit.HostedTool",
     ),
@@ -63,11 +67,13 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         *("agentkit.mcp.connect_file", "agentkit.mcp.read_servers", "agentkit.mcp.ListedServers"),
         *("agentkit.mcp.Resource", "agentkit.mcp.Prompt", "agentkit.mcp.PromptArgument"),
         *("agentkit.mcp.serve", "agentkit.mcp.ToolServer", "agentkit.mcp.Address"),
+        *("agentkit.mcp.calling_client", "agentkit.mcp.CallingClient"),
     ),
+    "Server": ("agentkit.server.app", "agentkit.server.a2a.A2AAgent", "agentkit.server.ag_ui.SharedState"),
     "Tracing": (
         *("agentkit.tracing.Console", "agentkit.tracing.JSONLines", "agentkit.tracing.OpenTelemetry"),
         *("agentkit.tracing.origin", "agentkit.tracing.Origin", "agentkit.tracing.ContextListener"),
-        *("agentkit.tracing.ModelRequest", "agentkit.tracing.ToolUse"),
+        *("agentkit.tracing.ModelRequest", "agentkit.tracing.ToolUse", "agentkit.tracing.EmbeddingRequest"),
     ),
     "Evals": (
         *("agentkit.Suite", "agentkit.evals.Case", "agentkit.evals.ExpectedCall", "agentkit.evals.Report"),

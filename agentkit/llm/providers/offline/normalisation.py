@@ -7,7 +7,6 @@ import re
 from collections.abc import Callable, Mapping
 from functools import cache
 
-from agentkit.lines import split_lines
 from agentkit.llm.providers.offline.argument_matching import nodes_of
 from agentkit.llm.providers.offline.lexicon import (
     GREETINGS,
@@ -19,6 +18,7 @@ from agentkit.llm.providers.offline.lexicon import (
     vocabulary,
 )
 from agentkit.llm.providers.offline.question_parser import COLON, Question, Shape
+from agentkit.text_encoding import split_lines
 
 
 def spelled_out(text: str, *, sums: bool = True) -> str:
