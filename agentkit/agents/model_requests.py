@@ -23,7 +23,7 @@ from agentkit.documents.search_terms import indexed, terms_of
 from agentkit.errors import BadResponse, ConfigError, ModelError, RunError, Unreachable
 from agentkit.events import Event, HostedCallFinished, LimitReached, RequestFailed, Summarised
 from agentkit.levels import SafetyLevel
-from agentkit.llm.fallback import missed_told, requests_lost
+from agentkit.llm.fallback import missed_text, requests_lost
 from agentkit.llm.pipeline import ABANDONED
 from agentkit.llm.pricing import price_under
 from agentkit.messages import (
@@ -492,7 +492,7 @@ class ModelRequester:
             yield from tell(self.run, RequestFailed(str(answer), type(answer).__name__, spent))
             return answer
         for missed in answer.missed:
-            yield from tell(self.run, RequestFailed(missed_told(missed), missed.kind))
+            yield from tell(self.run, RequestFailed(missed_text(missed), missed.kind))
         if not answer.hosted:  # with hosted tools the count includes their results, once per internal request
             self.plan.room.learn(request, answer.usage.input_tokens)
         self.narrowed = reservation.narrowed

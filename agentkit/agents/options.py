@@ -263,8 +263,10 @@ def content_from(prompt: Prompt) -> Content:
         raise ConfigError(f"The prompt is empty: {prompt!r}. Pass a text, an Image, a File or the Path of one.")
     parts = (prompt,) if isinstance(prompt, _PARTS) else prompt
     if not isinstance(parts, list | tuple) or not parts or not all(isinstance(part, _PARTS) for part in parts):
-        is_said = isinstance(parts, Mapping) or (isinstance(parts, list | tuple) and any(map(_is_message, parts)))
-        hint = " A conversation is set with agent.history = [...], and its last text is the prompt." if is_said else ""
+        states_date = isinstance(parts, Mapping) or (isinstance(parts, list | tuple) and any(map(_is_message, parts)))
+        hint = (
+            " A conversation is set with agent.history = [...], and its last text is the prompt." if states_date else ""
+        )
         raise ConfigError(
             f"A prompt is a text, an Image, a File, the Path of one, or a list of these.{hint} Got {prompt!r:.200}."
         )

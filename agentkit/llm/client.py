@@ -258,7 +258,7 @@ class LLM:
     ) -> None:
         refuse_made(LLM, unknown)
         model, behind = parted(stripped(model))
-        self._settings = _said(settings or {}, temperature, max_tokens, reasoning_effort)
+        self._settings = _merged_settings(settings or {}, temperature, max_tokens, reasoning_effort)
         self._timeout_seconds, self._max_retries = _checked_limits(timeout_seconds, max_retries)
         self._tool_calling = _checked_tool_calling(tool_calling)
         self._price, self._fallback = price, (*behind, *_checked_fallback(fallback))
@@ -545,14 +545,14 @@ class LLM:
         """The price set by the user, which takes precedence over every price list."""
         return self._price
 
-    def with_fallbacks(self, *, said: bool = False) -> Iterator[LLM]:
+    def with_fallbacks(self, *, explicit: bool = False) -> Iterator[LLM]:
         """Iterate over this LLM and its fallbacks, recursively.
 
-        With `said`, only fallbacks passed to the constructor are included, not those named by the environment.
+        With `explicit`, only fallbacks passed to the constructor are included, not those named by the environment.
         """
         yield self
-        for fallback in self._fallbacks if self._fallback or not said else ():
-            yield from fallback.with_fallbacks(said=said)
+        for fallback in self._fallbacks if self._fallback or not explicit else ():
+            yield from fallback.with_fallbacks(explicit=explicit)
 
     def with_settings(self, **settings: Any) -> Self:
         """Return a copy of this client with other request settings: `llm.with_settings(temperature=0, max_tokens=500)`.
@@ -744,7 +744,7 @@ def _whole_text(response: Response) -> str:
     return response.text
 
 
-def _said(
+def _merged_settings(
     settings: Mapping[str, Any], temperature: float | None, max_tokens: int | None, reasoning_effort: str | None
 ) -> dict[str, Any]:
     """Merge all settings into one dictionary: `settings` overrides the separate arguments."""

@@ -67,20 +67,20 @@ def requests_lost(error: ModelError) -> int:
     return max(error.unanswered, int(has_begun))
 
 
-def told_together(last: ModelError, all_missed: Sequence[Missed]) -> ModelError:
+def all_failed(last: ModelError, all_missed: Sequence[Missed]) -> ModelError:
     """Build the error raised when every model failed: the type of the last error, with the message of each failure."""
     # The caller can raise `last` again, so it is not modified; copy() would share attributes with Dask's tblib patch.
     error = type(last).__new__(type(last))
     vars(error).update(vars(last))
     is_refused = not goes_on(last)
     start = "The request was refused" if is_refused else f"None of {len(all_missed)} models has answered"
-    error.args = (f"{start}. {' '.join(missed_told(each) for each in all_missed)}",)
+    error.args = (f"{start}. {' '.join(missed_text(each) for each in all_missed)}",)
     error.missed = tuple(all_missed)
     error.unanswered = usage_of(all_missed).requests
     return error
 
 
-def missed_told(each: Missed) -> str:
+def missed_text(each: Missed) -> str:
     """Format a failed call as one text: the model and the reason."""
     asked = each.model if each.was_asked else f"{each.model}, not asked again so soon"
     return f"[{asked}] {cut(each.error, _MOST_CHARS)}"
@@ -158,7 +158,7 @@ class FallbackMember:
         return replace(request, settings=merged(self.settings, request.settings))
 
 
-def told_apart(members: Sequence[FallbackMember]) -> tuple[FallbackMember, ...]:
+def with_distinct_names(members: Sequence[FallbackMember]) -> tuple[FallbackMember, ...]:
     """The members, with the address appended to names that are not unique."""
     names = [member.name for member in members]
     return tuple(
@@ -175,7 +175,7 @@ class FallbackProvider(Stage):
     """
 
     def __init__(self, members: Sequence[FallbackMember], now: Callable[[], float] = time.monotonic) -> None:
-        self.members, self._now = told_apart(members), now
+        self.members, self._now = with_distinct_names(members), now
 
     @property
     def adjustments(self) -> tuple[str, ...]:
@@ -235,7 +235,7 @@ class FallbackProvider(Stage):
                 break
         if len(all_missed) == 1:
             raise failed
-        raise told_together(failed, all_missed) from failed
+        raise all_failed(failed, all_missed) from failed
 
     def _candidates(self, all_missed: list[Missed]) -> Iterator[tuple[FallbackMember, bool]]:
         """The models in order, each with `is_hasty`. Models with an open circuit come last, if all others failed."""

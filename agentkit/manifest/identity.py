@@ -393,7 +393,7 @@ def model_facts(known: LLM | str | None) -> Iterator[tuple[str, str | None]]:
 def _models(known: LLM | str | None) -> Iterator[tuple[LLMArguments, LLM | None]]:
     """The arguments of each model that can answer, and its client if it exists."""
     if isinstance(known, LLM):
-        yield from ((each.wishes, each) for each in known.with_fallbacks(said=True))
+        yield from ((each.wishes, each) for each in known.with_fallbacks(explicit=True))
         return
     named, behind = parted(known)
     first = LLMArguments(model=named)

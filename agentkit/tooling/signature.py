@@ -350,8 +350,8 @@ def _list_of(hint: Any) -> Any:
 
 def _without_text(hint: Any) -> Any:
     """Strip the description from the annotation of each value; it describes the whole list."""
-    is_said = get_origin(hint) is Annotated and all(isinstance(extra, str) for extra in get_args(hint)[1:])
-    return get_args(hint)[0] if is_said else hint
+    states_date = get_origin(hint) is Annotated and all(isinstance(extra, str) for extra in get_args(hint)[1:])
+    return get_args(hint)[0] if states_date else hint
 
 
 def gathered(signature: inspect.Signature, given: dict[str, Any]) -> dict[str, Any]:

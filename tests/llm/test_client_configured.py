@@ -147,7 +147,7 @@ def test_fallbacks_of_the_environment(monkeypatch):
     """`AGENTKIT_MODEL` may name fallbacks; they count where the program says nothing of model and place."""
     monkeypatch.setenv("AGENTKIT_MODEL", "ollama:qwen3 | lmstudio:gemma")
     assert names(LLM()) == names(LLM(timeout_seconds=9)) == ["ollama:qwen3", "lmstudio:gemma"]
-    assert [each.model for each in LLM().with_fallbacks(said=True)] == [LLM().model]
+    assert [each.model for each in LLM().with_fallbacks(explicit=True)] == [LLM().model]
     assert LLM().fallbacks[0].describe().ignored == ()
     assert names(LLM("ollama")) == ["ollama:qwen3"]
     assert names(LLM(model="vllm:x")) == ["vllm:x"]

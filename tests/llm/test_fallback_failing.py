@@ -3,7 +3,7 @@
 import pytest
 
 from agentkit.errors import BadResponse, ModelError, RateLimited, Rejected, Unauthorized, Unreachable
-from agentkit.llm.fallback import goes_on, is_lasting, missed, missed_told, told_together
+from agentkit.llm.fallback import all_failed, goes_on, is_lasting, missed, missed_text
 from agentkit.llm.protocols.error_mapping import failure
 from agentkit.messages import Missed
 from agentkit.usage import Tariff, Usage
@@ -63,7 +63,7 @@ def test_what_may_have_been_charged_for():
 
 def test_told_of_one():
     """A model that was not asked says so, and what a server writes without end is cut."""
-    told = missed_told(Missed("openai:gpt", "Unreachable", "x" * 900, was_asked=False))
+    told = missed_text(Missed("openai:gpt", "Unreachable", "x" * 900, was_asked=False))
     assert told.startswith("[openai:gpt, not asked again so soon] xxx")
     assert len(told) < 700
 
@@ -76,7 +76,7 @@ def test_told_together():
         missed("b", BadResponse("cut"), TARIFF),
         missed("c", last, TARIFF),
     ]
-    error = told_together(last, known)
+    error = all_failed(last, known)
     assert str(error) == "None of 3 models has answered. [a] bad key [b] cut [c] wait"
     assert (type(error), error.status, error.retry_after_seconds, error.unanswered) == (RateLimited, 429, 7, 1)
     assert error.missed == tuple(known)
@@ -86,6 +86,6 @@ def test_told_together():
 def test_a_refusal_after_others():
     """What the last one refuses is told as a refusal, so that nobody looks for a broken service."""
     last = Rejected("too long", code="context_length_exceeded", limit_tokens=9)
-    error = told_together(last, [missed("a", Unreachable("gone"), None), missed("b", last, None)])
+    error = all_failed(last, [missed("a", Unreachable("gone"), None), missed("b", last, None)])
     assert str(error) == "The request was refused. [a] gone [b] too long"
     assert (error.is_too_long, error.limit_tokens) == (True, 9)

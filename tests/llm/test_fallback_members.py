@@ -1,6 +1,6 @@
 """What is each model of a chain called, and what is it sent?"""
 
-from agentkit.llm.fallback import FallbackMember, told_apart
+from agentkit.llm.fallback import FallbackMember, with_distinct_names
 from agentkit.messages import Request, UserMessage
 from agentkit.testing.scripted_llm import ScriptedProvider
 from agentkit.usage import Tariff
@@ -22,5 +22,5 @@ def test_own_settings_stand_behind_what_was_said():
 def test_models_of_one_name_are_told_apart():
     """Two places that serve the same model are called by their addresses; others by their names."""
     chain = [member(), member(address="https://b.example"), member("groq:llama")]
-    names = [each.name for each in told_apart(chain)]
+    names = [each.name for each in with_distinct_names(chain)]
     assert names == ["openai:gpt at https://a.example", "openai:gpt at https://b.example", "groq:llama"]

@@ -124,7 +124,7 @@ def test_what_the_agents_above_have_read_counts():
 
 
 @pytest.mark.parametrize(
-    ("value", "words", "is_said"),
+    ("value", "words", "states_date"),
     [
         ("bob@corp.example", "Mail bob@corp.example, please.", True),
         ("bob@corp.example", "Mail <bob@corp.example>.", True),
@@ -165,9 +165,9 @@ def test_what_the_agents_above_have_read_counts():
         (["bob"] * 101, "bob", False),
     ],
 )
-def test_words_of_the_user(value, words, is_said):
+def test_words_of_the_user(value, words, states_date):
     """Texts and numbers count as said where they stand whole in the person's words; nothing needs no saying."""
-    assert said_in([UserMessage(words)], {"x": value}) == ({"x"} if is_said else set())
+    assert said_in([UserMessage(words)], {"x": value}) == ({"x"} if states_date else set())
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,9 @@ class SchemaRewriter:
     def arguments(self, schema: Mapping[str, Any]) -> tuple[Schema, str]:
         """The schema of a tool's arguments, and a note on the constraints removed from its root."""
         plain, note = root_object(with_plain_references(dict(schema)))
-        return self.whole(plain), note
+        if plain.get("additionalProperties") is False:
+            del plain["additionalProperties"]  # unknown arguments are refused when a call is validated
+        return self.whole(_concise(plain)), note
 
     def whole(self, schema: Mapping[str, Any]) -> Schema:
         """A schema with the rules applied at every level."""
@@ -276,6 +278,24 @@ class SchemaRewriter:
         }
         if "required" in new:
             new["required"] = [changed.get(name, name) for name in new["required"]]
+
+
+def _concise(schema: Schema) -> Schema:
+    """An object's schema without null as the type and default of optional properties: the model leaves them out."""
+    required = schema.get("required") or ()
+    new = {}
+    for name, inner in (schema.get("properties") or {}).items():
+        given = inner
+        if isinstance(inner, dict) and name not in required and inner.get("default", ...) is None:
+            given = {key: value for key, value in inner.items() if key != "default"}
+            others = [each for each in given.get("anyOf", ()) if each != {"type": "null"}]
+            if len(others) == 1 and isinstance(others[0], dict) and not given.keys() & others[0].keys():
+                given = {**others[0], **{key: value for key, value in given.items() if key != "anyOf"}}
+            elif isinstance(kinds := given.get("type"), list) and "enum" not in given and "const" not in given:
+                kinds = [kind for kind in kinds if kind != "null"]
+                given["type"] = kinds[0] if len(kinds) == 1 else kinds
+        new[name] = _concise(given) if isinstance(given, dict) and "properties" in given else given
+    return {**schema, "properties": new} if new else schema
 
 
 def _well_formed(schema: Schema) -> Schema:

@@ -232,10 +232,10 @@ def _not_reached(error: BaseException, connection: ConnectionInfo) -> AgentKitEr
 
 
 def _broken(error: BaseException, connection: ConnectionInfo) -> AgentKitError:
-    said = str(error) or _LOST.get(type(error).__name__, type(error).__name__)
-    is_http = not said.startswith(_NO_HTTP)
+    reason = str(error) or _LOST.get(type(error).__name__, type(error).__name__)
+    is_http = not reason.startswith(_NO_HTTP)
     advice = "Try again." if is_http else "Is it an HTTP server, and is http:// or https:// right in the base URL?"
-    return Unreachable(f"The connection to {connection.where} broke: {ended(said)} {advice}")
+    return Unreachable(f"The connection to {connection.where} broke: {ended(reason)} {advice}")
 
 
 def _undecodable(error: BaseException, connection: ConnectionInfo) -> AgentKitError:

@@ -92,7 +92,10 @@ class Transport:
         self._close_connections: Callable[[], object] = _nothing
         self._kept: dict[asyncio.AbstractEventLoop, _LoopConnections] = {}
         self._addresses: dict[str, _Address] = {}
-        self._said: tuple[str | None, list[tuple[bytes, bytes]]] = "", []  # "" equals no key: the cache is empty
+        self._sent_headers: tuple[str | None, list[tuple[bytes, bytes]]] = (
+            "",
+            [],
+        )  # "" equals no key: the cache is empty
 
     def retries(self, *, is_hasty: bool = False) -> Retries:
         """The retries of one request."""
@@ -188,10 +191,10 @@ class Transport:
 
     def _request(self, path: str, content: bytes, key: str | None) -> httpx2.Request:
         address = self._addresses.get(path) or self._address(path)
-        said, always = self._said
-        if said != key:
+        known, always = self._sent_headers
+        if known != key:
             always = httpx2.Headers({"Host": address.url.netloc.decode(), **self._headers(key)}).raw
-            self._said = key, always
+            self._sent_headers = key, always
         extensions, cancellation = address.extensions, CANCELLATION.get()
         if cancellation is not None:
             left = max(cancellation.seconds_left(), _LEAST_SECONDS)
@@ -429,7 +432,7 @@ class CustomClient:
                 "client=OpenAI(...), which can do both."
             )
         with _Failing() as failing:
-            return _checked(self._client.post(**self._said(request)))
+            return _checked(self._client.post(**self._post_arguments(request)))
         return failing.refusal()
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
@@ -439,7 +442,7 @@ class CustomClient:
             response.stream = _Threaded(response.stream)
             return response
         with _Failing() as failing:
-            return _checked(await self._client.post(**self._said(request)))
+            return _checked(await self._client.post(**self._post_arguments(request)))
         return failing.refusal()
 
     def close(self) -> None:
@@ -448,7 +451,7 @@ class CustomClient:
     async def aclose(self) -> None:
         """Do nothing: the user owns the client."""
 
-    def _said(self, request: httpx2.Request) -> dict[str, Any]:
+    def _post_arguments(self, request: httpx2.Request) -> dict[str, Any]:
         """Arguments of the client's `post`. Redirects are disabled: they could send the request to another host."""
         times = httpx2.Timeout(**request.extensions["timeout"])
         root = self._client.base_url.raw_path.decode().rstrip("/")

@@ -225,10 +225,10 @@ class PromptedToolsProvider(Stage):
         """The names of the adjustments for features that the server rejected, and for tools called as text."""
         learnt = tuple(self._learnt)
         is_in_instruction = not _NO_CALL.isdisjoint(learnt)
-        told: list[Lesson] = [
+        written: list[Lesson] = [
             "final_answer" if is_in_instruction and lesson != "tools" else lesson for lesson in learnt
         ]
-        own = dict.fromkeys(_ADJUSTMENTS[lesson] for lesson in told)
+        own = dict.fromkeys(_ADJUSTMENTS[lesson] for lesson in written)
         return (*pipeline.adjustments_of(self.provider), *own)
 
     def prepare(self) -> None:
@@ -294,10 +294,10 @@ class PromptedToolsProvider(Stage):
             return _Form(request, native)
         from agentkit.llm.prompted_tools import text_format  # imported on demand: most programs do not need it
 
-        told = text_format.schema_as_text(request, output) if output is not None and way == "text" else request
+        written = text_format.schema_as_text(request, output) if output is not None and way == "text" else request
         if "tools" in learnt and text_format.has_tools(request):
-            return _Form(text_format.tools_as_text(told), _CallsAsText(request))
-        return _Form(told, native)
+            return _Form(text_format.tools_as_text(written), _CallsAsText(request))
+        return _Form(written, native)
 
     def _learn(self, refusal: ModelError, form: _Form) -> None:
         """Learn from a refusal, so that the request is sent in another form. Raises it if it teaches nothing."""

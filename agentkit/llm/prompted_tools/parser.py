@@ -51,11 +51,11 @@ class AnswerText:
         """Emit the next piece of text."""
         if not self.texts and (self.calls or self.reasoning):
             text, self._blanks = text.lstrip(), []
-        told = text.rstrip()
-        if told:
-            told = "".join([*self._blanks, told])
-            self.texts.append(told)
-            self._events.append(TextDelta(told))
+        shown = text.rstrip()
+        if shown:
+            shown = "".join([*self._blanks, shown])
+            self.texts.append(shown)
+            self._events.append(TextDelta(shown))
             self._blanks = []
         self._blanks.append(text[len(text.rstrip()) :])
 
@@ -265,8 +265,8 @@ class _StepParser:
     A step that returns False waits for more text.
     """
 
-    def __init__(self, sayings: AnswerText) -> None:
-        self._sayings = sayings
+    def __init__(self, answer: AnswerText) -> None:
+        self._answer = answer
         self._buffer = ""
         self._is_last = False
         self._step: Callable[[], bool] = self._ignore
@@ -274,17 +274,17 @@ class _StepParser:
     @property
     def text(self) -> str:
         """The text so far, without markup."""
-        return "".join(self._sayings.texts)
+        return "".join(self._answer.texts)
 
     @property
     def reasoning(self) -> str:
         """The reasoning in the text so far."""
-        return "".join(self._sayings.reasoning)
+        return "".join(self._answer.reasoning)
 
     @property
     def calls(self) -> tuple[ToolCall, ...]:
         """The calls so far, without ids."""
-        return tuple(self._sayings.calls)
+        return tuple(self._answer.calls)
 
     def _go_on(self, piece: str) -> None:
         for start in range(0, len(piece) or 1, _MOST_CHARS_AT_ONCE):
@@ -303,12 +303,12 @@ class _StepParser:
 
     def _pass(self, length: int) -> bool:
         """Emit the start of the buffer as text."""
-        self._sayings.say(self._take(length))
+        self._answer.say(self._take(length))
         return True
 
     def _take(self, length: int) -> str:
         taken, self._buffer = self._buffer[:length], self._buffer[length:]
-        self._sayings.keep(taken)
+        self._answer.keep(taken)
         return taken
 
 
@@ -337,7 +337,7 @@ class AnswerReader(_StepParser):
     def feed(self, piece: str) -> list[Event]:
         """The events in the next delta."""
         self._go_on(piece)
-        return self._sayings.take_events()
+        return self._answer.take_events()
 
     def enter(self, held: str, *, is_cut: bool) -> list[Event]:
         """The events for the rest of the response, if it begins with a call in the markup of another toolkit."""
@@ -345,18 +345,18 @@ class AnswerReader(_StepParser):
         if not held or not calls:
             return self.feed(held) if held else []
         for call in calls:
-            self._sayings.call(call)
-        return self._sayings.take_events()
+            self._answer.call(call)
+        return self._answer.take_events()
 
     def finish(self, *, is_cut: bool = False) -> list[Event]:
         """The last events. `is_cut` means that the response ended at its token limit."""
         self._is_last = True
         self._go_on("")
         if self._open_call is not None:
-            call = self._open_call.unended(in_fence=self._sayings.is_holding, is_cut=is_cut)
+            call = self._open_call.unended(in_fence=self._answer.is_holding, is_cut=is_cut)
             self._enter(call, self._open_call.written)
-        self._sayings.end()
-        return self._sayings.take_events()
+        self._answer.end()
+        return self._answer.take_events()
 
     def _begin(self) -> bool:
         """Parse the start of the response: whitespace, and optionally reasoning."""
@@ -367,7 +367,7 @@ class AnswerReader(_StepParser):
         tag = markup.tag_at_start(self._buffer)
         if tag and tag.kind == "thinking" and not tag.is_end:
             self._take(len(tag.text))
-            self._sayings.forget_blanks()
+            self._answer.forget_blanks()
             self._step = self._think
         else:
             self._step = self._read
@@ -375,7 +375,7 @@ class AnswerReader(_StepParser):
 
     def _think(self) -> bool:
         if plain := _WITHOUT_BRACKETS.match(self._buffer):
-            self._sayings.think(self._take(plain.end()))
+            self._answer.think(self._take(plain.end()))
             return True
         if self._must_wait():
             return False
@@ -384,7 +384,7 @@ class AnswerReader(_StepParser):
             self._take(len(tag.text))
             self._step = self._read
         else:
-            self._sayings.think(self._take(1))
+            self._answer.think(self._take(1))
         return True
 
     def _read(self) -> bool:
@@ -422,7 +422,7 @@ class AnswerReader(_StepParser):
             return False
         self._mark = marks
         if before <= _MOST_AHEAD and begins_call(markup.tag_at_start(inside), self._specs):
-            self._sayings.hold()
+            self._answer.hold()
             self._take(before)
             self._step = self._read_held
             return True
@@ -463,10 +463,10 @@ class AnswerReader(_StepParser):
         """Handle a tag that is not quoted; a tag without effect here is text."""
         if begins_call(tag, self._specs):
             self._open(tag)
-        elif tag.kind == "result" and (tag.is_strict or self._sayings.has_called):
+        elif tag.kind == "result" and (tag.is_strict or self._answer.has_called):
             self._take(len(tag.text))
             self._step = self._ignore
-        elif tag.is_end and tag.kind == "tool" and self._sayings.has_called:
+        elif tag.is_end and tag.kind == "tool" and self._answer.has_called:
             self._take(len(tag.text))
         else:
             return self._pass(1)
@@ -483,7 +483,7 @@ class AnswerReader(_StepParser):
             return False
         tag = markup.tag_at_start(self._buffer)
         if begins_call(tag, self._specs) and not self._mark:
-            self._sayings.commit()
+            self._answer.commit()
             self._step = self._read
         elif tag and tag.kind != "thinking" and (tag.kind == "result" or tag.is_end or begins_call(tag, self._specs)):
             self._follow(tag)
@@ -514,7 +514,7 @@ class AnswerReader(_StepParser):
 
     def _release(self) -> None:
         """Treat the held content as text."""
-        text = self._sayings.release()
+        text = self._answer.release()
         self._step = self._read_code if self._mark else self._read
         self._is_line_start = not text.rpartition("\n")[2].strip()
 
@@ -544,7 +544,7 @@ class AnswerReader(_StepParser):
 
     def _close(self, call: OpenCall, end: str = "") -> None:
         """Finish a call."""
-        self._step = self._read_held if self._sayings.is_holding else self._read
+        self._step = self._read_held if self._answer.is_holding else self._read
         self._is_line_start = False
         self._enter(call.ended(), call.written + end)
 
@@ -552,11 +552,11 @@ class AnswerReader(_StepParser):
         """Emit a call, or its original text if it is not a call."""
         self._open_call = None
         if call is not None:
-            self._sayings.call(call)
-        elif self._sayings.is_holding:
+            self._answer.call(call)
+        elif self._answer.is_holding:
             self._release()
         else:
-            self._sayings.say(written)
+            self._answer.say(written)
 
 
 def _may_become_tag(text: str) -> bool:

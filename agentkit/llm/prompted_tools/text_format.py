@@ -201,7 +201,7 @@ def tools_as_text(request: Request) -> Request:
     parts = [request.instruction, _tools_part(request)]
     return replace(
         request,
-        messages=_with_joined_turns([_told(message, specs) for message in _named(request.messages)]),
+        messages=_with_joined_turns([_message_as_text(message, specs) for message in _named(request.messages)]),
         instruction="\n\n".join(filter(None, parts)),
         tools=hosted,
         settings=_settings(request.settings),
@@ -247,8 +247,8 @@ def _described_input(spec: ToolSpec) -> str:
     if name is None:
         return f"Input: a JSON object that fits {schema}"
     about = properties[name].get("description") if isinstance(properties[name], Mapping) else None
-    told = f"Input: {about or name}, as it is. <TOOL: {spec.name}>{name}</TOOL>"
-    return told if len(properties) == 1 else f"{told} Or a JSON object that fits {schema}"
+    written = f"Input: {about or name}, as it is. <TOOL: {spec.name}>{name}</TOOL>"
+    return written if len(properties) == 1 else f"{written} Or a JSON object that fits {schema}"
 
 
 def _settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -271,7 +271,7 @@ def _named(messages: Sequence[Message]) -> Iterator[Message]:
             yield message
 
 
-def _told(message: Message, specs: Mapping[str, ToolSpec]) -> Message:
+def _message_as_text(message: Message, specs: Mapping[str, ToolSpec]) -> Message:
     """Convert a message to text. Markup in results and user content is escaped, so that only real results have it."""
     match message:
         case ToolMessage(_, name, content):
@@ -280,8 +280,8 @@ def _told(message: Message, specs: Mapping[str, ToolSpec]) -> Message:
         case UserMessage(content):
             return UserMessage(_quoted_content(content))
         case AssistantMessage(text, (_, *_) as calls):
-            told = [f"<TOOL: {call.name}>{input_of(call.arguments, specs.get(call.name))}</TOOL>" for call in calls]
-            return AssistantMessage("\n".join(filter(None, [text, *told])))
+            written = [f"<TOOL: {call.name}>{input_of(call.arguments, specs.get(call.name))}</TOOL>" for call in calls]
+            return AssistantMessage("\n".join(filter(None, [text, *written])))
     return message
 
 

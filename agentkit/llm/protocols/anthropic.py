@@ -658,7 +658,7 @@ class AnthropicReader:
     def _begin(self, chunk: Mapping[str, Any]) -> Event | None:
         message = parsing.dictionary(chunk.get("message"))
         if self._blocks and message.get("id") != self._message.get("id"):
-            raise BadResponse("The server began the answer anew in the midst of it. Try again.")
+            raise BadResponse("The server started a second answer before the first one was complete. Try again.")
         self._has_begun = True
         self._merge(message)
         return None

@@ -269,7 +269,5 @@ def _file(fields: Mapping[str, Any]) -> File:
     inner = dictionary(fields.get("file")) or fields
     url, name = word(inner.get("file_data") or inner.get("file_url")), word(inner.get("filename"))
     if not url:
-        raise ValueError(
-            "A file in a message has file_data or file_url; what is behind a file_id, only its server knows"
-        )
+        raise ValueError("A file in a message has file_data or file_url; a file_id is known to its server only")
     return File(url, name) if ":" in url else File.read(a2b_base64(url), name)

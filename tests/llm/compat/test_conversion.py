@@ -1,6 +1,7 @@
 """Conversion of requests for a receiver, and of its responses back."""
 
 import json
+from itertools import pairwise
 
 import pytest
 
@@ -19,6 +20,11 @@ GOOGLE = receiver_of(Endpoint(provider="gemini", model="gemini-3.8-flash", proto
 MISTRAL = receiver_of(Endpoint(provider="mistral", model="any", protocol="chat"))
 CHAT = receiver_of(Endpoint(provider="vllm", model="any", protocol="chat"))
 SENT = sendable_property("từ_khóa")
+
+
+def look(value: str) -> str:
+    """Look at a value."""
+    return value
 
 
 @pytest.mark.parametrize(
@@ -240,7 +246,11 @@ HISTORY = [
 SIZE = {"type": ["integer", "null"], "enum": [1, None], "uniqueItems": True, "format": "x"}
 SCHEMA = {
     "type": "object",
-    "properties": {"größe": SIZE, "n": {"anyOf": [{"$ref": "#/$defs/N"}]}},
+    "properties": {
+        "größe": SIZE,
+        "n": {"anyOf": [{"$ref": "#/$defs/N"}]},
+        "o": {"type": "object", "properties": {}, "additionalProperties": False},
+    },
     "$defs": {"N": {"type": "string"}},
 }
 LOOK = [Tool.from_schema("look", "Look. " * 30, {**SCHEMA, "additionalProperties": False}, lambda **given: given)]
@@ -500,3 +510,51 @@ def test_repeated_ids_within_one_message_become_distinct():
     answer, *results = Converter(CHAT).request(Request(history)).messages
     assert [call.id for call in answer.tool_calls] == [result.call_id for result in results]
     assert (len({result.call_id for result in results}), [result.content for result in results]) == (2, ["1", "2"])
+
+
+def test_optional_parameters_are_sent_without_null():
+    """What a model leaves out needs neither null as its type nor as its default; explicit choices are kept."""
+    null = {"type": "null"}
+    schema = {
+        "type": "object",
+        "properties": {
+            "a": {"anyOf": [{"type": "number"}, null], "default": None, "description": "A."},
+            "b": {"type": ["string", "null"], "default": None},
+            "c": {"anyOf": [{"type": "string"}, {"type": "integer"}, null], "default": None},
+            "d": {"anyOf": [{"type": "number"}, null]},
+            "e": {"type": "integer", "default": 3},
+            "f": {"type": ["string", "null"], "enum": ["x", None], "default": None},
+        },
+        "required": ["d"],
+        "additionalProperties": False,
+    }
+    given = ToolSpec("look", "Look.", schema)
+    (sent,) = Converter(CHAT).request(Request((UserMessage("Hi"),), tools=(given,))).tools
+    assert sent.parameters == {
+        "type": "object",
+        "properties": {
+            "a": {"type": "number", "description": "A."},
+            "b": {"type": "string"},
+            "c": {"anyOf": [{"type": "string"}, {"type": "integer"}, null]},
+            "d": {"anyOf": [{"type": "number"}, null]},
+            "e": {"type": "integer", "default": 3},
+            "f": {"type": ["string", "null"], "enum": ["x", None]},
+        },
+        "required": ["d"],
+    }
+
+
+@pytest.mark.parametrize("protocol", ["chat", "responses"])
+def test_each_request_begins_with_the_bytes_of_the_one_before(protocol):
+    """Servers cache the beginning of a request: tools, instruction and earlier messages are sent unchanged."""
+    lines = [call("look", value="x"), call("look", value="y"), "Done.", "Again."]
+    with FakeServer(*lines) as server:
+        agent = Agent("helper", [look], "Be brief.", llm=LLM(base_url=server.base_url, model="m", protocol=protocol))
+        agent("Look twice.")
+        agent("And again?")
+    bodies = [request.json for request in server.requests]
+    name = "messages" if protocol == "chat" else "input"
+    for before, after in pairwise(bodies):
+        assert json.dumps(after["tools"]) == json.dumps(before["tools"])
+        assert json.dumps(after[name]).startswith(json.dumps(before[name])[:-1])
+        assert after.get("instructions") == before.get("instructions")

@@ -58,7 +58,7 @@ for _ in range(100_000):
 
 
 @pytest.mark.parametrize(
-    ("value", "is_said"),
+    ("value", "states_date"),
     [
         (None, False),
         ("", False),
@@ -70,9 +70,9 @@ for _ in range(100_000):
         (DEEP, True),
     ],
 )
-def test_what_is_empty_however_deep_says_nothing(value, is_said):
+def test_what_is_empty_however_deep_says_nothing(value, states_date):
     """A field says something if anything in it does; what is too deep to be looked through is not thrown away."""
-    assert parsing.has_content(value) is is_said
+    assert parsing.has_content(value) is states_date
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ def day_of(value: str) -> str | None:
     return f"{year}-{place or 12:02}-{int(day):02}" if place >= 0 and day and not (first and second) else None
 
 
-def is_said(date: Any, text: str) -> bool:
+def states_date(date: Any, text: str) -> bool:
     """Whether a text states this day and time unambiguously: 5/3/2027 can be in March or in May."""
     said = {int(digits) for digits in re.findall(r"\d+", text)}
     date = str(date)
@@ -447,10 +447,10 @@ def _outdoes(one: Offer, other: Offer) -> bool:
 
 def leftover(question: Question, used: Iterable[Offer], arguments: Iterable[Mapping[str, Any]] = ()) -> frozenset[str]:
     """The ideas of the question that are explained by neither the tools nor the arguments."""
-    told = {each for offer in used for each in offer.ideas}
-    told |= {"file"} if "folder" in told else set()  # users call the content of a folder its files
+    explained = {each for offer in used for each in offer.ideas}
+    explained |= {"file"} if "folder" in explained else set()  # users call the content of a folder its files
     texts = [said for text in texts_in(list(arguments)) for said in (text, *places_in(text))]
-    return question.ideas - told - ideas(words(" ".join(texts))) - _ASKING - ideas(GREETINGS)
+    return question.ideas - explained - ideas(words(" ".join(texts))) - _ASKING - ideas(GREETINGS)
 
 
 def _schemas_of(spec: ToolSpec) -> dict[str, Mapping[str, Any]]:

@@ -23,10 +23,10 @@ from agentkit.llm.providers.offline.argument_matching import (
     Offer,
     TextKind,
     definitions_of,
-    is_said,
     kinds_of,
     offers,
     plain_schema,
+    states_date,
     unfilled,
 )
 from agentkit.llm.providers.offline.lexicon import in_english, words
@@ -171,7 +171,7 @@ class OfflineModel:
         offered = offers(question, tools) if asks else []
         if not offered:
             return _Answer(_unable(question, tools))
-        calls = _told_by_rules(question, offered) or _told_by_clauses(question, tools, sums=reckons)
+        calls = _calls_by_rules(question, offered) or _calls_by_clauses(question, tools, sums=reckons)
         if calls:
             return _Answer(calls=calls)
         raw = self._ask([offer.shown() for offer in offered], _shortened(question), max_tokens=192)
@@ -241,13 +241,13 @@ _SETTINGS: Mapping[str, tuple[Callable[[Any], bool], str]] = {
 """The settings that are validated, although this model has no use for them: a test and the values, in words."""
 
 
-def _told_by_rules(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall, ...]:
+def _calls_by_rules(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall, ...]:
     """The calls that follow from the question alone, without the engine."""
     call = reckoned(question, offered)
     return (call,) if call else spelled_out_calls(question, offered)
 
 
-def _told_by_clauses(question: Question, tools: Sequence[ToolSpec], *, sums: bool) -> tuple[ProposedCall, ...]:
+def _calls_by_clauses(question: Question, tools: Sequence[ToolSpec], *, sums: bool) -> tuple[ProposedCall, ...]:
     """The calls that follow from the two clauses of a question, each on its own: `what time is it and what is 3 * 4`.
 
     Empty if a clause is a search, because it could refer to the other one.
@@ -257,7 +257,7 @@ def _told_by_clauses(question: Question, tools: Sequence[ToolSpec], *, sums: boo
     for text in clauses:
         clause = Question(spelled_out(text, sums=sums), orders=question.orders)
         offered = [] if clause.small or clause.negated else offers(clause, tools)
-        found = _told_by_rules(clause, offered) if offered else ()
+        found = _calls_by_rules(clause, offered) if offered else ()
         if not found or any(TextKind.QUERY in kinds_of(offer.spec).values() for offer in offered):
             return ()
         calls += [call for call in found if call not in calls]
@@ -337,8 +337,8 @@ def _unable(question: Question, tools: Sequence[ToolSpec], judgment: CallValidat
     elif question.negated:
         why = "I read this as a wish not to do something, so I did nothing. "
     elif judgment and judgment.unclear:
-        told = " and ".join(name for _, name in judgment.unclear)
-        why = f"I would use {judgment.unclear[0][0]}, but I am not sure what its {told} should be. "
+        entries = " and ".join(name for _, name in judgment.unclear)
+        why = f"I would use {judgment.unclear[0][0]}, but I am not sure what its {entries} should be. "
     elif not question.personal and (wanting := unfilled(question, tools)):
         why = f"I would use {wanting.spec.name}, but I do not see its {' and '.join(wanting.missing)}. "
     else:
@@ -382,11 +382,11 @@ def _report(results: Sequence[ToolMessage], messages: Sequence[Message]) -> str:
     """Report the results of calls as text, one paragraph each."""
     calls = {call.id: call for call in calls_in(messages)}
     asked = words(_last_words(messages))
-    paragraphs = [_told(result, calls.get(result.call_id), asked) for result in results]
+    paragraphs = [_result_text(result, calls.get(result.call_id), asked) for result in results]
     return ("\n\n" if any("\n" in each for each in paragraphs) else "\n").join(paragraphs)
 
 
-def _told(result: ToolMessage, call: ToolCall | None, asked: Sequence[str]) -> str:
+def _result_text(result: ToolMessage, call: ToolCall | None, asked: Sequence[str]) -> str:
     value = json_or_text(result.content)
     if value in (None, "", [], {}):
         return f"{result.name} came back empty."
@@ -394,40 +394,42 @@ def _told(result: ToolMessage, call: ToolCall | None, asked: Sequence[str]) -> s
         return _lines(value)
     if isinstance(value.get("success"), bool) and result.name == "parse_json" and _VALIDITY.intersection(asked):
         return "It is valid JSON." if value["success"] else f"It is not valid JSON: {value.get('error')}"
-    told = {key: each for key, each in value.items() if each not in (None, "", [], {})}
-    if error := told.get("error"):
-        rest = _lines({key: told[key] for key in _MAIN if key in told})
+    entries = {key: each for key, each in value.items() if each not in (None, "", [], {})}
+    if error := entries.get("error"):
+        rest = _lines({key: entries[key] for key in _MAIN if key in entries})
         return "\n".join(filter(None, (f"{result.name} failed: {error}", rest)))
     sent = json_or_text(call.arguments) if call else {}
     echoes = list(sent.values()) if isinstance(sent, dict) else []
-    own = {key: each for key, each in told.items() if each not in echoes}
+    own = {key: each for key, each in entries.items() if each not in echoes}
     if own.keys().isdisjoint(_MAIN):
-        own = {key: each for key, each in told.items() if key in own or key not in _MAIN}
-    lines = _equation(told) or _lines(_asked_for(own, asked) or _essence(own)) or f"{result.name} came back empty."
+        own = {key: each for key, each in entries.items() if key in own or key not in _MAIN}
+    lines = _equation(entries) or _lines(_asked_for(own, asked) or _essence(own)) or f"{result.name} came back empty."
     zone = sent.get("timezone") if isinstance(sent, dict) else None
     return f"{lines} in {zone.rpartition('/')[2].replace('_', ' ')}" if zone and "\n" not in lines else lines
 
 
-def _equation(told: Mapping[str, Any]) -> str:
+def _equation(entries: Mapping[str, Any]) -> str:
     """`1 + 1 = 2` for a result with one other entry, its expression; otherwise empty."""
-    others = [each for key, each in told.items() if key != "result"]
-    plain = "result" in told and len(others) == 1 and not any(isinstance(each, list | dict) for each in told.values())
-    return f"{others[0]} = {told['result']}" if plain else ""
+    others = [each for key, each in entries.items() if key != "result"]
+    plain = (
+        "result" in entries and len(others) == 1 and not any(isinstance(each, list | dict) for each in entries.values())
+    )
+    return f"{others[0]} = {entries['result']}" if plain else ""
 
 
-def _asked_for(told: Mapping[str, Any], asked: Sequence[str]) -> dict[str, Any]:
+def _asked_for(entries: Mapping[str, Any], asked: Sequence[str]) -> dict[str, Any]:
     """The figures that the question names: `words` for how many words, `characters` for letters or a length."""
-    if not told.keys().isdisjoint(_MAIN):
+    if not entries.keys().isdisjoint(_MAIN):
         return {}
     wanted = {"characters", *asked} if _LENGTH.intersection(asked) else asked
-    named = {key: each for key, each in told.items() if key in wanted}
-    figures = {key: each for key, each in told.items() if not isinstance(each, bool)}
+    named = {key: each for key, each in entries.items() if key in wanted}
+    figures = {key: each for key, each in entries.items() if not isinstance(each, bool)}
     return named or {key: each for key, each in figures.items() if any(len(word) > 2 and word in key for word in asked)}
 
 
-def _essence(told: Mapping[str, Any]) -> dict[str, Any]:
+def _essence(entries: Mapping[str, Any]) -> dict[str, Any]:
     """The result without success flags, and without texts contained in another text."""
-    kept = {key: each for key, each in told.items() if (key, each) not in _MARKS and key not in _NOTES}
+    kept = {key: each for key, each in entries.items() if (key, each) not in _MARKS and key not in _NOTES}
     texts = [each for each in kept.values() if isinstance(each, str)]
     said = {each for each in texts if any(each in longer and each != longer for longer in texts)}
     first = {each: key for key, each in reversed(kept.items()) if isinstance(each, str)}
@@ -584,7 +586,9 @@ def doubtful_fields(fields: Mapping[str, Any], schema: Mapping[str, Any], text: 
         name
         for name, value, inner in _found(fields, schema)
         if not grounded(value, question, inner, schema)
-        or not all(is_said(leaf, text) for leaf, kind in leaves(value, inner, schema) if kind.get("format") in DATES)
+        or not all(
+            states_date(leaf, text) for leaf, kind in leaves(value, inner, schema) if kind.get("format") in DATES
+        )
     ]
 
 

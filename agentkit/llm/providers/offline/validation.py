@@ -19,7 +19,6 @@ from agentkit.llm.providers.offline.argument_matching import (
     is_abbreviated,
     is_beside,
     is_named,
-    is_said,
     lacks_part,
     leftover,
     literal,
@@ -28,6 +27,7 @@ from agentkit.llm.providers.offline.argument_matching import (
     overlap,
     plain_schema,
     run,
+    states_date,
     texts_in,
     values_in,
     written,
@@ -114,7 +114,7 @@ def spelled_out_calls(question: Question, offered: Sequence[Offer]) -> tuple[Pro
     if not calls:
         return _sought(question, offered)
     used = [offer for offer in offered if offer.spec.name == calls[0].tool]
-    if _is_search(used[0]) and not _is_named_search(question, used[0]):
+    if _is_search(used[0]) and not _names_search(question, used[0]):
         return _sought(question, offered)
     case = _Case(question, offered, used, calls)
     is_checked = question.spans == question.of(Shape.JSON) and "check" in question.ideas
@@ -132,7 +132,7 @@ def _sought(question: Question, offered: Sequence[Offer]) -> tuple[ProposedCall,
     return tuple(calls) if calls and not question.counted and not any(case.objections()) else ()
 
 
-def _is_named_search(question: Question, offer: Offer) -> bool:
+def _names_search(question: Question, offer: Offer) -> bool:
     """Whether one search is asked for, and with this tool: by its name, or in the web."""
     is_named = not (ideas(words(offer.spec.name.replace("_", " "))) - {"search"}).isdisjoint(question.ideas)
     return is_named and "and" not in words(question.text)
@@ -187,14 +187,14 @@ def _plain_call(question: Question, offered: Sequence[Offer]) -> list[ProposedCa
     best = max(able, key=lambda offer: offer.support, default=None)
     if best is None:
         return []
-    told = {name: found[0] for name, found in best.candidates.items() if len(found) == 1}
-    if leftover(question, [best], [told]):
+    given = {name: found[0] for name, found in best.candidates.items() if len(found) == 1}
+    if leftover(question, [best], [given]):
         return []
     rivals = [offer for offer in offered if offer is not best and (offer.matched or not _is_search(offer))]
     if any(offer.support >= best.support for offer in rivals):
         return []
     needed = (*best.required, *(name for name, kind in best.kinds.items() if kind in FORMS))
-    return [ProposedCall(best.spec.name, {name: told[name] for name in needed if name in told})]
+    return [ProposedCall(best.spec.name, {name: given[name] for name in needed if name in given})]
 
 
 def _is_search(offer: Offer) -> bool:
@@ -255,7 +255,7 @@ def _proven(offer: Offer, name: str, value: Any) -> Any:
         return as_counted(value, name, schema, text)
     if not isinstance(value, str) or "enum" in schema:
         return None
-    if (day := day_of(value)) and is_said(day, text):
+    if (day := day_of(value)) and states_date(day, text):
         return written(day, schema) or value
     return value if is_abbreviated(value, text) or is_named(value, text, schema) else None
 
@@ -285,8 +285,8 @@ def _follows(offer: Offer, name: str, value: Any) -> bool:
 
 def _says_nothing(offer: Offer, value: Any) -> bool:
     """Whether the value can be omitted: it is not from the question, or only means `here`."""
-    told = set(words(value)) if isinstance(value, str) else set()
-    said = {word for word in told & set(words(offer.question.text)) if idea(word) not in offer.ideas}
+    given = set(words(value)) if isinstance(value, str) else set()
+    said = {word for word in given & set(words(offer.question.text)) if idea(word) not in offer.ideas}
     return isinstance(value, str) and said <= HERE | STOP_WORDS
 
 
@@ -360,9 +360,9 @@ class _Case:
         yield from (
             span.text for span in self.question.spans if (span.sure or span.shape is Shape.SUM) and not self._has(span)
         )
-        told = {number for text in self.texts for number in numbers_in(text)}
-        told |= {said for said, factor in measures_in(self.question.text).items() if round(said * factor, 9) in told}
-        yield from (f"{number:g}" for number in self.question.numbers if number not in told)
+        given = {number for text in self.texts for number in numbers_in(text)}
+        given |= {said for said, factor in measures_in(self.question.text).items() if round(said * factor, 9) in given}
+        yield from (f"{number:g}" for number in self.question.numbers if number not in given)
         said = f" {' '.join(words(self.question.text))} "
         told_options = {text.lower() for text in self.texts}
         for option in dict.fromkeys(option for offer in self.used for option in offer.options):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from agentkit.llm.providers.offline.argument_matching import day_of, is_said, written
+from agentkit.llm.providers.offline.argument_matching import day_of, states_date, written
 
 
 @pytest.mark.parametrize(
@@ -21,7 +21,7 @@ from agentkit.llm.providers.offline.argument_matching import day_of, is_said, wr
 )
 def test_a_day_counts_as_said_when_it_cannot_be_another(day, text, said):
     """A day needs its year, and its month in letters or where no day could stand."""
-    assert is_said(day, text) is said
+    assert states_date(day, text) is said
 
 
 @pytest.mark.parametrize(
