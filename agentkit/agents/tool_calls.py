@@ -458,7 +458,8 @@ class ToolCallBatch:
         if step.needs_words and step.inner is None:
             yield from self._answered_by_person(step)
             return None
-        if step.decision is not None and step.decision.allowed and not self._may_be_repeated(step):
+        tool, was_running = self._tool(step.call.name), step.decision is not None and step.decision.allowed
+        if was_running and not (tool and tool.idempotent):  # the run was killed during the call
             error = failure(step.call.name, INTERRUPTED, "interrupted", step.decision)
             yield from tell(self.run, ToolCallFinished(step.call, error))
             return None
@@ -490,12 +491,12 @@ class ToolCallBatch:
         earlier = self.repeats.of(judged.call)
         return ResultNotes(judged.call, earlier, self.budget.limits.repeated_calls, is_edited, labels)
 
-    def _may_be_repeated(self, step: Step) -> bool:
-        """Whether a call that was running when its run was killed can be repeated."""
+    def _tool(self, name: str) -> Tool[..., Any] | None:
+        """The tool of that name; None if there is none any more."""
         try:
-            return self.policy_context.tools.find(step.call.name).idempotent
+            return self.policy_context.tools.find(name)
         except UnknownTool:
-            return False
+            return None
 
     def _may_go_on(
         self, judged: JudgedCall, step: Step, read: Sequence[Message]
@@ -577,17 +578,11 @@ class ToolCallBatch:
         for used in self.run.progress.results:
             if used.result.ok and used.result.lead:
                 self.lead = self._lead_of(used.result)
-            elif used.result.ok and self._ends_run(used.call.name):
+            elif used.result.ok and getattr(self._tool(used.call.name), "ends_run", False):
                 whole = used.result.value  # the content is bounded, and can contain a note for the model
                 answer = whole if isinstance(whole, str) else used.result.whole or used.result.content
                 yield from tell(self.run, AnswerGiven(answer))
                 return
-
-    def _ends_run(self, tool: str) -> bool:
-        try:
-            return self.policy_context.tools.find(tool).ends_run
-        except UnknownTool:
-            return False
 
     def _lead_of(self, result: ToolResult) -> HandoffTarget:
         """The agent to hand off to. Raises ConfigError if it is unknown in this process."""

@@ -182,11 +182,6 @@ def _as_it_is(result: ToolResult) -> ToolResult:
     return result
 
 
-def _ends(timeout_seconds: float | None) -> float:
-    """The deadline of a call on the monotonic clock."""
-    return math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
-
-
 class Checking(Protocol):
     """Checks of a call's result, which can replace it before the deadline."""
 
@@ -267,28 +262,28 @@ class JudgedCall:
 
     def run_alone(self, timeout_seconds: float | None) -> ToolResult:
         """Run the call without its middleware if the decision allows it, blocking."""
-        if self.tool is None or not self.decision.allowed:
-            return self.refusal()
-        lapsed = lapse(self.decision, self.bound)
-        if lapsed is not None:
-            return self.amend(denial(self.call.name, lapsed))
-        if self.guardrails is None:
-            return self.amend(self.tool.run(self.arguments, self.decision, timeout_seconds))
-        ends = _ends(timeout_seconds)
-        return self.amend(self.guardrails.run(self.tool.run(self.arguments, self.decision, timeout_seconds), ends))
+        refused = self._refusal_now()
+        if self.tool is None or refused is not None:
+            return refused or self.refusal()
+        ends = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
+        result = self.tool.run(self.arguments, self.decision, timeout_seconds)
+        return self.amend(result if self.guardrails is None else self.guardrails.run(result, ends))
 
     async def arun_alone(self, timeout_seconds: float | None) -> ToolResult:
         """Async version of `run_alone`."""
-        if self.tool is None or not self.decision.allowed:
-            return self.refusal()
-        lapsed = lapse(self.decision, self.bound)
-        if lapsed is not None:
-            return self.amend(denial(self.call.name, lapsed))
-        if self.guardrails is None:
-            return self.amend(await self.tool.arun(self.arguments, self.decision, timeout_seconds))
-        ends = _ends(timeout_seconds)
+        refused = self._refusal_now()
+        if self.tool is None or refused is not None:
+            return refused or self.refusal()
+        ends = math.inf if timeout_seconds is None else time.monotonic() + timeout_seconds
         result = await self.tool.arun(self.arguments, self.decision, timeout_seconds)
-        return self.amend(await self.guardrails.arun(result, ends))
+        return self.amend(result if self.guardrails is None else await self.guardrails.arun(result, ends))
+
+    def _refusal_now(self) -> ToolResult | None:
+        """The result of a call that is denied, or whose approval was bound to what has changed since."""
+        if not self.decision.allowed:
+            return self.refusal()
+        lapsed = lapse(self.decision, self.bound) if self.bound else None
+        return None if lapsed is None else self.amend(denial(self.call.name, lapsed))
 
     @property
     def asked(self) -> ToolCall:
